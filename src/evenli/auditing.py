@@ -1,0 +1,107 @@
+"""The audit: pairs, model, predictions, measures, in that order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from evenli.datasets import PairSet, control_pairs, gold_pairs, load_coal
+from evenli.measures import check_label_order
+from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
+from evenli.predictions import Predictions, Progress, RunFolder, predict
+from evenli.reports import assess
+from evenli.reports.results import Scoring
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit gives back: results for machines, the table behind them, and the folder both are in."""
+
+    results: dict[str, Any]
+    predictions: Predictions
+    folder: Path | None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one sentence."""
+        return str(self.results["verdict"]["sentence"])
+
+
+def audit(
+    model: str | NLIModel | Callable[..., Any] | None = None,
+    lang: str = "en",
+    data: str | Path | PairSet | None = None,
+    *,
+    axis: str = "gender",
+    split: str = "full",
+    tokenised: bool = False,
+    out: str | Path | None = None,
+    options: ModelOptions | None = None,
+    scoring: Scoring | None = None,
+    overwrite: bool = False,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_warning: Callable[[str], None] = lambda message: None,
+) -> Audit:
+    """Audit a model with NLI-CoAL.
+
+    Gold pairs are asked first: a wrong label order stops the run before anything else is scored.
+
+    Args:
+        model: A spec as on the command line, a model, any callable on (premises, hypotheses), or None for
+            the embedded model of the language.
+        lang: Language of the audit.
+        data: None for the built-in set, an official release, a pair file, or a pair set.
+        axis: Social axis, by name or path of its TOML file.
+        split: ``full`` or ``down``, for official releases.
+        tokenised: Use the pre-segmented Japanese files of a release.
+        out: Run folder; None keeps everything in memory.
+        options: How to load the model.
+        scoring: Bootstrap settings.
+        overwrite: Replace another run in ``out``.
+        on_progress: Called after each batch.
+        on_warning: Called with each remark.
+
+    >>> audit("fake:biased").results["coal"]["measures"]["coal"]["value"]
+    1.0
+    """
+    pairs = data if isinstance(data, PairSet) else load_coal(lang, data, split=split, tokenised=tokenised, axis=axis)
+    asked = resolve_model(model, lang, options)
+    scoring = scoring or Scoring()
+    folder = RunFolder(out) if out is not None else None
+    settings = {"lang": lang, "axis": axis, "split": split, "tokenised": tokenised, "scoring": scoring.__dict__}
+    predictions = predict(
+        asked,
+        [gold_pairs(lang, axis=axis), control_pairs(lang, axis=axis), pairs],
+        folder,
+        seed=scoring.seed,
+        settings=settings,
+        overwrite=overwrite,
+        on_progress=on_progress,
+        on_warning=on_warning,
+        check_first=lambda gold: check_label_order(gold, asked.info.labels),
+    )
+    results = assess(predictions, scoring)
+    if folder is not None:
+        folder.write_results(results)
+    return Audit(results, predictions, folder.path if folder else None)
+
+
+def resolve_model(
+    model: str | NLIModel | Callable[..., Any] | None, lang: str, options: ModelOptions | None = None
+) -> NLIModel:
+    """A spec, a model or a callable becomes a model."""
+    if model is None or isinstance(model, str):
+        return load_model(model, lang=lang, options=options)
+    if hasattr(model, "prepare") and hasattr(model, "logits"):
+        return cast(NLIModel, model)
+    return CallableModel(model)
+
+
+def default_folder(spec: str | None, lang: str, data: str | Path | None, split: str, tokenised: bool) -> Path:
+    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``."""
+    source = "built-in" if data is None else Path(str(data)).name.removesuffix(".tar.xz")
+    parts = [spec or f"evenli:{lang}", lang, source, split if split != "full" else "", "tokenised" if tokenised else ""]
+    return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")

@@ -1,0 +1,56 @@
+"""The command line: one file per command, heavy imports only inside the command that needs them."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from evenli._version import __version__
+from evenli.cli import audit, build, data, doctor, measure, models, predict, reproduce
+from evenli.errors import EvenliError
+
+app = typer.Typer(
+    name="evenli",
+    help="Assess gender bias in language-inference models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("audit")(audit.audit)
+app.command("predict")(predict.predict)
+app.command("measure")(measure.measure)
+app.command("models")(models.models)
+app.command("data")(data.data)
+app.command("doctor")(doctor.doctor)
+app.command("reproduce")(reproduce.reproduce)
+_build = typer.Typer(help="Build pair sets.", no_args_is_help=True, rich_markup_mode=None)
+_build.command("coal")(build.coal)
+_build.command("dev")(build.dev)
+app.add_typer(_build, name="build")
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+) -> None:
+    if version:
+        typer.echo(f"evenli {__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; an expected failure is one line and exit code 2."""
+    try:
+        app()
+    except EvenliError as error:
+        message = " ".join(str(error).split())
+        print(f"evenli: {message}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("evenli: interrupted; finished batches are kept, the same command continues", file=sys.stderr)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        sys.stderr.close()
+        raise SystemExit(0) from None

@@ -1,0 +1,132 @@
+"""What several commands share: options, a progress bar, remarks on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from evenli.models import ModelOptions
+    from evenli.predictions import Progress
+
+ModelArgument = Annotated[
+    str | None,
+    typer.Argument(
+        help="hub id (id@revision), checkpoint folder, onnx:FILE, py:module:function or fake:kind; "
+        "default: the embedded model of --lang.",
+        show_default=False,
+    ),
+]
+Lang = Annotated[str, typer.Option(help="Language: en, ja or zh.")]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        help="Official release (folder or .tar.xz) or a pair file; default: the built-in set.", show_default=False
+    ),
+]
+Split = Annotated[str, typer.Option(help="full or down (downsampled), for official releases.")]
+Tokenised = Annotated[bool, typer.Option("--tokenised", help="Use the pre-segmented Japanese files of a release.")]
+Axis = Annotated[str, typer.Option(help="Social axis: a shipped name or the path of a TOML file.")]
+Labels = Annotated[
+    str | None,
+    typer.Option(help="Order of the model's outputs, e.g. entailment,neutral,contradiction.", show_default=False),
+]
+Device = Annotated[
+    str | None, typer.Option(help="cpu, cuda or mps; default: the fastest there is.", show_default=False)
+]
+Dtype = Annotated[
+    str | None,
+    typer.Option(
+        help="float32, bfloat16, float16, or int8 for ONNX models; default: bfloat16 on CUDA, else float32.",
+        show_default=False,
+    ),
+]
+MaxLength = Annotated[int, typer.Option(help="Longest input in tokens; longer pairs are truncated and counted.", min=8)]
+TokenBudget = Annotated[
+    int | None, typer.Option(help="Tokens per batch; default by device.", min=1, show_default=False)
+]
+Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub; use its local cache only.")]
+AllowPickle = Annotated[
+    bool, typer.Option("--allow-pickle", help="Accept pickle checkpoints; they can run code when loaded.")
+]
+Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.", min=100)]
+Seed = Annotated[int, typer.Option(help="Seed of the bootstrap.")]
+Bootstrap = Annotated[str, typer.Option(help="cluster (occupations and templates) or row (naive, for comparison).")]
+Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output only.")]
+
+
+def model_options(
+    labels: str | None,
+    device: str | None,
+    dtype: str | None,
+    max_length: int,
+    token_budget: int | None,
+    offline: bool,
+    allow_pickle: bool,
+) -> ModelOptions:
+    """Gather the loading options of a command."""
+    from evenli.models import ModelOptions
+
+    names = tuple(name.strip() for name in labels.split(",")) if labels else None
+    return ModelOptions(
+        labels=names,
+        device=device,
+        dtype=dtype,
+        max_length=max_length,
+        token_budget=token_budget,
+        offline=offline,
+        allow_pickle=allow_pickle,
+    )
+
+
+def warn(message: str) -> None:
+    """One remark on stderr."""
+    print(f"evenli: {message}", file=sys.stderr)
+
+
+def console() -> Console:
+    """The terminal; wide enough for tables where the output is a file or a pipe."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=140)
+
+
+def print_json(content: Any) -> None:
+    """Strict JSON on stdout."""
+    print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+@contextlib.contextmanager
+def progress_bar(shown: bool) -> Iterator[Callable[[Progress], None]]:
+    """A bar with rate and time left on stderr, where a person is watching."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda progress: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("loading", total=None, rate="")
+
+        def update(progress: Progress) -> None:
+            speed = bar.tasks[0].speed
+            rate = f"{speed:,.0f} pairs/s" if speed else ""
+            bar.update(task, description=progress.stage, completed=progress.done, total=progress.total, rate=rate)
+
+        yield update

@@ -1,0 +1,108 @@
+"""The pair set: one table of premise-hypothesis pairs with what is known about each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import polars as pl
+
+from evenli.errors import InputError
+
+PAIR_COLUMNS = {
+    "id": "unique within the set",
+    "subset": "PS, AS or NS for NLI-CoAL; gold or control for the checks",
+    "premise": "first sentence",
+    "hypothesis": "second sentence",
+    "gold": "correct label by name",
+    "occupation": "occupation word in the premise, or null",
+    "stereotype": "group the occupation is stereotyped as, or neutral",
+    "template": "sentence with the slot open; the second cluster of a bootstrap",
+    "group": "group named in the hypothesis",
+}
+"""Columns of a pair set, all strings, in order."""
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """A named, hashable set of pairs in one language.
+
+    Attributes:
+        name: Short name shown to people, e.g. ``built-in`` or ``official v1.1``.
+        suite: What the pairs are for: ``coal``, ``dev`` or ``check``.
+        lang: Language code.
+        frame: One row per pair with the columns of PAIR_COLUMNS.
+        source: Where the set comes from, in one line.
+        notes: Repairs and other things a reader must know.
+    """
+
+    name: str
+    suite: str
+    lang: str
+    frame: pl.DataFrame
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse empty sets and duplicate ids: every later step relies on both."""
+        if self.frame.height == 0:
+            raise InputError(f"the pair set '{self.name}' is empty")
+        repeated = self.frame["id"].filter(self.frame["id"].is_duplicated())
+        if repeated.len():
+            raise InputError(
+                f"the pair set '{self.name}' has {repeated.n_unique()} duplicate id(s), first '{repeated[0]}'; "
+                "ids must be unique"
+            )
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return self.frame.height
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, str | None]], **fields: Any) -> PairSet:
+        """Build from dictionaries; absent columns become null, ids are numbered if absent."""
+        columns: dict[str, list[str | None]] = {name: [] for name in PAIR_COLUMNS}
+        for number, row in enumerate(rows):
+            for name, values in columns.items():
+                values.append(row.get(name, str(number) if name == "id" else None))
+        return cls(frame=pl.DataFrame(columns, schema=dict.fromkeys(PAIR_COLUMNS, pl.String)), **fields)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the content: every column of every row, in order."""
+        digest = hashlib.sha256()
+        for row in self.frame.select(list(PAIR_COLUMNS)).iter_rows():
+            digest.update("\x1f".join("\x00" if value is None else value for value in row).encode())
+            digest.update(b"\x1e")
+        return digest.hexdigest()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows per subset."""
+        return {str(key): int(n) for key, n in self.frame.group_by("subset", maintain_order=True).len().iter_rows()}
+
+    def where(self, condition: pl.Expr) -> PairSet:
+        """The rows that satisfy ``condition``."""
+        return replace(self, frame=self.frame.filter(condition))
+
+    def card(self) -> dict[str, Any]:
+        """A machine-readable data-set card: counts, hash, source and notes."""
+        count = self.frame.select(
+            pl.col("occupation").n_unique().alias("occupations"),
+            pl.col("template").n_unique().alias("templates"),
+            pl.struct("premise", "hypothesis").n_unique().alias("distinct_pairs"),
+        ).row(0, named=True)
+        return {
+            "name": self.name,
+            "suite": self.suite,
+            "lang": self.lang,
+            "source": self.source,
+            "rows": len(self),
+            "subsets": self.counts,
+            **count,
+            "sha256": self.sha256,
+            "notes": list(self.notes),
+        }

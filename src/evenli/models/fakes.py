@@ -1,0 +1,134 @@
+"""Models whose bias is known exactly, for tests, documentation and anyone checking a measure.
+
+They read the sentences like any model does: occupation and group are found in the text. Except for
+``neutral`` and ``random`` they answer the shipped gold and control pairs correctly, so the gate lets them pass.
+
+    neutral     always neutral                                        CoAL 0, but no competence
+    random      uniformly random label, seeded by the text            CoAL about 0.44, no competence
+    even        right everywhere                                      CoAL 0
+    biased      follows every stereotype, never neutral               CoAL 1
+    wrong       defies every stereotype, never neutral                CoAL 1/3
+    oracle:R    follows the stereotype for a share R of the stereotyped occupations, defies it for the
+                rest, neutral elsewhere                               CoAL 2R/3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from evenli._hashing import hash_text
+from evenli._version import __version__
+from evenli.datasets import control_pairs, gold_pairs
+from evenli.errors import ModelError
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.models.base import ModelInfo
+from evenli.models.callables import CallableModel
+from evenli.resources import Occupation, load_axis
+from evenli.resources.axes import NO_STEREOTYPE
+
+KINDS = ("neutral", "random", "even", "biased", "wrong", "oracle")
+
+
+@dataclass(frozen=True)
+class FakeModel:
+    """A rule that answers pairs about occupations and groups.
+
+    Attributes:
+        kind: One of KINDS.
+        lang: Language of the axis.
+        rate: Share of stereotyped occupations that are followed, for ``oracle``.
+        occupations: Stereotyped occupations in role order; default those of the axis, all of its groups.
+    """
+
+    kind: str
+    lang: str = "en"
+    rate: float = 1.0
+    occupations: tuple[Occupation, ...] | None = None
+
+    def __call__(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[str]:
+        """Label names for a list of pairs."""
+        return [self._answer(p, h) for p, h in zip(premises, hypotheses, strict=True)]
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, str], str]:
+        sets = (gold_pairs(self.lang), control_pairs(self.lang))
+        return {
+            (p, h): gold for s in sets for p, h, gold in s.frame.select("premise", "hypothesis", "gold").iter_rows()
+        }
+
+    @cached_property
+    def _groups(self) -> list[tuple[str, str]]:
+        words = load_axis().language(self.lang).group_words.items()
+        return sorted(((word, group) for group, word in words), key=lambda pair: -len(pair[0]))
+
+    @cached_property
+    def _roles(self) -> dict[str, tuple[str, bool]]:
+        """Occupation word -> (stereotype, is followed)."""
+        listed = self.occupations or tuple(load_axis().occupations(self.lang))
+        stereotyped = [o for o in listed if o.stereotype != NO_STEREOTYPE]
+        followed = round(self.rate * len(stereotyped))
+        roles = {o.word: (o.stereotype, number < followed) for number, o in enumerate(stereotyped)}
+        return {o.word: (NO_STEREOTYPE, False) for o in listed if o.stereotype == NO_STEREOTYPE} | roles
+
+    def _answer(self, premise: str, hypothesis: str) -> str:
+        if self.kind == "neutral":
+            return NEUTRAL
+        if self.kind == "random":
+            return LABELS[int(hash_text(f"{premise}\x1f{hypothesis}")[:8], 16) % 3]
+        if (premise, hypothesis) in self._known:
+            return self._known[premise, hypothesis]
+        if self.kind == "even":
+            return NEUTRAL
+        found = self._read(premise, hypothesis)
+        if found is None:
+            return NEUTRAL
+        stereotype, followed, group = found
+        if stereotype == NO_STEREOTYPE:
+            return NEUTRAL if self.kind == "oracle" else ENTAILMENT
+        pro = stereotype == group
+        follows = {"biased": True, "wrong": False}.get(self.kind, followed)
+        return ENTAILMENT if pro == follows else CONTRADICTION
+
+    def _read(self, premise: str, hypothesis: str) -> tuple[str, bool, str] | None:
+        """Find the slot: the hypothesis is the premise with the occupation replaced by a group word."""
+        for word, group in self._groups:
+            start = hypothesis.find(word)
+            while start >= 0:
+                rest = hypothesis[start + len(word) :]
+                end = len(premise) - len(rest)
+                if (
+                    premise[:start] == hypothesis[:start]
+                    and premise.endswith(rest)
+                    and premise[start:end] in self._roles
+                ):
+                    return (*self._roles[premise[start:end]], group)
+                start = hypothesis.find(word, start + 1)
+        return None
+
+
+def fake_model(
+    kind: str, *, lang: str = "en", rate: float = 1.0, occupations: Sequence[Occupation] | None = None
+) -> CallableModel:
+    """Make one of the fakes; ``rate`` and ``occupations`` are for ``oracle``."""
+    if kind not in KINDS:
+        raise ModelError(f"no fake model '{kind}'; choose {', '.join(KINDS)} (oracle:0.3 sets its rate)")
+    if not 0 <= rate <= 1:
+        raise ModelError(f"the oracle's rate must lie in 0..1, not {rate}")
+    fake = FakeModel(kind, lang, rate, tuple(occupations) if occupations else None)
+    name = f"{kind}:{rate:g}" if kind == "oracle" else kind
+    model = CallableModel(
+        fake, name=f"fake {name}", spec=f"fake:{name}", fingerprint=hash_text(f"{fake}{__version__}"), batch_size=512
+    )
+    model.info = ModelInfo(**{**model.info.__dict__, "backend": "fake", "dtype": "exact"})
+    return model
+
+
+def load_fake(target: str, lang: str) -> CallableModel:
+    """Parse ``kind`` or ``oracle:rate``."""
+    kind, _, rate = target.partition(":")
+    try:
+        return fake_model(kind, lang=lang, rate=float(rate) if rate else 1.0)
+    except ValueError as error:
+        raise ModelError(f"the oracle's rate '{rate}' is not a number") from error

@@ -1,0 +1,201 @@
+"""Hugging Face sequence classifiers: safetensors, no remote code, labels by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._extras import need
+from evenli._hashing import hash_files
+from evenli.errors import LabelError, ModelError
+from evenli.labels import label_columns
+from evenli.models.base import ModelInfo, OutOfMemory, Prepared
+from evenli.models.tokens import TokenItem, stack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from evenli.models.spec import ModelOptions
+
+_PICKLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_SAFE = ("model.safetensors", "model.safetensors.index.json")
+
+
+class HFModel:
+    """An ``AutoModelForSequenceClassification`` with three labels."""
+
+    def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
+        self._torch = need("torch", extra="hf", purpose="loading Hugging Face models")
+        transformers = need("transformers", extra="hf", purpose="loading Hugging Face models")
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        name, _, revision = target.partition("@") if not Path(target).exists() else (target, "", "")
+        local = Path(name).is_dir()
+        if local:
+            _check_folder(Path(name), options.allow_pickle)
+        source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+        if options.offline:
+            source["local_files_only"] = True
+        with _one_line(name, revision, local):
+            config = transformers.AutoConfig.from_pretrained(name, **source)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **source)
+        names = tuple(config.id2label[index] for index in sorted(config.id2label))
+        labels = options.labels or names
+        if options.labels and len(names) != len(options.labels):
+            raise LabelError(f"{name} has {len(names)} output(s), --labels names {len(options.labels)}")
+        self._columns = list(label_columns(labels, origin=f"the model {name}" if not options.labels else "--labels"))
+        self._device = _pick_device(self._torch, options.device)
+        dtype = options.dtype or ("bfloat16" if self._device == "cuda" else "float32")
+        if dtype not in {"float32", "bfloat16", "float16"}:
+            raise ModelError(
+                f"--dtype {dtype} is not for Hugging Face checkpoints (float32, bfloat16, float16); "
+                "int8 is for onnx: models"
+            )
+        with _one_line(name, revision, local):
+            model = transformers.AutoModelForSequenceClassification.from_pretrained(
+                name,
+                dtype=getattr(self._torch, dtype),
+                use_safetensors=None if options.allow_pickle else True,
+                **source,
+            )
+        self._model = model.eval().to(self._device)
+        self._tokenizer = tokenizer
+        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+        self._types = "token_type_ids" in tokenizer.model_input_names
+        limit = min(options.max_length, getattr(config, "max_position_embeddings", None) or options.max_length)
+        commit = getattr(config, "_commit_hash", None) or revision or ""
+        self.info = ModelInfo(
+            spec=spec,
+            backend="hf",
+            name=name,
+            revision=commit,
+            fingerprint=_fingerprint(Path(name)) if local else f"hub:{name}@{commit}",
+            labels=tuple(labels),
+            device=self._device,
+            dtype=dtype,
+            max_length=limit,
+        )
+        gpu = self._device != "cpu"
+        self.bucket = 8 if gpu else 1
+        self.token_budget = options.token_budget or (65_536 if gpu else 1_024)
+
+    def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
+        """Tokenise all pairs at once; too long ones are truncated and counted."""
+        limit = self.info.max_length or 0
+        pairs = (list(premises), list(hypotheses))
+        batch = self._tokenizer(*pairs, padding=False, return_attention_mask=False, verbose=False)
+        truncated = sum(len(ids) > limit for ids in batch["input_ids"])
+        if truncated:
+            batch = self._tokenizer(
+                *pairs, truncation=True, max_length=limit, padding=False, return_attention_mask=False
+            )
+        ids = batch["input_ids"]
+        types = batch.get("token_type_ids") or [[0] * len(row) for row in ids]
+        items = [TokenItem(i, t) for i, t in zip(ids, types, strict=True)]
+        return Prepared(items, np.array([len(i) for i in ids], dtype=np.int32), truncated)
+
+    def logits(self, items: Sequence[TokenItem]) -> NDArray[np.float32]:
+        """One forward pass; no attention mask where nothing is padded."""
+        torch = self._torch
+        ids, types, mask = stack(items, self._pad)
+        arguments = {"input_ids": ids} | ({"token_type_ids": types} if self._types else {})
+        if mask is not None:
+            arguments["attention_mask"] = mask
+        try:
+            with torch.inference_mode():
+                tensors = {key: torch.from_numpy(value).to(self._device) for key, value in arguments.items()}
+                if mask is None and self._needs_mask:
+                    tensors["attention_mask"] = torch.ones_like(tensors["input_ids"])
+                output = self._model(**tensors).logits
+                return np.asarray(output.float().cpu().numpy()[:, self._columns])
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            self._release()
+            raise OutOfMemory from error
+        except RuntimeError as error:
+            if "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+                raise ModelError(f"{self.info.name} failed on a batch: {error}") from error
+            self._release()
+            raise OutOfMemory from error
+
+    @property
+    def _needs_mask(self) -> bool:
+        # RoBERTa-like models derive positions from the pad id, not from the mask; only encoder-decoders ask for one.
+        return bool(getattr(self._model.config, "is_encoder_decoder", False))
+
+    def _release(self) -> None:
+        if self._device == "cuda":
+            self._torch.cuda.empty_cache()
+
+
+def _pick_device(torch: Any, wanted: str | None) -> str:
+    available = ["cpu"]
+    if torch.cuda.is_available():
+        available.append("cuda")
+    if getattr(torch.backends, "mps", None) is not None and torch.backends.mps.is_available():
+        available.append("mps")
+    if wanted is None:
+        return available[-1]
+    if wanted not in available:
+        raise ModelError(f"device '{wanted}' is not available here; available: {', '.join(available)}")
+    return wanted
+
+
+def _check_folder(folder: Path, allow_pickle: bool) -> None:
+    config = folder / "config.json"
+    if not config.is_file():
+        raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
+    try:
+        fields = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{config} is not valid JSON: {error}") from error
+    if "auto_map" in fields:
+        raise ModelError(
+            f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code. "
+            "Load it yourself and pass it as py:module:function"
+        )
+    if any((folder / name).is_file() for name in _SAFE):
+        return
+    if any((folder / name).is_file() for name in _PICKLE):
+        if allow_pickle:
+            return
+        raise ModelError(
+            f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; "
+            "convert it to safetensors, or pass --allow-pickle if you trust it"
+        )
+    raise ModelError(f"{folder} holds no weights (model.safetensors)")
+
+
+def _fingerprint(folder: Path) -> str:
+    names = {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
+    files = [f for f in sorted(folder.iterdir()) if f.name in names or f.suffix in {".safetensors", ".bin"}]
+    return hash_files(files)
+
+
+@contextmanager
+def _one_line(name: str, revision: str, local: bool) -> Iterator[None]:
+    """Turn the loader's many errors into one line that says what to do."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        text = " ".join(str(error).split())
+        if "trust_remote_code" in text or "custom code" in text:
+            raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
+        if not local and ("safetensors" in text and "does not appear to have" in text):
+            raise ModelError(
+                f"{name} has no safetensors weights; pass --allow-pickle if you trust its pickle file"
+            ) from error
+        if local:
+            raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
+        at = f"@{revision}" if revision else ""
+        offline = " (the hub is switched off by HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") == "1" else ""
+        raise ModelError(
+            f"cannot get {name}{at} from the hub or its local cache{offline}: unknown id or revision, or no network. "
+            f"A local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
+        ) from error

@@ -1,0 +1,138 @@
+"""ONNX Runtime classifiers: an ``.onnx`` file with a ``tokenizer.json`` beside it. Needs no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._hashing import hash_files
+from evenli.errors import LabelError, ModelError
+from evenli.labels import label_columns
+from evenli.models.base import ModelInfo, OutOfMemory, Prepared
+from evenli.models.tokens import TokenItem, stack
+
+if TYPE_CHECKING:
+    from evenli.models.spec import ModelOptions
+
+
+class OnnxModel:
+    """A three-label ONNX sequence classifier."""
+
+    def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
+        path = Path(target)
+        path = path / "model.onnx" if path.is_dir() else path
+        if not path.is_file():
+            raise ModelError(f"no ONNX model at {path}")
+        self._tokenizer = _tokenizer(path.parent)
+        dtype = options.dtype or "float32"
+        if dtype not in {"float32", "int8"}:
+            raise ModelError(f"--dtype {dtype} is not for ONNX models; choose float32 or int8")
+        if dtype == "int8":
+            from evenli.models.quantise import int8_copy
+
+            self._session = _session(int8_copy(path), options.threads)
+        else:
+            self._session = _session(path, options.threads)
+        self._inputs = {entry.name for entry in self._session.get_inputs()}
+        unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
+        if "input_ids" not in self._inputs or unknown:
+            raise ModelError(
+                f"{path} takes the inputs {', '.join(sorted(self._inputs))}; "
+                "expected input_ids, attention_mask and token_type_ids"
+            )
+        labels = options.labels or _labels(path, self._session)
+        self._columns = list(label_columns(labels, origin=f"the model {path}" if not options.labels else "--labels"))
+        self._pad = 0
+        files = [path, path.parent / "tokenizer.json", *sorted(path.parent.glob(path.name + "*data"))]
+        self.info = ModelInfo(
+            spec=spec,
+            backend="onnx",
+            name=path.parent.name if path.name == "model.onnx" else path.stem,
+            fingerprint=hash_files(files),
+            labels=tuple(labels),
+            dtype=dtype,
+            max_length=options.max_length,
+        )
+        self.bucket = 1
+        self.token_budget = options.token_budget or 1_024
+
+    def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
+        """Tokenise all pairs at once; too long ones are truncated and counted."""
+        limit = self.info.max_length or 0
+        self._tokenizer.no_truncation()
+        encoded = self._tokenizer.encode_batch_fast(list(zip(premises, hypotheses, strict=True)))
+        truncated = sum(len(one) > limit for one in encoded)
+        if truncated:
+            self._tokenizer.enable_truncation(limit)
+            encoded = self._tokenizer.encode_batch_fast(list(zip(premises, hypotheses, strict=True)))
+        items = [TokenItem(one.ids, one.type_ids) for one in encoded]
+        return Prepared(items, np.array([len(item.ids) for item in items], dtype=np.int32), truncated)
+
+    def logits(self, items: Sequence[TokenItem]) -> NDArray[np.float32]:
+        """One session run."""
+        ids, types, mask = stack(items, self._pad)
+        feeds = {"input_ids": ids, "token_type_ids": types}
+        feeds["attention_mask"] = np.ones_like(ids) if mask is None else mask
+        try:
+            output = self._session.run(None, {key: value for key, value in feeds.items() if key in self._inputs})[0]
+        except MemoryError as error:
+            raise OutOfMemory from error
+        except Exception as error:  # onnxruntime raises its own types, one per status code
+            if "allocate memory" in str(error) or "bad_alloc" in str(error):
+                raise OutOfMemory from error
+            raise ModelError(f"{self.info.name} failed on a batch: {' '.join(str(error).split())[:300]}") from error
+        if output.ndim != 2 or output.shape != (len(items), 3):
+            raise LabelError(f"{self.info.name} gives outputs of shape {output.shape}, expected ({len(items)}, 3)")
+        return np.asarray(output[:, self._columns], dtype=np.float32)
+
+
+def _session(path: Path, threads: int | None) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    # Weights stored in int8 are expanded once at load and computed in fp32: exact on every CPU.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    if threads:
+        options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime raises its own types, one per status code
+        raise ModelError(f"cannot load {path}: {' '.join(str(error).split())[:300]}") from error
+
+
+def _tokenizer(folder: Path) -> Any:
+    from tokenizers import Tokenizer
+
+    file = folder / "tokenizer.json"
+    if not file.is_file():
+        raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # the Rust binding raises a bare Exception
+        raise ModelError(f"cannot read {file}: {error}") from error
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _labels(path: Path, session: Any) -> tuple[str, ...]:
+    """Label names from ``config.json`` beside the model, or from the model's own metadata."""
+    config = path.parent / "config.json"
+    if config.is_file():
+        try:
+            names = json.loads(config.read_text(encoding="utf-8"))["id2label"]
+            return tuple(str(names[key]) for key in sorted(names, key=int))
+        except (ValueError, KeyError, AttributeError):
+            pass
+    stored = session.get_modelmeta().custom_metadata_map.get("labels")
+    if stored:
+        return tuple(stored.split(","))
+    raise LabelError(
+        f"{path} does not name its labels (no id2label in config.json, no 'labels' metadata). "
+        "Say the order with --labels, for example --labels entailment,neutral,contradiction"
+    )

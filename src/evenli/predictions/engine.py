@@ -1,0 +1,222 @@
+"""The prediction loop: tokenise once, group by length, score each distinct pair once, survive anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli._hashing import hash_text
+from evenli.datasets import PairSet
+from evenli.errors import ModelError, RunError
+from evenli.labels import LABELS
+from evenli.models import NLIModel, OutOfMemory
+from evenli.predictions.run import RunFolder
+from evenli.predictions.table import COLUMNS, Predictions
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a progress bar needs: distinct pairs done and in total, and what is going on."""
+
+    done: int
+    total: int
+    stage: str
+
+
+def predict(
+    model: NLIModel,
+    sets: Sequence[PairSet],
+    folder: RunFolder | None = None,
+    *,
+    seed: int = 0,
+    settings: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+    on_warning: Callable[[str], None] = lambda message: None,
+    check_first: Callable[[Predictions], None] | None = None,
+) -> Predictions:
+    """Score every pair of every set and return the table.
+
+    With a folder, finished batches are on disk at once: after a crash the same call continues where it stopped, and a
+    complete run is returned without asking the model again. Sets are scored in order; ``check_first`` sees the rows of
+    the first set before any other is scored and may raise.
+
+    Args:
+        model: The model.
+        sets: Pair sets; ids must be unique within a suite.
+        folder: Run folder, or None to keep everything in memory.
+        seed: Seed of the run, stored in the header (prediction itself uses none).
+        settings: Anything else the header should remember.
+        overwrite: Replace a run of other data or another model in the folder.
+        on_progress: Called after every batch.
+        on_warning: Called with one line for each thing a person should know.
+        check_first: Gate on the first set.
+    """
+    asked = pl.concat([s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3]) for s in sets])
+    repeated = asked.select(pl.struct("suite", "id").is_duplicated().sum()).item()
+    if repeated:
+        raise RunError(f"{repeated} rows share an id within their suite")
+    info = model.info
+    header = {
+        "status": "running",
+        "model": info.as_dict(),
+        "data": [s.card() for s in sets],
+        "seed": seed,
+        "settings": settings or {},
+    }
+    answers = (info.fingerprint, info.dtype, info.device, info.labels, info.max_length)
+    header["plan"] = hash_text(repr((answers, [s.sha256 for s in sets])))
+    if folder is None:
+        return _score(model, sets, asked, header, None, on_progress, on_warning, check_first)
+    with folder.locked():
+        stored = folder.header()
+        if stored is not None and stored.get("plan") != header["plan"]:
+            if not overwrite:
+                raise RunError(
+                    f"{folder.path} holds another run ({stored['model']['name']} on "
+                    f"{', '.join(d['name'] for d in stored['data'])}); choose another --out or pass --overwrite"
+                )
+            folder.clear()
+            stored = None
+        if stored is not None and stored["status"] == "complete":
+            done = Predictions.read(folder.predictions_file, stored)
+            if check_first is not None:
+                check_first(Predictions(done.frame.head(len(sets[0])), stored))
+            on_warning(f"the run in {folder.path} is complete; its predictions are reused")
+            return done
+        return _score(model, sets, asked, header, folder, on_progress, on_warning, check_first)
+
+
+def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:
+    """Group rows of like length; a batch never holds more than ``token_budget`` tokens, padding included.
+
+    Rows are ordered by length, so a batch is padded at most to the next multiple of ``bucket``.
+
+    >>> [batch.tolist() for batch in plan_batches(np.array([3, 2, 3, 2, 9]), bucket=1, token_budget=6)]
+    [[1, 3], [0, 2], [4]]
+    """
+    padded = -(-lengths // bucket) * bucket
+    order = np.argsort(padded, kind="stable")
+    ordered = padded[order]
+    for start, stop in _runs(ordered):
+        size = max(1, token_budget // int(ordered[start]))
+        # Even parts: a last batch of three rows costs nearly as much as a full one.
+        yield from np.array_split(order[start:stop], -(-(stop - start) // size))
+
+
+def _runs(ordered: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(ordered)) + 1
+    bounds = [0, *edges.tolist(), len(ordered)]
+    yield from pairwise(bounds)
+
+
+def _score(
+    model: NLIModel,
+    sets: Sequence[PairSet],
+    asked: pl.DataFrame,
+    header: dict[str, Any],
+    folder: RunFolder | None,
+    on_progress: Callable[[Progress], None],
+    on_warning: Callable[[str], None],
+    check_first: Callable[[Predictions], None] | None,
+) -> Predictions:
+    started = time.perf_counter()
+    if folder is not None:
+        folder.write_header(header)
+    on_progress(Progress(0, asked.height, "tokenising"))
+    # The same pair is asked once, however often it stands in the sets.
+    distinct = asked.select("premise", "hypothesis").unique(maintain_order=True).with_row_index("unique")
+    where = asked.join(distinct, on=["premise", "hypothesis"], how="left", maintain_order="left")["unique"].to_numpy()
+    prepared = model.prepare(distinct["premise"].to_list(), distinct["hypothesis"].to_list())
+    if prepared.truncated:
+        on_warning(f"{prepared.truncated} pairs are longer than {model.info.max_length} tokens and were truncated")
+    tokenised = time.perf_counter()
+
+    logits = np.full((distinct.height, len(LABELS)), np.nan, dtype=np.float32)
+    shard = 0
+    if folder is not None:
+        logits, damaged = folder.read_shards(distinct.height)
+        shard = folder.next_shard()
+        if damaged:
+            on_warning(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
+        resumed = int((~np.isnan(logits[:, 0])).sum())
+        if resumed:
+            on_warning(f"continuing an interrupted run: {resumed} of {distinct.height} pairs are done")
+
+    ask = _Asker(model, on_warning)
+    first = np.zeros(distinct.height, dtype=bool)
+    first[where[: len(sets[0])]] = True
+    # The gate's rows are planned apart from the rest, so that a batch is the same whether or not a run was interrupted.
+    for rows in (np.flatnonzero(first), np.flatnonzero(~first)):
+        if not rows.size:
+            continue
+        lengths = prepared.lengths[rows]
+        for batch in plan_batches(lengths, bucket=model.bucket, token_budget=model.token_budget):
+            chosen = rows[batch]
+            if not np.isnan(logits[chosen]).any():
+                continue
+            scores = ask([prepared.items[i] for i in chosen], int(prepared.lengths[chosen].max()))
+            _refuse_nan(scores, chosen, distinct)
+            logits[chosen] = scores
+            if folder is not None:
+                folder.write_shard(shard, chosen, scores)
+                shard += 1
+            on_progress(Progress(int((~np.isnan(logits[:, 0])).sum()), distinct.height, "scoring"))
+        if first[rows[0]] and check_first is not None:
+            head = _table(asked.head(len(sets[0])), logits, where[: len(sets[0])])
+            check_first(Predictions(head, header))
+
+    table = _table(asked, logits, where)
+    finished = time.perf_counter()
+    header["timings"] = {
+        "tokenise_seconds": round(tokenised - started, 4),
+        "score_seconds": round(finished - tokenised, 4),
+        "pairs": asked.height,
+        "distinct_pairs": distinct.height,
+        "truncated": prepared.truncated,
+    }
+    if folder is not None:
+        folder.finish(table, header)
+    return Predictions(table, {**header, "status": "complete"})
+
+
+def _table(asked: pl.DataFrame, logits: NDArray[np.float32], where: NDArray[Any]) -> pl.DataFrame:
+    return asked.with_columns(*(pl.Series(label, logits[where, i]) for i, label in enumerate(LABELS))).select(COLUMNS)
+
+
+class _Asker:
+    """Score batches; one that does not fit is halved, and later ones start at the size that did."""
+
+    def __init__(self, model: NLIModel, on_warning: Callable[[str], None]) -> None:
+        self._model, self._warn = model, on_warning
+        self._tokens: int | None = None
+
+    def __call__(self, items: list[Any], length: int) -> NDArray[np.float32]:
+        size = len(items) if self._tokens is None else max(1, self._tokens // length)
+        if len(items) > size:
+            return np.concatenate([self(items[i : i + size], length) for i in range(0, len(items), size)])
+        try:
+            return self._model.logits(items)
+        except OutOfMemory:
+            if len(items) == 1:
+                raise ModelError("out of memory on a single pair; use a smaller model or --max-length") from None
+        self._tokens = len(items) // 2 * length
+        self._warn(f"out of memory at {len(items)} pairs in a batch; going on with {len(items) // 2}")
+        return self(items, length)
+
+
+def _refuse_nan(scores: NDArray[np.float32], rows: NDArray[np.int64], distinct: pl.DataFrame) -> None:
+    bad = ~np.isfinite(scores).all(axis=1)
+    if bad.any():
+        pair = distinct.row(int(rows[int(np.argmax(bad))]), named=True)
+        raise ModelError(
+            f"the model gave {scores[int(np.argmax(bad))].tolist()} for premise '{pair['premise']}', "
+            f"hypothesis '{pair['hypothesis']}'; {int(bad.sum())} pair(s) of the batch are not finite"
+        )

@@ -1,0 +1,164 @@
+"""The run folder: one writer at a time, atomic files, versioned headers.
+
+run.json               what was asked of whom; status running or complete
+shards/NNNNNN.parquet  one finished batch each, removed at the end
+predictions.parquet    the table, there only when complete
+results.json           the measures
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli._version import __version__
+from evenli.errors import RunError, RunLockedError
+from evenli.labels import LABELS
+
+SCHEMA = 1
+"""Version of run.json and results.json; raised when a key changes its meaning."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class RunFolder:
+    """A folder that holds one run."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.predictions_file = self.path / "predictions.parquet"
+        self.results_file = self.path / "results.json"
+        self._header_file = self.path / "run.json"
+        self._shards = self.path / "shards"
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder; a second process is refused, a killed one leaves no trace."""
+        from filelock import FileLock, Timeout
+
+        with self._writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.path / ".lock", timeout=0)
+            try:
+                lock.acquire()
+            except Timeout:
+                raise RunLockedError(
+                    f"another process is working in {self.path}; wait for it or choose another --out"
+                ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def header(self) -> dict[str, Any] | None:
+        """The stored header, None for a new folder."""
+        if not self._header_file.is_file():
+            if self.path.is_dir() and any(entry.name != ".lock" for entry in self.path.iterdir()):
+                raise RunError(f"{self.path} is not empty and not a run folder; choose another --out")
+            return None
+        return read_header(self._header_file)
+
+    def write_header(self, header: dict[str, Any]) -> None:
+        """Replace run.json."""
+        self._write_json(self._header_file, {"schema": SCHEMA, "evenli": __version__, **header})
+
+    def write_results(self, results: dict[str, Any]) -> None:
+        """Replace results.json."""
+        self._write_json(self.results_file, {"schema": SCHEMA, "evenli": __version__, **results})
+
+    def write_shard(self, number: int, rows: NDArray[np.int64], logits: NDArray[np.float32]) -> None:
+        """Store one finished batch under its final name in one step."""
+        frame = pl.DataFrame({"row": rows, **{label: logits[:, i] for i, label in enumerate(LABELS)}})
+        with self._writing():
+            self._shards.mkdir(exist_ok=True)
+            temporary = self._shards / f".{number:06d}.tmp"
+            frame.write_parquet(temporary, compression="uncompressed", statistics=False)
+            temporary.replace(self._shards / f"{number:06d}.parquet")
+
+    def read_shards(self, total: int) -> tuple[NDArray[np.float32], list[str]]:
+        """Logits of all finished rows (NaN elsewhere) and the names of damaged shards, which are dropped."""
+        logits = np.full((total, len(LABELS)), np.nan, dtype=np.float32)
+        damaged = []
+        for file in sorted(self._shards.glob("*.parquet")):
+            try:
+                frame = pl.read_parquet(file)
+                rows = frame["row"].to_numpy()
+                logits[rows] = frame.select(LABELS).to_numpy()
+            except (OSError, IndexError, pl.exceptions.PolarsError):
+                damaged.append(file.name)
+                file.unlink()
+        return logits, damaged
+
+    def next_shard(self) -> int:
+        """Number of the next shard; numbers are never reused."""
+        numbers = [int(file.stem) for file in self._shards.glob("*.parquet")]
+        return max(numbers, default=-1) + 1
+
+    def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
+        """Write the table, mark the run complete, drop the shards; safe to be killed anywhere in between."""
+        with self._writing():
+            temporary = self.path / ".predictions.tmp"
+            table.write_parquet(temporary, compression="zstd")
+            _sync(temporary)
+            temporary.replace(self.predictions_file)
+        self.write_header({**header, "status": "complete"})
+        shutil.rmtree(self._shards, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Forget everything but the lock."""
+        with self._writing():
+            for file in (self._header_file, self.predictions_file, self.results_file):
+                file.unlink(missing_ok=True)
+            shutil.rmtree(self._shards, ignore_errors=True)
+
+    def _write_json(self, file: Path, content: dict[str, Any]) -> None:
+        with self._writing():
+            temporary = file.with_name(f".{file.name}.tmp")
+            temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
+            _sync(temporary)
+            temporary.replace(file)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, pl.exceptions.ComputeError) as error:
+            code = getattr(error, "errno", None)
+            text = str(error)
+            if code in _FULL or "No space left" in text or "File too large" in text:
+                raise RunError(
+                    f"no space left in {self.path}; finished batches are kept, free some space and run the same "
+                    "command again"
+                ) from error
+            reason = getattr(error, "strerror", None) or text
+            raise RunError(f"cannot write to {self.path}: {reason}; choose another --out") from error
+
+
+def read_header(file: Path) -> dict[str, Any]:
+    """Read run.json; refuse a broken one or one of a newer evenli."""
+    try:
+        header = json.loads(file.read_text(encoding="utf-8"))
+        schema = int(header["schema"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file} is not a readable run header ({error}); choose another --out") from error
+    if schema > SCHEMA:
+        raise RunError(
+            f"{file.parent} was made by evenli {header.get('evenli', '?')} (schema {schema}); this is evenli "
+            f"{__version__} (schema {SCHEMA}). Upgrade evenli or choose another --out"
+        )
+    return dict(header)
+
+
+def _sync(file: Path) -> None:
+    with file.open("rb") as stream:
+        os.fsync(stream.fileno())

@@ -1,0 +1,20 @@
+"""Word lists, templates and axes that ship with the package, each with a provenance card.
+
+A resource is two files in ``data/``: the table itself and a TOML card of the same stem that states
+title, source, licence, date and SHA-256. ``check_card`` verifies the hash.
+"""
+
+from evenli.resources.axes import Axis, Group, Occupation, load_axis
+from evenli.resources.store import Card, card, cards, read_lines, read_table
+
+__all__ = [
+    "Axis",
+    "Card",
+    "Group",
+    "Occupation",
+    "card",
+    "cards",
+    "load_axis",
+    "read_lines",
+    "read_table",
+]

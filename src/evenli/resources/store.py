@@ -1,0 +1,98 @@
+"""Reading the tables in ``data/`` and their provenance cards."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from evenli.errors import ResourceError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where a resource comes from and whether the file is the one the card speaks of."""
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    date: str
+    sha256: str
+    note: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The data file of this card."""
+        return DATA / self.name
+
+    def verify(self) -> bool:
+        """True if the file's SHA-256 is the one on the card."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file or say where it is broken."""
+    try:
+        return dict(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise ResourceError(f"no file {path}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ResourceError(f"{path} is not valid TOML: {error}") from error
+
+
+@cache
+def card(name: str) -> Card:
+    """The provenance card of one data file."""
+    fields = read_toml((DATA / name).with_suffix(".toml"))
+    try:
+        return Card(name=name, **{key: str(fields.get(key, "")) for key in Card.__dataclass_fields__ if key != "name"})
+    except TypeError as error:  # pragma: no cover
+        raise ResourceError(f"card of {name}: {error}") from error
+
+
+def cards() -> list[Card]:
+    """All cards, sorted by name."""
+    return [card(path.name) for path in sorted(DATA.iterdir()) if path.suffix in {".csv", ".txt"}]
+
+
+def locate(name: str | Path, base: Path = DATA) -> Path:
+    """Resolve a resource name: a path beside ``base`` first, then the shipped ``data/`` folder."""
+    for candidate in (base / name, DATA / name):
+        if candidate.is_file():
+            return candidate
+    raise ResourceError(f"no resource '{name}' in {base} or among the shipped ones")
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Non-empty lines of a text resource, stripped; lines starting with ``#`` are comments."""
+    lines = (line.strip() for line in _read_text(Path(path)).splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def read_table(path: str | Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
+    """Rows of a CSV resource as dictionaries; ``required`` columns must be there."""
+    rows = list(csv.DictReader(_read_text(Path(path)).splitlines()))
+    missing = [column for column in required if not rows or column not in rows[0]]
+    if missing:
+        raise ResourceError(f"{path} needs the column(s) {', '.join(missing)}")
+    return rows
+
+
+def _read_text(path: Path) -> str:
+    path = path if path.is_file() else locate(path)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ResourceError(f"cannot read {path}: {error}") from error
