@@ -7,7 +7,7 @@ import sys
 import typer
 
 from evenli._version import __version__
-from evenli.cli import audit, build, data, doctor, measure, models, predict, reproduce
+from evenli.cli import audit, build, data, doctor, export, measure, models, predict, reproduce, train
 from evenli.errors import EvenliError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("measure")(measure.measure)
+app.command("export")(export.export)
 app.command("models")(models.models)
 app.command("data")(data.data)
 app.command("doctor")(doctor.doctor)
@@ -29,6 +30,9 @@ _build = typer.Typer(help="Build pair sets.", no_args_is_help=True, rich_markup_
 _build.command("coal")(build.coal)
 _build.command("dev")(build.dev)
 app.add_typer(_build, name="build")
+_train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
+_train.command("nli")(train.train_nli)
+app.add_typer(_train, name="train")
 
 
 @app.callback(invoke_without_command=True)

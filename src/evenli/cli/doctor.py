@@ -11,7 +11,8 @@ from evenli.cli import _shared as shared
 _EXTRAS = {
     "base": ("numpy", "scipy", "polars", "onnxruntime", "tokenizers", "filelock", "typer", "rich", "jinja2"),
     "hf": ("torch", "transformers", "safetensors"),
-    "onnx": ("onnx",),
+    "train": ("accelerate",),
+    "onnx": ("onnx", "onnxscript"),
 }
 
 

@@ -12,8 +12,8 @@ from evenli.measures.sample import Sample, _draw
 def by_occupation(sample: Sample, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> pl.DataFrame:
     """Share of biased answers per occupation, most biased first.
 
-    A biased answer is entailment in PS, contradiction in AS and anything but neutral in NS; so the score is NLI-CoAL over
-    the parts an occupation defines. The interval resamples the occupation's templates.
+    A biased answer is entailment in PS, contradiction in AS and anything but neutral in NS, so the score is NLI-CoAL
+    over the parts an occupation defines. The interval resamples the occupation's templates.
 
     Returns:
         Columns occupation, stereotype, n, templates, score, low, high, and the label shares entailment, neutral,

@@ -9,6 +9,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.models.tokens import Tokens
+
+Items = Tokens | list[Any]
+"""What a backend scores: a token matrix, or whatever a backend without tokenizer keeps per pair."""
+
 
 class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, never shown to people
     """The batch did not fit; the caller halves it and tries again."""
@@ -47,11 +52,15 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Inputs ready to score: ``items[i]`` costs ``lengths[i]`` tokens."""
+    """Inputs ready to score: item ``i`` costs ``lengths[i]`` tokens."""
 
-    items: Sequence[Any]
+    items: Items
     lengths: NDArray[np.int32]
     truncated: int = 0
+
+    def take(self, rows: NDArray[np.int64]) -> Items:
+        """The chosen items, in order."""
+        return self.items[rows] if isinstance(self.items, Tokens) else [self.items[i] for i in rows]
 
 
 class NLIModel(Protocol):
@@ -69,6 +78,6 @@ class NLIModel(Protocol):
         """Tokenise all pairs at once."""
         ...
 
-    def logits(self, items: Sequence[Any]) -> NDArray[np.float32]:
+    def logits(self, items: Any) -> NDArray[np.float32]:
         """Score one batch: float32 [n, 3] in LABELS order. Raises OutOfMemory if it does not fit."""
         ...

@@ -20,7 +20,6 @@ from functools import cached_property
 
 from evenli._hashing import hash_text
 from evenli._version import __version__
-from evenli.datasets import control_pairs, gold_pairs
 from evenli.errors import ModelError
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.models.base import ModelInfo
@@ -53,6 +52,8 @@ class FakeModel:
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], str]:
+        from evenli.datasets import control_pairs, gold_pairs
+
         sets = (gold_pairs(self.lang), control_pairs(self.lang))
         return {
             (p, h): gold for s in sets for p, h, gold in s.frame.select("premise", "hypothesis", "gold").iter_rows()

@@ -17,7 +17,7 @@ from evenli._hashing import hash_files
 from evenli.errors import LabelError, ModelError
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
-from evenli.models.tokens import TokenItem, stack
+from evenli.models.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,14 +97,13 @@ class HFModel:
                 *pairs, truncation=True, max_length=limit, padding=False, return_attention_mask=False
             )
         ids = batch["input_ids"]
-        types = batch.get("token_type_ids") or [[0] * len(row) for row in ids]
-        items = [TokenItem(i, t) for i, t in zip(ids, types, strict=True)]
-        return Prepared(items, np.array([len(i) for i in ids], dtype=np.int32), truncated)
+        tokens = Tokens.from_lists(ids, batch.get("token_type_ids"), self._pad)
+        return Prepared(tokens, tokens.lengths, truncated)
 
-    def logits(self, items: Sequence[TokenItem]) -> NDArray[np.float32]:
+    def logits(self, items: Tokens) -> NDArray[np.float32]:
         """One forward pass; no attention mask where nothing is padded."""
         torch = self._torch
-        ids, types, mask = stack(items, self._pad)
+        ids, types, mask = items.batch()
         arguments = {"input_ids": ids} | ({"token_type_ids": types} if self._types else {})
         if mask is not None:
             arguments["attention_mask"] = mask

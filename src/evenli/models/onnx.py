@@ -14,7 +14,7 @@ from evenli._hashing import hash_files
 from evenli.errors import LabelError, ModelError
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
-from evenli.models.tokens import TokenItem, stack
+from evenli.models.tokens import Tokens
 
 if TYPE_CHECKING:
     from evenli.models.spec import ModelOptions
@@ -70,12 +70,12 @@ class OnnxModel:
         if truncated:
             self._tokenizer.enable_truncation(limit)
             encoded = self._tokenizer.encode_batch_fast(list(zip(premises, hypotheses, strict=True)))
-        items = [TokenItem(one.ids, one.type_ids) for one in encoded]
-        return Prepared(items, np.array([len(item.ids) for item in items], dtype=np.int32), truncated)
+        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], self._pad)
+        return Prepared(tokens, tokens.lengths, truncated)
 
-    def logits(self, items: Sequence[TokenItem]) -> NDArray[np.float32]:
+    def logits(self, items: Tokens) -> NDArray[np.float32]:
         """One session run."""
-        ids, types, mask = stack(items, self._pad)
+        ids, types, mask = items.batch()
         feeds = {"input_ids": ids, "token_type_ids": types}
         feeds["attention_mask"] = np.ones_like(ids) if mask is None else mask
         try:

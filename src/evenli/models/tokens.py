@@ -1,8 +1,8 @@
-"""Ragged token batches: padding is added only where lengths differ, and then masked exactly."""
+"""Tokenised pairs: one padded matrix for all of them, cut to the longest row of each batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,28 +12,48 @@ IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class TokenItem:
-    """Token ids and segment ids of one pair."""
+class Tokens:
+    """Token ids and segment ids of many pairs; rows are cut out by index, slice or index array.
 
-    ids: Sequence[int]
-    types: Sequence[int]
+    Attributes:
+        ids: [n, longest], padded with the pad id.
+        types: Segment ids of the same shape.
+        lengths: Tokens per row.
+    """
 
+    ids: IntArray
+    types: IntArray
+    lengths: NDArray[np.int32]
 
-def stack(items: Sequence[TokenItem], pad_id: int) -> tuple[IntArray, IntArray, IntArray | None]:
-    """Ids, segment ids and mask of a batch; the mask is None if nothing was padded."""
-    lengths = [len(item.ids) for item in items]
-    longest = max(lengths)
-    if min(lengths) == longest:
-        return (
-            np.array([item.ids for item in items], dtype=np.int64),
-            np.array([item.types for item in items], dtype=np.int64),
-            None,
-        )
-    ids = np.full((len(items), longest), pad_id, dtype=np.int64)
-    types = np.zeros((len(items), longest), dtype=np.int64)
-    mask = np.zeros((len(items), longest), dtype=np.int64)
-    for row, (item, length) in enumerate(zip(items, lengths, strict=True)):
-        ids[row, :length] = item.ids
-        types[row, :length] = item.types
-        mask[row, :length] = 1
-    return ids, types, mask
+    @classmethod
+    def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, pad_id: int) -> Tokens:
+        """Pad ragged lists into one matrix."""
+        lengths = np.fromiter((len(row) for row in ids), dtype=np.int32, count=len(ids))
+        filled = np.arange(lengths.max(initial=1)) < lengths[:, None]
+
+        def matrix(rows: Sequence[Sequence[int]], fill: int) -> IntArray:
+            made = np.full(filled.shape, fill, dtype=np.int64)
+            made[filled] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+            return made
+
+        return cls(matrix(ids, pad_id), matrix(types, 0) if types else np.zeros(filled.shape, np.int64), lengths)
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.lengths)
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Tokens:
+        """The chosen rows."""
+        return Tokens(self.ids[rows], self.types[rows], self.lengths[rows])
+
+    def __iter__(self) -> Iterator[Tokens]:
+        """One pair at a time."""
+        return (self[i : i + 1] for i in range(len(self)))
+
+    def batch(self) -> tuple[IntArray, IntArray, IntArray | None]:
+        """Ids, segment ids and mask, cut to the longest row; the mask is None if nothing is padded."""
+        longest = int(self.lengths.max())
+        if int(self.lengths.min()) == longest:
+            return self.ids[:, :longest], self.types[:, :longest], None
+        mask = (np.arange(longest) < self.lengths[:, None]).astype(np.int64)
+        return self.ids[:, :longest], self.types[:, :longest], mask

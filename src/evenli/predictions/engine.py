@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from evenli.datasets import PairSet
 from evenli.errors import ModelError, RunError
 from evenli.labels import LABELS
 from evenli.models import NLIModel, OutOfMemory
+from evenli.models.base import Items
+from evenli.models.batches import plan_batches
 from evenli.predictions.run import RunFolder
 from evenli.predictions.table import COLUMNS, Predictions
 
@@ -94,29 +95,6 @@ def predict(
         return _score(model, sets, asked, header, folder, on_progress, on_warning, check_first)
 
 
-def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:
-    """Group rows of like length; a batch never holds more than ``token_budget`` tokens, padding included.
-
-    Rows are ordered by length, so a batch is padded at most to the next multiple of ``bucket``.
-
-    >>> [batch.tolist() for batch in plan_batches(np.array([3, 2, 3, 2, 9]), bucket=1, token_budget=6)]
-    [[1, 3], [0, 2], [4]]
-    """
-    padded = -(-lengths // bucket) * bucket
-    order = np.argsort(padded, kind="stable")
-    ordered = padded[order]
-    for start, stop in _runs(ordered):
-        size = max(1, token_budget // int(ordered[start]))
-        # Even parts: a last batch of three rows costs nearly as much as a full one.
-        yield from np.array_split(order[start:stop], -(-(stop - start) // size))
-
-
-def _runs(ordered: NDArray[Any]) -> Iterator[tuple[int, int]]:
-    edges = np.flatnonzero(np.diff(ordered)) + 1
-    bounds = [0, *edges.tolist(), len(ordered)]
-    yield from pairwise(bounds)
-
-
 def _score(
     model: NLIModel,
     sets: Sequence[PairSet],
@@ -162,7 +140,7 @@ def _score(
             chosen = rows[batch]
             if not np.isnan(logits[chosen]).any():
                 continue
-            scores = ask([prepared.items[i] for i in chosen], int(prepared.lengths[chosen].max()))
+            scores = ask(prepared.take(chosen), int(prepared.lengths[chosen].max()))
             _refuse_nan(scores, chosen, distinct)
             logits[chosen] = scores
             if folder is not None:
@@ -198,7 +176,7 @@ class _Asker:
         self._model, self._warn = model, on_warning
         self._tokens: int | None = None
 
-    def __call__(self, items: list[Any], length: int) -> NDArray[np.float32]:
+    def __call__(self, items: Items, length: int) -> NDArray[np.float32]:
         size = len(items) if self._tokens is None else max(1, self._tokens // length)
         if len(items) > size:
             return np.concatenate([self(items[i : i + size], length) for i in range(0, len(items), size)])

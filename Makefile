@@ -1,0 +1,48 @@
+# Two commands matter: `make audit` and `make test`. Both set everything up first.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: audit test fast lint bench reproduce docs clean
+
+audit: $(VENV)/.base
+	$(BIN)/evenli audit
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest
+
+fast: $(VENV)/.dev
+	$(BIN)/python -m pytest -x -q
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check src tests tools benchmarks
+	$(BIN)/ruff format --check --quiet src tests tools benchmarks
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(PIP) --editable '.[bench]'
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/measures.py
+	$(BIN)/python benchmarks/int8.py
+	$(BIN)/python benchmarks/predict.py
+
+reproduce: $(VENV)/.base
+	$(BIN)/evenli reproduce
+
+docs: $(VENV)/.dev
+	$(BIN)/python tools/make_cli_docs.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/.base: pyproject.toml constraints.txt
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	touch $@
+
+# torch first and alone, so that nothing else decides which build is installed.
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) torch
+	$(PIP) --editable '.[dev]'
+	touch $@

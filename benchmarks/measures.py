@@ -1,0 +1,36 @@
+"""The bootstrap: 2,000 two-way cluster resamples over 5,420 rows, beside one resample at a time."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from evenli.datasets import build_coal
+from evenli.measures import Sample, cluster_weights, get_measure, intervals, measures
+from evenli.models import fake_model
+from evenli.predictions import predict
+
+
+def main() -> None:
+    """Print seconds for all resamples, vectorised and in a loop."""
+    sample = Sample(predict(fake_model("random"), [build_coal("en")]))
+    coal = get_measure("coal")
+    started = time.perf_counter()
+    intervals(sample, [coal], resamples=2000)
+    vectorised = time.perf_counter() - started
+    started = time.perf_counter()
+    intervals(sample, measures("coal"), stereotypes=(None, "female", "male"), resamples=2000)
+    everything = time.perf_counter() - started
+    generator = np.random.default_rng(0)
+    started = time.perf_counter()
+    for _ in range(100):
+        coal(sample.weighted(cluster_weights(sample.frame, 1, generator)[0]))
+    loop = (time.perf_counter() - started) * 20
+    print(f"2,000 resamples of NLI-CoAL, vectorised: 1x; one at a time: {loop / vectorised:.1f}x")
+    print(f"all {len(measures('coal'))} measures on three slices: {everything / vectorised:.1f}x")
+    assert vectorised < 1.0, f"2,000 resamples took {vectorised:.2f} s"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""``evenli train nli``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenli.cli import _shared as shared
+
+Files = Annotated[
+    list[Path], typer.Option(help="Training file: .jsonl, .csv, .tsv or .parquet (.xz may follow); may be repeated.")
+]
+
+
+def train_nli(
+    base: Annotated[str, typer.Option(help="Model to start from: hf:ID, ID@REVISION or a checkpoint folder.")],
+    data: Files,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder; several seeds get a folder each in it.")],
+    dev: Annotated[
+        list[Path] | None, typer.Option(help="File to evaluate on after each epoch; may be repeated.")
+    ] = None,
+    recipe: Annotated[str, typer.Option(help="Preset: coal or sharma.")] = "coal",
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data; default by recipe.", min=1)] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate; default by recipe.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Pairs per step; default by recipe.", min=1)] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="Longest pair in tokens, longer ones are cut; default by recipe.", min=8)
+    ] = None,
+    warmup: Annotated[float | None, typer.Option(help="Share of the steps with a rising learning rate.")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(help="Seed; several, as in --seed 0 1 2, train a model each.")
+    ] = None,
+    more_seeds: Annotated[list[int] | None, typer.Argument(hidden=True)] = None,
+    style: Annotated[
+        str | None,
+        typer.Option(help="Column style: snli, mnli, ocnli, jnli, jsick, jsick-en, sick or hf; default: detected."),
+    ] = None,
+    device: shared.Device = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32 or bfloat16; default: bfloat16 on CUDA, else float32.")
+    ] = None,
+    no_graph: Annotated[bool, typer.Option("--no-graph", help="No CUDA graphs and no compiler.")] = False,
+    log: Annotated[list[str] | None, typer.Option(help="Also log to tensorboard or mlflow.")] = None,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(help="Time between checkpoints inside an epoch; one follows every epoch anyway.", min=0)
+    ] = 10.0,
+    offline: shared.Offline = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Fine-tune a three-label classifier; a killed run continues when the same command is given again."""
+    from evenli.training import make_recipe, train
+
+    chosen = make_recipe(
+        recipe, epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, warmup=warmup, dtype=dtype
+    )
+    outcomes = train(
+        base,
+        data,
+        out,
+        dev=dev or [],
+        recipe=chosen,
+        seeds=[*(seed or [chosen.seed]), *(more_seeds or [])],
+        style=style,
+        device=device,
+        graph=not no_graph,
+        log=log or [],
+        checkpoint_minutes=checkpoint_minutes,
+        offline=offline,
+        shown=not as_json,
+    )
+    if as_json:
+        shared.print_json({"runs": [outcome.as_dict() for outcome in outcomes]})
+        return
+    for outcome in outcomes:
+        figure = f"dev accuracy {outcome.dev}" if outcome.dev else "no dev data"
+        typer.echo(f"{outcome.folder}: {figure}; {outcome.pairs_per_second:,.0f} pairs/s")
+    shares = [outcome.dev.value for outcome in outcomes if outcome.dev]
+    if len(shares) > 1:
+        mean = sum(shares) / len(shares)
+        typer.echo(f"{len(shares)} seeds: mean {mean:.2%}, from {min(shares):.2%} to {max(shares):.2%}")

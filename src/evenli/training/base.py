@@ -1,0 +1,166 @@
+"""The checkpoint a training run starts from, and the folder it ends in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from evenli._extras import need
+from evenli._hashing import hash_files
+from evenli.errors import LabelError, ModelError
+from evenli.labels import LABELS, label_columns
+
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A classifier with three outputs in LABELS order, and its tokenizer.
+
+    Attributes:
+        model: fp32, on the CPU.
+        tokenizer: Its tokenizer.
+        name: Hub id or folder.
+        revision: Commit of a hub model, else empty.
+        fingerprint: Changes when the weights do.
+        fresh: Parameters the checkpoint did not have, such as the classifier; a run draws them from its seed.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str
+    revision: str
+    fingerprint: str
+    fresh: tuple[str, ...]
+
+
+def load_base(spec: str, *, offline: bool = False) -> Base:
+    """Load the model to start from.
+
+    A base without classifier, or with one of other labels, gets a new one. A base that already knows the three labels
+    keeps its classifier, its outputs put into LABELS order.
+
+    Args:
+        spec: ``hf:id[@revision]``, a hub id or a folder.
+        offline: Never ask the hub, use its local cache only.
+    """
+    transformers = need("transformers", extra="hf", purpose="training")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    target = spec.removeprefix("hf:")
+    local = Path(target).is_dir()
+    name, _, revision = (target, "", "") if local else target.partition("@")
+    if local:
+        check_folder(Path(name))
+    source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+    if offline:
+        source["local_files_only"] = True
+    with one_line(name, local=local):
+        config = transformers.AutoConfig.from_pretrained(name, **source)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+        named = [str(config.id2label[index]) for index in sorted(config.id2label)]
+        config.num_labels = len(LABELS)
+        model, found = transformers.AutoModelForSequenceClassification.from_pretrained(
+            name,
+            config=config,
+            dtype=torch.float32,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+            **source,
+        )
+    _check_tokenizer(tokenizer, config, name)
+    mismatched = {key if isinstance(key, str) else key[0] for key in found["mismatched_keys"]}
+    fresh = sorted({*found["missing_keys"], *mismatched})
+    inner = [key for key in fresh if key.startswith(f"{model.base_model_prefix}.") and "pooler" not in key]
+    if inner:
+        raise ModelError(
+            f"{name} is not a whole {config.model_type} checkpoint: {len(inner)} weights are missing, first {inner[0]}"
+        )
+    head = _output_layer(model)
+    if not any(key.startswith(head) for key in fresh):
+        try:
+            order = list(label_columns(named, origin=name))
+            layer = model.get_submodule(head)
+            layer.weight.data, layer.bias.data = layer.weight.data[order], layer.bias.data[order]
+        except LabelError:
+            fresh += [f"{head}.weight", f"{head}.bias"]
+    model.config.id2label = dict(enumerate(LABELS))
+    model.config.label2id = {label: index for index, label in enumerate(LABELS)}
+    commit = getattr(config, "_commit_hash", None) or revision
+    files = [file for file in sorted(Path(name).iterdir()) if file.suffix == ".safetensors"] if local else []
+    mark = hash_files(files) if local else f"hub:{name}@{commit}"
+    return Base(model, tokenizer, name, "" if local else commit, mark, tuple(fresh))
+
+
+def save_model(base: Base, weights: dict[str, Any], folder: Path) -> None:
+    """Write ``config.json``, ``model.safetensors`` and the tokenizer, as ``from_pretrained`` expects them."""
+    from safetensors.torch import save_file
+
+    rest = {name: value for name, value in base.model.state_dict().items() if name not in weights}
+    whole = {
+        name: value.detach().cpu().float().contiguous() if value.is_floating_point() else value.cpu()
+        for name, value in (rest | weights).items()
+    }
+    config = base.model.config
+    config.architectures = [type(base.model).__name__]
+    config.dtype = torch.float32
+    config.save_pretrained(folder)
+    base.tokenizer.save_pretrained(folder)
+    save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # the library writes it for its owner only
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder that is no checkpoint, wants to run code or keeps its weights in a pickle."""
+    file = folder / "config.json"
+    if not file.is_file():
+        raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{file} is not valid JSON: {error}") from error
+    if "auto_map" in fields:
+        raise ModelError(f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code")
+    if not any((folder / name).is_file() for name in _WEIGHTS):
+        raise ModelError(f"{folder} holds no model.safetensors; convert its weights to safetensors first")
+
+
+@contextmanager
+def one_line(name: str, *, local: bool) -> Iterator[None]:
+    """Turn the loader's many errors into one line that says what to do."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        text = " ".join(str(error).split())[:300]
+        if local:
+            raise ModelError(f"cannot load the checkpoint {name}: {text}") from error
+        offline = " (the hub is switched off by HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") == "1" else ""
+        raise ModelError(
+            f"cannot get {name} from the hub or its local cache{offline}: {text}. "
+            f"A local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
+        ) from error
+
+
+def _check_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
+    # Without tokenizer files the loader makes one that knows its special tokens only.
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise ModelError(f"{name} has no tokenizer; put its tokenizer.json into the folder")
+    size = getattr(config, "vocab_size", None)
+    if size is not None and len(tokenizer) > size:
+        raise ModelError(f"{name}: the tokenizer has {len(tokenizer)} tokens, the model knows {size}")
+
+
+def _output_layer(model: Any) -> str:
+    """Name of the layer that gives the logits: the last linear one with three outputs."""
+    layers = [name for name, m in model.named_modules() if isinstance(m, torch.nn.Linear) and m.out_features == 3]
+    if not layers:
+        raise ModelError(f"{type(model).__name__} has no linear output layer")
+    return str(layers[-1])

@@ -1,0 +1,315 @@
+"""From a checkpoint folder to one ONNX file that ``onnx:`` loads without torch."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from evenli._extras import need
+from evenli.errors import InputError, ModelError, RunError
+from evenli.labels import label_columns
+from evenli.training.base import check_folder, one_line
+
+OPSET = 20
+"""The first opset with Gelu as one node; ONNX Runtime knows it since 1.17."""
+
+_IR_VERSION = 10
+_SMALLEST = 4_096
+_CLIPS = np.linspace(1.0, 0.6, 17, dtype=np.float32)
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """What was written and how far it strays from the checkpoint.
+
+    Attributes:
+        path: The ``.onnx`` file.
+        bytes: Its size.
+        int8: Whether weight matrices are stored in int8.
+        pairs: Pairs on which the two were compared.
+        max_difference: Largest absolute difference of a logit; NaN without pairs.
+        agreement: Share of pairs with the same label; NaN without pairs.
+    """
+
+    path: Path
+    bytes: int
+    int8: bool
+    pairs: int = 0
+    max_difference: float = math.nan
+    agreement: float = math.nan
+
+
+def export_onnx(
+    folder: str | Path,
+    out: str | Path,
+    int8: bool = False,
+    *,
+    check: Sequence[tuple[str, str]] = (),
+) -> ExportReport:
+    """Write a three-label sequence classifier as ONNX, with its tokenizer and label names beside it.
+
+    The graph takes ``input_ids``, ``attention_mask`` and, where the model knows segments, ``token_type_ids``, of any
+    batch size and length, and gives ``logits``.
+
+    With ``int8`` every weight matrix is stored as int8 with one scale per channel and expanded by a
+    DequantizeLinear node: a quarter of the size, and arithmetic that stays fp32, hence exact on every CPU.
+
+    Args:
+        folder: A local checkpoint with safetensors weights.
+        out: A file that ends in ``.onnx``, or a folder for ``model.onnx``.
+        int8: Store weight matrices in int8.
+        check: Premise-hypothesis pairs on which the result is compared with the fp32 checkpoint.
+    """
+    need("transformers", extra="hf", purpose="exporting to ONNX")
+    need("onnxscript", extra="onnx", purpose="exporting to ONNX")
+    onnx = need("onnx", extra="onnx", purpose="exporting to ONNX")
+    source = Path(folder)
+    path = Path(out) if Path(out).suffix == ".onnx" else Path(out) / "model.onnx"
+    model, tokenizer = _load(source)
+    config = model.config
+    names = [str(config.id2label[index]) for index in sorted(config.id2label)]
+    label_columns(names, origin=f"the model {source}")
+    beside = {
+        "tokenizer.json": _tokenizer_json(tokenizer),
+        "config.json": json.dumps(
+            {
+                "model_type": config.model_type,
+                "id2label": {str(index): name for index, name in enumerate(names)},
+                "max_position_embeddings": getattr(config, "max_position_embeddings", None),
+                "pad_token_id": tokenizer.pad_token_id,
+            },
+            indent=2,
+        )
+        + "\n",
+    }
+    _refuse_strangers(path, beside)
+    graph = _trace(model)
+    if int8:
+        store_int8(graph)
+    entry = graph.metadata_props.add()
+    entry.key, entry.value = "labels", ",".join(names)
+    onnx.checker.check_model(graph)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_name(path.name + ".partial")
+        partial.write_bytes(graph.SerializeToString())
+        partial.replace(path)
+        for name, text in beside.items():
+            (path.parent / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+    report = ExportReport(path, path.stat().st_size, int8)
+    return compare(source, report, check) if check else report
+
+
+def compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
+    """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
+    from evenli.models.base import NLIModel
+    from evenli.models.hf import HFModel
+    from evenli.models.onnx import OnnxModel
+    from evenli.models.spec import ModelOptions
+
+    options = ModelOptions(device="cpu", dtype="float32")
+    premises, hypotheses = (list(column) for column in zip(*pairs, strict=True))
+    asked: list[NLIModel] = [HFModel(str(folder), options, spec="check")]
+    asked.append(OnnxModel(str(report.path), options, spec="check"))
+    outputs = []
+    for one in asked:
+        prepared = one.prepare(premises, hypotheses)
+        parts = np.split(np.arange(len(premises)), range(32, len(premises), 32))
+        outputs.append(np.concatenate([one.logits(prepared.take(rows)) for rows in parts]))
+    return ExportReport(
+        report.path,
+        report.bytes,
+        report.int8,
+        pairs=len(premises),
+        max_difference=float(np.abs(outputs[0] - outputs[1]).max()),
+        agreement=float((outputs[0].argmax(1) == outputs[1].argmax(1)).mean()),
+    )
+
+
+def store_int8(model: Any) -> None:
+    """Replace every large fp32 matrix of an ONNX model, in place, by int8 values and a DequantizeLinear node."""
+    from onnx import helper, numpy_helper
+
+    kept, nodes = [], []
+    for tensor in model.graph.initializer:
+        matrix = numpy_helper.to_array(tensor)
+        if matrix.dtype != np.float32 or matrix.ndim != 2 or matrix.size < _SMALLEST:
+            kept.append(tensor)
+            continue
+        axis, values, scales = quantise(matrix)
+        kept.append(numpy_helper.from_array(values, f"{tensor.name}.int8"))
+        kept.append(numpy_helper.from_array(scales, f"{tensor.name}.scale"))
+        inputs = [f"{tensor.name}.int8", f"{tensor.name}.scale"]
+        nodes.append(
+            helper.make_node("DequantizeLinear", inputs, [tensor.name], name=f"{tensor.name}.expand", axis=axis)
+        )
+    nodes.extend(model.graph.node)
+    del model.graph.initializer[:], model.graph.node[:]
+    model.graph.initializer.extend(kept)
+    model.graph.node.extend(nodes)
+
+
+def quantise(matrix: NDArray[np.float32]) -> tuple[int, NDArray[np.int8], NDArray[np.float32]]:
+    """Symmetric int8 with one scale per row or per column, whichever loses less.
+
+    Each scale minimises the squared error of its channel over a grid of clipping points: a lone outlier is
+    cut when that makes the rest of its channel finer.
+
+    Returns:
+        Axis of the scales, values in -127..127 and the scales.
+    """
+    tried = []
+    for axis in (0, 1):
+        rows = np.ascontiguousarray(np.moveaxis(matrix, axis, 0))
+        peak = np.abs(rows).max(axis=1)
+        peak[peak == 0] = 1
+        least, scales = np.full(len(rows), np.inf, dtype=np.float32), peak / np.float32(127)
+        for clip in _CLIPS:
+            scale = (clip * peak / 127).astype(np.float32)
+            lost = np.square(_rounded(rows, scale) * scale[:, None] - rows).sum(axis=1)
+            scales = np.where(lost < least, scale, scales)
+            least = np.minimum(lost, least)
+        tried.append((float(least.sum(dtype=np.float64)), axis, rows, scales))
+    _, axis, rows, scales = min(tried, key=lambda one: one[0])
+    values = np.ascontiguousarray(np.moveaxis(_rounded(rows, scales).astype(np.int8), 0, axis))
+    return axis, values, scales.astype(np.float32)
+
+
+def _rounded(rows: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.float32]:
+    rounded: NDArray[np.float32] = np.clip(np.rint(rows / scales[:, None]), -127, 127)
+    return rounded
+
+
+def _load(folder: Path) -> tuple[Any, Any]:
+    import transformers
+
+    check_folder(folder)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    with one_line(str(folder), local=True):
+        # Plain attention exports to a third fewer nodes than the fused operator.
+        model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(
+            folder,
+            dtype=torch.float32,
+            use_safetensors=True,
+            trust_remote_code=False,
+            attn_implementation="eager",
+            output_loading_info=True,
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    if loading["missing_keys"]:
+        missing = ", ".join(sorted(loading["missing_keys"]))
+        raise ModelError(f"{folder} has no trained classifier (missing {missing}); train one with: evenli train nli")
+    return model.eval(), tokenizer
+
+
+def _tokenizer_json(tokenizer: Any) -> str:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelError(f"{type(tokenizer).__name__} has no tokenizer.json form; an ONNX model needs one")
+    # A checkpoint's tokenizer often carries the padding and truncation of whoever used it last.
+    backend.no_padding()
+    backend.no_truncation()
+    return str(backend.to_str())
+
+
+def _refuse_strangers(path: Path, beside: dict[str, str]) -> None:
+    """Files beside ``path`` that belong to another model are not overwritten."""
+    for name, text in beside.items():
+        there = path.parent / name
+        if path.name != "model.onnx" and there.is_file() and there.read_text(encoding="utf-8") != text:
+            raise InputError(f"{there} belongs to another model; give -o a folder of its own, such as {path.stem}/")
+
+
+def _trace(model: Any) -> Any:
+    names = ["input_ids", "attention_mask"]
+    if (getattr(model.config, "type_vocab_size", 0) or 0) > 1:
+        names.append("token_type_ids")
+    ids = torch.full((2, 11), 5, dtype=torch.int64)
+    mask = torch.ones_like(ids)
+    mask[1, 7:] = 0
+    example = dict(zip(names, (ids, mask, torch.zeros_like(ids)), strict=False))
+    module = _Logits(model, additive=_takes_additive_mask(model, example))
+    with _quiet(), torch.no_grad():
+        try:
+            program = torch.onnx.export(
+                module.eval(),
+                (),
+                kwargs=example,
+                dynamo=True,
+                verbose=False,
+                input_names=names,
+                output_names=["logits"],
+                dynamic_shapes={name: {0: "batch", 1: "length"} for name in names},
+                opset_version=OPSET,
+            )
+        except Exception as error:  # the exporter wraps every cause in types of its own
+            text = " ".join(str(error).split())[:200]
+            raise ModelError(f"cannot trace a {model.config.model_type} model to ONNX: {text}") from error
+    graph = program.model_proto
+    graph.ir_version = min(graph.ir_version, _IR_VERSION)
+    _strip(graph)
+    return graph
+
+
+class _Logits(torch.nn.Module):  # type: ignore[misc]
+    """The model with named inputs and one output."""
+
+    def __init__(self, model: Any, *, additive: bool) -> None:
+        super().__init__()
+        self.model, self.additive = model, additive
+
+    def forward(self, input_ids: Any, attention_mask: Any, token_type_ids: Any = None) -> Any:
+        mask = attention_mask
+        if self.additive:
+            mask = (1.0 - mask[:, None, None, :].float()) * torch.finfo(torch.float32).min
+        segments = {} if token_type_ids is None else {"token_type_ids": token_type_ids}
+        return self.model(input_ids=input_ids, attention_mask=mask, **segments).logits
+
+
+def _takes_additive_mask(model: Any, example: dict[str, Any]) -> bool:
+    """Whether the model accepts 0 / -inf by key; that spares the graph the model's own mask arithmetic."""
+    with torch.no_grad():
+        expected = model(**example).logits
+        try:
+            found = _Logits(model, additive=True)(**example)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            return False
+    return bool(torch.allclose(expected, found, atol=1e-5))
+
+
+def _strip(graph: Any) -> None:
+    """Drop stack traces, shapes and other leftovers of tracing: they are a hundredth of the file and say nothing."""
+    del graph.metadata_props[:], graph.graph.metadata_props[:], graph.graph.value_info[:]
+    graph.doc_string = graph.graph.doc_string = ""
+    for part in (graph.graph.node, graph.graph.initializer, graph.graph.input, graph.graph.output):
+        for entry in part:
+            del entry.metadata_props[:]
+            entry.doc_string = ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter logs and warns about its own internals."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

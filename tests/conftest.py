@@ -1,0 +1,152 @@
+"""What the tests share: the public data, small real checkpoints, a way to run the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("EVENLI_SHARED_DATA", ROOT.parent / "shared" / "data"))
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "the",
+    "a",
+    "an",
+    "is",
+    "man",
+    "woman",
+    "person",
+    "nurse",
+    "doctor",
+    "waits",
+    "walks",
+    "in",
+    "on",
+    "at",
+    "with",
+    "rain",
+    "park",
+    ".",
+    ",",
+    "two",
+    "people",
+    "child",
+    "dog",
+    "eats",
+    "sleeps",
+    "red",
+    "blue",
+    "small",
+    "large",
+    "near",
+    "house",
+    "street",
+    "and",
+    "of",
+    "to",
+    "not",
+    "no",
+]
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    if not SHARED.is_dir():
+        pytest.skip(f"the public data is not at {SHARED}; set EVENLI_SHARED_DATA")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def run_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run ``evenli`` in a fresh process, as a user does."""
+
+    def run(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None, **more: object):
+        return subprocess.run(
+            [sys.executable, "-m", "evenli", *map(str, arguments)],
+            cwd=cwd,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **more,  # type: ignore[call-overload]
+        )
+
+    return run
+
+
+def tiny_tokenizer():
+    """A real WordPiece tokenizer over a few words."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    vocab = {word: index for index, word in enumerate(WORDS)}
+    for letter in "abcdefghijklmnopqrstuvwxyz0123456789'-":
+        for piece in (letter, f"##{letter}"):
+            vocab.setdefault(piece, len(vocab))
+    tokenizer = Tokenizer(models.WordPiece(vocab, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", vocab["[CLS]"]), ("[SEP]", vocab["[SEP]"])],
+    )
+    return tokenizer
+
+
+def make_checkpoint(folder: Path, *, labels: list[str] | None = None, hidden: int = 32, layers: int = 2) -> Path:
+    """A small BERT classifier with random weights, saved as a user would save theirs."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    labels = labels or ["entailment", "neutral", "contradiction"]
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tiny_tokenizer(),
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=128,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        intermediate_size=hidden * 4,
+        max_position_embeddings=160,
+        num_labels=len(labels),
+        initializer_range=0.5,
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
+    )
+    model = transformers.BertForSequenceClassification(config)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_checkpoint(tmp_path_factory.mktemp("checkpoint"))
+
+
+@pytest.fixture
+def pair_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write rows as JSON Lines."""
+
+    def write(rows: list[dict[str, object]], name: str = "pairs.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+        return path
+
+    return write

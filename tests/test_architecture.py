@@ -1,0 +1,67 @@
+"""Data flows one way through the house."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import evenli
+
+SOURCE = Path(evenli.__file__).parent
+FLOORS = ["resources", "datasets", "models", "predictions", "measures", "reports"]
+ABOVE = {
+    "training": FLOORS,
+    "auditing": FLOORS,
+    "reproduction": [*FLOORS, "auditing"],
+    "cli": [*FLOORS, "auditing", "training", "reproduction"],
+}
+BASE = {"labels", "errors", "_extras", "_hashing", "_rows", "_version"}
+
+
+def imported(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{file}: imports are absolute"
+            names = [node.module] + [f"{node.module}.{alias.name}" for alias in node.names if node.module == "evenli"]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("evenli.")}
+    return found
+
+
+def room_of(file: Path) -> str:
+    part = file.relative_to(SOURCE).parts[0]
+    return part.removesuffix(".py")
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda f: str(f.relative_to(SOURCE)))
+def test_no_room_imports_one_to_its_right(file: Path) -> None:
+    room = room_of(file)
+    if room in {"__init__", "__main__"}:
+        return
+    if room in BASE:
+        allowed = BASE
+    elif room in FLOORS:
+        allowed = BASE | set(FLOORS[: FLOORS.index(room) + 1])
+    else:
+        allowed = BASE | set(ABOVE[room]) | {room}
+    assert imported(file) <= allowed, f"{room} may import {sorted(allowed)}"
+
+
+@pytest.mark.parametrize("module", ["evenli", "evenli.measures", "evenli.cli", "evenli.datasets", "evenli.reports"])
+def test_imports_stay_light(module: str) -> None:
+    code = f"import sys, {module}; print([m for m in ('torch', 'transformers', 'onnxruntime') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_help_loads_no_numerics() -> None:
+    code = "import sys, evenli.cli; print([m for m in ('numpy', 'polars', 'scipy') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

@@ -1,0 +1,198 @@
+"""The command line as a user meets it: real processes, exit codes, one line per mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import make_checkpoint
+
+
+def test_audit_json_is_json_only(run_cli, tmp_path: Path) -> None:
+    out = run_cli("audit", "fake:biased", "--json", cwd=tmp_path)
+    assert out.returncode == 0
+    results = json.loads(out.stdout)
+    assert results["coal"]["measures"]["coal"]["value"] == 1.0
+    assert results["verdict"]["code"] == "bias"
+    folder = tmp_path / results["folder"]
+    stored = json.loads((folder / "results.json").read_text())
+    assert stored["schema"] == 1 and stored["coal"] == results["coal"]
+    header = json.loads((folder / "run.json").read_text())
+    assert {"model", "data", "seed", "settings", "timings", "plan", "evenli"} <= set(header)
+    assert (folder / "predictions.parquet").is_file()
+
+
+def test_audit_shows_everything(run_cli, tmp_path: Path) -> None:
+    out = run_cli("audit", "fake:oracle:0.9", "--lang", "ja", cwd=tmp_path)
+    assert out.returncode == 0, out.stderr
+    for text in (
+        "PS pro-stereotypical",
+        "95% interval",
+        "0..1",
+        "higher = more biased",
+        "Competence: gold pairs 1.000",
+        "Verdict",
+        "Tohoku-BERT-base",
+        "this model",
+        "predictions.parquet",
+        "Order condition",
+    ):
+        assert text in out.stdout, text
+    assert "\x1b[" not in out.stdout
+
+
+def test_measure_rescores_without_the_model(run_cli, tmp_path: Path) -> None:
+    assert run_cli("audit", "fake:random", "-o", "run", cwd=tmp_path).returncode == 0
+    before = json.loads((tmp_path / "run" / "results.json").read_text())
+    out = run_cli("measure", "run", "--bootstrap", "row", "--json", cwd=tmp_path)
+    after = json.loads(out.stdout)
+    old, new = (r["coal"]["measures"]["coal"] for r in (before, after))
+    assert old["value"] == new["value"] and old["low"] != new["low"]
+    assert after["competence"] == before["competence"]
+
+
+def test_official_release_and_tokenised(run_cli, tmp_path: Path, shared_data: Path) -> None:
+    archive = shared_data / "nli_coal" / "ja_v1.1.tar.xz"
+    out = run_cli(
+        "audit", "fake:even", "--lang", "ja", "--data", archive, "--tokenised", "--split", "down", cwd=tmp_path
+    )
+    assert out.returncode == 0, out.stderr
+    assert "official v1.1 downsampled tokenised (ja, 600 pairs" in out.stdout
+
+
+def test_callable_from_the_current_folder(run_cli, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def predict(p, h):\n    return ['neutral'] * len(p)\n")
+    out = run_cli("audit", "py:mine:predict", "--json", cwd=tmp_path)
+    assert json.loads(out.stdout)["verdict"]["code"] == "none"
+
+
+def test_build_data_models_doctor(run_cli, tmp_path: Path) -> None:
+    built = run_cli("build", "coal", "--lang", "zh", "-o", "zh.jsonl", "--json", cwd=tmp_path)
+    assert json.loads(built.stdout)["rows"] == 5420
+    checked = run_cli("data", "--check", "zh.jsonl", "--lang", "zh", cwd=tmp_path)
+    assert "no findings" in checked.stdout
+    listed = json.loads(run_cli("data", "--json").stdout)
+    assert all(resource["intact"] for resource in listed["resources"])
+    assert "fake:" in run_cli("models").stdout
+    doctor = json.loads(run_cli("doctor", "--json").stdout)
+    assert doctor["packages"]["base"]["numpy"] and "cpu" in doctor["devices"]
+    assert run_cli("--version").stdout.startswith("evenli ")
+
+
+def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
+    path = pair_file(
+        [{"sentence1": "a b", "sentence2": "c", "gold_label": label} for label in ("neutral", "entailment")]
+    )
+    out = run_cli("predict", path, "-m", "fake:neutral", "-o", "p", "--json", cwd=tmp_path)
+    summary = json.loads(out.stdout)
+    assert summary["accuracy"] == 0.5 and summary["predicted"]["neutral"] == 2
+
+
+def test_reproduce(run_cli, shared_data: Path) -> None:
+    out = run_cli("reproduce", "--data", shared_data, "--json")
+    assert out.returncode == 0, out.stderr
+    rows = {row["what"]: row for row in json.loads(out.stdout)}
+    assert not [row for row in rows.values() if row["status"] == "BROKEN"]
+    laboro = rows["ja Laboro-DistilBERT-base FN score (bias)"]
+    assert laboro["status"] == "differs" and laboro["ours"] == pytest.approx(0.5968, abs=5e-4)
+
+
+def test_reproduce_without_data_skips(run_cli, tmp_path: Path) -> None:
+    out = run_cli("reproduce", "--json", cwd=tmp_path, env={"EVENLI_SHARED_DATA": str(tmp_path / "none")})
+    rows = json.loads(out.stdout)
+    assert out.returncode == 0
+    assert sum(row["status"] == "skipped" for row in rows) == 3
+
+
+def test_a_broken_row_gives_exit_code_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    import evenli.reproduction
+    from evenli.cli import app
+    from evenli.reproduction import Row
+
+    monkeypatch.setattr(evenli.reproduction, "ledger", lambda data: [Row("x", "s", 1.0, 2.0, 0.1)])
+    assert CliRunner().invoke(app, ["reproduce"]).exit_code == 1
+
+
+BAD = {
+    "unknown model": (["audit", "hf:no-such/model@main"], "cannot get no-such/model@main"),
+    "unknown path": (["audit", "./nowhere"], "no checkpoint folder"),
+    "unknown language": (["audit", "fake:even", "--lang", "fr"], "has no language 'fr'; it has en, ja, zh"),
+    "missing data": (["audit", "fake:even", "--data", "none.jsonl"], "no such file"),
+    "bad json": (["audit", "fake:even", "--data", "bad.jsonl"], "bad.jsonl, line 2: not valid JSON"),
+    "missing columns": (["audit", "fake:even", "--data", "columns.jsonl"], "no column for premise"),
+    "unknown label": (["audit", "fake:even", "--data", "label.jsonl"], "line 1: unknown label 'maybe'"),
+    "empty set": (["audit", "fake:even", "--data", "empty.jsonl"], "holds no pairs"),
+    "duplicate ids": (["audit", "fake:even", "--data", "double.jsonl"], "duplicate id"),
+    "template without slot": (
+        ["build", "coal", "-o", "x.jsonl", "--templates", "t.txt"],
+        "template 1 has no [Sub] slot",
+    ),
+    "two labels": (["audit", "./two"], "A two-label head"),
+    "unnamed labels": (["audit", "./unnamed"], "--labels"),
+    "bad --labels": (["audit", "./unnamed", "--labels", "yes,no,maybe"], "cannot tell which is which"),
+    "no run": (["measure", "."], "is not a run folder"),
+    "folder in use": (["audit", "fake:even", "-o", "busy"], "not empty and not a run folder"),
+    "bad device": (["audit", "./unnamed", "--labels", "e,n,c", "--device", "tpu"], "device 'tpu' is not available"),
+    "bad bootstrap": (["audit", "fake:even", "--bootstrap", "magic"], "choose cluster or row"),
+    "unwritable": (["audit", "fake:even", "-o", "/proc/evenli"], "cannot write to /proc/evenli"),
+    "bad determiner": (["build", "dev", "-o", "x.csv", "--determiner", "some"], "choose the or a"),
+    "wrong order": (["audit", "py:turned:predict"], "pass --labels contradiction,neutral,entailment"),
+}
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bad")
+    good = {
+        "sentence1": "the nurse waits.",
+        "sentence2": "the man waits.",
+        "label": "neutral",
+        "occ_word": "nurse",
+        "occ_type": "female-stereo",
+    }
+    (folder / "bad.jsonl").write_text(json.dumps(good) + "\n{oops\n")
+    (folder / "columns.jsonl").write_text('{"text": 1}\n')
+    (folder / "label.jsonl").write_text(json.dumps(good | {"label": "maybe"}) + "\n")
+    (folder / "empty.jsonl").write_text("\n")
+    (folder / "double.jsonl").write_text((json.dumps(good | {"id": 1}) + "\n") * 2)
+    (folder / "t.txt").write_text("nobody is here.\n")
+    (folder / "busy").mkdir()
+    (folder / "busy" / "x").write_text("")
+    (folder / "turned.py").write_text(
+        "from evenli.models import fake_model\n"
+        "right = fake_model('even')\n"
+        "def predict(p, h):\n    return right.logits(right.prepare(p, h).items)[:, [2, 1, 0]]\n"
+    )
+    make_checkpoint(folder / "two", labels=["entailment", "not_entailment"])
+    make_checkpoint(folder / "unnamed", labels=["LABEL_0", "LABEL_1", "LABEL_2"])
+    return folder
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(case: str, run_cli, workplace: Path) -> None:
+    arguments, message = BAD[case]
+    out = run_cli(*arguments, cwd=workplace)
+    assert out.returncode == 2, out.stdout + out.stderr
+    lines = out.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("evenli: "), out.stderr
+    assert message in lines[0]
+    assert out.stdout == ""
+
+
+def test_incomplete_run_cannot_be_measured(run_cli, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"schema": 1, "status": "running"}))
+    out = run_cli("measure", tmp_path)
+    assert out.returncode == 2 and "is not complete" in out.stderr
+
+
+def test_unwritable_folder_is_one_line(run_cli, tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere; /proc stands in for it in the table of bad input")
+    tmp_path.chmod(0o500)
+    out = run_cli("audit", "fake:even", "-o", tmp_path / "run")
+    assert out.returncode == 2 and "Permission denied" in out.stderr

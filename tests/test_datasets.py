@@ -1,0 +1,270 @@
+"""Builders and loaders: exact reconstruction, exact counts, clear refusals."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evenli.datasets import (
+    PairSet,
+    build_coal,
+    iter_dev,
+    load_coal,
+    load_dev_lists,
+    read_pairs,
+    read_release,
+    recover_lists,
+    to_official_jsonl,
+    validate,
+    write_dev,
+    write_pairs,
+)
+from evenli.datasets.official import slot_template
+from evenli.errors import EvenliError, InputError, PairError, ResourceError
+from evenli.resources import Occupation
+
+RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
+FILES = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}
+GOOD = {
+    "sentence1": "the nurse waits.",
+    "sentence2": "the woman waits.",
+    "label": "neutral",
+    "occ_word": "nurse",
+    "occ_type": "female-stereo",
+}
+
+
+def released_text(archive: Path, lang: str, subset: str) -> str:
+    folder = "untokenized" if lang == "ja" else "all-words"
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            path = Path(member.name)
+            if path.parent.name == folder and path.name.startswith(FILES[subset]):
+                return opened.extractfile(member).read().decode()  # type: ignore[union-attr]
+    raise AssertionError("not found")
+
+
+def test_window_by_hand() -> None:
+    words = [
+        Occupation("nurse", "female", "nurse"),
+        Occupation("clerk", "neutral", "clerk"),
+        Occupation("cop", "male", "cop"),
+    ]
+    pairs = build_coal("en", occupations=words, templates=[f"the [Sub] sees {i}." for i in range(4)], width=2)
+    rows = pairs.frame.select("subset", "premise", "hypothesis").rows()
+    assert rows == [
+        ("PS", "the nurse sees 1.", "the woman sees 1."),
+        ("PS", "the nurse sees 2.", "the woman sees 2."),
+        ("PS", "the cop sees 2.", "the man sees 2."),
+        ("PS", "the cop sees 3.", "the man sees 3."),
+        ("AS", "the nurse sees 1.", "the man sees 1."),
+        ("AS", "the nurse sees 2.", "the man sees 2."),
+        ("AS", "the cop sees 2.", "the woman sees 2."),
+        ("AS", "the cop sees 3.", "the woman sees 3."),
+        ("NS", "the clerk sees 0.", "the woman sees 0."),
+        ("NS", "the clerk sees 1.", "the woman sees 1."),
+        ("NS", "the clerk sees 0.", "the man sees 0."),
+        ("NS", "the clerk sees 1.", "the man sees 1."),
+    ]
+    assert set(pairs.frame["gold"]) == {"neutral"}
+
+
+def test_order_is_seedable_and_the_hash_sees_it() -> None:
+    first, again, other = (build_coal("en", seed=seed) for seed in (1, 1, 2))
+    assert first.sha256 == again.sha256 != other.sha256
+    assert sorted(set(first.frame["occupation"])) == sorted(set(other.frame["occupation"]))
+    assert first.counts == other.counts
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_rebuilding_the_release_is_byte_identical(lang: str, shared_data: Path) -> None:
+    archive = shared_data / "nli_coal" / f"{RELEASES[lang]}.tar.xz"
+    pairs = read_release(archive, lang)
+    occupations, templates = recover_lists(pairs)
+    order = ("male", "female") if lang == "zh" else ("female", "male")
+    rebuilt = build_coal(lang, occupations=occupations, templates=templates, neutral_group_order=order)
+    for subset in FILES:
+        assert to_official_jsonl(rebuilt, subset) == released_text(archive, lang, subset)
+
+
+def test_japanese_release_is_repaired_and_identical_in_text(shared_data: Path) -> None:
+    archive = shared_data / "nli_coal" / "ja_v1.1.tar.xz"
+    pairs = read_release(archive, "ja")
+    assert pairs.notes == ("16 rows carried an occupation tag of another set and were repaired",)
+    occupations, templates = recover_lists(pairs)
+    rebuilt = build_coal("ja", occupations=occupations, templates=templates)
+    assert rebuilt.frame.drop("id").equals(pairs.frame.drop("id"))
+    assert (len(occupations), len(templates), len(set(templates))) == (271, 280, 277)
+    segmented = read_release(archive, "ja", tokenised=True)
+    assert [t.replace(" ", "") for t in segmented.frame["premise"]] == pairs.frame["premise"].to_list()
+    assert segmented.frame["template"].equals(pairs.frame["template"])
+
+
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+def test_downsampled_sets_are_row_filters(lang: str, shared_data: Path) -> None:
+    archive = shared_data / "nli_coal" / f"{RELEASES[lang]}.tar.xz"
+    full, down = read_release(archive, lang), read_release(archive, lang, split="down")
+    assert down.counts == {"PS": 200, "AS": 200, "NS": 200}
+    joined = down.frame.join(full.frame, on="id", suffix="_full")
+    assert joined.height == 600
+    assert joined["premise"].equals(joined["premise_full"].rename("premise"))
+
+
+def test_release_folder_and_single_file_are_read_too(shared_data: Path, tmp_path: Path) -> None:
+    with tarfile.open(shared_data / "nli_coal" / "en_v1.1.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    folder = load_coal("en", tmp_path / "en_v1.1")
+    single = load_coal("en", next(tmp_path.rglob("4-all_v1.1.json")))
+    columns = ["id", "subset", "premise", "hypothesis", "occupation", "stereotype", "template", "group"]
+    assert single.frame.select(columns).equals(folder.frame.select(columns))
+
+
+def test_validator_finds_what_is_wrong_in_the_release(shared_data: Path) -> None:
+    pairs = read_release(shared_data / "nli_coal" / "en_v1.1.tar.xz", "en")
+    leaks = {finding.detail.partition(" in ")[0] for finding in validate(pairs) if finding.rule == "leak"}
+    assert any("he" in leak.split(", ") for leak in leaks) and any("she" in leak.split(", ") for leak in leaks)
+    zh = read_release(shared_data / "nli_coal" / "zh_v1.0.tar.xz", "zh")
+    assert len({f.detail for f in validate(zh) if f.rule == "slot"}) == 8
+
+
+def test_slot_template_with_repeated_words() -> None:
+    assert slot_template("the man and the man.", "the man and the man.", "nurse", "man") is None
+    assert slot_template("[a nurse] nurse", "[a man] man", "nurse", "man") == "[a [Sub]] [Sub]"
+
+
+def test_dev_generator_counts_and_grammar() -> None:
+    lists = load_dev_lists()
+    assert (len(lists.templates), len(lists.occupations), lists.pairs) == (1968, 164, 1_936_512)
+    assert load_dev_lists(group_words=("man", "woman")).pairs == 645_504
+    first = next(iter_dev(lists))
+    assert first.height == 6 * 1968
+    assert first["premise"][0] == f"The {lists.occupations[0]} bought an apple."
+    released = next(iter_dev(lists, determiner="a"))
+    assert released["hypothesis"][0] == "A woman bought an apple ."
+
+
+def test_dev_streams_to_disk(tmp_path: Path) -> None:
+    lists = load_dev_lists(group_words=("man", "woman"))
+    small = type(lists)(lists.occupations[:3], lists.groups, lists.templates)
+    for suffix in (".csv", ".jsonl"):
+        path = tmp_path / f"dev{suffix}"
+        assert list(write_dev(path, small))[-1] == small.pairs == 3 * 2 * 1968
+        assert read_pairs(path, "en").frame.height == small.pairs
+        assert not path.with_name(path.name + ".partial").exists()
+
+
+@pytest.mark.slow
+def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import resource; from evenli.datasets import write_dev\n"
+        f"n = [n for n in write_dev({str(tmp_path / 'dev.csv')!r})][-1]\n"
+        "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert int(out[0]) == 1_936_512
+    assert int(out[1]) < 600_000  # kilobytes
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_pair_files_round_trip(tmp_path: Path, suffix: str) -> None:
+    pairs = build_coal("ja")
+    write_pairs(pairs, tmp_path / f"x{suffix}")
+    assert load_coal("ja", tmp_path / f"x{suffix}").sha256 == pairs.sha256
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"text": "a"}], "no column for premise and hypothesis among text"),
+        ([GOOD | {"label": "maybe"}], "line 1: unknown label 'maybe'; expected entailment"),
+        ([GOOD | {"sentence1": ""}], "line 1: the premise is empty"),
+        ([], "holds no pairs"),
+        ([GOOD | {"id": 7}, GOOD | {"id": 7}], "1 duplicate id.*first '7'"),
+        (
+            [GOOD, GOOD | {"sentence1": "看護師が待つ。", "sentence2": "女性が待つ。", "occ_word": "看護師"}],
+            "must differ only in",
+        ),
+        ([GOOD | {"sentence2": "the woman runs."}], "must differ only in 'nurse' and one of woman, man"),
+        ([GOOD | {"occ_type": "robot-stereo"}], "stereotype 'robot' is not neutral or one of female, male"),
+        ([GOOD | {"subset": "XX"}], "subset 'XX' is not one of PS, AS, NS"),
+        ([{k: v for k, v in GOOD.items() if k != "occ_word"}], "no occupation"),
+    ],
+)
+def test_bad_pair_files(pair_file, rows: list[dict[str, object]], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_coal("en", pair_file(rows))
+
+
+def test_mixed_languages_are_refused(pair_file) -> None:
+    japanese = {
+        "sentence1": "看護師が待つ。",
+        "sentence2": "女性が待つ。",
+        "occ_word": "看護師",
+        "occ_type": "female-stereo",
+    }
+    path = pair_file([japanese])
+    with pytest.raises(InputError, match="do not look like language 'zh'|must differ only"):
+        load_coal("zh", path)
+    english = [GOOD | {"sentence1": f"the nurse waits {c}.", "sentence2": f"the woman waits {c}."} for c in "a愛"]
+    with pytest.raises(InputError, match=r"1 of 2 premises .* do not look like language 'en'"):
+        load_coal("en", pair_file(english))
+
+
+def test_bad_json_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(GOOD) + "\n{broken\n")
+    with pytest.raises(PairError, match=r"x.jsonl, line 2: not valid JSON"):
+        load_coal("en", path)
+
+
+def test_other_unreadable_input(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_bytes(b"premise,hypothesis\n\xff\xfe,b\n")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1 no")
+    (tmp_path / "x.tar.xz").write_bytes(b"not an archive")
+    (tmp_path / "x.docx").write_bytes(b"")
+    for name, message in [
+        ("x.csv", "not UTF-8"),
+        ("x.parquet", "cannot read"),
+        ("x.tar.xz", "cannot read the release"),
+        ("missing.jsonl", "no such file"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            load_coal("en", tmp_path / name)
+    with pytest.raises(InputError, match=r"unknown kind of file"):
+        read_pairs(tmp_path / "x.docx", "en")
+    with pytest.raises(InputError, match="holds no NLI-CoAL evaluation set"):
+        load_coal("en", tmp_path)
+
+
+def test_builder_refusals() -> None:
+    with pytest.raises(ResourceError, match=r"template 2 has no \[Sub\] slot: 'no slot here.'"):
+        build_coal("en", templates=["the [Sub] waits.", "no slot here."])
+    with pytest.raises(InputError, match="271 occupations at width 10 need 280 templates, 1 were given"):
+        build_coal("en", templates=["the [Sub] waits."])
+    with pytest.raises(ResourceError, match="typed 'robot'"):
+        build_coal("en", occupations=[Occupation("x", "robot", "x")])
+    with pytest.raises(InputError, match="is empty"):
+        PairSet("none", "coal", "en", build_coal("en").frame.head(0))
+
+
+def test_card_counts() -> None:
+    card = build_coal("en").card()
+    assert (card["rows"], card["occupations"], card["templates"], card["distinct_pairs"]) == (5420, 271, 280, 5420)
+    assert card["subsets"] == {"PS": 1000, "AS": 1000, "NS": 3420}
+    assert issubclass(PairError, EvenliError)
+
+
+def test_hash_depends_on_every_column() -> None:
+    pairs = build_coal("en")
+    for column in ("id", "premise", "gold", "group"):
+        changed = pairs.frame.with_columns(
+            pl.when(pl.int_range(pl.len()) == 5).then(pl.lit("changed")).otherwise(pl.col(column)).alias(column)
+        )
+        assert PairSet("x", "coal", "en", changed).sha256 != pairs.sha256

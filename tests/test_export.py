@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+
+from conftest import make_checkpoint
+from evenli.errors import InputError, LabelError, ModelError
+from evenli.models.onnx import OnnxModel
+from evenli.models.spec import ModelOptions
+from evenli.training.export import export_onnx, quantise
+
+
+@pytest.fixture(scope="module")
+def pairs(shared_data: Path) -> list[tuple[str, str]]:
+    """Real dev pairs of SNLI."""
+    with lzma.open(shared_data / "snli" / "snli_1.0_dev.jsonl.xz", "rt", encoding="utf-8") as stream:
+        rows = [json.loads(next(stream)) for _ in range(300)]
+    return [(row["premise"], row["hypothesis"]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_checkpoint(
+        tmp_path_factory.mktemp("source"), labels=["neutral", "contradiction", "entailment"], hidden=64
+    )
+
+
+@pytest.fixture(scope="module")
+def exported(source: Path, pairs, tmp_path_factory: pytest.TempPathFactory):
+    folder = tmp_path_factory.mktemp("exported")
+    return {int8: export_onnx(source, folder / str(int8), int8, check=pairs) for int8 in (False, True)}
+
+
+def test_fp32_gives_the_same_logits_on_real_pairs(exported, pairs) -> None:
+    report = exported[False]
+    assert report.pairs == len(pairs)
+    assert report.max_difference < 1e-4
+    assert report.agreement == 1.0
+
+
+def test_int8_storage_is_small_and_close(exported) -> None:
+    plain, small = exported[False], exported[True]
+    assert small.bytes < 0.45 * plain.bytes  # a tiny model is mostly biases and graph; a real one is a quarter
+    assert small.max_difference < 0.3
+    assert small.agreement > 0.97
+
+
+def test_labels_travel_by_name(exported, source: Path, pairs) -> None:
+    model = OnnxModel(str(exported[False].path.parent), ModelOptions(threads=1), spec="x")
+    assert model.info.labels == ("neutral", "contradiction", "entailment")
+    assert onnx.load(exported[True].path).metadata_props[0].value == "neutral,contradiction,entailment"
+    config = json.loads((exported[True].path.parent / "config.json").read_text())
+    assert config["id2label"] == {"0": "neutral", "1": "contradiction", "2": "entailment"}
+
+
+def test_graph_is_compact_and_takes_any_shape(exported) -> None:
+    model = onnx.load(exported[False].path)
+    assert [entry.name for entry in model.graph.input] == ["input_ids", "attention_mask", "token_type_ids"]
+    for entry in (*model.graph.input, *model.graph.output):
+        batch = entry.type.tensor_type.shape.dim[0]
+        assert batch.dim_param == "batch"
+    assert [entry.name for entry in model.graph.output] == ["logits"]
+    assert model.opset_import[0].version >= 17
+    operators = {node.op_type for node in model.graph.node}
+    assert {"LayerNormalization", "Gelu", "Softmax"} <= operators
+    assert not operators & {"Dropout", "Identity", "If", "GatherND"}
+    assert len(model.graph.node) <= 20 + 32 * 2
+    assert not any(node.metadata_props or node.doc_string for node in model.graph.node)
+
+
+def test_int8_matrices_are_expanded_to_fp32_before_use(exported) -> None:
+    graph = onnx.load(exported[True].path).graph
+    made = {node.output[0]: node for node in graph.node if node.op_type == "DequantizeLinear"}
+    kinds = {tensor.name: tensor for tensor in graph.initializer}
+    large = [t for t in graph.initializer if t.data_type == onnx.TensorProto.FLOAT and np.prod(t.dims) >= 4096]
+    assert [tensor.name for tensor in large if len(tensor.dims) == 2] == []
+    assert len(made) >= 2 * 6  # both layers: four projections of attention, two of the feed-forward net
+    for node in made.values():
+        values, scale = kinds[node.input[0]], kinds[node.input[1]]
+        assert (values.data_type, scale.data_type) == (onnx.TensorProto.INT8, onnx.TensorProto.FLOAT)
+        axis = next(attribute.i for attribute in node.attribute if attribute.name == "axis")
+        assert list(scale.dims) == [values.dims[axis]]
+    assert not any("Integer" in node.op_type or "QLinear" in node.op_type for node in graph.node)
+
+
+def test_padding_does_not_change_the_answer(exported) -> None:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(exported[False].path), providers=["CPUExecutionProvider"])
+    ids = np.array([[2, 8, 9, 3, 10, 3]])
+    plain = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    padded = {name: np.pad(array, ((0, 0), (0, 5))) for name, array in plain.items()}
+    np.testing.assert_allclose(session.run(None, plain)[0], session.run(None, padded)[0], atol=1e-5)
+
+
+def test_a_model_without_segments_takes_two_inputs(tmp_path: Path) -> None:
+    folder = make_checkpoint(tmp_path / "bert")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    torch.manual_seed(0)
+    config = transformers.RobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=130,
+        type_vocab_size=1,
+        pad_token_id=0,
+        id2label={0: "entailment", 1: "neutral", 2: "contradiction"},
+    )
+    transformers.RobertaForSequenceClassification(config).save_pretrained(tmp_path / "roberta")
+    tokenizer.save_pretrained(tmp_path / "roberta")
+    pair = [("a man waits in the rain .", "a person walks ."), ("two people", "a dog sleeps near the house")]
+    report = export_onnx(tmp_path / "roberta", tmp_path / "out.onnx", check=pair)
+    assert report.path == tmp_path / "out.onnx"
+    assert [entry.name for entry in onnx.load(report.path).graph.input] == ["input_ids", "attention_mask"]
+    assert report.max_difference < 1e-5
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_quantise_picks_the_axis_that_loses_less(axis: int) -> None:
+    generator = np.random.default_rng(axis)
+    spread = np.exp(generator.normal(0, 2, size=80))
+    matrix = (generator.normal(size=(80, 80)) * (spread[:, None] if axis == 0 else spread)).astype(np.float32)
+    found, values, scales = quantise(matrix)
+    assert found == axis
+    assert np.abs(values).max() <= 127
+    expanded = values * (scales[:, None] if axis == 0 else scales)
+    channel = np.abs(matrix).max(axis=1 - axis) / 127
+    unclipped = np.round(matrix / (channel[:, None] if axis == 0 else channel)) * (
+        channel[:, None] if axis == 0 else channel
+    )
+    assert np.square(expanded - matrix).sum() <= np.square(unclipped - matrix).sum() * (1 + 1e-6)
+
+
+def test_quantise_clips_a_lone_outlier_and_survives_zeros() -> None:
+    matrix = np.random.default_rng(0).normal(size=(4, 4_000)).astype(np.float32)
+    matrix[0, 0], matrix[3] = 6.0, 0.0
+    axis, values, scales = quantise(matrix)
+    assert axis == 0
+    assert scales[0] < 6.0 / 127
+    assert (values[3] == 0).all()
+
+
+def test_what_cannot_be_exported(tmp_path: Path, source: Path) -> None:
+    with pytest.raises(ModelError, match="is not a checkpoint: no config.json"):
+        export_onnx(tmp_path / "nothing", tmp_path / "out")
+    two = make_checkpoint(tmp_path / "two", labels=["no", "yes"])
+    with pytest.raises(LabelError, match=r"has 2 label\(s\)"):
+        export_onnx(two, tmp_path / "out")
+    headless = tmp_path / "headless"
+    transformers.AutoTokenizer.from_pretrained(source).save_pretrained(headless)
+    transformers.BertModel.from_pretrained(source).save_pretrained(headless)
+    with pytest.raises(ModelError, match="has no trained classifier"):
+        export_onnx(headless, tmp_path / "out")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="belongs to another model; give -o a folder of its own, such as out/"):
+        export_onnx(source, tmp_path / "out.onnx")

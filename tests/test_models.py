@@ -1,0 +1,207 @@
+"""Backends: labels by name, exact padding, refusals that say what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conftest import make_checkpoint
+from evenli.datasets import build_coal
+from evenli.errors import LabelError, MissingExtraError, ModelError
+from evenli.labels import LABELS, label_columns
+from evenli.models import CallableModel, ModelOptions, fake_model, load_model
+from evenli.models.tokens import Tokens
+
+PREMISES = ["the nurse waits in the rain.", "a doctor walks.", "two people sleeps near the red house on the street."]
+HYPOTHESES = ["the woman waits.", "the man walks in the park with a dog.", "no"]
+
+
+def plain_logits(folder: Path, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+    """The reference: one pair at a time, no padding, straight from transformers."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        rows = [
+            model(**tokenizer(p, h, return_tensors="pt")).logits[0] for p, h in zip(premises, hypotheses, strict=True)
+        ]
+    return torch.stack(rows).numpy()
+
+
+def test_label_columns() -> None:
+    assert label_columns(["CONTRADICTION", "ENTAILMENT", "NEUTRAL"], origin="x") == (1, 2, 0)
+    with pytest.raises(LabelError, match=r"2 label\(s\)"):
+        label_columns(["entailment", "not_entailment"], origin="x")
+    with pytest.raises(LabelError, match="cannot tell which is which"):
+        label_columns(["LABEL_0", "LABEL_1", "LABEL_2"], origin="x")
+    with pytest.raises(LabelError, match="cannot tell which is which"):
+        label_columns(["entailment", "entail", "neutral"], origin="x")
+
+
+def test_padding_is_masked_exactly() -> None:
+    tokens = Tokens.from_lists([[1, 2, 3], [4]], [[0, 0, 1], [0]], pad_id=9)
+    ids, types, mask = tokens.batch()
+    assert ids.tolist() == [[1, 2, 3], [4, 9, 9]]
+    assert types.tolist() == [[0, 0, 1], [0, 0, 0]]
+    assert mask is not None and mask.tolist() == [[1, 1, 1], [1, 0, 0]]
+    alone = tokens[np.array([1, 1])].batch()
+    assert alone[0].tolist() == [[4], [4]] and alone[2] is None
+
+
+def test_hf_matches_transformers_with_and_without_padding(checkpoint: Path) -> None:
+    model = load_model(str(checkpoint), options=ModelOptions(device="cpu"))
+    prepared = model.prepare(PREMISES, HYPOTHESES)
+    expected = plain_logits(checkpoint, PREMISES, HYPOTHESES)
+    together = model.logits(prepared.items)
+    alone = np.concatenate([model.logits(item) for item in prepared.items])
+    np.testing.assert_allclose(together, expected, atol=1e-4)
+    np.testing.assert_allclose(alone, expected, atol=1e-4)
+    assert np.abs(expected[0] - expected[1]).max() > 0.01  # the model does tell the pairs apart
+
+
+def test_hf_labels_are_resolved_by_name(tmp_path: Path, checkpoint: Path) -> None:
+    turned = make_checkpoint(tmp_path / "turned", labels=["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
+    raw = plain_logits(turned, PREMISES, HYPOTHESES)
+    model = load_model(str(turned))
+    got = model.logits(model.prepare(PREMISES, HYPOTHESES).items)
+    np.testing.assert_allclose(got, raw[:, [1, 2, 0]], atol=1e-4)
+    assert model.info.labels == ("CONTRADICTION", "ENTAILMENT", "NEUTRAL")
+    assert model.info.fingerprint != load_model(str(checkpoint)).info.fingerprint
+
+
+def test_unnamed_and_two_label_heads_are_refused(tmp_path: Path) -> None:
+    unnamed = make_checkpoint(tmp_path / "unnamed", labels=["LABEL_0", "LABEL_1", "LABEL_2"])
+    with pytest.raises(LabelError, match="--labels"):
+        load_model(str(unnamed))
+    named = load_model(str(unnamed), options=ModelOptions(labels=("neutral", "contradiction", "entailment")))
+    raw = plain_logits(unnamed, PREMISES, HYPOTHESES)
+    np.testing.assert_allclose(named.logits(named.prepare(PREMISES, HYPOTHESES).items), raw[:, [2, 0, 1]], atol=1e-4)
+    two = make_checkpoint(tmp_path / "two", labels=["entailment", "not_entailment"])
+    with pytest.raises(LabelError, match="A two-label head cannot answer 'neutral'"):
+        load_model(str(two))
+    with pytest.raises(LabelError, match="2 output.*--labels names 3"):
+        load_model(str(two), options=ModelOptions(labels=LABELS))
+
+
+def test_truncation_is_counted(checkpoint: Path) -> None:
+    model = load_model(str(checkpoint), options=ModelOptions(max_length=12))
+    prepared = model.prepare([*PREMISES, "the dog " * 40], [*HYPOTHESES, "a dog"])
+    assert prepared.lengths.max() == 12
+    assert prepared.truncated == 4
+
+
+def test_unsafe_checkpoints_are_refused(tmp_path: Path, checkpoint: Path) -> None:
+    torch = pytest.importorskip("torch")
+    pickled = make_checkpoint(tmp_path / "pickled")
+    from safetensors.torch import load_file
+
+    weights = load_file(pickled / "model.safetensors")
+    torch.save(weights, pickled / "pytorch_model.bin")
+    (pickled / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="pickle checkpoint.*--allow-pickle"):
+        load_model(str(pickled))
+    allowed = load_model(str(pickled), options=ModelOptions(allow_pickle=True))
+    reference = load_model(str(make_checkpoint(tmp_path / "safe")))
+    items = reference.prepare(PREMISES, HYPOTHESES).items
+    np.testing.assert_allclose(allowed.logits(items), reference.logits(items), atol=1e-5)
+
+    remote = make_checkpoint(tmp_path / "remote")
+    config = json.loads((remote / "config.json").read_text())
+    config["auto_map"] = {"AutoModelForSequenceClassification": "evil.Model"}
+    (remote / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="runs no remote code"):
+        load_model(str(remote))
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("hf:no-such-org/no-such-model@abc123", r"cannot get no-such-org/no-such-model@abc123 from the hub"),
+        ("./no/such/folder", "no checkpoint folder or .onnx file"),
+        ("onnx:./none.onnx", "no ONNX model at"),
+        ("py:nothing", "must read py:module:function"),
+        ("py:no_such_module:f", "cannot import no_such_module:f"),
+        ("py:json:decoder", "not callable"),
+        ("fake:angry", "no fake model 'angry'"),
+        ("fake:oracle:2", "must lie in 0..1"),
+        ("fake:oracle:x", "not a number"),
+        ("evenli:klingon", "no embedded model 'klingon'"),
+        ("hf:", "names no model"),
+    ],
+)
+def test_bad_specs(spec: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelError, match=message):
+        load_model(spec, options=ModelOptions(offline=True))
+
+
+def test_broken_folders(tmp_path: Path, checkpoint: Path) -> None:
+    with pytest.raises(ModelError, match=r"no config.json"):
+        load_model(f"hf:{tmp_path}")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="not valid JSON"):
+        load_model(f"hf:{tmp_path}")
+    (tmp_path / "config.json").write_text((checkpoint / "config.json").read_text())
+    with pytest.raises(ModelError, match="holds no weights"):
+        load_model(f"hf:{tmp_path}")
+    (tmp_path / "model.onnx").write_bytes(b"nonsense")
+    with pytest.raises(ModelError, match=r"no tokenizer.json"):
+        load_model(f"onnx:{tmp_path}")
+    (tmp_path / "tokenizer.json").write_text((checkpoint / "tokenizer.json").read_text())
+    with pytest.raises(ModelError, match="cannot load"):
+        load_model(f"onnx:{tmp_path}")
+    with pytest.raises(ModelError, match="device 'cuda' is not available|cannot load"):
+        load_model(str(checkpoint), options=ModelOptions(device="cuda", dtype="float64"))
+
+
+def test_missing_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch, checkpoint: Path) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'evenli\[hf\]'"):
+        load_model(str(checkpoint))
+
+
+def test_callables_in_every_form() -> None:
+    expected = [0, 2, 1]
+    forms = {
+        "probabilities": lambda p, h: [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8], [0.2, 0.7, 0.1]],
+        "logits": lambda p, h: np.array([[3, -1, 0], [-4, -3, 2], [0, 5, 1]]),
+        "names": lambda p, h: ["entailment", "CONTRADICTION", "neutral"],
+        "dictionaries": lambda p, h: [
+            {"entailment": 2.0, "neutral": 0.0, "contradiction": 1.0},
+            {"contradiction": 2.0, "neutral": 0.0, "entailment": 1.0},
+            {"neutral": 2.0, "entailment": 0.0, "contradiction": 1.0},
+        ],
+    }
+    for name, function in forms.items():
+        model = CallableModel(function)
+        logits = model.logits(model.prepare(PREMISES, HYPOTHESES).items)
+        assert logits.dtype == np.float32 and logits.argmax(axis=1).tolist() == expected, name
+    turned = CallableModel(forms["logits"], labels=("contradiction", "neutral", "entailment"))
+    assert turned.logits(turned.prepare(PREMISES, HYPOTHESES).items).argmax(axis=1).tolist() == [2, 0, 1]
+    probabilities = CallableModel(forms["probabilities"])
+    exp = np.exp(probabilities.logits(probabilities.prepare(PREMISES, HYPOTHESES).items))
+    np.testing.assert_allclose(exp[0], [0.8, 0.1, 0.1], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [[1, 2, 3], [[1, 2]] * 3, ["yes", "no", "no"], ["neutral"], [{"neutral": 1, "entailment": 0}] * 3, object()],
+)
+def test_bad_callables(answer: object) -> None:
+    model = CallableModel(lambda p, h: answer, name="mine")
+    with pytest.raises(ModelError, match="mine must return 3 rows"):
+        model.logits(model.prepare(PREMISES, HYPOTHESES).items)
+
+
+def test_fakes_read_the_sentence() -> None:
+    pairs = build_coal("zh").frame
+    model = fake_model("biased", lang="zh")
+    for subset, label in (("PS", "entailment"), ("AS", "contradiction")):
+        rows = pairs.filter(pairs["subset"] == subset)
+        logits = model.logits(model.prepare(rows["premise"].to_list(), rows["hypothesis"].to_list()).items)
+        assert {LABELS[i] for i in logits.argmax(axis=1)} == {label}

@@ -1,0 +1,297 @@
+"""The prediction loop: never twice, never lost, never silently wrong."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenli.datasets import PairSet, build_coal, gold_pairs
+from evenli.errors import LabelOrderError, ModelError, RunError, RunLockedError
+from evenli.labels import LABELS
+from evenli.measures import check_label_order
+from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
+from evenli.models.batches import plan_batches
+from evenli.predictions import Predictions, RunFolder, predict
+
+
+def small(rows: int = 60) -> PairSet:
+    return PairSet("small", "coal", "en", build_coal("en").frame.head(rows))
+
+
+class Counting(CallableModel):
+    """Deterministic logits from the text; counts what it is asked and can run out of memory."""
+
+    def __init__(self, limit: int | None = None, **more: object) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.limit = limit
+        super().__init__(self.answer, name="counting", fingerprint="counting", batch_size=16, **more)  # type: ignore[arg-type]
+
+    def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        if self.limit is not None and len(premises) > self.limit:
+            raise OutOfMemory
+        self.asked += zip(premises, hypotheses, strict=True)
+        return np.array(
+            [[len(p) % 7, len(h) % 5, len(p + h) % 3 - 9] for p, h in zip(premises, hypotheses, strict=True)]
+        )
+
+
+def reference(pairs: PairSet) -> np.ndarray:
+    return Counting().answer(pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()).astype(float)
+
+
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=200), st.sampled_from([1, 4, 8]), st.integers(1, 300))
+def test_batches_cover_every_row_once_within_the_budget(lengths: list[int], bucket: int, budget: int) -> None:
+    array = np.array(lengths, dtype=np.int32)
+    batches = list(plan_batches(array, bucket=bucket, token_budget=budget))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        padded = -(-array[batch] // bucket) * bucket
+        assert len(set(padded)) == 1
+        assert len(batch) == 1 or padded[0] * len(batch) <= budget
+
+
+def test_every_distinct_pair_is_asked_once() -> None:
+    pairs = small()
+    doubled = PairSet(
+        "doubled",
+        "coal",
+        "en",
+        pl.concat([pairs.frame, pairs.frame.with_columns(pl.concat_str("id", pl.lit("-again")))]),
+    )
+    model = Counting()
+    table = predict(model, [doubled])
+    assert len(model.asked) == len(set(model.asked)) == 60
+    np.testing.assert_array_equal(table.logits, np.tile(reference(pairs), (2, 1)))
+    assert table.frame["id"].to_list() == doubled.frame["id"].to_list()
+
+
+def test_complete_runs_are_reused_and_other_runs_refused(tmp_path: Path) -> None:
+    pairs, model = small(), Counting()
+    first = predict(model, [pairs], RunFolder(tmp_path / "run"))
+    asked = len(model.asked)
+    again = predict(model, [pairs], RunFolder(tmp_path / "run"))
+    assert len(model.asked) == asked and again.frame.equals(first.frame)
+    with pytest.raises(RunError, match="holds another run.*--overwrite"):
+        predict(model, [small(50)], RunFolder(tmp_path / "run"))
+    assert predict(model, [small(50)], RunFolder(tmp_path / "run"), overwrite=True).frame.height == 50
+    header = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert header["status"] == "complete" and header["schema"] == 1
+    assert header["data"][0]["sha256"] == small(50).sha256
+    assert header["model"]["fingerprint"] == "counting"
+
+
+def test_out_of_memory_halves_the_batch_and_goes_on() -> None:
+    pairs, warnings = small(), []
+    table = predict(Counting(limit=5), [pairs], on_warning=warnings.append)
+    np.testing.assert_array_equal(table.logits, reference(pairs))
+    assert len([w for w in warnings if "out of memory" in w]) == 2  # 15 -> 7 -> 3, then it fits for good
+    with pytest.raises(ModelError, match="out of memory on a single pair"):
+        predict(Counting(limit=0), [pairs])
+
+
+def test_nan_stops_with_the_pair_named_and_keeps_the_rest(tmp_path: Path) -> None:
+    pairs = small()
+    bad = pairs.frame["premise"][40]
+
+    def sometimes(premises: Sequence[str], hypotheses: Sequence[str]) -> np.ndarray:
+        return np.array([[np.nan if p == bad else 1.0, 0.0, 0.0] for p in premises])
+
+    model = CallableModel(sometimes, batch_size=16, fingerprint="nan")
+    with pytest.raises(ModelError, match=f"gave .*nan.* for premise '{bad}'"):
+        predict(model, [pairs], RunFolder(tmp_path / "run"))
+    assert len(list((tmp_path / "run" / "shards").glob("*.parquet"))) == 2
+
+
+def test_interrupted_runs_continue_and_ask_nothing_twice(tmp_path: Path) -> None:
+    pairs = small()
+
+    class Dies(Counting):
+        def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+            if len(self.asked) >= 32:
+                raise KeyboardInterrupt
+            return super().answer(premises, hypotheses)
+
+    with pytest.raises(KeyboardInterrupt):
+        predict(Dies(), [pairs], RunFolder(tmp_path / "run"))
+    model, warnings = Counting(), []
+    table = predict(model, [pairs], RunFolder(tmp_path / "run"), on_warning=warnings.append)
+    assert len(model.asked) < 32
+    assert any("continuing an interrupted run" in w for w in warnings)
+    np.testing.assert_array_equal(table.logits, reference(pairs))
+    assert not (tmp_path / "run" / "shards").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1garbagePAR1", None])
+def test_a_damaged_shard_is_scored_again(tmp_path: Path, damage: bytes | None) -> None:
+    pairs = small()
+
+    class Dies(Counting):
+        def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+            if len(self.asked) >= 45:
+                raise KeyboardInterrupt
+            return super().answer(premises, hypotheses)
+
+    with pytest.raises(KeyboardInterrupt):
+        predict(Dies(), [pairs], RunFolder(tmp_path / "run"))
+    shard = sorted((tmp_path / "run" / "shards").glob("*.parquet"))[1]
+    shard.write_bytes(shard.read_bytes()[:-20] if damage is None else damage)
+    warnings: list[str] = []
+    table = predict(Counting(), [pairs], RunFolder(tmp_path / "run"), on_warning=warnings.append)
+    assert any(f"1 damaged shard(s) are scored again: {shard.name}" in w for w in warnings)
+    np.testing.assert_array_equal(table.logits, reference(pairs))
+
+
+def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
+    predict(Counting(), [small()], RunFolder(tmp_path / "run"))
+    (tmp_path / "run" / "predictions.parquet").write_bytes(b"PAR1")
+    with pytest.raises(RunError, match=r"predictions.parquet cannot be read"):
+        predict(Counting(), [small()], RunFolder(tmp_path / "run"))
+
+
+def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("x")
+    with pytest.raises(RunError, match="not empty and not a run folder"):
+        predict(Counting(), [small()], RunFolder(tmp_path / "full"))
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunError, match="cannot write to"):
+        predict(Counting(), [small()], RunFolder(tmp_path / "file"))
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    (newer / "run.json").write_text(json.dumps({"schema": 99, "evenli": "7.0"}))
+    with pytest.raises(RunError, match=r"made by evenli 7.0 \(schema 99\).*Upgrade"):
+        predict(Counting(), [small()], RunFolder(newer))
+    (newer / "run.json").write_text("{")
+    with pytest.raises(RunError, match="not a readable run header"):
+        predict(Counting(), [small()], RunFolder(newer))
+
+
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").locked():
+        code = (
+            "import sys; from evenli.predictions import RunFolder\n"
+            f"with RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
+        )
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "RunLockedError" in out.stderr and "another process is working in" in out.stderr
+    assert issubclass(RunLockedError, RunError)
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
+    """A real refusal by the kernel: the process may write only small files, the final table does not fit."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
+
+    command = [sys.executable, "-m", "evenli", "audit", "fake:biased", "-o", str(tmp_path / "run")]
+    out = subprocess.run(command, capture_output=True, text=True, preexec_fn=limit)
+    assert out.returncode == 2
+    assert out.stderr.strip().splitlines()[-1].startswith("evenli: no space left in")
+    shards = len(list((tmp_path / "run" / "shards").glob("*.parquet")))
+    assert shards >= 10
+    again = subprocess.run(command, capture_output=True, text=True)
+    assert again.returncode == 0 and "continuing an interrupted run" in again.stderr
+
+
+def test_wrong_label_order_stops_before_the_audit(tmp_path: Path) -> None:
+    truth = fake_model("even")
+
+    def turned(premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        right = truth.logits(truth.prepare(premises, hypotheses).items)
+        return right[:, [2, 0, 1]]  # says contradiction, entailment, neutral
+
+    asked = []
+
+    def counted(premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        asked.extend(premises)
+        return turned(premises, hypotheses)
+
+    model = CallableModel(counted, name="turned", fingerprint="turned")
+    gold = gold_pairs("en")
+    with pytest.raises(LabelOrderError, match=r"--labels contradiction,entailment,neutral"):
+        predict(model, [gold, small()], check_first=lambda first: check_label_order(first, model.info.labels))
+    assert len(asked) == len(gold)
+    named = CallableModel(turned, labels=("contradiction", "entailment", "neutral"), fingerprint="turned")
+    table = predict(named, [gold], check_first=lambda first: check_label_order(first, named.info.labels))
+    assert (table.logits.argmax(axis=1) == [LABELS.index(g) for g in gold.frame["gold"]]).all()
+
+
+def test_killed_twenty_times_ends_with_the_same_table(tmp_path: Path) -> None:
+    """kill -9 at random moments of one run; the surviving shards carry over and the table is identical."""
+    code = """
+import sys, time
+from pathlib import Path
+import numpy as np
+from evenli.datasets import PairSet, build_coal
+from evenli.models.batches import plan_batches
+from evenli.models import CallableModel
+from evenli.predictions import RunFolder, predict
+def slow(premises, hypotheses):
+    time.sleep(0.004)
+    return np.array([[len(p) % 7 + .1, len(h) % 5 + .2, len(p + h) % 3 - 9.] for p, h in zip(premises, hypotheses)])
+pairs = PairSet("x", "coal", "en", build_coal("en").frame)
+predict(CallableModel(slow, batch_size=8, fingerprint="slow"), [pairs], RunFolder(sys.argv[1]))
+print("done")
+"""
+    script = tmp_path / "job.py"
+    script.write_text(code)
+
+    def start(folder: str) -> subprocess.Popen[str]:
+        return subprocess.Popen([sys.executable, script, tmp_path / folder], stdout=subprocess.PIPE, text=True)
+
+    whole = start("whole")
+    assert whole.communicate(timeout=120)[0] == "done\n"
+    dice = random.Random(3)
+    kills, survivors = 0, []
+    while kills < 20:
+        job = start("killed")
+        deadline = time.monotonic() + 30
+        shards = tmp_path / "killed" / "shards"
+        before = len(list(shards.iterdir())) if shards.is_dir() else 0
+        want = before + dice.randint(1, 12)
+        while time.monotonic() < deadline and job.poll() is None:
+            if shards.is_dir() and len(list(shards.iterdir())) >= want:
+                break
+            time.sleep(0.001)
+        assert job.poll() is None, "the run ended before it could be killed"
+        time.sleep(dice.random() * 0.004)
+        job.send_signal(signal.SIGKILL)
+        job.wait()
+        job.stdout.close()  # type: ignore[union-attr]
+        kills += 1
+        survivors.append(len(list(shards.glob("*.parquet"))))
+    assert survivors == sorted(survivors) and survivors[0] > 0
+    last = start("killed")
+    assert last.communicate(timeout=120)[0] == "done\n"
+    tables = [Predictions.read(tmp_path / name / "predictions.parquet").frame for name in ("whole", "killed")]
+    assert tables[0].equals(tables[1])
+
+
+def test_table_of_another_kind_is_refused(tmp_path: Path) -> None:
+    pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(RunError, match="not a prediction table: missing column"):
+        Predictions.read(tmp_path / "x.parquet")
+
+
+def test_bucketing_changes_no_answer(checkpoint: Path) -> None:
+    model = load_model(str(checkpoint))
+    pairs = small(120)
+    bucketed = predict(model, [pairs]).logits
+    model.token_budget, model.bucket = 10_000, 64
+    padded = predict(model, [pairs]).logits
+    np.testing.assert_allclose(bucketed, padded, atol=1e-4)
+    assert (bucketed.argmax(axis=1) == padded.argmax(axis=1)).all()

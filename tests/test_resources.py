@@ -1,0 +1,194 @@
+"""Every word list has a source, and the templates are what they claim."""
+
+from __future__ import annotations
+
+import csv
+import re
+import unicodedata
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from evenli.datasets import SLOT, build_coal, control_pairs, gold_pairs, read_release, recover_lists, validate
+from evenli.datasets.validate import leaking_words, looks_like
+from evenli.errors import ResourceError
+from evenli.labels import LABELS
+from evenli.resources import cards, load_axis, read_table
+from evenli.resources.store import DATA
+
+LANGS = ("en", "ja", "zh")
+RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
+
+
+@pytest.mark.parametrize("card", cards(), ids=lambda card: card.name)
+def test_every_resource_states_its_source_and_is_intact(card) -> None:
+    assert card.title and card.source and card.licence
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", card.date)
+    assert card.verify(), f"{card.name} changed: run tools/seal_resources.py if that was intended"
+
+
+def test_no_resource_without_card() -> None:
+    files = {path.name for path in DATA.iterdir() if path.suffix in {".csv", ".txt"}}
+    assert {card.name for card in cards()} == files
+
+
+def test_rule_gives_the_published_split() -> None:
+    assert Counter(dict(load_axis().typed_words).values()) == {"female": 13, "male": 87, "neutral": 171}
+    scores = read_table("professions.csv")
+    assert len(scores) == 320
+    everything = Counter()
+    for row in scores:
+        s1, s2 = float(row["definitional"]), float(row["stereotype"])
+        everything["neutral" if abs(s1) >= 0.5 or abs(s2) <= 0.5 else "male" if s2 > 0 else "female"] += 1
+    assert everything == {"female": 17, "male": 94, "neutral": 209}
+
+
+@pytest.mark.parametrize(
+    ("word", "stereotype"),
+    [
+        ("lawyer", "neutral"),
+        ("chef", "neutral"),
+        ("ballerina", "neutral"),
+        ("librarian", "female"),
+        ("surgeon", "male"),
+    ],
+)
+def test_thresholds_are_strict(word: str, stereotype: str) -> None:
+    assert dict(load_axis().typed_words)[word] == stereotype
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_occupations_are_distinct_in_every_language(lang: str) -> None:
+    occupations = load_axis().occupations(lang)
+    assert len({o.word for o in occupations}) == len(occupations) == 271
+    assert [o.key for o in occupations] == [o.key for o in load_axis().occupations("en")]
+
+
+@pytest.mark.parametrize("lang", ["ja", "zh"])
+def test_corrected_occupations_say_why(lang: str) -> None:
+    rows = read_table(f"occupations_{lang}.csv")
+    changed = [row for row in rows if row["word"] != row["official"]]
+    assert changed and all(row["note"] for row in changed)
+    ours = {row["en"]: row["word"] for row in rows}
+    if lang == "zh":
+        wrong = {"conductor": "导体", "welder": "焊机", "collector": "集电极", "baker": "贝克", "principal": "主要的"}
+        assert all(ours[en] != official for en, official in wrong.items())
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_templates(lang: str) -> None:
+    axis = load_axis()
+    templates = axis.templates(lang)
+    assert len(set(templates)) == len(templates) >= 280
+    revealing = axis.revealing_words(lang)
+    occupations = {o.word for o in axis.occupations(lang)}
+    for template in templates:
+        assert template.count(SLOT) == 1, template
+        assert not leaking_words(template, revealing, lang), template
+        assert looks_like(template.replace(SLOT, ""), lang), template
+        assert template.endswith("." if lang == "en" else "。"), template
+        assert not re.search(r"\b(a|an) \[Sub\]", template), template
+        if lang == "en":
+            assert template == template.lower().replace("[sub]", SLOT)
+            assert not set(re.findall(r"[a-z]+", template)) & occupations, template
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_templates_are_not_the_official_ones(lang: str, shared_data: Path) -> None:
+    def bare(text: str) -> str:
+        return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", text.lower()))
+
+    release = read_release(shared_data / "nli_coal" / f"{RELEASES[lang]}.tar.xz", lang)
+    official = {bare(template) for template in recover_lists(release)[1]}
+    assert not official & {bare(template) for template in load_axis().templates(lang)}
+
+
+def test_a_leak_is_found() -> None:
+    axis = load_axis()
+    assert leaking_words("the [Sub] combs a long beard.", axis.revealing_words("en"), "en") == ["beard"]
+    assert leaking_words("the [Sub] waits for the woman's bus.", axis.revealing_words("en"), "en") == ["woman"]
+    assert leaking_words("[Sub]和他的女儿在公园。", axis.revealing_words("zh"), "zh")
+    assert not leaking_words("[Sub]在弹吉他。", axis.revealing_words("zh"), "zh")
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_gold_pairs(lang: str) -> None:
+    gold = gold_pairs(lang)
+    counts = Counter(gold.frame["gold"])
+    assert set(counts) == set(LABELS) and min(counts.values()) >= 20
+    revealing = load_axis().revealing_words(lang)
+    for text in [*gold.frame["premise"], *gold.frame["hypothesis"]]:
+        assert looks_like(text, lang), text
+        assert not leaking_words(text, revealing, lang), text
+    assert gold.frame.select("premise", "hypothesis").n_unique() == len(gold)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_control_pairs_use_templates_the_audit_does_not_reach(lang: str) -> None:
+    assert not set(control_pairs(lang).frame["template"]) & set(build_coal(lang).frame["template"])
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_built_in_sets_are_valid(lang: str) -> None:
+    pairs = build_coal(lang)
+    assert pairs.counts == {"PS": 1000, "AS": 1000, "NS": 3420}
+    assert validate(pairs) == []
+
+
+def write_axis(folder: Path, **changes: str) -> Path:
+    """A third axis with three groups, listed stereotypes and one language."""
+    with (folder / "jobs.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows(
+            [("word", "stereotype"), ("pilot", "older"), ("coder", "younger"), ("cook", "neutral"), ("clown", "middle")]
+        )
+    (folder / "templates.txt").write_text("\n".join(f"the [Sub] waits at gate {i}." for i in range(40)))
+    text = """
+id = "age"
+title = "Age"
+construct = "c"
+harm = "h"
+population = "p"
+assumptions = []
+[[groups]]
+name = "younger"
+[[groups]]
+name = "middle"
+[[groups]]
+name = "older"
+[stereotypes]
+rule = "listed"
+table = "jobs.csv"
+[languages.en]
+group_words = { younger = "teenager", middle = "adult", older = "pensioner" }
+person = "person"
+templates = "templates.txt"
+gold = "gold_en.csv"
+revealing = "gender_words_en.csv"
+"""
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    path = folder / "age.toml"
+    path.write_text(text)
+    return path
+
+
+def test_another_axis_needs_no_code(tmp_path: Path) -> None:
+    axis = load_axis(write_axis(tmp_path))
+    pairs = build_coal("en", axis=axis, width=2)
+    # 3 stereotyped words x 2 templates; AS names both other groups; the neutral word meets all three.
+    assert pairs.counts == {"PS": 6, "AS": 12, "NS": 6}
+    assert set(pairs.frame["group"]) == {"younger", "middle", "older"}
+    assert validate(pairs, axis=axis) == []
+
+
+def test_broken_axes_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match="no axis 'shoe'; shipped: gender"):
+        load_axis("shoe")
+    with pytest.raises(ResourceError, match="no group word for older"):
+        load_axis(write_axis(tmp_path, **{', older = "pensioner"': ""}))
+    (tmp_path / "bad.toml").write_text("id = ")
+    with pytest.raises(ResourceError, match="not valid TOML"):
+        load_axis(tmp_path / "bad.toml")
+    with pytest.raises(ResourceError, match="has no language 'fr'; it has en, ja, zh"):
+        build_coal("fr")

@@ -1,0 +1,608 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from conftest import make_checkpoint  # noqa: E402
+from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, PairError, RunError  # noqa: E402
+from evenli.labels import LABELS  # noqa: E402
+from evenli.training import Trainer, evaluate, make_recipe, train  # noqa: E402
+from evenli.training.base import load_base  # noqa: E402
+from evenli.training.batches import NOBODY, padded_lengths, plan_epoch  # noqa: E402
+from evenli.training.data import read_examples, tokenise  # noqa: E402
+from evenli.training.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters  # noqa: E402
+from evenli.training.flat import AdamW, FlatParameters  # noqa: E402
+
+PAIRS, DEV_PAIRS = 2_000, 1_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Two threads on two busy cores wait for each other more than they work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def snli(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The first real training and dev pairs of SNLI."""
+    folder = tmp_path_factory.mktemp("snli")
+    made = []
+    for name, count in (("train_first100k", PAIRS), ("dev", DEV_PAIRS)):
+        with lzma.open(shared_data / "snli" / f"snli_1.0_{name}.jsonl.xz", "rt", encoding="utf-8") as stream:
+            lines = [next(stream) for _ in range(count)]
+        made.append(folder / f"{name}.jsonl")
+        made[-1].write_text("".join(lines), encoding="utf-8")
+    return made[0], made[1]
+
+
+@pytest.fixture(scope="session")
+def base(snli: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small encoder without classifier: random weights, a WordPiece tokenizer fitted to the data."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+
+    folder = tmp_path_factory.mktemp("base")
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    examples = read_examples([snli[0]])
+    trainer = trainers.WordPieceTrainer(vocab_size=3_000, special_tokens=special, show_progress=False)
+    tokenizer.train_from_iterator([*examples.premises, *examples.hypotheses], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), special, strict=True))
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **names,
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=256,
+        max_position_embeddings=160,
+    )
+    transformers.BertModel(config).save_pretrained(folder)
+    return folder
+
+
+def tokens_of(base: Path, file: Path, count: int = 400):
+    examples = read_examples([file])
+    examples = replace(
+        examples,
+        premises=examples.premises[:count],
+        hypotheses=examples.hypotheses[:count],
+        labels=examples.labels[:count],
+        ids=examples.ids[:count],
+    )
+    return tokenise(examples, transformers.AutoTokenizer.from_pretrained(base), 128)
+
+
+def trainer_of(base: Path, tokens, **changes: object) -> Trainer:
+    start = load_base(str(base))
+    return Trainer(start.model, tokens, make_recipe(**{"epochs": 1, "lr": 1e-3, **changes}), fresh=start.fresh)
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# The encoder and the optimiser compute what the libraries compute.
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "XLMRoberta", "Camembert", "Electra"])
+def test_fused_encoder_equals_transformers(kind: str) -> None:
+    torch.manual_seed(1)
+    more = {"Electra": {"embedding_size": 24}, "Bert": {}}.get(kind, {"type_vocab_size": 1})
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=90,
+        hidden_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=96,
+        max_position_embeddings=70,
+        num_labels=3,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        **more,
+    )
+    model = getattr(transformers, f"{kind}ForSequenceClassification")(config).train()
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    keep = torch.ones(4, 24, dtype=torch.bool)
+    keep[1, 10:] = keep[3, 17:] = False
+    ids = torch.where(keep, torch.randint(5, 90, (4, 24)), config.pad_token_id)
+    types = (torch.arange(24) > 6).long().expand(4, 24) if config.type_vocab_size > 1 else torch.zeros_like(ids)
+    assert can_fuse(model)
+    assert unused_parameters(model, ids, types, keep) == []
+    expected = PlainForward(model)(ids, types, keep)
+    named = dict(model.named_parameters())
+    gradients = dict(zip(named, torch.autograd.grad(expected.square().sum(), list(named.values())), strict=True))
+    flat = FlatParameters(model, dtype=torch.float32, joined=joined_names(model))
+    found = FusedForward(model, flat, compiled=False)(ids, types, keep)
+    flat.take(torch.autograd.grad(found.square().sum(), flat.leaves))
+    assert torch.allclose(found, expected, atol=1e-5)
+    for name, gradient in flat.named(flat.grad).items():
+        assert torch.allclose(gradient, gradients[name], atol=1e-4), name
+
+
+def test_adamw_equals_torch_with_clipping_and_decay_groups() -> None:
+    torch.manual_seed(2)
+    model = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.LayerNorm(300), torch.nn.Linear(300, 3))
+    twin = torch.nn.Sequential(torch.nn.Linear(300, 300), torch.nn.LayerNorm(300), torch.nn.Linear(300, 3))
+    twin.load_state_dict(model.state_dict())
+    recipe = make_recipe(weight_decay=0.3)
+    groups = [
+        {"params": [p for p in twin.parameters() if p.ndim > 1], "weight_decay": 0.3},
+        {"params": [p for p in twin.parameters() if p.ndim == 1], "weight_decay": 0.0},
+    ]
+    theirs = torch.optim.AdamW(groups, lr=1e-2)
+    flat = FlatParameters(model, dtype=torch.float32)
+    ours = AdamW(flat, recipe, compiled=False)
+    for number in range(5):
+        gradients = {name: torch.randn(p.shape) for name, p in twin.named_parameters()}
+        flat.take([gradients[name] for name in flat.slots])
+        with torch.no_grad():
+            ours.step(torch.tensor([number]), torch.tensor([1e-2]))
+        for name, parameter in twin.named_parameters():
+            parameter.grad = gradients[name].clone()
+        assert torch.nn.utils.clip_grad_norm_(twin.parameters(), recipe.clip) > recipe.clip
+        theirs.step()
+    for mine, other in zip(model.parameters(), twin.parameters(), strict=True):
+        assert torch.allclose(mine, other, atol=1e-6)
+
+
+def test_loop_equals_a_plain_loop_of_transformers(base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0], 100)
+    trainer = trainer_of(base, tokens, dropout=0.0, warmup=0.5, epochs=2)
+    weights = trainer.weights()
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(base, num_labels=3)
+    model.load_state_dict(weights)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    groups = [
+        {"params": [p for p in model.parameters() if p.ndim > 1], "weight_decay": 0.01},
+        {"params": [p for p in model.parameters() if p.ndim == 1], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, lr=1e-3)
+    schedule = transformers.get_linear_schedule_with_warmup(optimiser, 4, 8)
+    expected = []
+    for epoch in (0, 1):
+        for rows in trainer.plan(epoch).rows:
+            rows = rows[rows != NOBODY]
+            batch = [tokens.ids[tokens.starts[r] : tokens.starts[r] + tokens.lengths[r]].tolist() for r in rows]
+            longest = max(map(len, batch))
+            ids = torch.tensor([one + [0] * (longest - len(one)) for one in batch])
+            kinds = [tokens.types[tokens.starts[r] : tokens.starts[r] + tokens.lengths[r]].tolist() for r in rows]
+            types = torch.tensor([one + [0] * (longest - len(one)) for one in kinds])
+            labels = torch.from_numpy(tokens.labels[rows])
+            loss = model(input_ids=ids, attention_mask=(ids != 0).long(), token_type_ids=types, labels=labels).loss
+            expected.append((loss.item(), schedule.get_last_lr()[0]))
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+            schedule.step()
+            optimiser.zero_grad()
+    found = [(report.loss, report.lr) for report in trainer.run(every=1)]
+    assert len(found) == 8  # 100 pairs: three full batches and one of four, twice
+    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-9)
+
+
+def test_a_model_that_is_not_fused_trains_too(tmp_path: Path, base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0], 64)
+    config = transformers.DistilBertConfig(
+        vocab_size=3_000, dim=32, n_layers=1, n_heads=2, hidden_dim=64, num_labels=3, max_position_embeddings=160
+    )
+    model = transformers.DistilBertForSequenceClassification(config)
+    model.unused = torch.nn.Linear(2, 2)
+    trainer = Trainer(model, tokens, make_recipe(lr=3e-3, epochs=30))
+    assert not trainer.fused
+    assert not {name for name in trainer.flat.slots if name.startswith("unused")}
+    losses = [report.loss for report in trainer.run()]
+    assert losses[-1] < losses[0] - 0.05
+
+
+# The order of the data.
+
+
+def test_plan_keeps_the_batch_size_and_every_pair() -> None:
+    lengths = np.random.default_rng(0).integers(5, 90, size=1_003)
+    padded = padded_lengths(128)
+    plan = plan_epoch(lengths, 32, padded, seed=3, epoch=1, chunk=10)
+    rows = plan.rows[plan.rows != NOBODY]
+    assert sorted(rows) == list(range(1_003))
+    filled = (plan.rows != NOBODY).sum(axis=1)
+    assert sorted(filled)[0] == 1_003 % 32
+    assert (sorted(filled)[1:] == np.full(31, 32)).all()
+    for batch, length in zip(plan.rows, plan.lengths, strict=True):
+        longest = lengths[batch[batch != NOBODY]].max()
+        assert longest <= length
+        assert length == min(size for size in padded if size >= longest)
+    assert np.mean(plan.lengths) < 0.8 * np.mean([lengths[rows[i : i + 32]].max() for i in range(0, 1_003, 32)]) + 24
+
+
+def test_plan_follows_seed_and_epoch() -> None:
+    lengths = np.random.default_rng(0).integers(5, 90, size=500)
+
+    def rows(seed: int, epoch: int):
+        return plan_epoch(lengths, 32, padded_lengths(128), seed=seed, epoch=epoch).rows
+
+    assert (rows(0, 0) == rows(0, 0)).all()
+    assert (rows(0, 0) != rows(0, 1)).any()
+    assert (rows(0, 0) != rows(1, 0)).any()
+
+
+# A whole run.
+
+
+@pytest.fixture(scope="session")
+def trained(base: Path, snli: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory):
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("trained") / "model"
+    recipe = make_recipe(lr=1e-3, epochs=5)
+    return train(str(base), [snli[0]], folder, dev=[snli[1]], recipe=recipe, seeds=[4], shown=False)[0]
+
+
+def test_two_thousand_real_pairs_beat_chance(trained, snli: tuple[Path, Path]) -> None:
+    assert trained.dev.n == DEV_PAIRS
+    majority = np.bincount(read_examples([snli[1]]).labels).max() / DEV_PAIRS
+    assert trained.dev.low > majority + 0.02
+    assert len(trained.history) == 5
+
+
+def test_the_folder_is_what_transformers_loads(trained, snli: tuple[Path, Path]) -> None:
+    folder = trained.folder
+    model, found = transformers.AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
+    assert not found["missing_keys"]
+    assert not found["unexpected_keys"]
+    assert tuple(model.config.id2label[i] for i in range(3)) == LABELS
+    assert transformers.AutoTokenizer.from_pretrained(folder)("a man")["input_ids"]
+    assert evaluate(folder, [snli[1]]) == trained.dev
+    assert not (folder / "checkpoint.safetensors").exists()
+
+
+def test_card_and_metrics_say_what_happened(trained, snli: tuple[Path, Path]) -> None:
+    card = (trained.folder / "README.md").read_text(encoding="utf-8")
+    examples = read_examples([snli[0]])
+    for fact in (examples.sha256, str(trained.dev), "| seed | 4 |", "| lr | 0.001 |", f"{examples.unlabelled} without"):
+        assert fact in card, fact
+    lines = [json.loads(line) for line in (trained.folder / "metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if "loss" in line]
+    assert steps[-1]["step"] == trained.steps == 5 * -(-len(examples) // 32)
+    assert {"step", "epoch", "loss", "accuracy", "lr", "pairs_per_second"} <= set(steps[0])
+    assert [line["dev_accuracy"] for line in lines if "dev_accuracy" in line] == [a.value for a in trained.history]
+
+
+def test_the_same_command_again_trains_nothing_and_another_is_refused(trained, base: Path, snli) -> None:
+    again = {"dev": [snli[1]], "seeds": [4], "shown": False}
+    assert train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)[0] == trained
+    with pytest.raises(RunError, match=r"holds another run \(epochs was 5, now 6\)"):
+        train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=6), **again)
+
+
+def test_seed_fixes_the_weights(base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0])
+
+    def weights(trainer: Trainer):
+        list(trainer.run())
+        return trainer.flat.master.clone()
+
+    first, second = trainer_of(base, tokens, seed=1), trainer_of(base, tokens, seed=1)
+    assert torch.equal(weights(first), weights(second))
+    other = weights(trainer_of(base, tokens, seed=2))
+    assert not torch.equal(first.flat.master, other)
+    first.reset(2)
+    assert torch.equal(weights(first), other)
+
+
+def test_a_trainer_can_be_used_again_with_other_labels(base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0], 200)
+    trainer = trainer_of(base, tokens, seed=1)
+    before = [report.loss for report in trainer.run()]
+    trainer.set_labels((tokens.labels + 1) % 3)
+    trainer.reset()
+    other = [report.loss for report in trainer.run()]
+    trainer.set_labels(tokens.labels)
+    trainer.reset()
+    assert [report.loss for report in trainer.run()] == before != other
+
+
+def test_bfloat16_keeps_fp32_weights(base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0], 200)
+    coarse, fine = (trainer_of(base, tokens, dropout=0.0, dtype=dtype) for dtype in ("bfloat16", "float32"))
+    losses = [[report.loss for report in trainer.run(every=1)] for trainer in (coarse, fine)]
+    np.testing.assert_allclose(*losses, atol=0.02)
+    assert coarse.flat.weights.dtype == torch.bfloat16
+    assert torch.equal(coarse.flat.weights, coarse.flat.master.bfloat16())
+    assert not torch.equal(coarse.flat.master, coarse.flat.master.bfloat16().float())
+
+
+def test_labels_of_the_base_are_kept_by_name(tmp_path: Path, base: Path, snli: tuple[Path, Path]) -> None:
+    order = ["contradiction", "entailment", "neutral"]
+    folder = make_checkpoint(tmp_path / "other", labels=order)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    ours = load_base(str(folder))
+    assert ours.fresh == ()
+    ids = torch.tensor([[2, 8, 3, 9, 3]])
+    with torch.no_grad():
+        columns = [order.index(label) for label in LABELS]
+        assert torch.allclose(ours.model.eval()(ids).logits, theirs(ids).logits[:, columns], atol=1e-5)
+    assert load_base(str(make_checkpoint(tmp_path / "two", labels=["no", "yes"]))).fresh
+    unnamed = load_base(str(make_checkpoint(tmp_path / "unnamed", labels=["LABEL_0", "LABEL_1", "LABEL_2"])))
+    assert set(unnamed.fresh) == {"classifier.weight", "classifier.bias"}
+
+
+# What can go wrong while it runs.
+
+DRIVER = """
+import sys, torch
+torch.set_num_threads(1)
+from evenli.errors import EvenliError
+from evenli.training import make_recipe, train
+base, data, out = sys.argv[1:]
+try:
+    train(base, [data], out, recipe=make_recipe(lr=1e-3, epochs=3), checkpoint_minutes=0)
+except EvenliError as error:
+    print(error, file=sys.stderr)
+    raise SystemExit(2)
+"""
+
+
+def start(base: Path, data: Path, out: Path, limit: int | None = None) -> subprocess.Popen[str]:
+    def cap() -> None:
+        if limit is not None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, base, data, out],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=cap,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+
+
+def test_killed_then_disk_full_then_finished_gives_the_same_weights(base: Path, snli, tmp_path: Path) -> None:
+    whole = start(base, snli[0], tmp_path / "whole")
+    _, said = whole.communicate(timeout=240)
+    assert whole.returncode == 0, said
+
+    out = tmp_path / "killed"
+    checkpoint = out / "checkpoint.safetensors"
+    killed = start(base, snli[0], out)
+    deadline = time.monotonic() + 120
+    while not checkpoint.is_file() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate(timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (out / "model.safetensors").exists()
+    kept = digest(checkpoint)
+
+    full = start(base, snli[0], out, limit=checkpoint.stat().st_size // 2)
+    _, said = full.communicate(timeout=240)
+    assert full.returncode == 2, said
+    assert "the last checkpoint is kept" in said.splitlines()[-1]
+    assert "Traceback" not in said
+    assert digest(checkpoint) == kept
+    assert not list(out.glob("*.partial"))
+
+    resumed = start(base, snli[0], out)
+    _, said = resumed.communicate(timeout=240)
+    assert resumed.returncode == 0, said
+    assert "continuing after step 50 of" in said
+    assert digest(out / "model.safetensors") == digest(tmp_path / "whole" / "model.safetensors")
+
+    def steps(folder: Path) -> list[int]:
+        lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["step"] for line in lines]
+
+    assert steps(out) == steps(tmp_path / "whole")
+
+
+def test_a_loss_that_is_no_number_stops_and_names_the_batch(base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0], 200)
+    trainer = trainer_of(base, tokens, dropout=0.0)
+    plan = trainer.plan(0)
+    row = int(plan.rows[3][0])
+    # One pair far beyond what fp32 holds: an infinite embedding that only it has.
+    odd = int(np.flatnonzero(np.bincount(tokens.ids, minlength=3_000) == 0)[-1])
+    tokens.ids[tokens.starts[row] + 1] = odd
+    trainer = trainer_of(base, tokens, dropout=0.0)
+    dict(trainer.model.named_parameters())["bert.embeddings.word_embeddings.weight"].data[odd] = float("inf")
+    with pytest.raises(ModelError, match="at step 4") as caught:
+        list(trainer.run())
+    assert tokens.names[row] in str(caught.value)
+    assert str(caught.value).count("#") == sum("#" in tokens.names[r] for r in plan.rows[3]) == 32
+
+
+def test_a_second_process_is_refused(base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
+    filelock = pytest.importorskip("filelock")
+    with (
+        filelock.FileLock(tmp_path / ".lock"),
+        pytest.raises(RunError, match="another process is training in"),
+    ):
+        train(str(base), [snli[0]], tmp_path, recipe=make_recipe(epochs=1), shown=False)
+
+
+def test_estimate_and_remarks_come_before_the_start(base, snli, tmp_path: Path, capsys) -> None:
+    lines = snli[0].read_text(encoding="utf-8").splitlines()[:40]
+    long = json.loads(lines[0]) | {"sentence1": "a man walks " * 80}
+    data = tmp_path / "data.jsonl"
+    data.write_text("\n".join([*lines, json.dumps(long), json.dumps(long | {"gold_label": "-"})]) + "\n")
+    dev = tmp_path / "dev.jsonl"
+    dev.write_text("\n".join(lines[:7]) + "\n")
+    train(str(base), [data], tmp_path / "out", dev=[dev], recipe=make_recipe(epochs=1))
+    said = capsys.readouterr().err
+    assert "left out 1 pairs without gold label" in said
+    assert "1 of 41 pairs are longer than 128 tokens and were cut" in said
+    assert "warning: 7 of 7 dev pairs are also training pairs" in said
+    assert "no GPU: this will take about" in said
+    assert "7 of these pairs are also training pairs" in (tmp_path / "out" / "README.md").read_text()
+
+
+# Data that cannot be used.
+
+GOOD = {"sentence1": "A man waits.", "sentence2": "A person waits.", "gold_label": "entailment"}
+OTHER = GOOD | {"gold_label": "neutral"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([GOOD, GOOD | {"gold_label": "maybe"}, OTHER], r"unknown label 'maybe' \(line 2, 1 in all\); expected"),
+        ([GOOD | {"gold_label": 1}], "say --style hf"),
+        ([GOOD, GOOD], "all 2 pairs are labelled entailment"),
+        ([GOOD | {"gold_label": "-"}], r"no labelled pair in 1 row\(s\)"),
+        ([], r"no labelled pair in 0 row\(s\)"),
+        ([{"sentence1": "a", "gold_label": "neutral"}], "no column for hypothesis"),
+        ([{"sentence1": "a", "sentence2": "b"}], "no column with a gold label among sentence1, sentence2"),
+    ],
+)
+def test_bad_data_is_refused(rows, message: str, pair_file, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        train("./nowhere", [pair_file(rows)], tmp_path / "out", shown=False)
+
+
+def test_styles_are_detected_or_named(tmp_path: Path, shared_data: Path) -> None:
+    expected = {
+        "snli/snli_1.0_test.jsonl.xz": ("snli", 9_824, 176),
+        "mnli/mnli_train_nyu20k.tsv.xz": (None, 20_000, 0),
+        "zh_ocnli/dev.jsonl.xz": ("ocnli", 2_950, 50),
+        "ja_jglue/jnli_valid.jsonl.xz": ("jnli", 2_434, 0),
+        "ja_jsick/jsick.tsv.xz": ("jsick", 9_927, 0),
+        "zh_xnli/dev.tsv.xz": (None, 2_490, 0),
+    }
+    for name, (style, pairs, dropped) in expected.items():
+        found = read_examples([shared_data / name])
+        assert (len(found), found.unlabelled) == (pairs, dropped), name
+        if style:
+            named = read_examples([shared_data / name], style)
+            assert (named.premises, named.ids) == (found.premises, found.ids), name
+    english = read_examples([shared_data / "ja_jsick/jsick.tsv.xz"], "jsick-en")
+    assert english.premises[0].startswith("A group of kids")
+    with pytest.raises(PairError, match="is not in the style 'jsick': no column sentence_A_Ja"):
+        read_examples([shared_data / "snli/snli_1.0_dev.jsonl.xz"], "jsick")
+    with pytest.raises(InputError, match="no column style 'x'; choose snli"):
+        read_examples([shared_data / "snli/snli_1.0_dev.jsonl.xz"], "x")
+
+
+def test_numbered_labels_and_parquet(tmp_path: Path) -> None:
+    import polars as pl
+
+    file = tmp_path / "pairs.parquet"
+    pl.DataFrame({"premise": ["a", "b", "c"], "hypothesis": ["d", "e", ""], "label": [2, -1, 0]}).write_parquet(file)
+    found = read_examples([file], "hf")
+    assert (found.premises, found.labels.tolist(), found.unlabelled, found.empty) == (["a"], [2], 1, 1)
+    assert found.ids == ["pairs.parquet:1"]
+
+
+def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.write_text('sentence1,sentence2,label\n"two\nlines",b,neutral\n\na,b,odd\n', encoding="utf-8")
+    with pytest.raises(PairError, match=r"pairs.csv: unknown label 'odd' \(line 5, 1 in all\)"):
+        read_examples([file])
+
+
+def test_bases_that_cannot_be_used(base: Path, tmp_path: Path) -> None:
+    def copy(*names: str) -> Path:
+        folder = tmp_path / f"copy{len(list(tmp_path.iterdir()))}"
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_bytes((base / name).read_bytes())
+        return folder
+
+    bare = copy("config.json", "model.safetensors")
+    with pytest.raises(ModelError, match="has no tokenizer; put its tokenizer.json into the folder"):
+        load_base(str(bare))
+    with pytest.raises(ModelError, match="holds no model.safetensors"):
+        load_base(str(copy("config.json", "tokenizer.json")))
+    with pytest.raises(ModelError, match="is not a checkpoint: no config.json"):
+        load_base(str(copy("model.safetensors")))
+    part = copy("config.json", "tokenizer.json", "tokenizer_config.json")
+    torch_weights = transformers.BertModel.from_pretrained(base).embeddings.state_dict()
+    from safetensors.torch import save_file
+
+    save_file({f"embeddings.{k}": v for k, v in torch_weights.items()}, part / "model.safetensors")
+    with pytest.raises(ModelError, match="is not a whole bert checkpoint"):
+        load_base(str(part))
+
+
+def test_recipes(tmp_path: Path) -> None:
+    assert make_recipe("coal") == replace(make_recipe("sharma"), name="coal", epochs=5, max_length=128)
+    with pytest.raises(InputError, match="no recipe 'x'; choose coal, sharma"):
+        make_recipe("x")
+    with pytest.raises(InputError, match="a recipe cannot have lr = -1"):
+        make_recipe(lr=-1)
+    with pytest.raises(EvenliError, match="device 'tpu' is not available here; available: cpu"):
+        train("x", [tmp_path], tmp_path, device="tpu")
+
+
+def test_missing_trackers_are_named(base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    try:
+        import mlflow  # noqa: F401
+    except ModuleNotFoundError:
+        with pytest.raises(MissingExtraError, match=r"--log mlflow needs mlflow: pip install 'evenli\[tracking\]'"):
+            train(str(base), [snli[0]], tmp_path / "out", log=["mlflow"], recipe=make_recipe(epochs=1), shown=False)
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_trains(base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
+    pytest.importorskip("accelerate")
+    code = """
+import sys, torch
+torch.set_num_threads(1)
+from evenli.training import make_recipe, train
+base, data, out = sys.argv[1:]
+train(base, [data], out, recipe=make_recipe(lr=1e-4, epochs=1, dropout=0.0, batch_size=31), device="cpu", shown=False)
+"""
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    for out, how in (("one", []), ("two", ["-m", "torch.distributed.run", "--nproc_per_node", "2"])):
+        command = [sys.executable, *how, script, base, snli[0], tmp_path / out]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "two" / "training.json").read_text())["identity"]["processes"] == 2
+    from safetensors.torch import load_file
+
+    one, two = (load_file(tmp_path / out / "model.safetensors") for out in ("one", "two"))
+    for name, tensor in one.items():
+        assert torch.allclose(tensor, two[name], atol=2e-5), name
+
+
+@pytest.mark.gpu
+def test_captured_steps_equal_plain_ones(base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0], 320)
+    start = [load_base(str(base)) for _ in range(2)]
+    recipe = make_recipe(lr=1e-3, epochs=2, dropout=0.0)
+    curves = []
+    for one, graph in zip(start, (True, False), strict=True):
+        trainer = Trainer(one.model, tokens, recipe, device="cuda", graph=graph, fresh=one.fresh)
+        curves.append([report.loss for report in trainer.run(every=1)])
+    np.testing.assert_allclose(*curves, atol=0.02)
