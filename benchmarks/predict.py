@@ -25,7 +25,7 @@ from evenli.models.spec import ModelOptions
 
 SIZES = {"mini": (384, 6, 12), "base": (768, 12, 12)}
 LABELS = ["entailment", "neutral", "contradiction"]
-EMBEDDED = Path(__file__).parents[1] / "src" / "evenli" / "models" / "embedded" / "en-minilm"
+EMBEDDED = Path(__file__).parents[1] / "src" / "evenli" / "models" / "embedded" / "en-small"
 
 
 def load_pairs(file: str | None) -> tuple[list[str], list[str]]:

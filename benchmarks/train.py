@@ -23,6 +23,7 @@ import numpy as np
 import torch
 import transformers
 
+from evenli.training import compiler
 from evenli.training.batches import Plan
 from evenli.training.data import FlatTokens, read_examples, tokenise
 from evenli.training.loop import Trainer
@@ -36,6 +37,7 @@ def main() -> None:
     """Measure and print."""
     arguments = parse()
     device = arguments.device
+    compiler.STABLE = not arguments.timed_choices
     transformers.logging.set_verbosity_error()
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.tokenizer)
     examples = read_examples([arguments.data])
@@ -102,6 +104,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--compared", type=int, default=60, help="steps whose losses are compared")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--profile", action="store_true", help="list the kernels of a step")
+    parser.add_argument("--timed-choices", action="store_true", help="let the compiler choose by timing")
     parser.add_argument("--json", help="also write the figures here")
     return parser.parse_args()
 

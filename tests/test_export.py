@@ -12,11 +12,13 @@ transformers = pytest.importorskip("transformers")
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
-from conftest import make_checkpoint
-from evenli.errors import InputError, LabelError, ModelError
-from evenli.models.onnx import OnnxModel
-from evenli.models.spec import ModelOptions
-from evenli.training.export import export_onnx, quantise
+from conftest import make_checkpoint  # noqa: E402
+from evenli.errors import InputError, LabelError, ModelError  # noqa: E402
+from evenli.models.onnx import OnnxModel  # noqa: E402
+from evenli.models.spec import ModelOptions  # noqa: E402
+from evenli.training.export import export_onnx, quantise  # noqa: E402
+
+ORDER = ["neutral", "contradiction", "entailment"]
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +31,15 @@ def pairs(shared_data: Path) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_checkpoint(
-        tmp_path_factory.mktemp("source"), labels=["neutral", "contradiction", "entailment"], hidden=64
-    )
+    """A classifier whose labels are in another order than ours, with weights of the size training gives them."""
+    folder = make_checkpoint(tmp_path_factory.mktemp("source"), labels=ORDER, hidden=64)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.ndim == 2:
+                parameter *= 2.0 if name.startswith("classifier") else 0.2
+    model.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +64,7 @@ def test_int8_storage_is_small_and_close(exported) -> None:
 
 def test_labels_travel_by_name(exported, source: Path, pairs) -> None:
     model = OnnxModel(str(exported[False].path.parent), ModelOptions(threads=1), spec="x")
-    assert model.info.labels == ("neutral", "contradiction", "entailment")
+    assert model.info.labels == tuple(ORDER)
     assert onnx.load(exported[True].path).metadata_props[0].value == "neutral,contradiction,entailment"
     config = json.loads((exported[True].path.parent / "config.json").read_text())
     assert config["id2label"] == {"0": "neutral", "1": "contradiction", "2": "entailment"}
@@ -118,6 +126,7 @@ def test_a_model_without_segments_takes_two_inputs(tmp_path: Path) -> None:
         id2label={0: "entailment", 1: "neutral", 2: "contradiction"},
     )
     transformers.RobertaForSequenceClassification(config).save_pretrained(tmp_path / "roberta")
+    tokenizer.model_input_names = ["input_ids", "attention_mask"]
     tokenizer.save_pretrained(tmp_path / "roberta")
     pair = [("a man waits in the rain .", "a person walks ."), ("two people", "a dog sleeps near the house")]
     report = export_onnx(tmp_path / "roberta", tmp_path / "out.onnx", check=pair)
@@ -129,26 +138,22 @@ def test_a_model_without_segments_takes_two_inputs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("axis", [0, 1])
 def test_quantise_picks_the_axis_that_loses_less(axis: int) -> None:
     generator = np.random.default_rng(axis)
-    spread = np.exp(generator.normal(0, 2, size=80))
+    spread = np.where(np.arange(80) % 2, 1.0, 8.0)
     matrix = (generator.normal(size=(80, 80)) * (spread[:, None] if axis == 0 else spread)).astype(np.float32)
     found, values, scales = quantise(matrix)
     assert found == axis
     assert np.abs(values).max() <= 127
     expanded = values * (scales[:, None] if axis == 0 else scales)
-    channel = np.abs(matrix).max(axis=1 - axis) / 127
-    unclipped = np.round(matrix / (channel[:, None] if axis == 0 else channel)) * (
-        channel[:, None] if axis == 0 else channel
-    )
-    assert np.square(expanded - matrix).sum() <= np.square(unclipped - matrix).sum() * (1 + 1e-6)
+    step = scales[:, None] if axis == 0 else scales
+    assert (np.abs(expanded - matrix) <= 0.5001 * step).all()
 
 
-def test_quantise_clips_a_lone_outlier_and_survives_zeros() -> None:
-    matrix = np.random.default_rng(0).normal(size=(4, 4_000)).astype(np.float32)
-    matrix[0, 0], matrix[3] = 6.0, 0.0
-    axis, values, scales = quantise(matrix)
-    assert axis == 0
-    assert scales[0] < 6.0 / 127
+def test_quantise_survives_zeros() -> None:
+    matrix = np.random.default_rng(0).normal(size=(80, 80)).astype(np.float32)
+    matrix[3], matrix[:, 3] = 0.0, 0.0
+    _, values, scales = quantise(matrix)
     assert (values[3] == 0).all()
+    assert np.isfinite(scales).all()
 
 
 def test_what_cannot_be_exported(tmp_path: Path, source: Path) -> None:

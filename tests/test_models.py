@@ -64,6 +64,37 @@ def test_hf_matches_transformers_with_and_without_padding(checkpoint: Path) -> N
     assert np.abs(expected[0] - expected[1]).max() > 0.01  # the model does tell the pairs apart
 
 
+def test_last_layer_shortcut_changes_no_answer_and_knows_its_limits(checkpoint: Path) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from evenli.models.shortcut import shorten_last_layer
+
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 64,
+        "num_labels": 3,
+    }
+    ids = torch.randint(5, 90, (4, 20), generator=torch.Generator().manual_seed(1))
+    mask = torch.ones_like(ids)
+    mask[2, 11:] = 0
+    for config in (
+        transformers.BertConfig(vocab_size=100, **sizes),
+        transformers.RobertaConfig(vocab_size=100, pad_token_id=1, **sizes),
+        transformers.ElectraConfig(vocab_size=100, embedding_size=32, **sizes),
+    ):
+        torch.manual_seed(0)
+        model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+        with torch.inference_mode():
+            before = model(input_ids=ids, attention_mask=mask).logits
+            assert shorten_last_layer(model, torch), config.model_type
+            after = model(input_ids=ids, attention_mask=mask).logits
+        np.testing.assert_allclose(after, before, atol=1e-5)
+    distil = transformers.DistilBertConfig(vocab_size=100, dim=32, n_layers=2, n_heads=4, hidden_dim=64, num_labels=3)
+    assert not shorten_last_layer(transformers.AutoModelForSequenceClassification.from_config(distil).eval(), torch)
+
+
 def test_hf_labels_are_resolved_by_name(tmp_path: Path, checkpoint: Path) -> None:
     turned = make_checkpoint(tmp_path / "turned", labels=["CONTRADICTION", "ENTAILMENT", "NEUTRAL"])
     raw = plain_logits(turned, PREMISES, HYPOTHESES)

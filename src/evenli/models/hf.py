@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +14,12 @@ from evenli._hashing import hash_files
 from evenli.errors import LabelError, ModelError
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
+from evenli.models.loading import check_folder, one_line, pick_device
+from evenli.models.shortcut import shorten_last_layer
 from evenli.models.tokens import Tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from evenli.models.spec import ModelOptions
-
-_PICKLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-_SAFE = ("model.safetensors", "model.safetensors.index.json")
 
 
 class HFModel:
@@ -39,11 +33,11 @@ class HFModel:
         name, _, revision = target.partition("@") if not Path(target).exists() else (target, "", "")
         local = Path(name).is_dir()
         if local:
-            _check_folder(Path(name), options.allow_pickle)
+            check_folder(Path(name), allow_pickle=options.allow_pickle)
         source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
         if options.offline:
             source["local_files_only"] = True
-        with _one_line(name, revision, local):
+        with one_line(name, local=local, revision=revision):
             config = transformers.AutoConfig.from_pretrained(name, **source)
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **source)
         names = tuple(config.id2label[index] for index in sorted(config.id2label))
@@ -51,21 +45,23 @@ class HFModel:
         if options.labels and len(names) != len(options.labels):
             raise LabelError(f"{name} has {len(names)} output(s), --labels names {len(options.labels)}")
         self._columns = list(label_columns(labels, origin=f"the model {name}" if not options.labels else "--labels"))
-        self._device = _pick_device(self._torch, options.device)
+        self._device = pick_device(self._torch, options.device)
         dtype = options.dtype or ("bfloat16" if self._device == "cuda" else "float32")
         if dtype not in {"float32", "bfloat16", "float16"}:
             raise ModelError(
                 f"--dtype {dtype} is not for Hugging Face checkpoints (float32, bfloat16, float16); "
                 "int8 is for onnx: models"
             )
-        with _one_line(name, revision, local):
+        with one_line(name, local=local, revision=revision):
             model = transformers.AutoModelForSequenceClassification.from_pretrained(
                 name,
-                dtype=getattr(self._torch, dtype),
+                dtype=self._torch.float32,
                 use_safetensors=None if options.allow_pickle else True,
                 **source,
             )
-        self._model = model.eval().to(self._device)
+        model.eval()
+        shorten_last_layer(model, self._torch)
+        self._model = model.to(self._device, getattr(self._torch, dtype))
         self._tokenizer = tokenizer
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         self._types = "token_type_ids" in tokenizer.model_input_names
@@ -133,68 +129,7 @@ class HFModel:
             self._torch.cuda.empty_cache()
 
 
-def _pick_device(torch: Any, wanted: str | None) -> str:
-    available = ["cpu"]
-    if torch.cuda.is_available():
-        available.append("cuda")
-    if getattr(torch.backends, "mps", None) is not None and torch.backends.mps.is_available():
-        available.append("mps")
-    if wanted is None:
-        return available[-1]
-    if wanted not in available:
-        raise ModelError(f"device '{wanted}' is not available here; available: {', '.join(available)}")
-    return wanted
-
-
-def _check_folder(folder: Path, allow_pickle: bool) -> None:
-    config = folder / "config.json"
-    if not config.is_file():
-        raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
-    try:
-        fields = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{config} is not valid JSON: {error}") from error
-    if "auto_map" in fields:
-        raise ModelError(
-            f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code. "
-            "Load it yourself and pass it as py:module:function"
-        )
-    if any((folder / name).is_file() for name in _SAFE):
-        return
-    if any((folder / name).is_file() for name in _PICKLE):
-        if allow_pickle:
-            return
-        raise ModelError(
-            f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; "
-            "convert it to safetensors, or pass --allow-pickle if you trust it"
-        )
-    raise ModelError(f"{folder} holds no weights (model.safetensors)")
-
-
 def _fingerprint(folder: Path) -> str:
     names = {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
     files = [f for f in sorted(folder.iterdir()) if f.name in names or f.suffix in {".safetensors", ".bin"}]
     return hash_files(files)
-
-
-@contextmanager
-def _one_line(name: str, revision: str, local: bool) -> Iterator[None]:
-    """Turn the loader's many errors into one line that says what to do."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        text = " ".join(str(error).split())
-        if "trust_remote_code" in text or "custom code" in text:
-            raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
-        if not local and ("safetensors" in text and "does not appear to have" in text):
-            raise ModelError(
-                f"{name} has no safetensors weights; pass --allow-pickle if you trust its pickle file"
-            ) from error
-        if local:
-            raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
-        at = f"@{revision}" if revision else ""
-        offline = " (the hub is switched off by HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") == "1" else ""
-        raise ModelError(
-            f"cannot get {name}{at} from the hub or its local cache{offline}: unknown id or revision, or no network. "
-            f"A local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
-        ) from error

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +12,7 @@ from evenli._extras import need
 from evenli._hashing import hash_files
 from evenli.errors import LabelError, ModelError
 from evenli.labels import LABELS, label_columns
-
-_WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+from evenli.models.loading import check_folder, one_line
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ def load_base(spec: str, *, offline: bool = False) -> Base:
     source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
     if offline:
         source["local_files_only"] = True
-    with one_line(name, local=local):
+    with one_line(name, local=local, revision=revision):
         config = transformers.AutoConfig.from_pretrained(name, **source)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
         named = [str(config.id2label[index]) for index in sorted(config.id2label)]
@@ -116,37 +111,6 @@ def save_model(base: Base, weights: dict[str, Any], folder: Path) -> None:
     base.tokenizer.save_pretrained(folder)
     save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # the library writes it for its owner only
-
-
-def check_folder(folder: Path) -> None:
-    """Refuse a folder that is no checkpoint, wants to run code or keeps its weights in a pickle."""
-    file = folder / "config.json"
-    if not file.is_file():
-        raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
-    try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{file} is not valid JSON: {error}") from error
-    if "auto_map" in fields:
-        raise ModelError(f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code")
-    if not any((folder / name).is_file() for name in _WEIGHTS):
-        raise ModelError(f"{folder} holds no model.safetensors; convert its weights to safetensors first")
-
-
-@contextmanager
-def one_line(name: str, *, local: bool) -> Iterator[None]:
-    """Turn the loader's many errors into one line that says what to do."""
-    try:
-        yield
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        text = " ".join(str(error).split())[:300]
-        if local:
-            raise ModelError(f"cannot load the checkpoint {name}: {text}") from error
-        offline = " (the hub is switched off by HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") == "1" else ""
-        raise ModelError(
-            f"cannot get {name} from the hub or its local cache{offline}: {text}. "
-            f"A local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
-        ) from error
 
 
 def _check_tokenizer(tokenizer: Any, config: Any, name: str) -> None:

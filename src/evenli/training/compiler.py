@@ -6,13 +6,16 @@ from typing import Any
 
 import torch
 
+STABLE = True
+"""Let no timing decide how code is generated: the same code, hence the same rounding, in every process."""
+
 
 def compile_static(function: Any) -> Any:
-    """Compile for fixed shapes, with choices that do not depend on timings: the same code in every process."""
+    """Compile a whole function for fixed shapes."""
     import torch._dynamo.config as dynamo
     import torch._inductor.config as inductor
 
     # Eight shapes of one function are the compiler's default limit; a ninth would not be compiled.
     dynamo.recompile_limit = max(dynamo.recompile_limit, 64)
-    stable = {"deterministic": True} if hasattr(inductor, "deterministic") else None
-    return torch.compile(function, dynamic=False, fullgraph=True, options=stable)
+    known = hasattr(inductor, "deterministic")
+    return torch.compile(function, dynamic=False, fullgraph=True, options={"deterministic": STABLE} if known else None)

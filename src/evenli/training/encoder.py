@@ -1,7 +1,7 @@
-"""From token ids to logits: BERT-like encoders with a layer of our own, other models as they are.
+"""From token ids to logits: BERT-like models as three functions of our own, other models as they are.
 
-The layer is BERT's, written as one function: query, key and value in one product, attention in one kernel, and a body
-without branches, which the compiler turns into a handful of kernels. Weights and results are those of ``transformers``.
+``embed``, ``encoder_layer`` and ``classify`` are BERT's, without branches and with query, key and value in one product:
+the compiler turns each into a handful of kernels. Weights and results are those of ``transformers``.
 """
 
 from __future__ import annotations
@@ -63,13 +63,64 @@ def encoder_layer(
     return F.layer_norm(x + F.dropout(hidden, dropout), (width,), w.norm2, w.norm2_bias, eps)
 
 
+def embed(
+    words: Any,
+    types: Any,
+    segments: Any,
+    positions: Any,
+    first: int,
+    norm: Any,
+    norm_bias: Any,
+    eps: float,
+    dropout: float,
+) -> Any:
+    """Sum of word, segment and position embeddings, normalised.
+
+    Args:
+        words: Embeddings looked up [batch, length, width].
+        types: Segment ids [batch, length].
+        segments: One or two segment embeddings; choosing between two is cheaper than looking them up.
+        positions: Position embeddings.
+        first: Which of them belongs to the first token.
+        norm: Weight of the norm.
+        norm_bias: Its bias.
+        eps: Of the norm.
+        dropout: Of the result.
+    """
+    segment = segments[0] if len(segments) == 1 else torch.where(types[..., None] == 1, segments[1], segments[0])
+    position = positions[first : first + words.shape[1]]
+    x = F.layer_norm(words + segment + position, norm.shape, norm, norm_bias, eps)
+    return F.dropout(x, dropout)
+
+
+def classify(
+    x: Any, dense: Any, dense_bias: Any, out: Any, out_bias: Any, activation: str, before: float, after: float
+) -> Any:
+    """Logits from the hidden state of the first token.
+
+    Args:
+        x: Hidden states [batch, width].
+        dense: Weight of the hidden layer.
+        dense_bias: Its bias.
+        out: Weight of the output layer.
+        out_bias: Its bias.
+        activation: ``tanh`` or ``gelu``.
+        before: Dropout of the input.
+        after: Dropout of the hidden layer.
+    """
+    x = F.linear(F.dropout(x, before), dense, dense_bias)
+    x = torch.tanh(x) if activation == "tanh" else F.gelu(x)
+    return F.linear(F.dropout(x, after), out, out_bias)
+
+
 def can_fuse(model: Any) -> bool:
-    """Whether ``encoder_layer`` computes what the model's own layers compute."""
+    """Whether our functions compute what the model's own modules compute."""
     config = model.config
     return (
         config.model_type in FUSED
         and config.hidden_act == "gelu"
         and not config.is_decoder
+        and config.type_vocab_size <= 2
         and getattr(config, "position_embedding_type", "absolute") in {"absolute", None}
     )
 
@@ -85,17 +136,18 @@ def joined_names(model: Any) -> list[list[str]]:
 
 
 class FusedForward:
-    """A BERT-like classifier: its own embeddings and head around ``encoder_layer``.
+    """A BERT-like classifier, computed by the functions above.
 
     Args:
         model: The ``transformers`` model.
         flat: Its parameters, laid out with ``joined_names``.
-        compiled: Compile the layer for training, once per padded length.
+        compiled: Compile the functions for training, once per padded length.
     """
 
     def __init__(self, model: Any, flat: FlatParameters, *, compiled: bool) -> None:
         self._model, self._base = model, model.base_model
-        self._layer = compile_static(encoder_layer) if compiled else encoder_layer
+        self._plain = (embed, encoder_layer, classify)
+        self._fast = tuple(compile_static(one) for one in self._plain) if compiled else self._plain
         names = iter(joined_names(model))
         self._layers = []
         for layer in self._base.encoder.layer:
@@ -103,23 +155,36 @@ class FusedForward:
             parts = (mix.dense, mix.LayerNorm, layer.intermediate.dense, out.dense, out.LayerNorm)
             qkv = (flat.joints[tuple(next(names))] for _ in ("weight", "bias"))
             self._layers.append(LayerWeights(*qkv, *(t for part in parts for t in (part.weight, part.bias))))
+        # BERT keeps the hidden layer of its head in the encoder and drops nothing before it.
+        pooled = getattr(self._base, "pooler", None) is not None
+        head = model.classifier
+        dense, out = (self._base.pooler.dense, head) if pooled else (head.dense, head.out_proj)
+        self._head = (dense.weight, dense.bias, out.weight, out.bias)
+        self._activation = "gelu" if model.config.model_type == "electra" else "tanh"
+        self._dropout = (None, model.dropout) if pooled else (head.dropout, head.dropout)
 
     def __call__(self, ids: Any, types: Any, keep: Any) -> Any:
         """Logits; ``keep`` is true where a token is not padding. Dropout follows the model's training mode."""
-        model, base, config = self._model, self._base, self._model.config
-        segments = types if config.type_vocab_size > 1 else torch.zeros_like(types)
-        x = base.embeddings(input_ids=ids, token_type_ids=segments)
+        base, config, training = self._base, self._model.config, self._model.training
+        embed, layer, classify = self._fast if training else self._plain
+
+        def rate(dropout: Any) -> float:
+            return float(dropout.p) if training and dropout is not None else 0.0
+
+        tables = base.embeddings
+        # Looked up outside the compiler: its gradient would be added up there in no fixed order.
+        words = F.embedding(ids, tables.word_embeddings.weight)
+        others = tables.token_type_embeddings.weight, tables.position_embeddings.weight, first_position(config)
+        norm = tables.LayerNorm.weight, tables.LayerNorm.bias, config.layer_norm_eps
+        x = embed(words, types, *others, *norm, rate(tables.dropout))
         if hasattr(base, "embeddings_project"):
             x = base.embeddings_project(x)
         bias = torch.zeros_like(keep, dtype=x.dtype).masked_fill_(~keep, -math.inf)[:, None, None, :]
-        first = base.encoder.layer[0]
-        rates = (first.output.dropout.p, first.attention.self.dropout.p) if model.training else (0.0, 0.0)
-        layer = self._layer if model.training else encoder_layer
+        block = base.encoder.layer[0]
+        rates = rate(block.output.dropout), rate(block.attention.self.dropout)
         for weights in self._layers:
             x = layer(x, bias, weights, config.num_attention_heads, config.layer_norm_eps, *rates)
-        if getattr(base, "pooler", None) is not None:
-            return model.classifier(model.dropout(base.pooler(x)))
-        return model.classifier(x)
+        return classify(x[:, 0], *self._head, self._activation, *(rate(one) for one in self._dropout))
 
 
 class PlainForward:
@@ -147,8 +212,9 @@ def unused_parameters(model: Any, ids: Any, types: Any, keep: Any) -> list[str]:
 def position_limit(config: Any) -> int | None:
     """Longest input a model has position embeddings for, if it has a limit."""
     limit = getattr(config, "max_position_embeddings", None)
-    if limit is None or limit < 8:
-        return None
-    # RoBERTa numbers positions from the padding id on.
-    offset = config.pad_token_id + 1 if config.model_type in {"camembert", "roberta", "xlm-roberta"} else 0
-    return int(limit - offset)
+    return None if limit is None or limit < 8 else int(limit - first_position(config))
+
+
+def first_position(config: Any) -> int:
+    """Row of the position embeddings that belongs to the first token; RoBERTa counts from its padding id."""
+    return config.pad_token_id + 1 if config.model_type in {"camembert", "roberta", "xlm-roberta"} else 0

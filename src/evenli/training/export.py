@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from evenli._extras import need
 from evenli.errors import InputError, ModelError, RunError
 from evenli.labels import label_columns
-from evenli.training.base import check_folder, one_line
+from evenli.models.loading import check_folder, one_line
 
 OPSET = 20
 """The first opset with Gelu as one node; ONNX Runtime knows it since 1.17."""
 
 _IR_VERSION = 10
 _SMALLEST = 4_096
-_CLIPS = np.linspace(1.0, 0.6, 17, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -165,32 +164,20 @@ def store_int8(model: Any) -> None:
 def quantise(matrix: NDArray[np.float32]) -> tuple[int, NDArray[np.int8], NDArray[np.float32]]:
     """Symmetric int8 with one scale per row or per column, whichever loses less.
 
-    Each scale minimises the squared error of its channel over a grid of clipping points: a lone outlier is
-    cut when that makes the rest of its channel finer.
+    The scale maps the largest entry of a channel to 127. Clipping below it was tried and gains nothing: channels of
+    a few hundred entries have no outliers that are worth the error.
 
     Returns:
         Axis of the scales, values in -127..127 and the scales.
     """
     tried = []
     for axis in (0, 1):
-        rows = np.ascontiguousarray(np.moveaxis(matrix, axis, 0))
-        peak = np.abs(rows).max(axis=1)
-        peak[peak == 0] = 1
-        least, scales = np.full(len(rows), np.inf, dtype=np.float32), peak / np.float32(127)
-        for clip in _CLIPS:
-            scale = (clip * peak / 127).astype(np.float32)
-            lost = np.square(_rounded(rows, scale) * scale[:, None] - rows).sum(axis=1)
-            scales = np.where(lost < least, scale, scales)
-            least = np.minimum(lost, least)
-        tried.append((float(least.sum(dtype=np.float64)), axis, rows, scales))
-    _, axis, rows, scales = min(tried, key=lambda one: one[0])
-    values = np.ascontiguousarray(np.moveaxis(_rounded(rows, scales).astype(np.int8), 0, axis))
-    return axis, values, scales.astype(np.float32)
-
-
-def _rounded(rows: NDArray[np.float32], scales: NDArray[np.float32]) -> NDArray[np.float32]:
-    rounded: NDArray[np.float32] = np.clip(np.rint(rows / scales[:, None]), -127, 127)
-    return rounded
+        peak = np.abs(matrix).max(axis=1 - axis, keepdims=True)
+        scale = (np.where(peak == 0, 1, peak) / 127).astype(np.float32)
+        values = np.rint(matrix / scale)
+        tried.append((float(np.square(values * scale - matrix).sum(dtype=np.float64)), axis, values, scale))
+    _, axis, values, scale = min(tried, key=lambda one: one[0])
+    return axis, values.astype(np.int8), scale.reshape(-1)
 
 
 def _load(folder: Path) -> tuple[Any, Any]:

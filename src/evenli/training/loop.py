@@ -20,6 +20,7 @@ from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
 from evenli.errors import ModelError
 from evenli.training.batches import NOBODY, Plan, padded_lengths, plan_epoch
+from evenli.training.compiler import compile_static
 from evenli.training.data import FlatTokens
 from evenli.training.encoder import (
     FusedForward,
@@ -97,7 +98,7 @@ class Trainer:
             for module in model.modules():
                 if isinstance(module, torch.nn.Dropout):
                     module.p = recipe.dropout
-        self._tokens = Resident(data, self.device)
+        self._tokens = Resident(data, self.device, compiled=self.graphed)
         self.fused = can_fuse(model)
         if self.fused:
             self.flat = FlatParameters(model, dtype=dtype, joined=joined_names(model))
@@ -106,6 +107,7 @@ class Trainer:
             few = self._tokens.batch(torch.arange(min(2, len(data)), device=self.device), 16)
             self.flat = FlatParameters(model, dtype=dtype, unused=unused_parameters(model, *few))
             self._forward = PlainForward(model)
+        self._judge = compile_static(judge) if self.graphed else judge
         self._optimiser = AdamW(self.flat, recipe, compiled=self.graphed)
         self.padded = padded_lengths(recipe.max_length, position_limit(model.config))
         self.steps_per_epoch = -(-len(data) // recipe.batch_size)
@@ -254,16 +256,15 @@ class Trainer:
         rows = self._order.index_select(0, self._at).squeeze(0)
         real = rows != NOBODY
         rows = rows.clamp(min=0)
-        logits = self._forward(*self._tokens.batch(rows, length)).float()
+        logits = self._forward(*self._tokens.batch(rows, length))
         labels = self._tokens.labels.index_select(0, rows)
-        count = self._counts.index_select(0, self._at)
-        loss = (F.cross_entropy(logits, labels, reduction="none") * real).sum() / count.squeeze(0)
+        loss, correct = self._judge(logits, labels, real, self._counts.index_select(0, self._at))
         self.flat.take(torch.autograd.grad(loss, self.flat.leaves))
         with torch.no_grad():
             self.world.add_up(self.flat.grad)
             self._optimiser.step(self._step, self._rate(self._step))
             self._losses.index_copy_(0, self._at, loss.detach().view(1))
-            self._correct.index_copy_(0, self._at, ((logits.argmax(1) == labels) & real).sum().float().view(1))
+            self._correct.index_copy_(0, self._at, correct.view(1))
             self._at += 1
             self._step += 1
 
@@ -341,3 +342,10 @@ class Trainer:
                 f"lower --lr, or look at the pairs of this batch: {names}"
             )
         return losses, correct
+
+
+def judge(logits: Any, labels: Any, real: Any, count: Any) -> tuple[Any, Any]:
+    """Mean cross-entropy in fp32 over the ``count`` pairs of a batch, and how many of the real rows are right."""
+    logits = logits.float()
+    losses = F.cross_entropy(logits, labels, reduction="none") * real
+    return losses.sum() / count.squeeze(0), ((logits.argmax(1) == labels) & real).sum().float()

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from evenli.training.compiler import compile_static
 from evenli.training.data import FlatTokens
 
 _ROWS = 256
@@ -16,24 +17,33 @@ _TOKENS = 16_384
 
 
 class Resident:
-    """Tokens on the device, cut into padded batches there."""
+    """Tokens on the device, cut into padded batches there.
 
-    def __init__(self, data: FlatTokens, device: Any) -> None:
+    Args:
+        data: The pairs.
+        device: Where they go.
+        compiled: Compile the cutting.
+    """
+
+    def __init__(self, data: FlatTokens, device: Any, *, compiled: bool = False) -> None:
         arrays = (data.ids, data.types, data.starts, data.lengths, data.labels)
-        self._ids, self._types, self._starts, self._lengths, self.labels = (
-            torch.from_numpy(array).to(device, copy=True) for array in arrays
-        )
+        ids, types, starts, lengths, self.labels = (torch.from_numpy(array).to(device, copy=True) for array in arrays)
+        self._all = ids, types, starts, lengths
         self._pad = data.pad
-        self._places = torch.arange(int(data.lengths.max()) + 512, device=device)
+        self._cut = compile_static(cut) if compiled else cut
 
     def batch(self, rows: Any, length: int) -> tuple[Any, Any, Any]:
         """Token ids, segment ids and a mask that is true on tokens, each [rows, length]."""
-        places = self._places[:length]
-        keep = places < self._lengths.index_select(0, rows)[:, None]
-        index = torch.where(keep, self._starts.index_select(0, rows)[:, None] + places, 0)
-        ids = torch.where(keep, self._ids[index].long(), self._pad)
-        types = torch.where(keep, self._types[index].long(), 0)
+        ids, types, keep = self._cut(rows, *self._all, length, self._pad)
         return ids, types, keep
+
+
+def cut(rows: Any, ids: Any, types: Any, starts: Any, lengths: Any, length: int, pad: int) -> tuple[Any, Any, Any]:
+    """A padded batch out of flat tokens; pairs longer than ``length`` lose their end."""
+    places = torch.arange(length, device=rows.device)
+    keep = places < lengths[rows][:, None]
+    index = torch.where(keep, starts[rows][:, None] + places, 0)
+    return torch.where(keep, ids[index].long(), pad), torch.where(keep, types[index].long(), 0), keep
 
 
 def score(forward: Any, data: FlatTokens, device: Any, longest: int) -> NDArray[np.float32]:

@@ -17,6 +17,7 @@ import torch
 
 from evenli._version import __version__
 from evenli.errors import ModelError, RunError, RunLockedError
+from evenli.models.loading import pick_device
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.card import Accuracy, accuracy, model_card
 from evenli.training.checkpoint import FILE, load_checkpoint, save_checkpoint
@@ -118,7 +119,7 @@ def train(
     """
     recipe = recipe or Recipe()
     world = join_world(device)
-    place = pick_device(device, world)
+    place = world.device or pick_device(torch, device)
     progress = Progress(shown=shown and world.leads)
     say = progress.note
     examples = _read(data, dev, style, say)
@@ -156,26 +157,10 @@ def evaluate(
     base = load_base(str(folder))
     if base.fresh:
         raise ModelError(f"{folder} has no classifier of its own for the three labels")
-    place = pick_device(device)
+    place = pick_device(torch, device)
     limit = min(Recipe.max_length, position_limit(base.model.config) or Recipe.max_length)
     tokens = tokenise(read_examples(data, style), base.tokenizer, limit)
     return accuracy(score(PlainForward(base.model.eval().to(place)), tokens, place, limit), tokens.labels)
-
-
-def pick_device(wanted: str | None, world: World | None = None) -> str:
-    """The device asked for, the one the launcher chose, or the fastest there is."""
-    if world and world.device:
-        return world.device
-    available = ["cpu"]
-    if torch.backends.mps.is_available():
-        available.append("mps")
-    if torch.cuda.is_available():
-        available.append("cuda")
-    if wanted is None:
-        return available[-1]
-    if wanted.partition(":")[0] not in available:
-        raise ModelError(f"device '{wanted}' is not available here; available: {', '.join(available)}")
-    return wanted
 
 
 def _read(
@@ -295,15 +280,12 @@ def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> No
 @contextmanager
 def _alone(folder: Path, world: World) -> Iterator[None]:
     """Hold the folder, so that a second process is refused."""
+    from filelock import FileLock, Timeout
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot make the folder {folder}: {error.strerror or error}") from error
-    try:
-        from filelock import FileLock, Timeout
-    except ModuleNotFoundError:  # bare GPU machines have no lock, and no second user either
-        yield
-        return
     lock = FileLock(folder / ".lock", timeout=0)
     if world.leads:
         try:

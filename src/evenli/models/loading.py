@@ -1,0 +1,78 @@
+"""Checkpoints on disk or on the hub: what is refused before anything is loaded, and errors in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from evenli.errors import ModelError
+
+_PICKLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_SAFE = ("model.safetensors", "model.safetensors.index.json")
+
+
+def check_folder(folder: Path, *, allow_pickle: bool = False) -> None:
+    """Refuse a folder that is no checkpoint, wants to run code or keeps its weights in a pickle."""
+    config = folder / "config.json"
+    if not config.is_file():
+        raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
+    try:
+        fields = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ModelError(f"{config} is not valid JSON: {error}") from error
+    if "auto_map" in fields:
+        raise ModelError(
+            f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code. "
+            "Load it yourself and pass it as py:module:function"
+        )
+    if any((folder / name).is_file() for name in _SAFE):
+        return
+    if any((folder / name).is_file() for name in _PICKLE):
+        if allow_pickle:
+            return
+        raise ModelError(
+            f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; "
+            "convert it to safetensors, or pass --allow-pickle if you trust it"
+        )
+    raise ModelError(f"{folder} holds no weights (model.safetensors)")
+
+
+@contextmanager
+def one_line(name: str, *, local: bool, revision: str = "") -> Iterator[None]:
+    """Turn the loader's many errors into one line that says what to do."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
+        text = " ".join(str(error).split())
+        if "trust_remote_code" in text or "custom code" in text:
+            raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
+        if not local and ("safetensors" in text and "does not appear to have" in text):
+            raise ModelError(
+                f"{name} has no safetensors weights; pass --allow-pickle if you trust its pickle file"
+            ) from error
+        if local:
+            raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
+        at = f"@{revision}" if revision else ""
+        offline = " (the hub is switched off by HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") == "1" else ""
+        raise ModelError(
+            f"cannot get {name}{at} from the hub or its local cache{offline}: unknown id or revision, or no network. "
+            f"A local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
+        ) from error
+
+
+def pick_device(torch: Any, wanted: str | None) -> str:
+    """The device asked for, or the fastest there is."""
+    available = ["cpu"]
+    if torch.backends.mps.is_available():
+        available.append("mps")
+    if torch.cuda.is_available():
+        available.append("cuda")
+    if wanted is None:
+        return available[-1]
+    if wanted.partition(":")[0] not in available:
+        raise ModelError(f"device '{wanted}' is not available here; available: {', '.join(available)}")
+    return wanted
