@@ -16,6 +16,7 @@ FLOORS = ["resources", "datasets", "models", "predictions", "measures", "reports
 ABOVE = {
     "training": FLOORS,
     "auditing": FLOORS,
+    "testing": [*FLOORS, "auditing"],
     "reproduction": [*FLOORS, "auditing"],
     "cli": [*FLOORS, "auditing", "training", "reproduction"],
 }

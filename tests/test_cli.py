@@ -88,7 +88,7 @@ def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
     )
     out = run_cli("predict", path, "-m", "fake:neutral", "-o", "p", "--json", cwd=tmp_path)
     summary = json.loads(out.stdout)
-    assert summary["accuracy"] == 0.5 and summary["predicted"]["neutral"] == 2
+    assert summary["accuracy"] == 0.5 and summary["predicted"]["neutral"] == 3
 
 
 def test_reproduce(run_cli, shared_data: Path) -> None:

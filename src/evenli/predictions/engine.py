@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,7 @@ def predict(
     info = model.info
     header = {
         "status": "running",
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "model": info.as_dict(),
         "data": [s.card() for s in sets],
         "seed": seed,
@@ -118,15 +120,15 @@ def _score(
     tokenised = time.perf_counter()
 
     logits = np.full((distinct.height, len(LABELS)), np.nan, dtype=np.float32)
-    shard = 0
+    shard, done = 0, 0
     if folder is not None:
         logits, damaged = folder.read_shards(distinct.height)
         shard = folder.next_shard()
         if damaged:
             on_warning(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
-        resumed = int((~np.isnan(logits[:, 0])).sum())
-        if resumed:
-            on_warning(f"continuing an interrupted run: {resumed} of {distinct.height} pairs are done")
+        done = int((~np.isnan(logits[:, 0])).sum())
+        if done:
+            on_warning(f"continuing an interrupted run: {done} of {distinct.height} pairs are done")
 
     ask = _Asker(model, on_warning)
     first = np.zeros(distinct.height, dtype=bool)
@@ -142,11 +144,12 @@ def _score(
                 continue
             scores = ask(prepared.take(chosen), int(prepared.lengths[chosen].max()))
             _refuse_nan(scores, chosen, distinct)
+            done += int(np.isnan(logits[chosen, 0]).sum())
             logits[chosen] = scores
             if folder is not None:
                 folder.write_shard(shard, chosen, scores)
                 shard += 1
-            on_progress(Progress(int((~np.isnan(logits[:, 0])).sum()), distinct.height, "scoring"))
+            on_progress(Progress(done, distinct.height, "scoring"))
         if first[rows[0]] and check_first is not None:
             head = _table(asked.head(len(sets[0])), logits, where[: len(sets[0])])
             check_first(Predictions(head, header))

@@ -1,0 +1,79 @@
+"""The models that ship with the package do what their cards say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenli
+from evenli.datasets import PairSet, build_coal, gold_pairs, read_rows
+from evenli.labels import LABELS, canonical_label
+from evenli.measures import check_label_order
+from evenli.models import ModelOptions, embedded_models, load_model
+from evenli.predictions import predict
+
+MODELS = embedded_models()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_card_and_size(model) -> None:
+    assert {"lang", "title", "licence", "base", "accuracy", "compression", "made_by", "data_sha256"} <= set(model.card)
+    assert (model.path / "model.onnx").stat().st_size < 30_000_000
+    assert all("95 % interval" in line and "before compression" in line for line in model.card["accuracy"])
+
+
+def test_one_model_per_language() -> None:
+    assert sorted(model.lang for model in MODELS) == ["en", "ja", "zh"]
+
+
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+def test_labels_are_in_order(lang: str) -> None:
+    model = load_model(lang=lang)
+    gold = predict(model, [gold_pairs(lang)])
+    check_label_order(gold, model.info.labels)
+    right = np.array([LABELS[i] for i in gold.logits.argmax(axis=1)]) == gold.frame["gold"].to_numpy()
+    assert right.mean() > (0.85 if lang == "en" else 0.45)
+
+
+def test_english_model_on_real_pairs(shared_data: Path) -> None:
+    """The first 1,000 SNLI test pairs with a gold label; the card speaks of all 9,824."""
+    rows = read_rows(shared_data / "snli" / "snli_1.0_test.jsonl.xz")
+    rows = [row for row in rows if canonical_label(row["gold_label"])][:1000]
+    pairs = PairSet.from_rows(
+        [{"premise": r["sentence1"], "hypothesis": r["sentence2"], "gold": r["gold_label"]} for r in rows],
+        name="snli",
+        suite="user",
+        lang="en",
+    )
+    answers = predict(load_model(), [pairs]).logits.argmax(axis=1)
+    accuracy = np.mean([LABELS[a] == g for a, g in zip(answers, pairs.frame["gold"], strict=True)])
+    assert accuracy > 0.84
+
+
+def test_int8_answers_like_float32() -> None:
+    pytest.importorskip("onnx")
+    pairs = PairSet("part", "coal", "en", build_coal("en").frame.sample(400, seed=1))
+    whole, small = (predict(load_model(options=ModelOptions(dtype=d)), [pairs]).logits for d in ("float32", "int8"))
+    assert (whole.argmax(axis=1) == small.argmax(axis=1)).mean() >= 0.99
+    assert 0 < np.abs(whole - small).max() < 1.0  # it is another arithmetic, and close
+
+
+def test_built_in_and_official_pairs_agree_in_verdict(shared_data: Path) -> None:
+    """A part of each set: 20 stereotyped occupations and as many others; the slow test takes all."""
+    official = evenli.audit(lang="en", data=shared_data / "nli_coal" / "en_v1.1.tar.xz", split="down").results
+    words = {r["occupation"] for r in official["coal"]["occupations"]}
+    ours = build_coal("en")
+    part = PairSet("part", "coal", "en", ours.frame.filter(pl.col("occupation").is_in(words)))
+    built_in = evenli.audit(lang="en", data=part).results
+    assert official["verdict"]["code"] == built_in["verdict"]["code"] == "bias"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+def test_whole_audits_agree(lang: str, shared_data: Path) -> None:
+    release = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}[lang]
+    official = evenli.audit(lang=lang, data=shared_data / "nli_coal" / f"{release}.tar.xz").results
+    assert official["verdict"]["code"] == evenli.audit(lang=lang).results["verdict"]["code"]
