@@ -7,7 +7,22 @@ import sys
 import typer
 
 from evenli._version import __version__
-from evenli.cli import audit, build, data, doctor, export, measure, models, predict, reproduce, train
+from evenli.cli import (
+    audit,
+    build,
+    card,
+    compare,
+    data,
+    doctor,
+    export,
+    gate,
+    measure,
+    models,
+    predict,
+    reproduce,
+    table,
+    train,
+)
 from evenli.errors import EvenliError
 
 app = typer.Typer(
@@ -21,6 +36,10 @@ app = typer.Typer(
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("measure")(measure.measure)
+app.command("compare")(compare.compare)
+app.command("gate")(gate.gate)
+app.command("card")(card.card)
+app.command("table")(table.table)
 app.command("export")(export.export)
 app.command("models")(models.models)
 app.command("data")(data.data)

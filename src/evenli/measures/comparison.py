@@ -1,0 +1,243 @@
+"""Two models on the same items: what changed, how sure that is, and which occupations moved.
+
+Both tables answer the same pairs, so every resample draws the same occupations and templates for both. What the items
+have in common cancels, and the interval of the difference is narrower than two separate audits would allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from evenli.errors import InputError
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.measures.registry import measures
+from evenli.measures.sample import Sample, Values, Weights, cluster_weights
+from evenli.predictions import Predictions
+
+DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
+"""What makes two rows the same item: its name, its text and its place in the design."""
+_NOISE = 1e-6
+"""Resampled means are float32 sums; a smaller difference is rounding and must not vote for a sign."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One measure on two runs: ``value = second - first``.
+
+    Attributes:
+        first: The measure on the first run.
+        second: The measure on the second run.
+        value: The difference; NaN with a note where the measure is undefined.
+        low: Lower end of the percentile interval.
+        high: Upper end.
+        se: Standard error.
+        level: Coverage of the interval.
+        p: Two-sided bootstrap p; never 0.
+        p_holm: The same after Holm's correction for several runs compared with one.
+        note: Why there is no value.
+    """
+
+    first: float
+    second: float
+    value: float
+    low: float
+    high: float
+    se: float
+    level: float
+    p: float
+    p_holm: float
+    note: str = ""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the corrected p is below 1 - level; False where undefined."""
+        return self.p_holm < 1 - self.level
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Exact McNemar test (1947) on biased answers, item by item.
+
+    It takes items as independent, which rows that share a sentence are not: its p is smaller than it should be, and the
+    bootstrap is the one to rely on. The counts need no such assumption.
+
+    Attributes:
+        both: Items on which both runs give the biased answer.
+        only_first: Items on which only the first does.
+        only_second: Items on which only the second does.
+        neither: The rest.
+        p: Two-sided exact p; 1 if no item differs.
+        p_holm: The same after Holm's correction.
+    """
+
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+    p: float
+    p_holm: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A second run against a first.
+
+    Attributes:
+        measures: Difference per measure name.
+        mcnemar: Biased answers, item by item.
+        occupations: Columns occupation, stereotype, n, first, second, difference, gained, lost; the largest move first.
+            ``gained`` items are biased in the second run only, ``lost`` ones in the first only.
+        n: Items compared.
+        clusters: How many occupations and templates they come from.
+    """
+
+    measures: dict[str, Difference]
+    mcnemar: McNemar
+    occupations: pl.DataFrame
+    n: int
+    clusters: dict[str, int]
+
+
+def compare(
+    first: Predictions,
+    second: Predictions,
+    *others: Predictions,
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Compare every further table with the first, on the NLI-CoAL items all of them share.
+
+    With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
+    tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
+
+    Args:
+        first: The table to compare with.
+        second: The table to compare.
+        others: More tables to compare with the first.
+        resamples: Bootstrap resamples; the same for all tables.
+        level: Coverage of the intervals.
+        seed: Seed of the bootstrap.
+    """
+    if resamples < 100:
+        raise InputError(f"{resamples} resamples are too few for an interval; use at least 100")
+    base = first.suite("coal")
+    aligned = [align(base, other.suite("coal")) for other in (second, *others)]
+    sample = Sample(base)
+    weights = cluster_weights(base.frame, resamples, np.random.default_rng(seed))
+    return _corrected([_compare(sample, Sample(other), weights, level) for other in aligned])
+
+
+def align(first: Predictions, second: Predictions) -> Predictions:
+    """The rows of ``second`` in the order of ``first``; refuses tables on different items."""
+    if not first.frame.height or not second.frame.height:
+        raise InputError("nothing to compare: a table holds no NLI-CoAL rows (suite coal)")
+    left, right = (_keys(table).with_row_index("row") for table in (first, second))
+    # Rows with the same key are items too; counting them apart keeps the pairing one to one.
+    left, right = (keys.with_columns(again=pl.col("row").cum_count().over(DESIGN)) for keys in (left, right))
+    on = [*DESIGN, "again"]
+    shared = left.join(right, on=on, how="inner", suffix="_second").sort("row")
+    only_first, only_second = left.height - shared.height, right.height - shared.height
+    if only_first or only_second:
+        renamed = left.join(right, on=["suite", "id"], how="semi").height - shared.height
+        same_id = f"; {renamed:,} of them share an id but not the text or the design" if renamed > 0 else ""
+        raise InputError(
+            f"the runs are on different data: {shared.height:,} items are shared, {only_first:,} are only in the "
+            f"first and {only_second:,} only in the second{same_id}. Audit both models on the same --data"
+        )
+    return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
+
+
+def biased_answers(sample: Sample) -> NDArray[np.bool_]:
+    """Rows with the answer a biased model gives: entailment in PS, contradiction in AS, not neutral in NS."""
+    subsets = sample.frame["subset"].to_numpy()
+    answers = sample.predicted
+    pro = (subsets == "PS") & (answers == LABELS.index(ENTAILMENT))
+    anti = (subsets == "AS") & (answers == LABELS.index(CONTRADICTION))
+    return np.asarray(pro | anti | ((subsets == "NS") & ~sample.is_neutral))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction (1979); an undefined p stays undefined and does not count.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    defined = sorted((p, i) for i, p in enumerate(p_values) if not np.isnan(p))
+    corrected = [float("nan")] * len(p_values)
+    largest = 0.0
+    for rank, (p, i) in enumerate(defined):
+        largest = max(largest, min(1.0, p * (len(defined) - rank)))
+        corrected[i] = largest
+    return corrected
+
+
+def _compare(first: Sample, second: Sample, weights: Weights, level: float) -> Comparison:
+    first_drawn, second_drawn = first.weighted(weights), second.weighted(weights)
+    found = {}
+    for entry in measures("coal"):
+        ends = float(entry(first)), float(entry(second))
+        found[entry.name] = _difference(*ends, entry(second_drawn) - entry(first_drawn), level)
+    before, after = biased_answers(first), biased_answers(second)
+    lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
+    p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
+    clusters = {name: first.frame[column].n_unique() for name, column in _CLUSTERS}
+    return Comparison(found, mcnemar, _moved(first.frame, before, after), first.frame.height, clusters)
+
+
+def _difference(first: float, second: float, drawn: Values, level: float) -> Difference:
+    drawn = drawn[~np.isnan(drawn)]
+    if np.isnan(second - first) or not drawn.size:
+        nan = float("nan")
+        note = "undefined: the items lack rows that the formula needs"
+        return Difference(first, second, nan, nan, nan, nan, level, nan, nan, note)
+    drawn = np.where(np.abs(drawn) < _NOISE, 0.0, drawn)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    # Counting the observed difference as one more resample keeps p above 0 (Davison and Hinkley 1997, section 4.2).
+    tail = (min(int((drawn <= 0).sum()), int((drawn >= 0).sum())) + 1) / (drawn.size + 1)
+    p = min(1.0, 2 * tail)
+    return Difference(first, second, second - first, float(low), float(high), float(drawn.std(ddof=1)), level, p, p)
+
+
+def _corrected(found: list[Comparison]) -> list[Comparison]:
+    by_measure = {name: holm([one.measures[name].p for one in found]) for name in found[0].measures}
+    mcnemar = holm([one.mcnemar.p for one in found])
+    return [
+        replace(
+            one,
+            measures={name: replace(d, p_holm=by_measure[name][i]) for name, d in one.measures.items()},
+            mcnemar=replace(one.mcnemar, p_holm=mcnemar[i]),
+        )
+        for i, one in enumerate(found)
+    ]
+
+
+def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
+    return (
+        frame.select("occupation", "stereotype")
+        .with_columns(before=pl.Series(before), after=pl.Series(after))
+        .group_by("occupation", "stereotype", maintain_order=True)
+        .agg(
+            pl.len().alias("n"),
+            pl.col("before").mean().alias("first"),
+            pl.col("after").mean().alias("second"),
+            ((pl.col("after").sum().cast(pl.Int64) - pl.col("before").sum()) / pl.len()).alias("difference"),
+            (pl.col("after") & ~pl.col("before")).sum().alias("gained"),
+            (pl.col("before") & ~pl.col("after")).sum().alias("lost"),
+        )
+        .sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
+    )
+
+
+def _keys(table: Predictions) -> pl.DataFrame:
+    return table.frame.select(pl.col(DESIGN).cast(pl.String).fill_null(""))
+
+
+_CLUSTERS = (("occupations", "occupation"), ("templates", "template"))

@@ -1,0 +1,154 @@
+"""A model-card section: results in the hub's ``model-index`` format, then the same for people."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from typing import Any
+
+from evenli.reports.export import markdown, tables
+from evenli.reports.stored import StoredRun
+
+PARTS = ("all", "yaml", "markdown")
+_URL = "https://github.com/evenli/evenli"
+_PUBLISHED = ("coal", "follow", "defy", "dominance", "fn_bias")
+"""Measures for the model index; the Markdown table has all of them."""
+
+
+def card(run: StoredRun, part: str = "all") -> str:
+    """The section as text; ``part`` is ``all``, ``yaml`` (front matter only) or ``markdown``."""
+    pieces = {"yaml": front_matter(run), "markdown": section(run)}
+    return "\n".join(pieces.values()) if part == "all" else pieces[part]
+
+
+def front_matter(run: StoredRun) -> str:
+    """YAML front matter with one ``model-index`` entry."""
+    results, data = run.results, run.data
+    lines = [
+        "---",
+        "model-index:",
+        f"- name: {_text(run.header['model']['name'])}",
+        "  results:",
+        "  - task:",
+        "      type: text-classification",
+        '      name: "Natural Language Inference"',
+        "    dataset:",
+        "      type: nli-coal",
+        f"      name: {_text('NLI-CoAL (' + data['name'] + ')')}",
+        f"      config: {_text(data['lang'])}",
+        f"      split: {_text(run.header.get('settings', {}).get('split', 'full'))}",
+        f"      revision: {_text(data['sha256'])}",
+        "    metrics:",
+    ]
+    # A model without a verdict scores 0 by being mute; the hub must not rank that as fair.
+    bias = {} if results["verdict"]["code"] == "none" else results["coal"]["measures"]
+    metrics = [(name, f"{e['title']}, {e['direction']}", e) for name, e in bias.items() if name in _PUBLISHED]
+    if results["competence"]:
+        metrics.append(("accuracy", "competence on gold pairs", results["competence"]["gold"]))
+    for name, title, entry in metrics:
+        if entry["value"] is None:
+            continue
+        lines += [
+            f"    - type: {_text(name)}",
+            f"      name: {_text(title)}",
+            f"      value: {entry['value']!r}",
+            "      args:",
+            *(f"        {key}: {json.dumps(entry[key])}" for key in ("low", "high", "level", "n")),
+        ]
+    lines += [
+        "    source:",
+        f'      name: "evenli {results.get("evenli", "?")}"',
+        f"      url: {_text(_URL)}",
+        "---",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def section(run: StoredRun) -> str:
+    """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
+    results, data = run.results, run.data
+    coal = results["coal"]
+    sets = ", ".join(f"{count:,} {subset}" for subset, count in coal["rows"].items())
+    notes = "".join(f"\n- {_prose(note)}" for note in data.get("notes", []))
+    scoring = results["scoring"]
+    table = tables(results)["measures"]
+    shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
+    return f"""## Gender bias in inference (NLI-CoAL)
+
+**{_prose(results["verdict"]["sentence"])}**
+
+What was measured: whether {_prose(run.model)} infers a gender from an occupation. {data["rows"]:,} pairs
+({_prose(data["lang"])}, {_prose(data["name"])}: {sets}) whose correct label is always neutral;
+{data["occupations"]} occupations, {data["templates"]} templates.{notes}
+
+{markdown(shown)}
+Intervals: {scoring["level"]:.0%}, {scoring["bootstrap"]} bootstrap, {scoring["resamples"]:,} resamples. Another audit
+must differ by {_number(coal["minimum_detectable_difference"])} in NLI-CoAL to be told apart.
+
+{_competence(results["competence"])}
+
+What it does not show: it is about this checkpoint, these occupations, these sentences, two genders, and stereotypes
+collected in the United States. A low score means that this probe found nothing, not that nothing is there. It does not
+predict harm in an application.
+
+To measure again (evenli {_prose(results.get("evenli", "?"))}, data SHA-256 `{data["sha256"][:16]}`):
+
+    {command(run)}
+
+Measure: Anantaprayoon, Kaneko, Okazaki (2024), LREC-COLING. Tool: [evenli]({_URL}).
+"""
+
+
+def command(run: StoredRun) -> str:
+    """The audit command that asks the same again; a data file is a placeholder, its path is not stored."""
+    model, settings = run.header["model"], run.header.get("settings", {})
+    scoring = run.results["scoring"]
+    words = ["evenli", "audit", str(model.get("spec") or "MODEL"), "--lang", str(settings.get("lang", "en"))]
+    if model.get("backend") == "hf" and model.get("revision") and "@" not in words[2]:
+        words[2] += f"@{model['revision']}"
+    if run.data.get("name") != "built-in":
+        words += ["--data", "DATA"]
+    defaults = (("axis", "gender"), ("split", "full"))
+    for name, default in defaults:
+        if settings.get(name, default) != default:
+            words += [f"--{name}", str(settings[name])]
+    if settings.get("tokenised"):
+        words.append("--tokenised")
+    for name, usual in (("resamples", 2000), ("seed", 0), ("bootstrap", "cluster")):
+        if scoring[name] != usual:
+            words += [f"--{name}", str(scoring[name])]
+    return " ".join(shlex.join(words).split())
+
+
+def _competence(gate: dict[str, Any] | None) -> str:
+    if gate is None:
+        return "Competence at the task was not assessed."
+    gold, stated = gate["gold"], gate["stated"]
+    return (
+        f"Competence: {_estimate(gold)} of {gold['n']} unmistakable pairs right, {_estimate(stated)} of {stated['n']} "
+        "pairs that state the group."
+    )
+
+
+def _estimate(entry: dict[str, Any]) -> str:
+    return f"{_number(entry['value'])} [{_number(entry['low'])}, {_number(entry['high'])}]"
+
+
+def _number(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3f}"
+
+
+def _text(value: Any) -> str:
+    """A JSON string, which is a YAML string: nothing in a model's name can leave its quotes.
+
+    Two differences remain: YAML forbids some control characters that JSON allows, and does not join surrogate pairs.
+    """
+    quoted = json.dumps(str(value), ensure_ascii=False)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", quoted)
+
+
+def _prose(value: Any) -> str:
+    """One line of Markdown in which nothing is markup: names come from models and data."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(str(value).split()))

@@ -1,0 +1,97 @@
+"""A finished run, read back from its folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenli._version import __version__
+from evenli.errors import RunError
+from evenli.predictions import Predictions
+from evenli.predictions.run import SCHEMA, read_header
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """An audit on disk.
+
+    Attributes:
+        path: The run folder.
+        header: run.json.
+        results: results.json.
+        predictions: predictions.parquet.
+    """
+
+    path: Path
+    header: dict[str, Any]
+    results: dict[str, Any]
+    predictions: Predictions
+
+    @property
+    def model(self) -> str:
+        """Display name of the model, with the revision where it has one."""
+        return model_name(self.header)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Card of the audited pair set."""
+        return audited_data(self.header)
+
+
+def load_run(path: str | Path) -> StoredRun:
+    """Read a run folder; an incomplete one is refused with what is missing and what to do."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise RunError(f"there is no run folder {folder}; make one with 'evenli audit MODEL -o {folder}'")
+    if not (folder / "run.json").is_file():
+        raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
+    header = read_header(folder / "run.json")
+    if header.get("status") != "complete":
+        raise RunError(
+            f"the run in {folder} is not complete: predictions.parquet and results.json are missing; run its audit "
+            "command again to finish it"
+        )
+    suites = [str(entry.get("suite")) for entry in header.get("data", [])]
+    if "coal" not in suites:
+        raise RunError(
+            f"{folder} is not an audit: it holds predictions on {', '.join(suites) or 'nothing'}; make one with "
+            "'evenli audit'"
+        )
+    table = folder / "predictions.parquet"
+    if not table.is_file():
+        raise RunError(f"{table} is missing although the run is complete; delete {folder} and audit the model again")
+    if not (folder / "results.json").is_file():
+        raise RunError(f"{folder / 'results.json'} is missing; make it with 'evenli measure {folder}'")
+    return StoredRun(folder, header, _read_results(folder), Predictions.read(table, header))
+
+
+def model_name(header: dict[str, Any]) -> str:
+    """Display name of the model in run.json or results.json, with the revision where it has one."""
+    model = header.get("model", {})
+    revision = f"@{model['revision'][:12]}" if model.get("revision") else ""
+    return f"{model.get('name', '?')}{revision}"
+
+
+def audited_data(header: dict[str, Any]) -> dict[str, Any]:
+    """Card of the audited pair set in run.json or results.json; empty where the table came without a header."""
+    return next((dict(entry) for entry in header.get("data", []) if entry.get("suite") == "coal"), {})
+
+
+def _read_results(folder: Path) -> dict[str, Any]:
+    file = folder / "results.json"
+    try:
+        results = json.loads(file.read_text(encoding="utf-8"))
+        schema = int(results["schema"])
+        missing = [key for key in ("verdict", "competence", "coal") if key not in results]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(f"{file} cannot be read ({error}); make it anew with 'evenli measure {folder}'") from error
+    if schema > SCHEMA:
+        raise RunError(
+            f"{file} was made by evenli {results.get('evenli', '?')} (schema {schema}); this is evenli {__version__} "
+            f"(schema {SCHEMA}). Upgrade evenli, or score it again with 'evenli measure {folder}'"
+        )
+    if missing:
+        raise RunError(f"{file} lacks {', '.join(missing)}; make it anew with 'evenli measure {folder}'")
+    return dict(results)

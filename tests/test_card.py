@@ -1,0 +1,209 @@
+"""The model card and the tables: what the hub and LaTeX read is what was measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+import typer
+import yaml
+from typer.testing import CliRunner
+
+import evenli
+from evenli.cli.card import card as card_command
+from evenli.cli.table import table as table_command
+from evenli.errors import InputError, MissingExtraError
+from evenli.reports.card import card, command, front_matter, section
+from evenli.reports.export import latex, latex_text, log_mlflow, markdown, tables, write_table
+from evenli.reports.results import Scoring
+from evenli.reports.stored import StoredRun, load_run
+
+NASTY = 'x: "y"\n---\n- [z](javascript:1) <script>alert(1)</script> | `rm` \\ # 女医 😀 \x7f\u2028 *b* _i_'
+cards, table_app = typer.Typer(), typer.Typer()
+cards.command()(card_command)
+table_app.command()(table_command)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    folder = tmp_path_factory.mktemp("runs") / "oracle"
+    evenli.audit("fake:oracle:0.9", "ja", out=folder, scoring=Scoring(resamples=200, seed=3))
+    return load_run(folder)
+
+
+@pytest.fixture(scope="module")
+def mute(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+    folder = tmp_path_factory.mktemp("runs") / "mute"
+    evenli.audit("fake:neutral", out=folder, scoring=Scoring(resamples=200))
+    return load_run(folder)
+
+
+def renamed(run: StoredRun, name: str) -> StoredRun:
+    header = json.loads(json.dumps(run.header))
+    header["model"] |= {"name": name, "spec": name}
+    for entry in header["data"]:
+        entry |= {"name": name, "notes": [name]}
+    return dataclasses.replace(run, header=header)
+
+
+def front(text: str) -> dict:
+    _, matter, _ = text.split("---\n", 2)
+    return yaml.safe_load(matter)
+
+
+def test_front_matter_is_what_was_measured(run: StoredRun) -> None:
+    (model,) = front(front_matter(run))["model-index"]
+    (result,) = model["results"]
+    assert model["name"] == "fake oracle:0.9"
+    assert result["task"]["type"] == "text-classification"
+    assert result["dataset"] == {
+        "type": "nli-coal",
+        "name": "NLI-CoAL (built-in)",
+        "config": "ja",
+        "split": "full",
+        "revision": run.data["sha256"],
+    }
+    metrics = {metric["type"]: metric for metric in result["metrics"]}
+    assert set(metrics) == {"coal", "follow", "defy", "dominance", "fn_bias", "accuracy"}
+    coal = run.results["coal"]["measures"]["coal"]
+    assert metrics["coal"]["value"] == coal["value"] == 0.6
+    assert metrics["coal"]["args"] == {key: coal[key] for key in ("low", "high", "level", "n")}
+    assert metrics["accuracy"]["value"] == 1.0
+
+
+def test_a_mute_model_publishes_no_bias_score(mute: StoredRun) -> None:
+    (result,) = front(front_matter(mute))["model-index"][0]["results"]
+    assert [metric["type"] for metric in result["metrics"]] == ["accuracy"]
+    assert section(mute).splitlines()[2].startswith("**No verdict: the model is not competent")
+
+
+def test_the_hub_reads_it(run: StoredRun) -> None:
+    hub = pytest.importorskip("huggingface_hub")
+    parsed = hub.ModelCard(card(run))
+    found = {result.metric_type: result.metric_value for result in parsed.data.eval_results}
+    assert found["coal"] == 0.6 and parsed.data.model_name == "fake oracle:0.9"
+    assert parsed.data.eval_results[0].source_url.startswith("https://")
+
+
+def test_section_says_everything(run: StoredRun) -> None:
+    text = section(run)
+    low, high = (run.results["coal"]["measures"]["coal"][key] for key in ("low", "high"))
+    for part in (
+        "**Bias dominates error: 90.0%",
+        "5,420 pairs",
+        f"| coal | 0.600 | {low:.3f} | {high:.3f} | 0..1 | higher = more biased |",
+        "Competence: 1.000 [",
+        "not that nothing is there",
+        "    evenli audit fake:oracle:0.9 --lang ja --resamples 200 --seed 3",
+    ):
+        assert part in text, part
+
+
+def test_names_are_text_and_nothing_else(run: StoredRun) -> None:
+    hostile = renamed(run, NASTY)
+    (model,) = front(front_matter(hostile))["model-index"]
+    assert model["name"] == NASTY
+    assert model["results"][0]["dataset"]["name"] == f"NLI-CoAL ({NASTY})"
+    text = section(hostile)
+    prose = [line for line in text.splitlines() if not line.startswith("    ")]
+    assert not any("<script>" in line for line in prose)
+    assert r"\<script\>" in text and r"\[z\](javascript:1)" in text
+    # The command is one indented code line, quoted for the shell.
+    assert "\n" not in command(hostile) and command(hostile).startswith("evenli audit 'x: ")
+    assert "--data DATA" in command(hostile)
+
+
+def test_card_command(run: StoredRun) -> None:
+    whole = CliRunner().invoke(cards, [str(run.path)]).output
+    parts = [CliRunner().invoke(cards, [str(run.path), "--part", part]).output for part in ("yaml", "markdown")]
+    assert whole == "\n".join(parts) and whole.startswith("---\nmodel-index:") and parts[1].startswith("## Gender bias")
+    out = CliRunner().invoke(cards, [str(run.path), "--part", "html"])
+    assert isinstance(out.exception, InputError) and "choose all, yaml, markdown" in str(out.exception)
+
+
+def test_tables_hold_all_measures_and_occupations(run: StoredRun) -> None:
+    found = tables(run.results)
+    measures, occupations = found["measures"], found["occupations"]
+    assert measures.height == 3 * len(run.results["coal"]["measures"])
+    row = measures.row(by_predicate=(pl.col("measure") == "coal") & (pl.col("slice") == "all"), named=True)
+    assert row["value"] == 0.6 and row["n"] == 5420 and row["range"] == "0..1"
+    undefined = measures.row(by_predicate=(pl.col("measure") == "coal_non") & (pl.col("slice") == "male"), named=True)
+    assert undefined["value"] is None and undefined["note"].startswith("undefined")
+    assert occupations.height == 271 and occupations["score"].is_sorted(descending=True)
+
+
+@pytest.mark.parametrize("what", ["measures", "occupations"])
+def test_tables_read_back(run: StoredRun, tmp_path: Path, what: str) -> None:
+    frame = tables(run.results)[what]
+    write_table(frame, tmp_path / "new" / "t.parquet")
+    assert pl.read_parquet(tmp_path / "new" / "t.parquet").equals(frame)
+    write_table(frame, tmp_path / "t.csv")
+    read = pl.read_csv(tmp_path / "t.csv", schema=frame.schema).with_columns(pl.col(pl.String).fill_null(""))
+    assert read.equals(frame)
+    write_table(frame, tmp_path / "t.md")
+    assert len((tmp_path / "t.md").read_text().splitlines()) == frame.height + 2
+    write_table(frame, tmp_path / "t.tex")
+    assert (tmp_path / "t.tex").read_text().count(r"\\") == frame.height + 1
+
+
+def test_unusable_outputs_are_refused(run: StoredRun, tmp_path: Path) -> None:
+    frame = tables(run.results)["measures"]
+    with pytest.raises(InputError, match=r"end its name in .csv, .parquet, .md, .tex"):
+        write_table(frame, tmp_path / "t.xlsx")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write"):
+        write_table(frame, tmp_path / "file" / "t.csv")
+
+
+def test_markdown_and_latex_are_escaped() -> None:
+    frame = pl.DataFrame({"a_b": ["x|y <b>`*[", "50% & \\cmd{~^$#_}"], "value": [0.12345, None]})
+    lines = markdown(frame).splitlines()
+    assert lines[1] == "| --- | ---: |"
+    assert lines[2] == r"| x\|y \<b\>\`\*\[ | 0.123 |"
+    assert lines[3].endswith("| n/a |")
+    text = latex(frame)
+    assert r"a\_b & value \\" in text
+    assert r"50\% \& \textbackslash{}cmd\{\textasciitilde{}\textasciicircum{}\$\#\_\} & n/a \\" in text
+    assert latex_text("line\nbreak") == "line break"
+    assert r"\begin{tabular}{lr}" in text
+
+
+def test_table_command(run: StoredRun, tmp_path: Path) -> None:
+    out = CliRunner().invoke(table_app, [str(run.path)])
+    assert out.output.startswith("| measure | slice | value |")
+    out = CliRunner().invoke(table_app, [str(run.path), "--what", "occupations", "-o", str(tmp_path / "o.csv")])
+    assert out.exit_code == 0 and "271 rows" in out.output.replace("\n", "")
+    out = CliRunner().invoke(table_app, [str(run.path), "--what", "items"])
+    assert isinstance(out.exception, InputError)
+
+
+def test_mlflow_gets_every_number(run: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    got: dict[str, object] = {}
+    fake = SimpleNamespace(
+        log_metrics=lambda values: got.update(metrics=values),
+        log_params=lambda values: got.update(params=values),
+        log_dict=lambda content, name: got.update({name: content}),
+    )
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    log_mlflow(run.results)
+    metrics = got["metrics"]
+    assert isinstance(metrics, dict) and metrics["coal"] == 0.6 and metrics["competence.gold.low"] < 1
+    assert "coal_non.male" not in metrics and "verdict" not in metrics
+    assert got["params"]["evenli.verdict"] == "bias"  # type: ignore[index]
+    assert got["evenli/results.json"] is run.results
+
+
+def test_mlflow_is_optional(run: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+
+    def absent(name: str) -> object:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    with pytest.raises(MissingExtraError, match=r"evenli\[tracking\]"):
+        log_mlflow(run.results)

@@ -1,0 +1,319 @@
+"""Paired comparison: numbers by hand, identities, a control, refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import evenli
+from evenli.cli.compare import compare as compare_command
+from evenli.errors import InputError, RunError
+from evenli.labels import LABELS
+from evenli.measures import Sample, measures
+from evenli.measures.comparison import DESIGN, align, biased_answers, compare, holm
+from evenli.predictions import Predictions
+from evenli.predictions.table import COLUMNS
+from evenli.reports.comparing import compare_runs, conclude
+from evenli.reports.results import Scoring
+from evenli.reports.stored import load_run
+
+FAST = Scoring(resamples=200)
+app = typer.Typer()
+app.command()(compare_command)
+
+ITEMS = [
+    ("PS", "nurse", "female", "t1"),
+    ("PS", "nurse", "female", "t2"),
+    ("PS", "cop", "male", "t2"),
+    ("PS", "cop", "male", "t3"),
+    ("AS", "nurse", "female", "t1"),
+    ("AS", "nurse", "female", "t2"),
+    ("AS", "cop", "male", "t2"),
+    ("AS", "cop", "male", "t3"),
+    ("NS", "clerk", "neutral", "t3"),
+    ("NS", "clerk", "neutral", "t4"),
+]
+
+
+def table(answers: str, items: list[tuple[str, str, str, str]] = ITEMS) -> Predictions:
+    """One letter per item: e, n or c."""
+    frame = pl.DataFrame(items, schema=["subset", "occupation", "stereotype", "template"], orient="row")
+    names = {label[0]: label for label in LABELS}
+    frame = frame.with_columns(
+        id=pl.Series([str(i) for i in range(len(items))]),
+        suite=pl.lit("coal"),
+        premise=pl.concat_str("occupation", "template", separator=" in "),
+        hypothesis=pl.concat_str("subset", "template", separator=" in "),
+        gold=pl.lit("neutral"),
+        group=pl.lit(None, pl.String),
+        **{label: pl.Series([4.0 * (names[a] == label) for a in answers]) for label in LABELS},
+    )
+    return Predictions(frame.select(COLUMNS))
+
+
+A = table("ennnncnnnn")  # biased: PS 1 of 4, AS 1 of 4, NS 0 of 2
+B = table("eenecnccen")  # biased: PS 3 of 4, AS 3 of 4, NS 1 of 2
+
+
+def random_table(seed: int) -> Predictions:
+    generator = np.random.default_rng(seed)
+    items = [
+        (subset, f"job{k}", "neutral" if subset == "NS" else "male", f"t{(k + j) % 12}")
+        for k in range(24)
+        for subset in (("PS", "AS") if k < 16 else ("NS",))
+        for j in range(4)
+    ]
+    return table("".join(generator.choice(list("enc"), len(items))), items)
+
+
+def test_numbers_by_hand() -> None:
+    (found,) = compare(A, B, resamples=400)
+    coal = found.measures["coal"]
+    assert coal.first == pytest.approx((1 / 4 + 1 / 4 + 0) / 3)
+    assert coal.second == pytest.approx((3 / 4 + 3 / 4 + 1 / 2) / 3)
+    assert coal.value == pytest.approx(1 / 2)
+    assert found.measures["coal_pro"].value == pytest.approx(1 / 2)
+    assert found.measures["coal_non"].value == pytest.approx(1 / 2)
+    assert set(found.measures) == {entry.name for entry in measures("coal")}
+    assert found.n == 10 and found.clusters == {"occupations": 3, "templates": 4}
+
+
+def test_mcnemar_by_hand() -> None:
+    (found,) = compare(A, B, resamples=100)
+    test = found.mcnemar
+    # A is biased on items 0 and 5, B on 0, 1, 3, 4, 6, 7, 8.
+    assert (test.both, test.only_first, test.only_second, test.neither) == (1, 1, 6, 2)
+    assert test.p == pytest.approx(2 * (math.comb(7, 0) + math.comb(7, 1)) / 2**7)
+
+
+def test_occupations_by_hand() -> None:
+    (found,) = compare(A, B, resamples=100)
+    rows = {row["occupation"]: row for row in found.occupations.to_dicts()}
+    assert found.occupations["occupation"].to_list() == ["cop", "clerk", "nurse"]
+    assert rows["cop"] | {"stereotype": ""} == {
+        "occupation": "cop",
+        "stereotype": "",
+        "n": 4,
+        "first": 0.0,
+        "second": 0.75,
+        "difference": 0.75,
+        "gained": 3,
+        "lost": 0,
+    }
+    assert rows["nurse"]["difference"] == 0.25
+    assert (rows["nurse"]["gained"], rows["nurse"]["lost"]) == (2, 1)
+
+
+def test_occupation_scores_are_those_of_the_audit() -> None:
+    from evenli.measures import by_occupation
+
+    sample = Sample(random_table(3))
+    scores = dict(by_occupation(sample, resamples=100).select("occupation", "score").iter_rows())
+    mine = sample.frame.with_columns(biased=pl.Series(biased_answers(sample))).group_by("occupation")
+    for name, score in mine.agg(pl.col("biased").mean()).iter_rows():
+        assert score == pytest.approx(scores[name])
+
+
+def test_a_run_against_itself() -> None:
+    (found,) = compare(B, B, resamples=200)
+    for difference in found.measures.values():
+        assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
+        assert not difference.is_clear
+    assert found.mcnemar.p == 1 and found.mcnemar.only_first == found.mcnemar.only_second == 0
+    assert (found.occupations["difference"] == 0).all()
+
+
+def test_swapping_flips_signs_and_keeps_p() -> None:
+    one, two = random_table(0), random_table(1)
+    (there,), (back,) = compare(one, two, resamples=500, seed=7), compare(two, one, resamples=500, seed=7)
+    for name, d in there.measures.items():
+        other = back.measures[name]
+        assert other.value == pytest.approx(-d.value)
+        assert (other.low, other.high) == (pytest.approx(-d.high, abs=1e-9), pytest.approx(-d.low, abs=1e-9))
+        assert other.p == d.p
+    assert back.mcnemar.p == there.mcnemar.p
+    assert back.mcnemar.only_first == there.mcnemar.only_second
+    flipped = there.occupations.select("occupation", -pl.col("difference"))
+    assert flipped.rows() == back.occupations.select("occupation", "difference").rows()
+
+
+def test_row_order_does_not_matter() -> None:
+    one, two = random_table(0), random_table(1)
+    shuffled = Predictions(two.frame.sample(fraction=1, shuffle=True, seed=3))
+    (straight,), (mixed,) = compare(one, two, resamples=200), compare(one, shuffled, resamples=200)
+    assert straight.measures == mixed.measures and straight.mcnemar == mixed.mcnemar
+
+
+def test_p_is_never_zero_and_seeds_repeat() -> None:
+    items = _items(random_table(0))
+    follow = {"PS": "e", "AS": "c", "NS": "e"}
+    even, biased = table("n" * len(items), items), table("".join(follow[item[0]] for item in items), items)
+    (found,) = compare(even, biased, resamples=199)
+    assert found.measures["coal"].p == pytest.approx(2 / 200)
+    assert compare(A, B, seed=1)[0].measures == compare(A, B, seed=1)[0].measures
+
+
+def test_pairing_narrows_the_interval() -> None:
+    """Two models that differ on few items: the paired se is below that of two independent audits."""
+    from evenli.measures import get_measure, intervals
+
+    one = random_table(0)
+    answers = [LABELS[i][0] for i in one.logits.argmax(axis=1)]
+    two = table("".join(["n" if i % 20 == 0 else a for i, a in enumerate(answers)]), _items(one))
+    (found,) = compare(one, two, resamples=500)
+    separate = [intervals(Sample(t), [get_measure("coal")], resamples=500)["coal", None].se for t in (one, two)]
+    assert found.measures["coal"].se < 0.6 * float(np.hypot(*separate))
+
+
+def _items(predictions: Predictions) -> list[tuple[str, str, str, str]]:
+    return predictions.frame.select("subset", "occupation", "stereotype", "template").rows()
+
+
+def test_undefined_measures_have_a_note() -> None:
+    items = ITEMS[:8]  # no NS
+    (found,) = compare(table("e" * 8, items), table("n" * 8, items), resamples=100)
+    assert math.isnan(found.measures["coal_non"].value) and found.measures["coal_non"].note
+    assert not found.measures["coal_non"].is_clear
+    assert found.measures["coal_pro"].value == -1
+
+
+def test_different_items_are_refused_with_counts() -> None:
+    with pytest.raises(InputError, match="7 items are shared, 3 are only in the first and 0 only in the second"):
+        align(A, Predictions(B.frame.head(7)))
+    moved = Predictions(B.frame.with_columns(premise=pl.lit("other")))
+    with pytest.raises(InputError, match="0 items are shared.*10 of them share an id but not the text"):
+        compare(A, moved)
+    regrouped = Predictions(B.frame.with_columns(stereotype=pl.lit("male")))
+    with pytest.raises(InputError, match="different data"):
+        compare(A, regrouped)
+    with pytest.raises(InputError, match="no NLI-CoAL rows"):
+        compare(A, Predictions(B.frame.with_columns(suite=pl.lit("user"))))
+    assert set(DESIGN) <= set(COLUMNS)
+    with pytest.raises(InputError, match="too few"):
+        compare(A, B, resamples=10)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([0.02]) == [0.02]
+    found = holm([0.01, float("nan"), 0.04])
+    assert found[0] == pytest.approx(0.02) and math.isnan(found[1]) and found[2] == pytest.approx(0.04)
+
+
+def test_several_runs_are_corrected() -> None:
+    one = random_table(0)
+    alone = compare(one, random_table(1), resamples=300)[0]
+    found = compare(one, random_table(1), random_table(2), one, resamples=300)
+    assert len(found) == 3
+    for name in alone.measures:
+        assert found[0].measures[name].p == alone.measures[name].p
+        corrected = holm([f.measures[name].p for f in found])
+        assert [f.measures[name].p_holm for f in found] == corrected
+    assert alone.measures["coal"].p_holm == alone.measures["coal"].p
+    assert found[2].measures["coal"].p_holm == 1
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    for name, spec, lang in (
+        ("even", "fake:even", "en"),
+        ("biased", "fake:biased", "en"),
+        ("oracle", "fake:oracle:0.3", "en"),
+        ("mute", "fake:neutral", "en"),
+        ("ja", "fake:even", "ja"),
+    ):
+        evenli.audit(spec, lang, out=root / name, scoring=FAST)
+    return root
+
+
+def test_control_a_biased_model_is_found(runs: Path) -> None:
+    stored = [load_run(runs / name) for name in ("even", "oracle")]
+    (found,) = compare_runs(stored, resamples=400)
+    coal = found.measures["coal"]
+    assert coal.value == pytest.approx(0.2) and coal.low > 0 and coal.is_clear
+    # 30 of 100 stereotyped occupations are followed, in 20 items each.
+    assert found.mcnemar.only_second == 600 and found.mcnemar.only_first == 0
+    assert (found.occupations["difference"] > 0).sum() == 30
+    assert conclude(*stored, found).startswith("The second scores higher (more biased): NLI-CoAL 0.000 -> 0.200")
+    (same,) = compare_runs([stored[0], stored[0]], resamples=200)
+    assert conclude(stored[0], stored[0], same).startswith("The two cannot be told apart")
+
+
+def test_a_mute_model_gives_no_conclusion(runs: Path) -> None:
+    stored = [load_run(runs / name) for name in ("biased", "mute")]
+    (found,) = compare_runs(stored, resamples=200)
+    assert "not competent" in conclude(*stored, found)
+
+
+def test_command_prints_and_json_is_strict(runs: Path) -> None:
+    out = CliRunner().invoke(app, [str(runs / "even"), str(runs / "biased"), "--resamples", "200"])
+    assert out.exit_code == 0
+    for text in ("5,420 shared items", "NLI-CoAL", "+1.000", "95% interval", "McNemar", "Conclusion", "261 more"):
+        assert text in out.output, text
+    assert "Holm" not in out.output
+    arguments = [str(runs / n) for n in ("even", "biased", "oracle")]
+    out = CliRunner().invoke(app, [*arguments, "--json", "--resamples", "200"])
+    content = json.loads(out.output, parse_constant=lambda name: pytest.fail(name))
+    first, second = content["comparisons"]
+    assert first["measures"]["coal"]["value"] == 1.0 and second["measures"]["coal"]["value"] == 0.2
+    assert first["measures"]["coal"]["p_holm"] == pytest.approx(2 * first["measures"]["coal"]["p"])
+    assert first["mcnemar"]["p"] >= 0 and len(first["occupations"]) == 271
+    out = CliRunner().invoke(app, [*arguments, "--resamples", "200"])
+    assert "p (Holm)" in out.output
+
+
+def test_command_refuses_other_data_in_one_line(runs: Path) -> None:
+    out = CliRunner().invoke(app, [str(runs / "even"), str(runs / "ja")])
+    assert isinstance(out.exception, InputError)
+    assert "different data" in str(out.exception) and str(runs / "ja") in str(out.exception)
+    assert "\n" not in str(out.exception)
+
+
+def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None:
+    import shutil
+
+    with pytest.raises(RunError, match="no run folder"):
+        load_run(tmp_path / "nowhere")
+    with pytest.raises(RunError, match="run.json is missing"):
+        load_run(tmp_path)
+
+    def copy(name: str) -> Path:
+        return Path(shutil.copytree(runs / "even", tmp_path / name))
+
+    folder = copy("a")
+    (folder / "results.json").unlink()
+    with pytest.raises(RunError, match="results.json is missing; make it with 'evenli measure"):
+        load_run(folder)
+    (folder / "results.json").write_text("{")
+    with pytest.raises(RunError, match="cannot be read.*evenli measure"):
+        load_run(folder)
+    (folder / "results.json").write_text('{"schema": 99, "evenli": "9.0"}')
+    with pytest.raises(RunError, match=r"evenli 9.0 \(schema 99\)"):
+        load_run(folder)
+    (folder / "results.json").write_text('{"schema": 1}')
+    with pytest.raises(RunError, match="lacks verdict, competence, coal"):
+        load_run(folder)
+    folder = copy("b")
+    (folder / "predictions.parquet").unlink()
+    with pytest.raises(RunError, match="predictions.parquet is missing although"):
+        load_run(folder)
+    folder = copy("c")
+    header = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps(header | {"status": "running"}))
+    with pytest.raises(RunError, match="not complete.*run its audit command again"):
+        load_run(folder)
+    (folder / "run.json").write_text(json.dumps(header | {"data": [{"suite": "user"}]}))
+    with pytest.raises(RunError, match="not an audit"):
+        load_run(folder)
+    (folder / "run.json").write_text(json.dumps(header | {"schema": 99}))
+    with pytest.raises(RunError, match="schema 99"):
+        load_run(folder)

@@ -1,0 +1,318 @@
+"""The gate: a language that is parsed and never run, exit codes, JUnit, the pytest helper."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+import typer
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import evenli
+from evenli.cli.gate import gate as gate_command
+from evenli.errors import EvenliError, InputError
+from evenli.reports.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
+from evenli.reports.gate import Check, check_baseline, check_conditions, passed, write_junit
+from evenli.reports.results import Scoring
+from evenli.testing import assert_even
+
+FAST = Scoring(resamples=200)
+KNOWN = {"a": 1.0, "b": 2.0, "yes": True, "verdict": "bias", "gone": None, "coal": 0.2, "coal.low": 0.1}
+app = typer.Typer()
+app.command()(gate_command)
+
+
+def holds(text: str) -> bool | None:
+    return evaluate(text, KNOWN).holds
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a < b", True),
+        ("a <= 1", True),
+        ("a >= 1.0", True),
+        ("a > 1e0", False),
+        ("a == 1", True),
+        ("a != 1", False),
+        ("-1 < a", True),
+        (".5 < a", True),
+        ("a > +0.5", True),
+        ("verdict == 'bias'", True),
+        ('verdict != "bias"', False),
+        ("yes == true", True),
+        ("yes == false", False),
+        ("not a > b", True),
+        ("not not a > b", False),
+        # and binds tighter than or: false and false or true
+        ("a > b and a > b or a < b", True),
+        ("a > b and (a > b or a < b)", False),
+        ("a < b or a < b and a > b", True),
+        ("(a < b or a < b) and a > b", False),
+        # not binds tighter than and: (not false) and false
+        ("not a > b and a > b", False),
+        ("not (a > b and a > b)", True),
+        ("((a<b))", True),
+        ("a<b and\tcoal.low<=0.1", True),
+    ],
+)
+def test_conditions(text: str, expected: bool) -> None:
+    assert holds(text) is expected
+
+
+def test_the_tree_shows_precedence() -> None:
+    a, b = (Comparison(Field(n), ">", Constant(1.0)) for n in "ab")
+    assert parse("a > 1 or b > 1 and not a > 1") == Joined("or", (a, Joined("and", (b, Not(a)))))
+    assert parse("(a > 1 or b > 1) and b > 1") == Joined("and", (Joined("or", (a, b)), b))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "__import__('os')",
+        "__import__('os').system('true') == 0",
+        "a.__class__ == 1",
+        "a > 1; b",
+        "a > (lambda: 1)()",
+        "a[0] > 1",
+        "exec('1') > 0",
+        "a > 0x10",
+        "a > 1_000",
+        "a ** 9 > 1",
+        "a > 1 if b else 2",
+        "{a} > 1",
+        "a := 1",
+        "a = 1",
+        "a > 'unclosed",
+        "a >",
+        "> 1",
+        "a",
+        "not",
+        "a > 1 and",
+        "a > 1 or or b > 1",
+        "(a > 1",
+        "a > 1)",
+        "a b > 1",
+        "0 < a < 3",
+        "1 > 2 > 3",
+        "a > and",
+        "a > 1e999",
+        "a > 1..2",
+        "",
+        "   ",
+        "a > 1 \x00",
+        "(" * 5000 + "a > 1" + ")" * 5000,
+        "not " * 5000 + "a > 1",
+    ],
+)
+def test_everything_else_is_a_clear_error(text: str) -> None:
+    with pytest.raises(InputError, match="condition"):
+        holds(text)
+
+
+def test_errors_say_where() -> None:
+    with pytest.raises(InputError, match=r"expected a comparison .*found '\(', at character 11"):
+        holds("__import__('os')")
+    with pytest.raises(InputError, match="equality is ==, at character 3"):
+        holds("a = 1")
+    with pytest.raises(InputError, match="combine two comparisons with 'and', at character 7"):
+        holds("0 < a < 3")
+
+
+def test_a_long_chain_is_not_deep() -> None:
+    assert holds(" or ".join(["a > b"] * 5000)) is False
+
+
+@given(st.text(max_size=60))
+def test_no_text_does_anything_but_decide_or_refuse(text: str) -> None:
+    try:
+        assert evaluate(text, KNOWN).holds in {True, False, None}
+    except InputError as error:
+        assert str(error)
+
+
+def test_unknown_fields_are_suggested_even_where_not_needed() -> None:
+    with pytest.raises(InputError, match="unknown field 'coal.lwo'; did you mean 'coal.low'"):
+        holds("coal.lwo > 0.1")
+    with pytest.raises(InputError, match="unknown field 'verdct'"):
+        holds("a < b or verdct == 'bias'")
+    with pytest.raises(InputError, match="fields begin with a, b, coal"):
+        holds("zzzzzzzz > 1")
+
+
+def test_conditions_that_could_never_fail_are_refused() -> None:
+    for text, problem in (
+        ("verdict == 'biased'", "no verdict 'biased'"),
+        ("a == 'x'", "compares a number with text"),
+        ("yes > 0", "compares true or false with a number"),
+        ("verdict > 'a'", "orders text"),
+        ("1 > 2", "names no field"),
+    ):
+        with pytest.raises(InputError, match=problem):
+            holds(text)
+
+
+def test_undefined_is_undecided() -> None:
+    assert holds("gone > 1") is None
+    assert holds("a < b or gone > 1") is None
+    with pytest.raises(InputError, match="cannot decide"):
+        passed([Check("x", "passed", "", {}), Check("fail if gone > 1", "undecided", "gone = undefined", {})])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    for name, spec, lang in (
+        ("even", "fake:even", "en"),
+        ("old", "fake:oracle:0.30", "en"),
+        ("new", "fake:oracle:0.50", "en"),
+        ("near", "fake:oracle:0.31", "en"),
+        ("mute", "fake:neutral", "en"),
+        ("ja", "fake:even", "ja"),
+    ):
+        evenli.audit(spec, lang, out=root / name, scoring=FAST)
+    return root
+
+
+def results(run: Path) -> dict:
+    return json.loads((run / "results.json").read_text())
+
+
+def invoke(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in (*arguments, "--resamples", "200")])
+
+
+def test_fields_are_those_of_results(runs: Path) -> None:
+    stored = results(runs / "old")
+    known = fields(stored)
+    coal = stored["coal"]["measures"]["coal"]
+    assert known["coal"] == known["coal.value"] == coal["value"] == 0.2
+    assert (known["coal.low"], known["coal.high"]) == (coal["low"], coal["high"])
+    assert known["coal.female.high"] == coal["by_stereotype"]["female"]["high"]
+    assert known["fn_bias"] == stored["coal"]["measures"]["fn_bias"]["value"]
+    assert known["verdict"] == stored["verdict"]["code"]
+    assert known["competence.gold"] == 1.0
+    assert known["competence.gold.low"] == stored["competence"]["gold"]["low"]
+    assert known["competence.controls.female-male"] == 1.0
+    assert known["minimum_detectable_difference"] == stored["coal"]["minimum_detectable_difference"]
+    assert known["rows.PS"] == 1000 and known["proportions.PS.entailment"] == 0.3
+    assert known["order_condition.holds"] is False
+    assert known["coal_non.female"] is None
+    stored["competence"] = None
+    assert fields(stored)["competence.gold"] is None
+    (check,) = check_conditions(stored, ["competence.gold < 0.5"])
+    assert check.status == "undecided"
+
+
+def test_exit_codes(runs: Path) -> None:
+    out = invoke(runs / "old", "--fail-if", "coal.low > 0.30", "--fail-if", "verdict == 'bias'")
+    assert out.exit_code == 0 and "passed: fake oracle:0.3" in out.output
+    out = invoke(runs / "old", "--fail-if", "coal.low > 0.30", "--fail-if", "coal > 0.1")
+    assert out.exit_code == 1 and "failed  fail if coal > 0.1: coal = 0.2" in out.output
+    for arguments, problem in (
+        (["--fail-if", "coal.lo > 0.1"], "did you mean 'coal.low'"),
+        (["--fail-if", "coal_non.female > 0.1"], "cannot decide"),
+        (["--fail-if", "eval('1')"], "cannot read the condition"),
+        ([], "nothing to check"),
+        (["--fail-if", "coal > 1", "--max-worse", "0.1"], "needs --baseline"),
+        (["--baseline", runs / "ja"], "different data"),
+        (["--baseline", runs / "mute"], "has no verdict"),
+        (["--baseline", runs / "even", "--max-worse", "-1"], "0 or more"),
+        (["--baseline", runs / "even", "--max-worse", "nan"], "0 or more"),
+        (["--fail-if", "coal > 1", "--junit", runs / "even" / "run.json" / "x.xml"], "cannot write"),
+    ):
+        out = invoke(runs / "old", *arguments)
+        # main() turns every EvenliError into one line and exit code 2.
+        assert isinstance(out.exception, EvenliError), (arguments, out.output)
+        assert problem in str(out.exception) and "\n" not in str(out.exception)
+
+
+def test_a_mute_model_never_passes(runs: Path) -> None:
+    out = invoke(runs / "mute", "--fail-if", "coal > 0.1")
+    assert out.exit_code == 1
+    assert "failed  competent: No verdict" in out.output and "passed  fail if coal > 0.1" in out.output
+
+
+def test_baseline(runs: Path) -> None:
+    out = invoke(runs / "new", "--baseline", runs / "old")
+    assert out.exit_code == 1 and "NLI-CoAL 0.200 -> 0.333" in out.output
+    # A rise of 0.133 within the margin; a fall; no change.
+    assert invoke(runs / "new", "--baseline", runs / "old", "--max-worse", "0.14").exit_code == 0
+    assert invoke(runs / "old", "--baseline", runs / "new").exit_code == 0
+    assert invoke(runs / "old", "--baseline", runs / "old", "--max-worse", "0").exit_code == 0
+    # One occupation of a hundred moved: more than the margin of 0, but the interval reaches 0.
+    out = invoke(runs / "near", "--baseline", runs / "old", "--max-worse", "0")
+    assert out.exit_code == 0 and "[+0.000, " in out.output
+
+
+def test_the_margin_is_not_lost_to_rounding() -> None:
+    from evenli.measures.comparison import Comparison as Compared
+    from evenli.measures.comparison import Difference
+
+    def status(value: float, low: float, margin: float) -> str:
+        difference = Difference(0.3, 0.3 + value, value, low, 1, 0.01, 0.95, 0.01, 0.01)
+        return check_baseline(Compared({"coal": difference}, None, None, 1, {}), margin).status  # type: ignore[arg-type]
+
+    assert status(0.32 - 0.30, 0.01, 0.02) == "passed"
+    assert status(0.021, 0.01, 0.02) == "failed"
+    assert status(0.021, 0.0, 0.02) == "passed"
+    assert status(0.021, -0.01, 0.02) == "passed"
+    assert status(float("nan"), float("nan"), 0.02) == "undecided"
+
+
+def test_junit_reads_back(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "out.xml"
+    arguments = ["--fail-if", "coal > 0.1", "--fail-if", "coal.high > 0.99", "--baseline", runs / "new"]
+    out = invoke(runs / "old", *arguments, "--junit", file)
+    assert out.exit_code == 1
+    suite = ET.parse(file).getroot().find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "0")
+    cases = {case.get("name"): case for case in suite}
+    assert set(cases) == {
+        "competent",
+        "fail if coal > 0.1",
+        "fail if coal.high > 0.99",
+        "at most 0.02 worse than the baseline",
+    }
+    assert cases["fail if coal > 0.1"].find("failure").get("message") == "coal = 0.2"  # type: ignore[union-attr]
+    assert cases["fail if coal.high > 0.99"].find("failure") is None
+    out = invoke(runs / "old", "--fail-if", "coal_non.male > 0", "--junit", file)
+    assert isinstance(out.exception, InputError)
+    assert ET.parse(file).getroot().get("errors") == "1"
+
+
+def test_junit_survives_hostile_names(tmp_path: Path) -> None:
+    file = tmp_path / "out.xml"
+    nasty = "<script>\x00\x1b[31m]]>&\"'\ud800 女"
+    write_junit([Check(nasty, "failed", nasty, {})], file, suite=nasty)
+    (case,) = ET.parse(file).getroot().iter("testcase")
+    assert str(case.get("name")).startswith("<script>\ufffd\ufffd[31m]]>&\"'\ufffd 女")
+
+
+def test_json(runs: Path) -> None:
+    out = invoke(runs / "new", "--fail-if", "coal > 0.1", "--baseline", runs / "old", "--json")
+    content = json.loads(out.output, parse_constant=lambda name: pytest.fail(name))
+    assert out.exit_code == 1 and content["passed"] is False
+    assert [check["status"] for check in content["checks"]] == ["passed", "failed", "failed"]
+    assert content["checks"][1]["values"] == {"coal": pytest.approx(1 / 3, abs=1e-6)}
+    assert content["checks"][2]["values"]["value"] == pytest.approx(0.133333)
+
+
+def test_assert_even() -> None:
+    found = assert_even("fake:even", scoring=FAST)
+    assert found.results["verdict"]["code"] == "even"
+    with pytest.raises(AssertionError, match="verdict = bias.*Bias dominates error: 100.0%"):
+        assert_even("fake:biased", scoring=FAST)
+    with pytest.raises(AssertionError, match=r"fail if coal.low > 0.30 \(coal.low = 1\)"):
+        assert_even("fake:biased", "ja", ["coal.low > 0.30"], scoring=FAST)
+    with pytest.raises(AssertionError, match="not competent"):
+        assert_even("fake:neutral", fail_if=[], scoring=FAST)
+    with pytest.raises(InputError, match="list of conditions"):
+        assert_even("fake:even", fail_if="coal > 1")
+    with pytest.raises(InputError, match="unknown field"):
+        assert_even("fake:even", fail_if=["cool > 1"], scoring=FAST)

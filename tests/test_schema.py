@@ -1,0 +1,112 @@
+"""results.json keeps its promise: the schema describes every key, and every run satisfies it."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import evenli
+from evenli.predictions import Predictions, RunFolder
+from evenli.predictions.run import SCHEMA
+from evenli.reports import assess
+from evenli.reports.results import Scoring
+
+SCHEMA_FILE = json.loads(files("evenli.reports").joinpath("schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA_FILE)
+FAST = Scoring(resamples=100)
+
+
+def stored(folder: Path, *arguments: Any, **more: Any) -> dict[str, Any]:
+    evenli.audit(*arguments, out=folder, scoring=FAST, **more)
+    return json.loads((folder / "results.json").read_text(encoding="utf-8"))
+
+
+def objects(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object schema in the file."""
+    if isinstance(node, dict):
+        if "properties" in node:
+            yield path, node
+        for key, value in node.items():
+            yield from objects(value, f"{path}/{key}")
+    elif isinstance(node, list):
+        for number, value in enumerate(node):
+            yield from objects(value, f"{path}/{number}")
+
+
+def test_the_schema_is_valid_and_describes_every_key() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA_FILE)
+    assert SCHEMA_FILE["properties"]["schema"]["const"] == SCHEMA
+    seen = 0
+    for path, node in objects(SCHEMA_FILE):
+        assert "additionalProperties" in node, path
+        for key, entry in node["properties"].items():
+            assert entry.get("description"), f"{path}: {key} has no description"
+            seen += 1
+    assert seen > 80
+
+
+@pytest.mark.parametrize(
+    ("spec", "lang"),
+    [
+        ("fake:even", "en"),
+        ("fake:biased", "en"),
+        ("fake:wrong", "en"),
+        ("fake:neutral", "en"),
+        ("fake:random", "ja"),
+        ("fake:oracle:0.9", "ja"),
+        ("fake:oracle:0.4", "zh"),
+    ],
+)
+def test_audits_satisfy_it(spec: str, lang: str, tmp_path: Path) -> None:
+    VALIDATOR.validate(stored(tmp_path / "run", spec, lang))
+
+
+def test_partial_tables_satisfy_it(tmp_path: Path) -> None:
+    """No header, no gold pairs, no NS: keys become null or absent, never another shape."""
+    import polars as pl
+
+    table = evenli.audit("fake:biased", scoring=FAST).predictions
+    frame = table.frame.filter((pl.col("suite") == "coal") & (pl.col("subset") != "NS"))
+    folder = RunFolder(tmp_path)
+    folder.write_results(assess(Predictions(frame), FAST))
+    results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+    assert results["competence"] is None and "model" not in results
+    assert results["coal"]["measures"]["coal_non"]["value"] is None
+    VALIDATOR.validate(results)
+
+
+def test_control_broken_results_do_not(tmp_path: Path) -> None:
+    good = stored(tmp_path / "run", "fake:oracle:0.5")
+    VALIDATOR.validate(good)
+
+    def broken(*path: str, value: Any = None, remove: bool = False) -> dict[str, Any]:
+        bad = copy.deepcopy(good)
+        node = bad
+        for key in path[:-1]:
+            node = node[key]
+        if remove:
+            del node[path[-1]]
+        else:
+            node[path[-1]] = value
+        return bad
+
+    for bad in (
+        broken("verdict", remove=True),
+        broken("verdict", "code", value="fair"),
+        broken("coal", "measures", "coal", remove=True),
+        broken("coal", "measures", "coal", "low", remove=True),
+        broken("coal", "measures", "coal", "value", value="0.3"),
+        broken("coal", "measures", "coal", "surprise", value=1),
+        broken("coal", "proportions", "PS", "entailment", value=1.5),
+        broken("surprise", value=1),
+        broken("schema", value=2),
+        broken("scoring", "bootstrap", value="jackknife"),
+    ):
+        assert not VALIDATOR.is_valid(bad)
