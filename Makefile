@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 .PHONY: audit test fast lint bench reproduce docs clean
 
 audit: $(VENV)/.base
-	$(BIN)/evenli audit
+	$(BIN)/evenli audit --report
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest
@@ -38,7 +38,7 @@ clean:
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(PIP) --editable '.[report]'
 	touch $@
 
 # torch first and alone, so that nothing else decides which build is installed.

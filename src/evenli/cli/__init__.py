@@ -19,6 +19,7 @@ from evenli.cli import (
     measure,
     models,
     predict,
+    report,
     reproduce,
     table,
     train,
@@ -36,6 +37,7 @@ app = typer.Typer(
 app.command("audit")(audit.audit)
 app.command("predict")(predict.predict)
 app.command("measure")(measure.measure)
+app.command("report")(report.report)
 app.command("compare")(compare.compare)
 app.command("gate")(gate.gate)
 app.command("card")(card.card)

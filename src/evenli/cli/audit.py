@@ -31,6 +31,7 @@ def audit(
     seed: shared.Seed = 0,
     bootstrap: shared.Bootstrap = "cluster",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in the folder.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run folder.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Audit a model with NLI-CoAL: predictions, measures with intervals, competence, verdict."""
@@ -55,9 +56,16 @@ def audit(
             on_progress=progress,
             on_warning=shared.warn,
         )
+    files = "predictions.parquet, results.json, run.json"
+    if report:
+        from evenli.reports.html import write_report
+        from evenli.reports.runs import load_run
+
+        write_report([load_run(folder)], folder / "report.html")
+        files += ", report.html"
     if as_json:
         shared.print_json({"folder": str(folder), **found.results})
         return
     from evenli.reports import show_results
 
-    show_results(found.results, shared.console(), files=f"{folder}/ predictions.parquet, results.json, run.json")
+    show_results(found.results, shared.console(), files=f"{folder}/ {files}")

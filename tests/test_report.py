@@ -1,0 +1,325 @@
+"""The HTML report without a browser: what it says, what it escapes, what it refuses."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenli
+from evenli.errors import InputError, RunError
+from evenli.reports import html
+from evenli.reports.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
+from evenli.reports.charts import figures, inline_svg, write_charts
+from evenli.reports.html import LIMIT, render, write_report
+from evenli.reports.ranking import rank
+from evenli.reports.runs import Run, load_run
+
+pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
+pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("runs")
+    for name in ("oracle:0.8", "oracle:0.81", "biased", "neutral"):
+        evenli.audit(f"fake:{name}", out=root / name)
+    evenli.audit("fake:oracle:0.8", lang="ja", out=root / "ja")
+    return {folder.name: folder for folder in root.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def oracle(folders: dict[str, Path]) -> Run:
+    return load_run(folders["oracle:0.8"])
+
+
+@pytest.fixture(scope="module")
+def page(oracle: Run, tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = write_report([oracle], tmp_path_factory.mktemp("report") / "deep" / "report.html")
+    assert file.stat().st_size < LIMIT
+    return file.read_text(encoding="utf-8")
+
+
+class Page(HTMLParser):
+    """Tags with attributes, and the text of headings."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.headings: list[tuple[int, str]] = []
+        self._level = 0
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if re.fullmatch("h[1-6]", tag):
+            self._level = int(tag[1])
+            self.headings.append((self._level, ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._level = 0 if tag == f"h{self._level}" else self._level
+
+    def handle_data(self, data: str) -> None:
+        if self._level:
+            self.headings[-1] = (self._level, self.headings[-1][1] + data)
+
+
+def test_the_page_says_things_in_order(page: str) -> None:
+    headings = [text for _, text in Page(page).headings]
+    assert headings == [
+        "Gender bias audit of fake oracle:0.8",
+        "What was measured",
+        "Verdict",
+        "What this does not show",
+        "Answers per set",
+        "All measures",
+        "Occupations, most biased first",
+        "Template sensitivity",
+        "Gender direction of errors",
+        "Worst items",
+        "Competence",
+        "Agreement between measures",
+        "Full settings",
+        "Method and references",
+    ]
+    assert "NLI-CoAL is 0.533 on a scale from 0 (even) to 1" in page
+    assert "80.0% of the answers on stereotyped occupations follow the stereotype" in page
+    assert "RoBERTa-large" in page and "Anantaprayoon" in page and "5,420" in page
+    assert page.startswith("<!doctype html>")
+
+
+def test_headings_never_skip_a_level(page: str, folders: dict[str, Path]) -> None:
+    several = render([load_run(folders[name]) for name in ("oracle:0.8", "biased")])
+    for text in (page, several):
+        levels = [level for level, _ in Page(text).headings]
+        assert levels[0] == 1 and levels.count(1) == 1
+        assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_identifiers_are_unique_and_links_lead_somewhere(folders: dict[str, Path]) -> None:
+    parsed = Page(render([load_run(folders[name]) for name in ("oracle:0.8", "biased", "oracle:0.8")]))
+    names = [attributes["id"] for _, attributes in parsed.tags if "id" in attributes]
+    assert len(names) == len(set(names))
+    links = [attributes["href"] for tag, attributes in parsed.tags if tag == "a"]
+    assert links and all(link and link[0] == "#" and link[1:] in names for link in links)
+    labelled = [attributes["aria-labelledby"] for _, attributes in parsed.tags if "aria-labelledby" in attributes]
+    assert labelled and {name for several in labelled for name in str(several).split()} <= set(names)
+    assert len(labelled) == len(set(labelled)), "a screen reader's list of regions has no two of one name"
+
+
+def test_nothing_is_loaded_and_nothing_is_inline(page: str) -> None:
+    for tag, attributes in Page(page).tags:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "form", "image", "use", "foreignobject"}
+        assert "style" not in attributes and "src" not in attributes
+        assert not any(name.startswith("on") for name in attributes)
+        assert not str(attributes.get("href", "#")).startswith("http")
+    assert "url(" not in page and "@import" not in page and "eval(" not in page and "innerHTML" not in page
+
+
+def test_policy_names_the_hashes_of_style_and_script(page: str) -> None:
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)
+    assert policy
+    rules = dict(rule.strip().split(" ", 1) for rule in policy[1].replace("&#39;", "'").split(";"))
+    css = re.search(r"<style>(.*?)</style>", page, re.DOTALL)
+    js = re.search(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert css and js
+    for name, text in (("style-src", css[1]), ("script-src", js[1])):
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert rules[name] == f"'sha256-{digest}'"
+    assert rules["default-src"] == "'none'" and rules["img-src"] == "data:"
+    assert page.count("<style") == 1 and len(re.findall(r"<script\b", page)) == 2
+
+
+def test_sentences_travel_as_numbers_and_texts(page: str, oracle: Run) -> None:
+    block = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert block and not set("<>&") & set(block[1])
+    data = json.loads(block[1])
+    (run,) = data["runs"]
+    listed = oracle.results["coal"]["occupations"]
+    assert [len(rows) for rows in run["rows"]] == [row["n"] for row in listed]
+    first = next(row for row in run["rows"][0] if data["names"][row[2]] in {"PS", "AS"})
+    premise, hypothesis = data["texts"][first[0]], data["texts"][first[1]]
+    stored = oracle.predictions.frame.filter((pl.col("premise") == premise) & (pl.col("hypothesis") == hypothesis))
+    assert stored["occupation"].to_list() == [listed[0]["occupation"]]
+    assert sum(first[4:7]) == 1000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["</script><script>alert(1)</script>", "<!--<script>", "a & b", "\u2028\u2029", "日本語", "\\u003c"],
+)
+def test_json_block_round_trips_and_holds_no_markup(text: str) -> None:
+    written = html._json([text])
+    assert json.loads(written) == [text]
+    assert not set("<>&\u2028\u2029") & set(written)
+
+
+def test_long_reports_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, oracle: Run, page: str) -> None:
+    def data(text: str) -> dict[str, Any]:
+        block = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
+        assert block
+        return dict(json.loads(block[1]))
+
+    monkeypatch.setattr(html, "LIMIT", len(page.encode()))
+    less = render([oracle])
+    assert len(data(less)["runs"][0]["rows"]) == 100 and "least biased are left out" not in less
+    monkeypatch.setattr(html, "_LEVELS", ((0, 100),))
+    shortest = render([oracle])
+    assert data(shortest)["texts"] == [] and "the 171 least biased are left out to keep the file small" in shortest
+    monkeypatch.setattr(html, "LIMIT", 1000)
+    with pytest.raises(InputError, match=r"these 1 run\(s\) would have 0\.\d MB"):
+        render([oracle])
+
+
+def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
+    runs = [load_run(folders[name]) for name in ("biased", "oracle:0.8", "neutral", "oracle:0.81", "ja")]
+    ranked, alone = html._rankings(runs, html._names(runs))
+    assert [(row["name"], row["group"], row["ranks"]) for row in ranked["rows"]] == [
+        ("fake oracle:0.8 (en)", 1, "1 to 2"),
+        ("fake oracle:0.81", 1, "1 to 2"),
+        ("fake biased", 2, "3"),
+        ("fake neutral", None, ""),
+    ]
+    assert [row["name"] for row in alone["rows"]] == ["fake oracle:0.8 (ja)"]
+    page = render(runs)
+    assert "2 different pair sets" in page and "not ranked" in page
+    assert len(page.encode()) < LIMIT
+
+
+def test_ranking_is_invariant_to_order_and_transitive() -> None:
+    estimates = [(0.1, 0.0, 0.2), (0.25, 0.18, 0.32), (0.4, 0.3, 0.5), (0.9, 0.8, 1.0)]
+    places = rank(estimates)
+    assert [(p.group, p.best, p.worst) for p in places] == [(1, 1, 2), (1, 1, 3), (1, 2, 3), (2, 4, 4)]
+    assert rank(estimates[::-1]) == places[::-1]
+    assert rank([]) == []
+
+
+def test_charts_are_bare_and_have_an_alternative(oracle: Run) -> None:
+    made = figures(oracle)
+    assert list(made) == ["proportions", "measures", "standing", "occupations", "templates", "direction"]
+    for figure in made.values():
+        svg = inline_svg(figure)
+        assert 'role="img"' in svg and figure.alternative[:20] in svg and figure.rows
+        assert not re.search(r"style=|<a\b|href|<script|\bid=|http", svg)
+    assert "PS pro-stereotypical: entailment 80.0%" in made["proportions"].alternative
+    assert sum(row[2] for row in made["templates"].rows) == 280
+
+
+def test_chart_names_may_be_anything(folders: dict[str, Path], tmp_path: Path) -> None:
+    run = load_run(folders["oracle:0.8"])
+    nasty = "</text><script>x</script>\x00\x0b\u202e\"'[0]" + "x" * 500
+    results = json.loads(json.dumps(run.results))
+    for row in results["coal"]["standing"]:
+        row["model"] = nasty
+    svg = inline_svg(figures(Run(run.path, run.header, results, run.predictions))["standing"])
+    assert "<script" not in svg and "&lt;script" in svg and len(svg) < 30_000
+    assert [f">#{n} " in svg for n in (1, 5, 6)] == [True, True, False], "equal names keep rows of their own"
+
+
+def test_charts_become_files(oracle: Run, tmp_path: Path) -> None:
+    files = write_charts(oracle, tmp_path / "charts")
+    assert len(files) == 12
+    assert all(file.stat().st_size > 1000 for file in files)
+    assert next(f for f in files if f.suffix == ".png").read_bytes().startswith(b"\x89PNG")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write .*; choose another folder"):
+        write_charts(oracle, tmp_path / "file")
+
+
+def test_breakdown_agrees_with_the_measures(oracle: Run) -> None:
+    rows = judged(oracle.sample)
+    scores = {row["occupation"]: row["score"] for row in oracle.results["coal"]["occupations"]}
+    ours = dict(rows.group_by("occupation").agg(pl.col("biased").mean()).iter_rows())
+    assert ours == pytest.approx(scores)
+    templates = by_template(rows)
+    assert float((templates["score"] * templates["n"]).sum()) == pytest.approx(rows["biased"].sum())
+    direction = {(r["stereotype"], r["group"]): r for r in by_direction(rows).to_dicts()}
+    assert direction["neutral", "male"]["neutral"] == 1.0
+    same, other = direction["male", "male"], direction["male", "female"]
+    assert same["entailment"] == pytest.approx(other["contradiction"])
+    assert worst(rows, 3)["biased"].all()
+
+
+def test_agreement_by_hand() -> None:
+    rows = pl.DataFrame(
+        {
+            "occupation": ["a", "b", "c"],
+            "stereotype": ["male"] * 3,
+            "biased": [True, False, False],
+            "answer": ["entailment", "contradiction", "neutral"],
+            "p_neutral": [0.2, 0.1, 0.9],
+            "p_biased": [0.7, 0.1, 0.05],
+        }
+    )
+    table = agreement(rows)
+    assert np.diag(np.array(table, dtype=float)) == pytest.approx(1.0)
+    # ranks 3, 1.5, 1.5 against 2.5, 2.5, 1, and against 2, 3, 1
+    assert table[0][1] == pytest.approx(0.5)
+    assert table[0][2] == pytest.approx(0.0, abs=1e-12)
+    assert table[0][4] == pytest.approx(np.sqrt(3) / 2)
+    assert len(table) == len(AGREEING)
+    assert agreement(rows.with_columns(biased=True))[0] == [None] * len(AGREEING)
+
+
+def test_incomplete_runs_say_what_is_missing(folders: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="nowhere"):
+        load_run(tmp_path / "nowhere")
+    for name in ("run.json", "predictions.parquet", "results.json"):
+        copy = tmp_path / name.partition(".")[0]
+        shutil.copytree(folders["biased"], copy)
+        (copy / name).unlink()
+        with pytest.raises(RunError, match=re.escape(name)):
+            load_run(copy)
+    copy = tmp_path / "newer"
+    shutil.copytree(folders["biased"], copy)
+    header = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps({**header, "schema": 99}))
+    with pytest.raises(RunError, match="schema 99"):
+        load_run(copy)
+    (copy / "run.json").write_text(json.dumps({**header, "status": "running"}))
+    with pytest.raises(RunError, match="not complete"):
+        load_run(copy)
+    (copy / "run.json").write_text(json.dumps(header))
+    results = json.loads((copy / "results.json").read_text())
+    del results["coal"]["occupations"]
+    (copy / "results.json").write_text(json.dumps(results))
+    with pytest.raises(RunError, match=r"lacks coal\.occupations"):
+        load_run(copy)
+
+
+@pytest.mark.parametrize("subsets", [("NS",), ("PS", "AS", "NS")])
+def test_bare_pairs_still_give_a_report(tmp_path: Path, subsets: tuple[str, ...]) -> None:
+    """Own data may come without occupations, templates and groups, in a language nobody published on."""
+    rows = [
+        {
+            "id": f"{subset}{i}",
+            "subset": subset,
+            "premise": f"nurse {i} waits",
+            "hypothesis": f"woman {i} waits",
+            "gold": "neutral",
+        }
+        for i in range(6)
+        for subset in subsets
+    ]
+    pairs = evenli.PairSet.from_rows(rows, name="bare", suite="coal", lang="xx", source="test")
+    evenli.audit("fake:random", data=pairs, out=tmp_path / "run")
+    page = render([load_run(tmp_path / "run")])
+    assert "(none given)" in page and "No verdict" in page and "n/a" in page
+
+
+def test_unwritable_output_is_one_line(oracle: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write .*report.html"):
+        write_report([oracle], tmp_path / "file" / "report.html")
+    with pytest.raises(InputError, match="at least one run"):
+        render([])
