@@ -24,7 +24,6 @@ bench: $(VENV)/.dev
 	$(PIP) --editable '.[bench]'
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/measures.py
-	$(BIN)/python benchmarks/int8.py
 	$(BIN)/python benchmarks/predict.py
 
 reproduce: $(VENV)/.base

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.datasets import PairSet, build_coal, gold_pairs, read_rows
+from evenli.datasets import PairSet, build_coal, gold_pairs, read_release, read_rows
 from evenli.labels import LABELS, canonical_label
 from evenli.measures import check_label_order
-from evenli.models import ModelOptions, embedded_models, load_model
+from evenli.models import embedded_models, load_model
 from evenli.predictions import predict
 
 MODELS = embedded_models()
@@ -35,7 +35,7 @@ def test_labels_are_in_order(lang: str) -> None:
     gold = predict(model, [gold_pairs(lang)])
     check_label_order(gold, model.info.labels)
     right = np.array([LABELS[i] for i in gold.logits.argmax(axis=1)]) == gold.frame["gold"].to_numpy()
-    assert right.mean() > (0.85 if lang == "en" else 0.45)
+    assert right.mean() > {"en": 0.9, "ja": 0.4, "zh": 0.65}[lang]
 
 
 def test_english_model_on_real_pairs(shared_data: Path) -> None:
@@ -53,22 +53,16 @@ def test_english_model_on_real_pairs(shared_data: Path) -> None:
     assert accuracy > 0.84
 
 
-def test_int8_answers_like_float32() -> None:
-    pytest.importorskip("onnx")
-    pairs = PairSet("part", "coal", "en", build_coal("en").frame.sample(400, seed=1))
-    whole, small = (predict(load_model(options=ModelOptions(dtype=d)), [pairs]).logits for d in ("float32", "int8"))
-    assert (whole.argmax(axis=1) == small.argmax(axis=1)).mean() >= 0.99
-    assert 0 < np.abs(whole - small).max() < 1.0  # it is another arithmetic, and close
-
-
 def test_built_in_and_official_pairs_agree_in_verdict(shared_data: Path) -> None:
-    """A part of each set: 20 stereotyped occupations and as many others; the slow test takes all."""
-    official = evenli.audit(lang="en", data=shared_data / "nli_coal" / "en_v1.1.tar.xz", split="down").results
-    words = {r["occupation"] for r in official["coal"]["occupations"]}
-    ours = build_coal("en")
-    part = PairSet("part", "coal", "en", ours.frame.filter(pl.col("occupation").is_in(words)))
-    built_in = evenli.audit(lang="en", data=part).results
-    assert official["verdict"]["code"] == built_in["verdict"]["code"] == "bias"
+    """All stereotyped occupations in both wordings and a few others; the slow test takes everything."""
+
+    def verdict(pairs: PairSet) -> str:
+        parts = [pairs.frame.filter(pl.col("subset") == subset) for subset in ("PS", "AS", "NS")]
+        part = PairSet("part", "coal", "en", pl.concat([*parts[:2], parts[2].head(100)]))
+        return str(evenli.audit(lang="en", data=part).results["verdict"]["code"])
+
+    official = read_release(shared_data / "nli_coal" / "en_v1.1.tar.xz", "en")
+    assert verdict(official) == verdict(build_coal("en")) == "bias"
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ Device = Annotated[
 Dtype = Annotated[
     str | None,
     typer.Option(
-        help="float32, bfloat16, float16, or int8 for ONNX models; default: bfloat16 on CUDA, else float32.",
+        help="float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32.",
         show_default=False,
     ),
 ]

@@ -49,8 +49,7 @@ class HFModel:
         dtype = options.dtype or ("bfloat16" if self._device == "cuda" else "float32")
         if dtype not in {"float32", "bfloat16", "float16"}:
             raise ModelError(
-                f"--dtype {dtype} is not for Hugging Face checkpoints (float32, bfloat16, float16); "
-                "int8 is for onnx: models"
+                f"--dtype {dtype} is not for Hugging Face checkpoints; choose float32, bfloat16 or float16"
             )
         with one_line(name, local=local, revision=revision):
             model = transformers.AutoModelForSequenceClassification.from_pretrained(

@@ -30,14 +30,9 @@ class OnnxModel:
             raise ModelError(f"no ONNX model at {path}")
         self._tokenizer = _tokenizer(path.parent)
         dtype = options.dtype or "float32"
-        if dtype not in {"float32", "int8"}:
-            raise ModelError(f"--dtype {dtype} is not for ONNX models; choose float32 or int8")
-        if dtype == "int8":
-            from evenli.models.quantise import int8_copy
-
-            self._session = _session(int8_copy(path), options.threads)
-        else:
-            self._session = _session(path, options.threads)
+        if dtype != "float32":
+            raise ModelError(f"--dtype {dtype} is not for ONNX models, which are computed in float32")
+        self._session = _session(path, options.threads)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
         if "input_ids" not in self._inputs or unknown:

@@ -16,7 +16,7 @@ class ModelOptions:
     Attributes:
         labels: Output order, where the model does not name its labels.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        dtype: ``float32``, ``bfloat16``, ``float16`` or ``int8``; None picks bfloat16 on CUDA, float32 elsewhere.
+        dtype: ``float32``, ``bfloat16`` or ``float16``; None picks bfloat16 on CUDA, float32 elsewhere.
         max_length: Longest input in tokens; longer pairs are truncated and counted.
         token_budget: Tokens per batch; None picks by device.
         threads: CPU threads for ONNX Runtime; None uses all.
