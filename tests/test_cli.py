@@ -84,7 +84,7 @@ def test_build_data_models_doctor(run_cli, tmp_path: Path) -> None:
 
 def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
     path = pair_file(
-        [{"sentence1": "a b", "sentence2": "c", "gold_label": label} for label in ("neutral", "entailment")]
+        [{"sentence1": "a b", "sentence2": "c", "gold_label": label} for label in ("neutral", "entailment", "-")]
     )
     out = run_cli("predict", path, "-m", "fake:neutral", "-o", "p", "--json", cwd=tmp_path)
     summary = json.loads(out.stdout)

@@ -544,7 +544,7 @@ def test_bases_that_cannot_be_used(base: Path, tmp_path: Path) -> None:
     bare = copy("config.json", "model.safetensors")
     with pytest.raises(ModelError, match="has no tokenizer; put its tokenizer.json into the folder"):
         load_base(str(bare))
-    with pytest.raises(ModelError, match="holds no model.safetensors"):
+    with pytest.raises(ModelError, match="holds no weights"):
         load_base(str(copy("config.json", "tokenizer.json")))
     with pytest.raises(ModelError, match="is not a checkpoint: no config.json"):
         load_base(str(copy("model.safetensors")))
