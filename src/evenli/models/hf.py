@@ -79,7 +79,7 @@ class HFModel:
         )
         gpu = self._device != "cpu"
         self.bucket = 8 if gpu else 1
-        self.token_budget = options.token_budget or (65_536 if gpu else 1_024)
+        self.token_budget = options.token_budget or (65_536 if gpu else 2_048)
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""

@@ -54,7 +54,7 @@ class OnnxModel:
             max_length=options.max_length,
         )
         self.bucket = 1
-        self.token_budget = options.token_budget or 1_024
+        self.token_budget = options.token_budget or 2_048
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
