@@ -44,6 +44,23 @@ def test_audit_shows_everything(run_cli, tmp_path: Path) -> None:
     assert "\x1b[" not in out.stdout
 
 
+def test_narrow_terminals_keep_numbers_on_their_lines() -> None:
+    import io
+
+    from rich.console import Console
+
+    import evenli
+    from evenli.reports import show_results
+
+    results = evenli.audit("fake:oracle:0.9", "ja").results
+    for width in (64, 80, 140):
+        text = io.StringIO()
+        show_results(results, Console(file=text, width=width))
+        lines = text.getvalue().splitlines()
+        assert max(len(line) for line in lines) <= width
+        assert any(line.startswith("NLI-CoAL") and "0.600" in line and "[" in line for line in lines), width
+
+
 def test_measure_rescores_without_the_model(run_cli, tmp_path: Path) -> None:
     assert run_cli("audit", "fake:random", "-o", "run", cwd=tmp_path).returncode == 0
     before = json.loads((tmp_path / "run" / "results.json").read_text())

@@ -12,6 +12,8 @@ from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.reports.results import SUBSET_NAMES
 
 _COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
+_WIDE = 110
+"""Columns a terminal needs for slices and readings; a narrower one gets the even model's value instead."""
 _SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)  # the column order of the paper's Table 3
 
 
@@ -28,7 +30,7 @@ def show_results(results: dict[str, Any], console: Console, *, files: str | None
         console.print(f"note: {escape(note)}", style="dim")
     coal = results["coal"]
     _section(console, "Predicted labels (gold is always neutral)", _proportions(coal))
-    _section(console, "Measures", _measures(coal))
+    _section(console, "Measures", _measures(coal, wide=console.width >= _WIDE))
     console.print()
     _competence(results["competence"], console)
     verdict = results["verdict"]
@@ -74,32 +76,34 @@ def _proportions(coal: dict[str, Any]) -> Table:
     return table
 
 
-def _measures(coal: dict[str, Any]) -> Table:
+def _measures(coal: dict[str, Any], *, wide: bool) -> Table:
     level = next(iter(coal["measures"].values()))["level"]
+    stereotypes = list(next(iter(coal["measures"].values()))["by_stereotype"]) if wide else []
     table = Table(box=None, pad_edge=False)
-    stereotypes = list(next(iter(coal["measures"].values()))["by_stereotype"])
-    table.add_column("measure")
+    table.add_column("measure", no_wrap=wide)
     table.add_column("value", justify="right")
     table.add_column(f"{level:.0%} interval", justify="right", no_wrap=True)
     for name in stereotypes:
         table.add_column(name, justify="right")
-    table.add_column("range", justify="right", no_wrap=True)
-    table.add_column("reading")
+    if wide:
+        table.add_column("range", justify="right", no_wrap=True)
+        table.add_column("reading")
+    else:
+        table.add_column("even", justify="right")
     parts = {"coal_pro", "coal_anti", "coal_non"}
     for name, entry in coal["measures"].items():
         if entry["value"] is None:
             table.add_row(entry["title"], "n/a", entry["note"])
             continue
         title = f"  {entry['title']}" if name in parts else entry["title"]
-        slices = [_number(entry["by_stereotype"][s]["value"]) for s in stereotypes]
         low, high = entry["range"]
+        meaning = [f"{low:g}..{high:g}", escape(entry["direction"])] if wide else [f"{entry['even']:g}"]
         table.add_row(
             escape(title),
             _number(entry["value"]),
             f"[{entry['low']:.3f}, {entry['high']:.3f}]".replace("[", "\\["),
-            *slices,
-            f"{low:g}..{high:g}",
-            escape(entry["direction"]),
+            *(_number(entry["by_stereotype"][s]["value"]) for s in stereotypes),
+            *meaning,
             style="bold" if name == "coal" else None,
         )
     return table
