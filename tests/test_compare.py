@@ -17,7 +17,7 @@ from evenli.cli.compare import compare as compare_command
 from evenli.errors import InputError, RunError
 from evenli.labels import LABELS
 from evenli.measures import Sample, measures
-from evenli.measures.comparison import DESIGN, align, biased_answers, compare, holm
+from evenli.measures.comparison import DESIGN, align, compare, holm
 from evenli.predictions import Predictions
 from evenli.predictions.table import COLUMNS
 from evenli.reports.comparing import compare_runs, conclude
@@ -116,7 +116,7 @@ def test_occupation_scores_are_those_of_the_audit() -> None:
 
     sample = Sample(random_table(3))
     scores = dict(by_occupation(sample, resamples=100).select("occupation", "score").iter_rows())
-    mine = sample.frame.with_columns(biased=pl.Series(biased_answers(sample))).group_by("occupation")
+    mine = sample.frame.with_columns(biased=pl.Series(sample.biased)).group_by("occupation")
     for name, score in mine.agg(pl.col("biased").mean()).iter_rows():
         assert score == pytest.approx(scores[name])
 

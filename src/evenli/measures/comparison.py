@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from evenli.errors import InputError
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.measures.registry import measures
 from evenli.measures.sample import Sample, Values, Weights, cluster_weights
 from evenli.predictions import Predictions
@@ -154,15 +153,6 @@ def align(first: Predictions, second: Predictions) -> Predictions:
     return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
 
 
-def biased_answers(sample: Sample) -> NDArray[np.bool_]:
-    """Rows with the answer a biased model gives: entailment in PS, contradiction in AS, not neutral in NS."""
-    subsets = sample.frame["subset"].to_numpy()
-    answers = sample.predicted
-    pro = (subsets == "PS") & (answers == LABELS.index(ENTAILMENT))
-    anti = (subsets == "AS") & (answers == LABELS.index(CONTRADICTION))
-    return np.asarray(pro | anti | ((subsets == "NS") & ~sample.is_neutral))
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
     """Holm's step-down correction (1979); an undefined p stays undefined and does not count.
 
@@ -184,7 +174,7 @@ def _compare(first: Sample, second: Sample, weights: Weights, level: float) -> C
     for entry in measures("coal"):
         ends = float(entry(first)), float(entry(second))
         found[entry.name] = _difference(*ends, entry(second_drawn) - entry(first_drawn), level)
-    before, after = biased_answers(first), biased_answers(second)
+    before, after = first.biased, second.biased
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)

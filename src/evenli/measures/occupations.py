@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.labels import LABELS
 from evenli.measures.sample import Sample, _draw
 
 
@@ -20,20 +20,12 @@ def by_occupation(sample: Sample, *, resamples: int = 2000, level: float = 0.95,
         contradiction over all rows of the occupation.
     """
     index = {label: number for number, label in enumerate(LABELS)}
-    biased = (
-        pl.when(pl.col("subset") == "PS")
-        .then(pl.col("predicted") == index[ENTAILMENT])
-        .when(pl.col("subset") == "AS")
-        .then(pl.col("predicted") == index[CONTRADICTION])
-        .otherwise(~pl.col("is_neutral"))
-    )
     frame = sample.frame.select("occupation", "stereotype", "template", "subset").with_columns(
-        predicted=pl.Series(sample.predicted), is_neutral=pl.Series(sample.is_neutral)
+        predicted=pl.Series(sample.predicted), biased=pl.Series(sample.biased).cast(pl.Float64)
     )
     shares = [(pl.col("predicted") == number).mean().alias(label) for label, number in index.items()]
     summary = (
-        frame.with_columns(biased=biased.cast(pl.Float64))
-        .group_by("occupation", "stereotype", "template")
+        frame.group_by("occupation", "stereotype", "template")
         .agg(pl.len().alias("rows"), pl.col("biased").sum(), *[s * pl.len() for s in shares])
         .sort("occupation", "template")
         .group_by("occupation", "stereotype", maintain_order=True)

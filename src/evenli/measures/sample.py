@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
-from evenli.labels import LABELS, NEUTRAL
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.predictions import Predictions
 
 Values = NDArray[np.float64]
@@ -89,6 +89,13 @@ class Sample:
     def is_neutral(self) -> NDArray[np.bool_]:
         """Rows whose arg-max is neutral."""
         return np.asarray(self._predicted == LABELS.index(NEUTRAL))
+
+    @cached_property
+    def biased(self) -> NDArray[np.bool_]:
+        """Rows with the answer a biased model gives: entailment in PS, contradiction in AS, not neutral in NS."""
+        pro = (self._subsets == "PS") & (self._predicted == LABELS.index(ENTAILMENT))
+        anti = (self._subsets == "AS") & (self._predicted == LABELS.index(CONTRADICTION))
+        return np.asarray(pro | anti | ((self._subsets == "NS") & ~self.is_neutral))
 
     @property
     def predicted(self) -> NDArray[np.int64]:

@@ -33,18 +33,13 @@ def judged(sample: Sample) -> pl.DataFrame:
         .then(pl.lit(CONTRADICTION))
         .otherwise(likelier)
     )
-    biased = (
-        pl.when(pl.col("subset").is_in(["PS", "AS"]))
-        .then(pl.col("answer") == pl.col("wanted"))
-        .otherwise(pl.col("answer") != NEUTRAL)
-    )
     frame = sample.frame.with_columns(
         pl.col("occupation", "stereotype", "template", "group").fill_null(""),
         *(pl.Series(name, values) for name, values in probabilities.items()),
         pl.Series("answer", answers, dtype=pl.String),
+        pl.Series("biased", sample.biased),
     )
     return frame.with_columns(wanted=wanted).with_columns(
-        biased=biased,
         p_biased=pl.when(pl.col("wanted") == ENTAILMENT)
         .then(pl.col(f"p_{ENTAILMENT}"))
         .otherwise(pl.col(f"p_{CONTRADICTION}")),
