@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--pairs", help="JSON Lines with premise and hypothesis")
     parser.add_argument("--tokenizer", type=Path, default=EMBEDDED / "tokenizer.json")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--only-evenli", action="store_true")
+    parser.add_argument("--against", nargs="*", default=["plain", "pipeline", "cross-encoder"], help="who else runs")
     arguments = parser.parse_args()
     device = arguments.device
     transformers.logging.set_verbosity_error()
@@ -150,9 +150,12 @@ def main() -> None:
     if device == "cuda":
         fast = HFModel(str(folder), ModelOptions(device=device), spec="")
         contestants["evenli bf16"] = evenli(fast)
-    if not arguments.only_evenli:
-        contestants |= {"plain loop, padded to 128": plain, "transformers.pipeline": pipeline}
-        contestants["CrossEncoder.predict"] = cross_encoder
+    others = {
+        "plain": ("plain loop, padded to 128", plain),
+        "pipeline": ("transformers.pipeline", pipeline),
+        "cross-encoder": ("CrossEncoder.predict", cross_encoder),
+    }
+    contestants |= dict(others[name] for name in arguments.against)
     first = HFModel(str(folder), options, spec="")
     first.logits(first.prepare(premises[:256], hypotheses[:256]).items)  # nobody pays for the start of the libraries
     times, answers = {}, {}

@@ -85,14 +85,23 @@ class HFModel:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
         limit = self.info.max_length or 0
         pairs = (list(premises), list(hypotheses))
-        batch = self._tokenizer(*pairs, padding=False, return_attention_mask=False, verbose=False)
-        truncated = sum(len(ids) > limit for ids in batch["input_ids"])
+        if self._tokenizer.is_fast:
+            # Straight to the library underneath, which leaves out the offsets nobody reads here.
+            backend = self._tokenizer.backend_tokenizer
+            backend.no_truncation()
+            backend.no_padding()
+            encoded = backend.encode_batch_fast(list(zip(*pairs, strict=True)))
+            ids, types = [one.ids for one in encoded], [one.type_ids for one in encoded]
+        else:
+            batch = self._tokenizer(*pairs, padding=False, return_attention_mask=False, verbose=False)
+            ids, types = batch["input_ids"], batch.get("token_type_ids")
+        truncated = sum(len(row) > limit for row in ids)
         if truncated:
             batch = self._tokenizer(
                 *pairs, truncation=True, max_length=limit, padding=False, return_attention_mask=False
             )
-        ids = batch["input_ids"]
-        tokens = Tokens.from_lists(ids, batch.get("token_type_ids"), self._pad)
+            ids, types = batch["input_ids"], batch.get("token_type_ids")
+        tokens = Tokens.from_lists(ids, types, self._pad)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
