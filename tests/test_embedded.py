@@ -35,7 +35,7 @@ def test_labels_are_in_order(lang: str) -> None:
     gold = predict(model, [gold_pairs(lang)])
     check_label_order(gold, model.info.labels)
     right = np.array([LABELS[i] for i in gold.logits.argmax(axis=1)]) == gold.frame["gold"].to_numpy()
-    assert right.mean() > {"en": 0.9, "ja": 0.4, "zh": 0.65}[lang]
+    assert right.mean() > {"en": 0.9, "ja": 0.44, "zh": 0.65}[lang]
 
 
 def test_english_model_on_real_pairs(shared_data: Path) -> None:
