@@ -64,10 +64,10 @@ def test_hf_matches_transformers_with_and_without_padding(checkpoint: Path) -> N
     assert np.abs(expected[0] - expected[1]).max() > 0.01  # the model does tell the pairs apart
 
 
-def test_last_layer_shortcut_changes_no_answer_and_knows_its_limits(checkpoint: Path) -> None:
+def test_speedups_change_no_answer_and_know_their_limits() -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from evenli.models.shortcut import shorten_last_layer
+    from evenli.models.speedups import pack_linear_layers, shorten_last_layer
 
     sizes = {
         "hidden_size": 32,
@@ -75,24 +75,50 @@ def test_last_layer_shortcut_changes_no_answer_and_knows_its_limits(checkpoint: 
         "num_attention_heads": 4,
         "intermediate_size": 64,
         "num_labels": 3,
+        "initializer_range": 0.2,
     }
     ids = torch.randint(5, 90, (4, 20), generator=torch.Generator().manual_seed(1))
     mask = torch.ones_like(ids)
     mask[2, 11:] = 0
+    distil = transformers.DistilBertConfig(vocab_size=100, dim=32, n_layers=2, n_heads=4, hidden_dim=64, num_labels=3)
+    shortened = {"bert": True, "roberta": True, "electra": True, "distilbert": False}
     for config in (
         transformers.BertConfig(vocab_size=100, **sizes),
         transformers.RobertaConfig(vocab_size=100, pad_token_id=1, **sizes),
         transformers.ElectraConfig(vocab_size=100, embedding_size=32, **sizes),
+        distil,
     ):
         torch.manual_seed(0)
         model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+        with torch.no_grad():
+            for name, parameter in model.named_parameters():
+                if name.endswith("bias"):  # fresh ones are zero and would hide a forgotten one
+                    parameter.normal_(std=0.3)
         with torch.inference_mode():
-            before = model(input_ids=ids, attention_mask=mask).logits
-            assert shorten_last_layer(model, torch), config.model_type
-            after = model(input_ids=ids, attention_mask=mask).logits
-        np.testing.assert_allclose(after, before, atol=1e-5)
-    distil = transformers.DistilBertConfig(vocab_size=100, dim=32, n_layers=2, n_heads=4, hidden_dim=64, num_labels=3)
-    assert not shorten_last_layer(transformers.AutoModelForSequenceClassification.from_config(distil).eval(), torch)
+            before = [model(input_ids=ids, attention_mask=m).logits for m in (None, mask)]
+            assert shorten_last_layer(model, torch) is shortened[config.model_type]
+            assert pack_linear_layers(model, torch) is torch.backends.mkldnn.is_available()
+            after = [model(input_ids=ids, attention_mask=m).logits for m in (None, mask)]
+        for one, other in zip(before, after, strict=True):
+            np.testing.assert_allclose(other, one, atol=1e-5)
+
+
+def test_a_speedup_that_changes_answers_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from evenli.models import speedups
+
+    config = transformers.BertConfig(
+        vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, num_labels=3
+    )
+    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
+    linear, last = model.classifier, model.bert.encoder.layer[-1]
+    monkeypatch.setattr(speedups, "_packed_linear", lambda layer, torch: torch.nn.Linear(layer.in_features, 3))
+    monkeypatch.setattr(speedups, "_first_token_layer", lambda layer, torch: torch.nn.Identity())
+    assert not speedups.pack_linear_layers(model, torch)
+    assert not speedups.shorten_last_layer(model, torch)
+    assert model.classifier is linear
+    assert model.bert.encoder.layer[-1] is last
 
 
 def test_hf_labels_are_resolved_by_name(tmp_path: Path, checkpoint: Path) -> None:

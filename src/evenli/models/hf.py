@@ -15,7 +15,7 @@ from evenli.errors import LabelError, ModelError
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
 from evenli.models.loading import check_folder, one_line, pick_device
-from evenli.models.shortcut import shorten_last_layer
+from evenli.models.speedups import pack_linear_layers, shorten_last_layer
 from evenli.models.tokens import Tokens
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class HFModel:
             )
         model.eval()
         shorten_last_layer(model, self._torch)
+        if self._device == "cpu" and dtype == "float32":
+            pack_linear_layers(model, self._torch)
         self._model = model.to(self._device, getattr(self._torch, dtype))
         self._tokenizer = tokenizer
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
