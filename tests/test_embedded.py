@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.datasets import PairSet, build_coal, gold_pairs, read_release, read_rows
+from evenli.datasets import PairSet, build_coal, control_pairs, gold_pairs, read_release, read_rows
 from evenli.labels import LABELS, canonical_label
 from evenli.measures import check_label_order
 from evenli.models import embedded_models, load_model
@@ -35,7 +35,10 @@ def test_labels_are_in_order(lang: str) -> None:
     gold = predict(model, [gold_pairs(lang)])
     check_label_order(gold, model.info.labels)
     right = np.array([LABELS[i] for i in gold.logits.argmax(axis=1)]) == gold.frame["gold"].to_numpy()
-    assert right.mean() > {"en": 0.9, "ja": 0.44, "zh": 0.65}[lang]
+    assert right.mean() > {"en": 0.9, "ja": 0.42, "zh": 0.65}[lang]
+    control = predict(model, [control_pairs(lang)])
+    stated = np.array([LABELS[i] for i in control.logits.argmax(axis=1)]) == control.frame["gold"].to_numpy()
+    assert stated.mean() > {"en": 0.9, "ja": 0.7, "zh": 0.6}[lang]
 
 
 def test_english_model_on_real_pairs(shared_data: Path) -> None:

@@ -72,10 +72,10 @@ LANGUAGES = {
         recipe=replace(_SMALL_MODEL, batch_size=64),
     ),
     "ja": Language(
-        title="the Chinese model with Japanese characters, fine-tuned on JSICK and part of JNLI",
+        title="the Chinese model with Japanese characters, warmed up on JSTS, fine-tuned on JSICK and part of JNLI",
         base="the Chinese embedded model, 67 kana added to its vocabulary",
-        licence="non-commercial: m3e-small research only, OCNLI CC BY-NC 2.0; JSICK, JNLI CC BY-SA 4.0",
-        recipe=replace(_SMALL_MODEL, epochs=3, batch_size=32, max_length=80),
+        licence="non-commercial: m3e-small research only, OCNLI CC BY-NC 2.0; JSTS, JSICK, JNLI CC BY-SA 4.0",
+        recipe=replace(_SMALL_MODEL, epochs=8, batch_size=32, max_length=80),
     ),
 }
 
