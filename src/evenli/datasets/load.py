@@ -1,23 +1,98 @@
-"""One door to every NLI-CoAL pair set: built-in, official release or a file of the user's own."""
+"""One door to every pair set that an audit asks: built-in, a release or a file of the user's own."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 
 from evenli.datasets.coal import AS, NS, PS, build_coal
+from evenli.datasets.dev import DevLists, iter_dev, load_dev_lists
 from evenli.datasets.files import read_pairs
 from evenli.datasets.official import read_release, slot_template
 from evenli.datasets.pairs import PairSet
+from evenli.datasets.probe import build_probe, read_probe
 from evenli.datasets.validate import looks_like
 from evenli.errors import InputError
 from evenli.labels import NEUTRAL
 from evenli.resources import Axis, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 
+SUITES = ("coal", "probe", "dev")
+"""What an audit can ask: NLI-CoAL, the entailment-probability probe, the templates of Dev et al. 2020."""
+DEV_TEMPLATES = 6
+"""Templates per occupation in the sample of Dev's pairs that an audit asks."""
+
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
+
+
+def check_suites(suites: Sequence[str]) -> tuple[str, ...]:
+    """The suites without repetition, in the order of SUITES; an unknown one is refused.
+
+    >>> check_suites(["probe", "coal"])
+    ('coal', 'probe')
+    """
+    unknown = [name for name in suites if name not in SUITES]
+    if unknown or not suites:
+        raise InputError(f"no suite '{', '.join(unknown)}'; choose one or more of {', '.join(SUITES)}")
+    return tuple(name for name in SUITES if name in suites)
+
+
+def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]:
+    """Which data belongs to which suite: ``SUITE=FILE``, or a plain path where one suite is asked.
+
+    >>> data_by_suite(["coal", "probe"], ["probe=sheet.tsv"])
+    {'probe': 'sheet.tsv'}
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        suite, equals, path = text.partition("=")
+        if not equals or suite not in SUITES:
+            if len(suites) > 1:
+                raise InputError(
+                    f"--data {text} does not say which suite it is for; write "
+                    f"{' or '.join(f'--data {name}={text}' for name in suites)}"
+                )
+            suite, path = suites[0], text
+        if suite not in suites:
+            raise InputError(f"--data {text} is for suite {suite}, which is not asked; pass --suite {suite}")
+        if suite in found:
+            raise InputError(f"--data is given twice for suite {suite}: {found[suite]} and {path}; give one")
+        found[suite] = path
+    return found
+
+
+def load_suite(
+    suite: str,
+    lang: str = "en",
+    data: str | Path | None = None,
+    *,
+    split: str = "full",
+    tokenised: bool = False,
+    axis: Axis | str = "gender",
+) -> PairSet:
+    """Load the pairs of one suite.
+
+    Args:
+        suite: One of SUITES; ``probe`` and ``dev`` are English and about gender.
+        lang: Language.
+        data: None for the built-in set, else what ``load_coal`` or ``read_probe`` reads, or for ``dev`` a pair file.
+        split: ``full`` or ``down``, for releases of NLI-CoAL.
+        tokenised: The pre-segmented Japanese files of a release.
+        axis: Social axis.
+    """
+    check_suites([suite])
+    if suite == "coal":
+        return load_coal(lang, data, split=split, tokenised=tokenised, axis=axis)
+    if lang != "en":
+        raise InputError(f"suite {suite} is English only, the language is '{lang}'; leave it out or pass --lang en")
+    if (axis if isinstance(axis, str) else axis.id) != load_axis().id:
+        raise InputError(f"suite {suite} is about gender only, the axis is '{axis}'; leave it out")
+    if suite == "probe":
+        return build_probe().pairs if data is None else read_probe(data)
+    return dev_sample() if data is None else _read_dev(data)
 
 
 def load_coal(
@@ -54,6 +129,54 @@ def load_coal(
             f"first: '{example}'; set --lang or split the file by language"
         )
     return pairs
+
+
+def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
+    """A systematic sample of Dev's pairs, small enough for an audit and the same every time.
+
+    Every occupation meets all six hypothesis subjects in ``per_occupation`` of the 1,968 templates. Templates are
+    dealt out at equal distances through the list, which is sorted by kind of verb, starting one step later for each
+    occupation, so that occupations share as few templates as possible: with six, none at all. 5,904 of 1,936,512 pairs.
+    """
+    lists = load_dev_lists()
+    total = len(lists.templates)
+    if not 1 <= per_occupation <= total:
+        raise InputError(f"per_occupation {per_occupation} is not between 1 and {total}, the number of templates")
+    stride = total / per_occupation
+    step = max(1, int(stride / len(lists.occupations)))
+    frames = []
+    for number, occupation in enumerate(lists.occupations):
+        chosen = sorted((number * step + int(k * stride)) % total for k in range(per_occupation))
+        part = DevLists((occupation,), lists.groups, tuple(lists.templates[i] for i in chosen))
+        # The ids of the full set, so that a row can be found there.
+        first = number * len(lists.groups) * total
+        ids = [str(first + group * total + i) for group in range(len(lists.groups)) for i in chosen]
+        frames += [frame.with_columns(id=pl.Series(ids)) for frame in iter_dev(part)]
+    return PairSet(
+        name="Dev et al. sample",
+        suite="dev",
+        lang="en",
+        frame=pl.concat(frames),
+        source=f"built by evenli: generator of Dev et al. 2020, own noun lists, {per_occupation} of {total} templates "
+        "per occupation",
+    )
+
+
+def _read_dev(path: str | Path) -> PairSet:
+    pairs = read_pairs(path, "en", suite="dev")
+    for column in ("occupation", "template"):
+        empty = pairs.frame["id"].filter(pairs.frame[column].is_null())
+        if empty.len():
+            raise InputError(
+                f"{path}, pair '{empty[0]}': no {column}; suite dev needs the columns occupation and template, as "
+                "'evenli build dev' writes them"
+            )
+    wrong = pairs.frame.filter(pl.col("gold") != NEUTRAL)
+    if wrong.height:
+        raise InputError(
+            f"{path}, pair '{wrong['id'][0]}': gold label '{wrong['gold'][0]}'; in suite dev all are neutral"
+        )
+    return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))
 
 
 def _complete(pairs: PairSet, axis: Axis) -> PairSet:

@@ -32,7 +32,7 @@ class PairSet:
 
     Attributes:
         name: Short name shown to people, e.g. ``built-in`` or ``official v1.1``.
-        suite: What the pairs are for: ``coal``, ``dev`` or ``check``.
+        suite: What the pairs are for: ``coal``, ``probe``, ``dev`` or ``check``.
         lang: Language code.
         frame: One row per pair with the columns of PAIR_COLUMNS.
         source: Where the set comes from, in one line.

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from evenli.errors import InputError
+from evenli.measures.probe import leans_dominant
 from evenli.measures.registry import measures
 from evenli.measures.sample import Sample, Values, Weights, cluster_weights
 from evenli.predictions import Predictions
@@ -107,11 +108,12 @@ def compare(
     first: Predictions,
     second: Predictions,
     *others: Predictions,
+    suite: str = "coal",
     resamples: int = 2000,
     level: float = 0.95,
     seed: int = 0,
 ) -> list[Comparison]:
-    """Compare every further table with the first, on the NLI-CoAL items all of them share.
+    """Compare every further table with the first, on the items of a suite, which all of them must share.
 
     With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
     tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
@@ -120,23 +122,25 @@ def compare(
         first: The table to compare with.
         second: The table to compare.
         others: More tables to compare with the first.
+        suite: ``coal`` or ``probe``.
         resamples: Bootstrap resamples; the same for all tables.
         level: Coverage of the intervals.
         seed: Seed of the bootstrap.
     """
     if resamples < 100:
         raise InputError(f"{resamples} resamples are too few for an interval; use at least 100")
-    base = first.suite("coal")
-    aligned = [align(base, other.suite("coal")) for other in (second, *others)]
+    base = first.suite(suite)
+    aligned = [align(base, other.suite(suite), suite) for other in (second, *others)]
     sample = Sample(base)
     weights = cluster_weights(base.frame, resamples, np.random.default_rng(seed))
-    return _corrected([_compare(sample, Sample(other), weights, level) for other in aligned])
+    return _corrected([_compare(sample, Sample(other), weights, level, suite) for other in aligned])
 
 
-def align(first: Predictions, second: Predictions) -> Predictions:
+def align(first: Predictions, second: Predictions, suite: str = "coal") -> Predictions:
     """The rows of ``second`` in the order of ``first``; refuses tables on different items."""
     if not first.frame.height or not second.frame.height:
-        raise InputError("nothing to compare: a table holds no NLI-CoAL rows (suite coal)")
+        name = {"coal": "NLI-CoAL"}.get(suite, suite)
+        raise InputError(f"nothing to compare: a table holds no {name} rows (suite {suite})")
     left, right = (_keys(table).with_row_index("row") for table in (first, second))
     # Rows with the same key are items too; counting them apart keeps the pairing one to one.
     left, right = (keys.with_columns(again=pl.col("row").cum_count().over(DESIGN)) for keys in (left, right))
@@ -168,18 +172,21 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _compare(first: Sample, second: Sample, weights: Weights, level: float) -> Comparison:
+def _compare(first: Sample, second: Sample, weights: Weights, level: float, suite: str) -> Comparison:
     first_drawn, second_drawn = first.weighted(weights), second.weighted(weights)
     found = {}
-    for entry in measures("coal"):
+    for entry in measures(suite):
         ends = float(entry(first)), float(entry(second))
         found[entry.name] = _difference(*ends, entry(second_drawn) - entry(first_drawn), level)
-    before, after = first.biased, second.biased
+    if suite == "probe":  # an item is a premise with both its hypotheses
+        before, after, items = leans_dominant(first), leans_dominant(second), first.paired.first.frame
+    else:
+        before, after, items = first.biased, second.biased, first.frame
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
     clusters = {name: first.frame[column].n_unique() for name, column in _CLUSTERS}
-    return Comparison(found, mcnemar, _moved(first.frame, before, after), first.frame.height, clusters)
+    return Comparison(found, mcnemar, _moved(items, before, after), items.height, clusters)
 
 
 def _difference(first: float, second: float, drawn: Values, level: float) -> Difference:

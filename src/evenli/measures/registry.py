@@ -87,7 +87,7 @@ def measure(
 
 def measures(suite: str = "coal") -> list[Measure]:
     """Measures defined on a suite, in registration order."""
-    from evenli.measures import coal, dev  # noqa: F401 - importing registers
+    from evenli.measures import coal, dev, probe  # noqa: F401 - importing registers
 
     return [entry for entry in _REGISTRY.values() if suite in entry.suites]
 

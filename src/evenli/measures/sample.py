@@ -6,6 +6,7 @@ number; give it a matrix of resampling weights and the same code returns one num
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -44,6 +45,7 @@ class Sample:
         """The same rows under other weights."""
         other = Sample.__new__(Sample)
         other.__dict__.update(self.__dict__, weights=weights, _totals={})
+        other.__dict__.pop("paired", None)
         return other
 
     def rate(self, label: str, subset: str | None = None, stereotype: str | None = None) -> Values:
@@ -103,12 +105,37 @@ class Sample:
         return np.asarray(self._predicted)
 
     @cached_property
+    def paired(self) -> Paired:
+        """Rows that ask the same of two groups, side by side: those whose id differs in the group at its end only."""
+        groups, rows = _pair_rows(self.frame)
+        first = Sample(Predictions(self.frame[rows[0]]))
+        if self.weights is not None:
+            # The two rows share occupation and template, so a resample draws both or neither.
+            first = first.weighted(np.ascontiguousarray(self.weights[..., rows[0]]))
+        return Paired(groups, rows, first)
+
+    @cached_property
     def _subsets(self) -> NDArray[np.object_]:
         return self.frame["subset"].to_numpy()
 
     @cached_property
     def _stereotypes(self) -> NDArray[np.object_]:
         return self.frame["stereotype"].fill_null("").to_numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Paired:
+    """The rows of a sample in pairs, one row per group.
+
+    Attributes:
+        groups: The two groups, in alphabetical order.
+        rows: [2, pairs] positions in the sample, one line per group.
+        first: The rows of the first group with their weights. A mean over pairs is a mean over these.
+    """
+
+    groups: tuple[str, str]
+    rows: NDArray[np.int64]
+    first: Sample
 
 
 def cluster_weights(frame: pl.DataFrame, resamples: int, generator: np.random.Generator) -> Weights:
@@ -147,3 +174,33 @@ def _draw(size: int, resamples: int, generator: np.random.Generator) -> Weights:
     """How often each of ``size`` members is drawn when ``size`` are drawn with replacement, ``resamples`` times."""
     picks = generator.integers(0, size, (resamples, size)) + np.arange(resamples)[:, None] * size
     return np.bincount(picks.ravel(), minlength=resamples * size).reshape(resamples, size).astype(np.float32)
+
+
+def _pair_rows(frame: pl.DataFrame) -> tuple[tuple[str, str], NDArray[np.int64]]:
+    """The two groups and the [2, pairs] positions of their rows; anything that is not a pair is refused by its id."""
+    names, members = frame["id"].cast(pl.String).to_list(), frame["group"].to_list()
+    groups = sorted({group for group in members if group is not None})
+    if len(groups) > 2:
+        raise InputError(f"rows are compared in pairs of two groups; the table has {', '.join(groups)}: choose two")
+    found: dict[str, dict[str, int]] = {}
+    for row, (name, group) in enumerate(zip(names, members, strict=True)):
+        key = name.removesuffix(f"-{group}")
+        if group is None or key == name:
+            raise InputError(f"the id '{name}' does not end in its group; a pair has ids like 7-female and 7-male")
+        if group in found.setdefault(key, {}):
+            raise InputError(f"the id '{name}' occurs twice; ids must be unique")
+        found[key][group] = row
+    for key, pair in found.items():
+        if len(pair) < 2:
+            there = next(iter(pair))
+            raise InputError(
+                f"'{key}-{there}' has no partner: {key} has a row for {there} only, a pair needs two groups"
+            )
+    first, second = groups
+    rows = np.array([(pair[first], pair[second]) for pair in found.values()], dtype=np.int64).T
+    for column in ("occupation", "stereotype", "template"):
+        differs = np.flatnonzero(~frame[column][rows[0]].eq_missing(frame[column][rows[1]]).to_numpy())
+        if differs.size:
+            one, other = (names[line[differs[0]]] for line in rows)
+            raise InputError(f"'{one}' and '{other}' differ in {column}; a pair differs in its group only")
+    return (first, second), rows

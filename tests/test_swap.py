@@ -1,0 +1,405 @@
+"""The gender swap: words, pronouns, names, the published ways, and augmentation."""
+
+from __future__ import annotations
+
+import csv
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evenli._rows import read_rows
+from evenli.errors import InputError
+from evenli.mitigation import OCCUPATIONS, Swapper, swap_augment
+from evenli.mitigation.pronouns import her_is_possessive
+from evenli.resources import read_table
+
+HER_HIS = Path(__file__).parent / "data" / "her_his.csv"
+PRINTED = (
+    "James=Mary John=Patricia Robert=Elizabeth Michael=Jennifer William=Linda David=Barbara Richard=Margaret "
+    "Joseph=Susan Charles=Dorothy Thomas=Jessica Christopher=Sarah Daniel=Nancy Matthew=Betty Anthony=Karen "
+    "Donald=Lisa Paul=Helen Mark=Sandra George=Ashley Steven=Emily Andrew=Kimberly Kenneth=Donna Edward=Carol "
+    "Joshua=Michelle Kevin=Amanda Brian=Melissa Ronald=Laura Timothy=Anna Jason=Stephanie Jeffrey=Rebecca "
+    "Ryan=Deborah"
+)
+swap = Swapper()
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("A man and a woman", "A woman and a man"),
+        ("The man's hat and the girls' bags", "The woman's hat and the boys' bags"),
+        ("A policeman-like figure and a six-year-old girl.", "A policewoman-like figure and a six-year-old boy."),
+        ("MEN AT WORK, Women at rest, girl asleep", "WOMEN AT WORK, Men at rest, boy asleep"),
+        ("HE SAW HER DOG AND HER.", "SHE SAW HIS DOG AND HIM."),
+        ("She's his wife, isn't she?", "He's her husband, isn't he?"),
+        ("My brother-in-law and her ex-husband", "My sister-in-law and his ex-wife"),
+        ("His fiancée met a widower, a monk and the bride.", "Her fiancé met a widow, a nun and the groom."),
+        ("Mr. Hill, Mrs Gray and Mrs. Lund", "Mrs. Hill, Mr Gray and Mr. Lund"),
+        ("Ms. Hill and Ms Gray saw Miss Lund.", "Mr. Hill and Mr Gray saw Mr Lund."),
+        ("Yes, sir. No, ma'am. No, ma’am.", "Yes, madam. No, sir. No, sir."),
+        ("The king and queen of PA, eating M&Ms", "The queen and king of PA, eating M&Ms"),
+        ("The human woke from a trance; the manager shed a hermit.", None),
+        ("They miss the manners of the shepherd, 5 ms ago.", None),
+    ],
+)
+def test_words_change_sides_at_once(text: str, swapped: str | None) -> None:
+    assert swap(text) == (swapped or text)
+    assert swap.gendered(text) is (swapped is not None)
+
+
+@pytest.mark.parametrize(
+    "text", ["  a\tman \n\n and…a «girl»  ", "man\u2028woman\xa0boy 🙂 he", "", " ", "<b>man</b>_man_"]
+)
+def test_everything_else_stays_byte_for_byte(text: str) -> None:
+    changed = swap(text)
+    assert re.sub(r"\w+", "", changed) == re.sub(r"\w+", "", text)
+    assert swap(changed) == text
+
+
+def test_explain_rebuilds_the_swap() -> None:
+    text = "Mary told her son that his dog bit her."
+    changes = swap.explain(text)
+    assert [(c.start, c.word, c.replacement) for c in changes] == [
+        (0, "Mary", "James"),
+        (10, "her", "his"),
+        (14, "son", "daughter"),
+        (23, "his", "her"),
+        (35, "her", "him"),
+    ]
+    for change in reversed(changes):
+        assert text[change.start :].startswith(change.word)
+        text = text[: change.start] + change.replacement + text[change.start + len(change.word) :]
+    assert text == "James told his daughter that her dog bit him."
+
+
+# --- her and his -----------------------------------------------------------------------------------------------
+
+
+def test_her_and_his_on_the_labelled_sentences() -> None:
+    with HER_HIS.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) >= 220 and len({row["text"] for row in rows}) == len(rows)
+    assert all(re.search(r"\b(her|hers|his|him)\b", row["text"].lower()) for row in rows)
+    right = sum(swap(row["text"]) == row["swapped"] for row in rows)
+    assert right / len(rows) >= 0.97
+    # Control: always "his" and always "him" are both far off, so the sentences do test the decision.
+    for mode in ("paper", "released"):
+        one = Swapper(mode)  # type: ignore[arg-type]
+        assert sum(one(row["text"]).lower() == row["swapped"].lower() for row in rows) / len(rows) < 0.75
+
+
+def test_her_on_real_sentences_with_known_answer(shared_data: Path) -> None:
+    """Every his and him of the SNLI test sentences becomes her; the rules must tell which it was."""
+    rows = read_rows(shared_data / "snli" / "snli_1.0_test.jsonl.xz")
+    right = {"his": 0, "him": 0}
+    total = {"his": 0, "him": 0}
+    for text in sorted({str(row[key]) for row in rows for key in ("sentence1", "sentence2")}):
+        parts = re.split(r"(\w+)", text)
+        blind = ["her" if part.lower() in total else part for part in parts]
+        for index, part in enumerate(parts):
+            if (word := part.lower()) in total:
+                total[word] += 1
+                right[word] += her_is_possessive(blind, index) == (word == "his")
+    assert total["his"] > 800 and total["him"] > 60
+    assert right["his"] / total["his"] > 0.98
+    assert right["him"] / total["him"] > 0.95
+
+
+# --- twice is once ----------------------------------------------------------------------------------------------
+
+CONTEXT = {"his", "her", "hers", "him"}
+TABLE = read_table("swap_words.csv")
+ONE_TO_ONE = [row for row in TABLE if row["ways"] == "both" and not {row["male"], row["female"]} & CONTEXT]
+GENDERED = [row[side] for row in ONE_TO_ONE for side in ("male", "female")]
+FILLERS = ["the", "reads", "a", "book", "near", "old", "and", "blue", "42", "runs", "slowly", "with", "friends"]
+CASES = (str.lower, str.capitalize, str.upper)
+GAPS = [" ", ", ", " - ", "! ", "\n", "; ", " (", "'s ", "-"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(GENDERED + FILLERS), st.sampled_from(CASES), st.sampled_from(GAPS)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_twice_gives_the_original(words: list[tuple[str, object, str]]) -> None:
+    text = "".join(case(word) + gap for word, case, gap in words)  # type: ignore[operator]
+    text = re.sub(r"\b(PA|MA)\b", "pa", text)
+    once = swap(text)
+    assert swap(once) == text
+    if any(word in GENDERED for word, _, _ in words):
+        assert once != text
+
+
+@given(st.text(max_size=80))
+def test_any_text_goes_through(text: str) -> None:
+    for mode in ("default", "paper", "released"):
+        assert isinstance(Swapper(mode)(text), str)  # type: ignore[arg-type]
+    assert "".join(re.findall(r"\W", swap(text))) == "".join(re.findall(r"\W", text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The girl lost her red hat.",
+        "We saw him.",
+        "He gave her the book.",
+        "It is hers.",
+        "Let him go.",
+        "a pal of his",
+    ],
+)
+def test_pronouns_come_back_where_context_decides_alike(text: str) -> None:
+    assert swap(text) != text
+    assert swap(swap(text)) == text
+
+
+# --- names ------------------------------------------------------------------------------------------------------
+
+
+def test_first_thirty_ranks_are_the_printed_ones() -> None:
+    rows = read_table("swap_names.csv")
+    assert [f"{row['male']}={row['female']}" for row in rows[:30]] == PRINTED.split()
+    male, female = [row["male"] for row in rows], [row["female"] for row in rows]
+    assert [int(row["rank"]) for row in rows] == list(range(1, 2501))
+    assert len(set(male)) == len(set(female)) == 2500 and not set(male) & set(female)
+    # Both-gender names stand where more births are; words of the swap list and placeholders are out.
+    assert "Ashley" in female and "Jordan" in male and "Taylor" in female
+    assert not {"King", "Prince", "Princess", "Guy", "Baby", "Unknown", "Infant"} & {*male, *female}
+
+
+def test_name_ranks_follow_from_the_births(shared_data: Path, tmp_path: Path) -> None:
+    tool = Path(__file__).parents[1] / "tools" / "make_swap_names.py"
+    code = (
+        "import runpy, pathlib, sys\n"
+        f"tool = runpy.run_path({str(tool)!r})\n"
+        "from collections import Counter\n"
+        "own, other = Counter(Ann=5, Kim=9, Lee=3, Zoe=5), Counter(Lee=4, Kim=8)\n"
+        "print(tool['ranked'](own, other, {'Kim'}), tool['YEARS'][0], tool['YEARS'][-1])\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "['Ann', 'Zoe'] 1910 2019"
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("James met Mary's aunt.", "Mary met James's uncle."),
+        ("john and MARY", None),
+        ("Then Will and Mark left.", "Then Mattie and Sandra left."),
+        ("Will you mark it? Mark it now. Rose petals fell.", None),
+        ("We met Rose in May.", "We met Jacob in May."),
+        ("May I go? He came in May, on May 5 and since April.", "May I go? She came in May, on May 5 and since April."),
+        ("He flew from Jordan to Georgia and China.", "She flew from Jordan to Georgia and China."),
+        ("Michael Jordan praised Serena Williams.", "Jennifer Jordan praised Leonardo Williams."),
+        ("Mr. Thomas and Dr. James Taylor", "Mrs. Thomas and Dr. Mary Taylor"),
+        ("St. Mary's, San Jose, Jackson Street, the Star", None),
+        ("Stephen King met King Charles.", "Theresa King met Queen Dorothy."),
+        ("Don't go!", None),
+    ],
+)
+def test_names_in_context(text: str, swapped: str | None) -> None:
+    pairs = {row["male"]: row["female"] for row in read_table("swap_names.csv")}
+    pairs |= {female: male for male, female in pairs.items()}
+    if swapped:  # the partners below rank 30 are looked up, the decision is what is tested
+        for ours, name in (("Mattie", "Will"), ("Jacob", "Rose"), ("Leonardo", "Serena"), ("Theresa", "Stephen")):
+            swapped = swapped.replace(ours, pairs[name])
+    assert swap(text) == (swapped or text)
+
+
+def test_names_can_stay() -> None:
+    assert Swapper(names=False)("James loves her and Mary.") == "James loves him and Mary."
+
+
+# --- the published ways -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("A man and a woman", "a woman and a woman"),
+        ("a girl and a boy", "a boy and a boy"),
+        ("a lady and a man", "a lady and a woman"),
+        ("She gave him her book.", "he gave him his book."),
+        ("her hand in his", "his hand in his"),
+        ("The guys saw a lady.", "the boys saw a man."),
+        ("A guy saw a lady.", "a girl saw a man."),
+        ("He's a man's man.", "she's a woman's woman."),
+        ("A human mother and Mary", "a human mother and mary"),
+        ("him and his dog", "her and her dog"),
+    ],
+)
+def test_released_mode_collapses_as_released(text: str, swapped: str) -> None:
+    assert Swapper("released")(text) == swapped
+
+
+def test_sharma_map_is_the_published_one() -> None:
+    rows = read_table("swap_sharma.csv")
+    assert len(rows) == 19
+    assert [(r["word"], r["replacement"]) for r in rows[:3]] == [("her", "his"), ("him", "her"), ("his", "her")]
+    assert (rows[13]["word"], rows[13]["replacement"]) == ("lady", "man")
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"),
+    [
+        ("She lost her hat; his is hers.", "He lost him hat; her is his."),
+        ("The man's wife saw him.", "The woman's husband saw her."),
+        ("MAN", "MAN"),
+        ("Mr. Hill and Mr Hill", "Mr. Hill and Mrs Hill"),
+        ("a man-made six-year-old girl", "a man-made six-year-old boy"),
+        ("Mark met Sandra in a policeman.", "Sandra met Mark in a policeman."),
+        ("James and Deborah", "Mary and Ryan"),
+    ],
+)
+def test_paper_mode(text: str, swapped: str) -> None:
+    assert Swapper("paper")(text) == swapped
+
+
+def test_paper_list_has_122_words() -> None:
+    dolci = [row for row in TABLE if row["list"] == "dolci"]
+    both = [row for row in dolci if row["ways"] == "both"]
+    assert len(both) == 61
+    assert len({row[side] for row in both for side in ("male", "female")}) == 122
+    assert [(r["male"], r["female"], r["ways"]) for r in dolci if r not in both] == [("his", "her", "to_female")]
+    left = {row[side] for row in TABLE for side in ("male", "female")}
+    assert not left & {"actor", "actress", "host", "hostess", "hero", "cow", "bull"}
+
+
+def test_unknown_mode_and_workers() -> None:
+    with pytest.raises(InputError, match="swap mode 'both' is unknown; choose default, paper, released"):
+        Swapper("both")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="workers must be 1 or more, not 0"):
+        swap.swap_all(["a man"], workers=0)
+
+
+# --- speed ------------------------------------------------------------------------------------------------------
+
+
+def test_speed_and_workers_on_real_sentences(shared_data: Path) -> None:
+    rows = read_rows(shared_data / "snli" / "snli_1.0_test.jsonl.xz")
+    texts = [str(row[key]) for row in rows for key in ("sentence1", "sentence2")]
+    started = time.perf_counter()
+    swapped = swap.swap_all(texts)
+    assert len(texts) / (time.perf_counter() - started) > 30_000
+    assert swap.swap_all(texts, workers=2) == swapped
+    back = swap.swap_all(swapped)
+    assert sum(a == b for a, b in zip(texts, back, strict=True)) / len(texts) > 0.995
+    assert 0.5 < sum(a != b for a, b in zip(texts, swapped, strict=True)) / len(texts) < 0.7
+
+
+def test_needs_no_numerics() -> None:
+    code = "import sys, evenli.mitigation; print([m for m in ('polars', 'numpy', 'torch') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+# --- augmentation -----------------------------------------------------------------------------------------------
+
+ROWS = [
+    {"id": "a", "premise": "The nurse sees a man.", "hypothesis": "He waits.", "gold": "entailment", "n": 1},
+    {"id": "b", "premise": "The nurse sees a man.", "hypothesis": "It rains.", "gold": "neutral", "n": 2},
+    {"id": "c", "premise": "Two lawyers talk.", "hypothesis": "A woman sleeps.", "gold": "contradiction", "n": 3},
+    {"id": "d", "premise": "A farmer works.", "hypothesis": "Someone works.", "gold": "entailment", "n": 4},
+    {"id": "e", "premise": "A man runs.", "hypothesis": "A person runs.", "gold": "entailment", "n": 5},
+    {"id": "f", "premise": "A woman runs.", "hypothesis": "A person runs.", "gold": "entailment", "n": 6},
+    {"id": "g", "premise": "A dog runs.", "hypothesis": "An animal runs.", "gold": "entailment", "n": 7},
+]
+
+
+def test_augment_all() -> None:
+    done = swap_augment(ROWS)
+    # a, b, c, e, f have a gender word; e and f become each other and are dropped.
+    assert done.counts == {
+        "rows_given": 7,
+        "considered": 7,
+        "without_gender": 2,
+        "swapped": 5,
+        "duplicates": 2,
+        "added": 3,
+        "rows": 10,
+    }
+    assert (done.added, done.considered, done.without_gender) == (3, 7, 2)
+    assert list(done.rows[:7]) == ROWS
+    assert done.rows[7] == {
+        "id": "a-swapped",
+        "premise": "The nurse sees a woman.",
+        "hypothesis": "She waits.",
+        "gold": "entailment",
+        "n": 1,
+    }
+    assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "b-swapped", "c-swapped"]
+    kept = swap_augment(ROWS, drop_duplicates=False)
+    assert (kept.added, kept.counts["duplicates"], len(kept.rows)) == (5, 0, 12)
+
+
+def test_augment_occupations() -> None:
+    done = swap_augment(ROWS, select="occupation")
+    # a and b share a premise: a stays; d has no gender word.
+    assert (done.counts["matched"], done.considered, done.without_gender, done.added) == (4, 3, 1, 2)
+    assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "c-swapped"]
+    only = swap_augment(ROWS, select="occupation", occupations=["lawyer"])
+    assert [row["premise"] for row in only.rows[7:]] == ["Two lawyers talk."]
+    assert only.rows[7]["hypothesis"] == "A man sleeps."
+
+
+def test_augment_as_released() -> None:
+    rows = [
+        {"pairID": 1, "sentence1": "The Nurse sees a man and a woman", "sentence2": "Rain", "gold_label": "neutral"},
+        {"pairID": 2, "sentence1": "A cook and him", "sentence2": "A guy", "gold_label": "neutral"},
+        {"pairID": 3, "sentence1": "A man meets a nurse.", "sentence2": "A man", "gold_label": "neutral"},
+        {"pairID": 4, "sentence1": "Three secretaries", "sentence2": "They are ladies here", "gold_label": "neutral"},
+    ]
+    columns = ("sentence1", "sentence2")
+    done = swap_augment(rows, columns=columns, select="occupation", mode="released")
+    # Row 2: "him" and "guy" are not on the released list. Row 3: the full stop hides the nurse.
+    assert (done.counts["matched"], done.without_gender, done.added) == (3, 1, 2)
+    assert done.rows[4] == {
+        "pairID": "1-swapped",
+        "sentence1": "the nurse sees a woman and a woman",
+        "sentence2": "rain",
+        "gold_label": "neutral",
+    }
+    assert done.rows[5]["sentence2"] == "they are men here"
+    ours = swap_augment(rows, columns=columns, select="occupation")
+    assert (ours.counts["matched"], ours.added) == (4, 4)
+
+
+def test_augment_refuses_what_it_cannot_use() -> None:
+    with pytest.raises(InputError, match="row 1 has no text in column 'sentence1'; it has id, premise"):
+        swap_augment(ROWS, columns=("sentence1", "sentence2"))
+    with pytest.raises(InputError, match="select 'some' is unknown; choose all or occupation"):
+        swap_augment(ROWS, select="some")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="occupations are only used with select='occupation'"):
+        swap_augment(ROWS, occupations=["nurse"])
+    assert swap_augment([]).rows == ()
+
+
+def test_occupations_are_the_papers() -> None:
+    assert [len(words) for words in OCCUPATIONS.values()] == [19, 19]
+    assert len({*OCCUPATIONS["female"], *OCCUPATIONS["male"]}) == 38
+    assert "baker" in OCCUPATIONS["male"] and "tailor" in OCCUPATIONS["female"]
+
+
+def test_augmented_snli(shared_data: Path) -> None:
+    rows = read_rows(shared_data / "snli" / "snli_1.0_train_first100k.jsonl.xz")
+    rows = [row for row in rows if row["gold_label"] != "-"]
+    columns = ("sentence1", "sentence2")
+    released = swap_augment(rows, columns=columns, select="occupation", mode="released")
+    # The full file gives 892 premises and 470 copies (shuffled); this is its first 18 %.
+    assert (released.considered, released.without_gender, released.added) == (151, 71, 80)
+    ours = swap_augment(rows, columns=columns, select="occupation")
+    assert (ours.considered, ours.added) == (290, 128)
+    everything = swap_augment(rows[:20_000], columns=columns)
+    assert everything.counts["swapped"] / everything.considered == pytest.approx(0.68, abs=0.03)
+    labels = [row["gold_label"] for row in everything.rows]
+    assert labels.count("neutral") / len(labels) == pytest.approx(1 / 3, abs=0.02)
