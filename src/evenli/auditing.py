@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from evenli.datasets import PairSet, control_pairs, gold_pairs, load_coal
+from evenli.datasets import PairSet, check_suites, control_pairs, gold_pairs, load_suite
+from evenli.errors import InputError
 from evenli.measures import check_label_order
 from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.predictions import Predictions, Progress, RunFolder, predict
 from evenli.reports import assess
 from evenli.reports.results import Scoring
+
+Data = str | Path | PairSet | None
+"""What an audit can be asked on: None for the built-in set, a release, a file or a pair set."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,9 @@ class Audit:
 def audit(
     model: str | NLIModel | Callable[..., Any] | None = None,
     lang: str = "en",
-    data: str | Path | PairSet | None = None,
+    data: Data | Mapping[str, Data] = None,
     *,
+    suites: Sequence[str] = ("coal",),
     axis: str = "gender",
     split: str = "full",
     tokenised: bool = False,
@@ -45,7 +50,7 @@ def audit(
     on_progress: Callable[[Progress], None] = lambda progress: None,
     on_warning: Callable[[str], None] = lambda message: None,
 ) -> Audit:
-    """Audit a model with NLI-CoAL.
+    """Audit a model with NLI-CoAL, or with several suites in one run.
 
     Gold pairs are asked first: a wrong label order stops the run before anything else is scored.
 
@@ -53,7 +58,9 @@ def audit(
         model: A spec as on the command line, a model, any callable on (premises, hypotheses), or None for
             the embedded model of the language.
         lang: Language of the audit.
-        data: None for the built-in set, an official release, a pair file, or a pair set.
+        data: None for the built-in set, an official release, a pair file, or a pair set; with several suites a
+            mapping from suite to one of these.
+        suites: ``coal``, ``probe``, ``dev``, one or more.
         axis: Social axis, by name or path of its TOML file.
         split: ``full`` or ``down``, for official releases.
         tokenised: Use the pre-segmented Japanese files of a release.
@@ -67,14 +74,14 @@ def audit(
     >>> audit("fake:biased").results["coal"]["measures"]["coal"]["value"]
     1.0
     """
-    pairs = data if isinstance(data, PairSet) else load_coal(lang, data, split=split, tokenised=tokenised, axis=axis)
+    sets = _pair_sets(check_suites(suites), lang, data, split=split, tokenised=tokenised, axis=axis)
     asked = resolve_model(model, lang, options)
     scoring = scoring or Scoring()
     folder = RunFolder(out) if out is not None else None
     settings = {"lang": lang, "axis": axis, "split": split, "tokenised": tokenised, "scoring": scoring.__dict__}
     predictions = predict(
         asked,
-        [gold_pairs(lang, axis=axis), control_pairs(lang, axis=axis), pairs],
+        [gold_pairs(lang, axis=axis), control_pairs(lang, axis=axis), *sets],
         folder,
         seed=scoring.seed,
         settings=settings,
@@ -100,8 +107,43 @@ def resolve_model(
     return CallableModel(model)
 
 
-def default_folder(spec: str | None, lang: str, data: str | Path | None, split: str, tokenised: bool) -> Path:
-    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``."""
-    source = "built-in" if data is None else Path(str(data)).name.removesuffix(".tar.xz")
-    parts = [spec or f"evenli:{lang}", lang, source, split if split != "full" else "", "tokenised" if tokenised else ""]
+def default_folder(
+    spec: str | None,
+    lang: str,
+    data: str | Path | Mapping[str, str] | None,
+    split: str,
+    tokenised: bool,
+    suites: Sequence[str] = ("coal",),
+) -> Path:
+    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``."""
+    files = data.values() if isinstance(data, Mapping) else [] if data is None else [data]
+    source = "-".join(re.sub(r"\.tar\.xz$|\.xz$", "", Path(str(file)).name) for file in files) or "built-in"
+    asked = "" if tuple(suites) == ("coal",) else "-".join(suites)
+    kind = [split if split != "full" else "", "tokenised" if tokenised else ""]
+    parts = [spec or f"evenli:{lang}", lang, asked, source, *kind]
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
+
+
+def _pair_sets(
+    suites: Sequence[str], lang: str, data: Data | Mapping[str, Data], *, split: str, tokenised: bool, axis: str
+) -> list[PairSet]:
+    """The pairs of every suite; data that belongs to no suite is refused before anything is loaded."""
+    if not isinstance(data, Mapping):
+        if data is not None and len(suites) > 1:
+            raise InputError(
+                f"one data set for the suites {', '.join(suites)}; say which it is for, as in "
+                f"data={{'{suites[-1]}': ...}}"
+            )
+        data = {suites[0]: data}
+    unasked = [name for name in data if name not in suites]
+    if unasked:
+        raise InputError(f"data is given for {', '.join(unasked)}; the suites of this audit are {', '.join(suites)}")
+    sets = []
+    for suite in suites:
+        given = data.get(suite)
+        if not isinstance(given, PairSet):
+            given = load_suite(suite, lang, given, split=split, tokenised=tokenised, axis=axis)
+        if given.suite != suite:
+            raise InputError(f"the pair set '{given.name}' is of suite {given.suite}; pass suites=('{given.suite}',)")
+        sets.append(given)
+    return sets

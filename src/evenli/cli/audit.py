@@ -13,13 +13,30 @@ from evenli.cli import _shared as shared
 def audit(
     model: shared.ModelArgument = None,
     lang: shared.Lang = "en",
-    data: shared.Data = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Official release (folder or .tar.xz), probe sheet or pair file; with several suites SUITE=FILE, may "
+            "be repeated. Default: the built-in sets.",
+            show_default=False,
+        ),
+    ] = None,
+    suite: Annotated[
+        str,
+        typer.Option(help="What to ask, with commas: coal (NLI-CoAL), probe (entailment probe), dev (Dev et al.)."),
+    ] = "coal",
     split: shared.Split = "full",
     tokenised: shared.Tokenised = False,
     axis: shared.Axis = "gender",
     labels: shared.Labels = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Run folder; default runs/MODEL-LANG-DATA.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="Run folder; default runs/MODEL-LANG-DATA, other suites than coal in its name.",
+            show_default=False,
+        ),
     ] = None,
     device: shared.Device = None,
     dtype: shared.Dtype = None,
@@ -31,21 +48,30 @@ def audit(
     seed: shared.Seed = 0,
     bootstrap: shared.Bootstrap = "cluster",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in the folder.")] = False,
-    report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run folder.")] = False,
+    report: Annotated[
+        bool,
+        typer.Option(
+            "--report", help="Also write report.html (coal) and probe.svg, probe.png (probe) into the folder."
+        ),
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Audit a model with NLI-CoAL: predictions, measures with intervals, competence, verdict."""
+    """Audit a model with NLI-CoAL or other suites: predictions, measures with intervals, competence, verdict."""
     from evenli.auditing import audit as run
     from evenli.auditing import default_folder
+    from evenli.datasets import check_suites, data_by_suite
     from evenli.reports.results import Scoring
 
     options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)
-    folder = out or default_folder(model, lang, data, split, tokenised)
+    suites = check_suites([name.strip() for name in suite.split(",")])
+    files = data_by_suite(suites, data or [])
+    folder = out or default_folder(model, lang, files, split, tokenised, suites)
     with shared.progress_bar(not as_json) as progress:
         found = run(
             model,
             lang,
-            data,
+            files,
+            suites=suites,
             axis=axis,
             split=split,
             tokenised=tokenised,
@@ -56,16 +82,20 @@ def audit(
             on_progress=progress,
             on_warning=shared.warn,
         )
-    files = "predictions.parquet, results.json, run.json"
-    if report:
+    written = ["predictions.parquet", "results.json", "run.json"]
+    if report and "coal" in suites:
         from evenli.reports.html import write_report
         from evenli.reports.runs import load_run
 
         write_report([load_run(folder)], folder / "report.html")
-        files += ", report.html"
+        written.append("report.html")
+    if report and "probe" in suites:
+        from evenli.reports.probe_chart import write_probe_chart
+
+        written += [file.name for file in write_probe_chart(found.results, folder)]
     if as_json:
         shared.print_json({"folder": str(folder), **found.results})
         return
     from evenli.reports import show_results
 
-    show_results(found.results, shared.console(), files=f"{folder}/ {files}")
+    show_results(found.results, shared.console(), files=f"{folder}/ {', '.join(written)}")

@@ -13,17 +13,28 @@ from evenli.cli import _shared as shared
 def compare(
     first: Annotated[Path, typer.Argument(help="Run folder to compare with.")],
     others: Annotated[list[Path], typer.Argument(help="One or more run folders on the same data.")],
+    suite: Annotated[
+        str | None, typer.Option(help="coal or probe; default: each that all runs hold.", show_default=False)
+    ] = None,
     resamples: shared.Resamples = 2000,
     seed: shared.Seed = 0,
     as_json: shared.Json = False,
 ) -> None:
     """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
-    from evenli.reports.comparing import compare_runs, comparison_json, show_comparison
+    from evenli.errors import InputError
+    from evenli.reports.comparing import COMPARED, compare_runs, comparison_json, shared_suites, show_comparison
     from evenli.reports.stored import load_run
 
-    runs = [load_run(path) for path in (first, *others)]
-    found = compare_runs(runs, resamples=resamples, seed=seed)
+    if suite is not None and suite not in COMPARED:
+        raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(COMPARED)}")
+    runs = [load_run(path, needs=suite) for path in (first, *others)]
+    suites = shared_suites(runs) if suite is None else [suite]
+    found = {name: compare_runs(runs, suite=name, resamples=resamples, seed=seed) for name in suites}
     if as_json:
-        shared.print_json(comparison_json(runs, found))
+        shared.print_json(comparison_json(runs, found.get("coal", []), found.get("probe", [])))
         return
-    show_comparison(runs, found, shared.console())
+    console = shared.console()
+    for number, (name, one) in enumerate(found.items()):
+        if number:
+            console.print()
+        show_comparison(runs, one, console, suite=name)

@@ -2,6 +2,7 @@
 
 They read the sentences like any model does: occupation and group are found in the text. Except for
 ``neutral`` and ``random`` they answer the shipped gold and control pairs correctly, so the gate lets them pass.
+On the probe ("This text mentions a female profession") the gender that dominates an occupation is its stereotype.
 
     neutral     always neutral                                        CoAL 0, but no competence
     random      uniformly random label, seeded by the text            CoAL about 0.44, no competence
@@ -10,10 +11,14 @@ They read the sentences like any model does: occupation and group are found in t
     wrong       defies every stereotype, never neutral                CoAL 1/3
     oracle:R    follows the stereotype for a share R of the stereotyped occupations, defies it for the
                 rest, neutral elsewhere                               CoAL 2R/3
+
+On the probe B is 1 for ``biased``, 0 for ``wrong`` and near R for ``oracle:R``, and S is 0; ``even`` and ``neutral``
+give ties only.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +32,7 @@ from evenli.models.callables import CallableModel
 from evenli.resources import Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 
+_PROFESSION = re.compile(r"\ba (female|male) (?:profession|occupation)\b", re.IGNORECASE)
 KINDS = ("neutral", "random", "even", "biased", "wrong", "oracle")
 
 
@@ -82,7 +88,7 @@ class FakeModel:
             return self._known[premise, hypothesis]
         if self.kind == "even":
             return NEUTRAL
-        found = self._read(premise, hypothesis)
+        found = self._read(premise, hypothesis) or self._read_probe(premise, hypothesis)
         if found is None:
             return NEUTRAL
         stereotype, followed, group = found
@@ -107,6 +113,42 @@ class FakeModel:
                     return (*self._roles[premise[start:end]], group)
                 start = hypothesis.find(word, start + 1)
         return None
+
+    @cached_property
+    def _probed(self) -> dict[str, tuple[str, bool]]:
+        """Occupation of the probe -> (stereotype, is followed)."""
+        from evenli.datasets import probe_occupations
+
+        # Each group apart, so that any rate follows both alike.
+        by_group: dict[str, list[str]] = {}
+        for word, stereotype in probe_occupations().items():
+            by_group.setdefault(stereotype, []).append(word)
+        roles: dict[str, tuple[str, bool]] = {}
+        for stereotype, listed in by_group.items():
+            followed = round(self.rate * len(listed))
+            roles |= {word: (stereotype, number < followed) for number, word in enumerate(listed)}
+        return roles
+
+    def _read_probe(self, premise: str, hypothesis: str) -> tuple[str, bool, str] | None:
+        """Find the occupation in the premise and the gender in what the hypothesis says of its profession."""
+        asked = _PROFESSION.search(hypothesis)
+        if asked is None or self.lang != "en":
+            return None
+        named = self._mention.search(premise)
+        return (*self._probed[self._spelled[" ".join(named[0].lower().split())]], asked[1].lower()) if named else None
+
+    @cached_property
+    def _spelled(self) -> dict[str, str]:
+        """Every form of an occupation, in lower case -> the occupation."""
+        from evenli.datasets.probe_words import forms
+
+        return {form.lower(): word for word in self._probed for form in forms(word)}
+
+    @cached_property
+    def _mention(self) -> re.Pattern[str]:
+        from evenli.datasets.probe_words import find_forms
+
+        return find_forms(self._spelled)
 
 
 def fake_model(

@@ -132,17 +132,21 @@ def fields(results: Mapping[str, Any]) -> dict[str, Value]:
     A measure, and a measure on one stereotype, means its value: ``coal``, ``coal.low``, ``coal.female.high``.
     ``verdict`` is the code. An undefined value is None.
     """
-    coal = results["coal"]
     found: dict[str, Value] = {"verdict": results["verdict"]["code"], "lang": results.get("lang")}
-    for name, entry in coal["measures"].items():
-        found |= _estimate(name, entry)
-        for stereotype, part in entry["by_stereotype"].items():
-            found = _estimate(f"{name}.{stereotype}", part) | found
+    # Dev's measures bear the same names in suites coal and dev; the short name means the former.
+    for suite in ("coal", "probe"):
+        for name, entry in results.get(suite, {}).get("measures", {}).items():
+            found |= _estimate(name, entry)
+            for stereotype, part in entry["by_stereotype"].items():
+                found = _estimate(f"{name}.{stereotype}", part) | found
     gate = results["competence"] or {}
     for name in ("gold", "stated"):
         found |= _estimate(f"competence.{name}", gate.get(name) or {})
     for group in ("per_label", "controls"):
         found |= {f"competence.{group}.{name}": value for name, value in gate.get(group, {}).items()}
+    coal = results.get("coal")
+    if coal is None:
+        return found
     found |= {f"rows.{subset}": count for subset, count in coal["rows"].items()}
     for subset, shares in coal["proportions"].items():
         found |= {f"proportions.{subset}.{label}": share for label, share in shares.items()}

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evenli._version import __version__
+from evenli.datasets import SUITES
 from evenli.errors import RunError
 from evenli.predictions import Predictions
 from evenli.predictions.run import SCHEMA, read_header
+
+SUITE_NAMES = {"coal": "NLI-CoAL", "probe": "the entailment probe", "dev": "the templates of Dev et al."}
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,22 @@ class StoredRun:
 
     @property
     def data(self) -> dict[str, Any]:
-        """Card of the audited pair set."""
+        """Card of the audited NLI-CoAL pairs."""
         return audited_data(self.header)
 
+    @property
+    def suites(self) -> list[str]:
+        """The suites it was audited with."""
+        return audited_suites(self.header)
 
-def load_run(path: str | Path) -> StoredRun:
-    """Read a run folder; an incomplete one is refused with what is missing and what to do."""
+
+def load_run(path: str | Path, *, needs: str | None = "coal") -> StoredRun:
+    """Read a run folder; an incomplete one is refused with what is missing and what to do.
+
+    Args:
+        path: The run folder.
+        needs: Suite that the run must hold; None for any.
+    """
     folder = Path(path)
     if not folder.is_dir():
         raise RunError(f"there is no run folder {folder}; make one with 'evenli audit MODEL -o {folder}'")
@@ -53,18 +66,23 @@ def load_run(path: str | Path) -> StoredRun:
             f"the run in {folder} is not complete: predictions.parquet and results.json are missing; run its audit "
             "command again to finish it"
         )
-    suites = [str(entry.get("suite")) for entry in header.get("data", [])]
-    if "coal" not in suites:
+    suites = audited_suites(header)
+    if not suites:
+        held = ", ".join(str(entry.get("suite")) for entry in header.get("data", []))
         raise RunError(
-            f"{folder} is not an audit: it holds predictions on {', '.join(suites) or 'nothing'}; make one with "
-            "'evenli audit'"
+            f"{folder} is not an audit: it holds predictions on {held or 'nothing'}; make one with 'evenli audit'"
+        )
+    if needs is not None and needs not in suites:
+        raise RunError(
+            f"the run in {folder} holds suite {', '.join(suites)} only, and this needs {SUITE_NAMES[needs]}; audit the "
+            f"model with '--suite {','.join(sorted([needs, *suites], key=SUITES.index))}'"
         )
     table = folder / "predictions.parquet"
     if not table.is_file():
         raise RunError(f"{table} is missing although the run is complete; delete {folder} and audit the model again")
     if not (folder / "results.json").is_file():
         raise RunError(f"{folder / 'results.json'} is missing; make it with 'evenli measure {folder}'")
-    return StoredRun(folder, header, _read_results(folder), Predictions.read(table, header))
+    return StoredRun(folder, header, _read_results(folder, suites), Predictions.read(table, header))
 
 
 def model_name(header: dict[str, Any]) -> str:
@@ -74,17 +92,22 @@ def model_name(header: dict[str, Any]) -> str:
     return f"{model.get('name', '?')}{revision}"
 
 
-def audited_data(header: dict[str, Any]) -> dict[str, Any]:
-    """Card of the audited pair set in run.json or results.json; empty where the table came without a header."""
-    return next((dict(entry) for entry in header.get("data", []) if entry.get("suite") == "coal"), {})
+def audited_data(header: dict[str, Any], suite: str = "coal") -> dict[str, Any]:
+    """Card of an audited pair set in run.json or results.json; empty where there is none or no header."""
+    return next((dict(entry) for entry in header.get("data", []) if entry.get("suite") == suite), {})
 
 
-def _read_results(folder: Path) -> dict[str, Any]:
+def audited_suites(header: dict[str, Any]) -> list[str]:
+    """The suites of an audit that run.json or results.json names, in the order of SUITES."""
+    return [suite for suite in SUITES if audited_data(header, suite)]
+
+
+def _read_results(folder: Path, suites: list[str]) -> dict[str, Any]:
     file = folder / "results.json"
     try:
         results = json.loads(file.read_text(encoding="utf-8"))
         schema = int(results["schema"])
-        missing = [key for key in ("verdict", "competence", "coal") if key not in results]
+        missing = [key for key in ("verdict", "competence", *suites) if key not in results]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(f"{file} cannot be read ({error}); make it anew with 'evenli measure {folder}'") from error
     if schema > SCHEMA:

@@ -8,34 +8,75 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evenli.datasets import SUITES
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.reports.results import SUBSET_NAMES
+from evenli.reports.stored import audited_data
 
 _COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
 _WIDE = 110
 """Columns a terminal needs for slices and readings; a narrower one gets the even model's value instead."""
+_LISTED = 5
+"""Occupations named in a line; results.json has all of them."""
+_MAIN = {"coal", "probe_s", "probe_dp", "probe_b"}
 _SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)  # the column order of the paper's Table 3
 
 
 def show_results(results: dict[str, Any], console: Console, *, files: str | None = None) -> None:
     """Print an audit."""
-    model = results.get("model", {})
-    data: dict[str, Any] = next((d for d in results.get("data", []) if d["suite"] == "coal"), {})
-    revision = f"@{model['revision'][:12]}" if model.get("revision") else ""
-    console.print(
-        f"[bold]{escape(str(model.get('name', '?')) + revision)}[/bold] on {escape(str(data.get('name', '?')))} "
-        f"({data.get('lang', '?')}, {data.get('rows', '?')} pairs, {model.get('device', '?')} {model.get('dtype', '')})"
-    )
-    for note in data.get("notes", []):
-        console.print(f"note: {escape(note)}", style="dim")
-    coal = results["coal"]
-    _section(console, "Predicted labels (gold is always neutral)", _proportions(coal))
-    _section(console, "Measures", _measures(coal, wide=console.width >= _WIDE))
+    wide = console.width >= _WIDE
+    _heading(results, console)
+    coal = results.get("coal")
+    if coal:
+        _section(console, "Predicted labels (gold is always neutral)", _proportions(coal))
+        _section(console, "Measures", _measures(coal, wide=wide))
+    if "probe" in results:
+        _probe(results["probe"], console, wide=wide)
+    if "dev" in results:
+        dev = results["dev"]
+        _section(console, f"Templates of Dev et al. ({dev['rows']:,} pairs, {_shares(dev)})", _measures(dev, wide=wide))
     console.print()
     _competence(results["competence"], console)
     verdict = results["verdict"]
     console.print()
     console.print(f"[bold {_COLOURS[verdict['code']]}]Verdict[/]  {escape(verdict['sentence'])}")
+    if coal:
+        _bearings(coal, audited_data(results), console)
+    console.print(
+        "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none.",
+        style="dim",
+    )
+    if files:
+        console.print(f"Files: {escape(files)}")
+
+
+def _heading(results: dict[str, Any], console: Console) -> None:
+    """Model, pair sets and what must be known about them."""
+    model = results.get("model", {})
+    sets = [audited_data(results, suite) for suite in SUITES if suite in results]
+    revision = f"@{model['revision'][:12]}" if model.get("revision") else ""
+    name = f"[bold]{escape(str(model.get('name', '?')) + revision)}[/bold]"
+    machine = f"{model.get('device', '?')} {model.get('dtype', '')}"
+    if len(sets) == 1:
+        data = sets[0]
+        console.print(
+            f"{name} on {escape(str(data.get('name', '?')))} "
+            f"({data.get('lang', '?')}, {data.get('rows', '?')} pairs, {machine})"
+        )
+    else:
+        console.print(f"{name} ({machine}) on")
+        for data in sets:
+            console.print(
+                f"  {data.get('suite', '?')}: {escape(str(data.get('name', '?')))} "
+                f"({data.get('lang', '?')}, {data.get('rows', '?')} pairs)"
+            )
+    for data in sets:
+        for note in data.get("notes", []):
+            console.print(f"note: {escape(note)}", style="dim")
+
+
+def _bearings(coal: dict[str, Any], data: dict[str, Any], console: Console) -> None:
+    """What helps to place NLI-CoAL: order condition, resolution, published models, occupations."""
     order = coal["order_condition"]
     held = "holds beyond doubt" if order["beyond_doubt"] else "holds, within uncertainty" if order["holds"] else "fails"
     console.print(
@@ -46,16 +87,52 @@ def show_results(results: dict[str, Any], console: Console, *, files: str | None
         official = str(data.get("name", "")).startswith("official")
         remark = "" if official else " (which were scored on the official set)"
         _section(console, f"Among the published models{remark}", _standing(coal))
-    worst = [row for row in coal["occupations"] if row["stereotype"] != "neutral"][:5]
+    worst = [row for row in coal["occupations"] if row["stereotype"] != "neutral"][:_LISTED]
     console.print(
         "Most stereotyped occupations: " + ", ".join(f"{escape(r['occupation'])} {r['score']:.2f}" for r in worst)
     )
+
+
+def _probe(probe: dict[str, Any], console: Console, *, wide: bool) -> None:
+    """The entailment probe: measures, slices by dominant gender, occupations, the labour market."""
+    heading = f"Entailment probe ({probe['premises']:,} premises, both genders asked of each, {_shares(probe)})"
+    _section(console, heading, _measures(probe, wide=wide, slices="{}-dominated"))
+    entries = probe["measures"]
+    if not wide:
+        for group in entries["probe_dp"]["by_stereotype"]:
+            values = ", ".join(
+                f"{entries[name]['title'].partition(',')[0]} {_interval(entries[name]['by_stereotype'][group])}"
+                for name in ("probe_s", "probe_dp", "probe_b")
+            )
+            console.print(f"{escape(group)}-dominated occupations: {values}")
+    console.print("S, dP and B leave neutral out, and are 100 times as large in the paper.", style="dim")
+    console.print()
+    console.print("Largest gaps dP (and the likelier gender): " + ", ".join(map(_gap, probe["occupations"][:_LISTED])))
+    labour = probe["labour"]
+    if labour is None:
+        console.print("Labour market: too few occupations have a known share of women.")
+        return
+    missing = f"; without {', '.join(labour['missing'])}" if labour["missing"] else ""
     console.print(
-        "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none.",
-        style="dim",
+        f"Labour market (CPS 2019, {labour['n']} occupations{escape(missing)}): gap against imbalance "
+        f"{_ranks(labour['size'])}; P_f - P_m against the share of women {_ranks(labour['direction'])}"
     )
-    if files:
-        console.print(f"Files: {escape(files)}")
+
+
+def _gap(row: dict[str, Any]) -> str:
+    group = "" if not row["signed"] else " (female)" if row["signed"] > 0 else " (male)"
+    return f"{escape(row['occupation'])} {row['dp']:.2f}{group}"
+
+
+def _ranks(found: dict[str, Any]) -> str:
+    if found["spearman"] is None:
+        return f"undefined ({found['reason']})"
+    p = "< 0.0001" if found["p"] < 0.0001 else f"{found['p']:.4f}"
+    return f"Spearman {found['spearman']:+.2f} (p {p}), Kendall {found['kendall']:+.2f}"
+
+
+def _shares(part: dict[str, Any]) -> str:
+    return ", ".join(f"{label} {part['proportions'][label]:.2f}" for label in _SHOWN)
 
 
 def _section(console: Console, heading: str, table: Table) -> None:
@@ -76,22 +153,22 @@ def _proportions(coal: dict[str, Any]) -> Table:
     return table
 
 
-def _measures(coal: dict[str, Any], *, wide: bool) -> Table:
-    level = next(iter(coal["measures"].values()))["level"]
-    stereotypes = list(next(iter(coal["measures"].values()))["by_stereotype"]) if wide else []
+def _measures(part: dict[str, Any], *, wide: bool, slices: str = "{}") -> Table:
+    level = next(iter(part["measures"].values()))["level"]
+    stereotypes = list(next(iter(part["measures"].values()))["by_stereotype"]) if wide else []
     table = Table(box=None, pad_edge=False)
     table.add_column("measure", no_wrap=wide)
     table.add_column("value", justify="right")
     table.add_column(f"{level:.0%} interval", justify="right", no_wrap=True)
     for name in stereotypes:
-        table.add_column(name, justify="right")
+        table.add_column(slices.format(escape(name)), justify="right")
     if wide:
         table.add_column("range", justify="right", no_wrap=True)
         table.add_column("reading")
     else:
         table.add_column("even", justify="right")
-    parts = {"coal_pro", "coal_anti", "coal_non"}
-    for name, entry in coal["measures"].items():
+    parts = {"coal_pro", "coal_anti", "coal_non", "probe_ties"}
+    for name, entry in part["measures"].items():
         if entry["value"] is None:
             table.add_row(entry["title"], "n/a", entry["note"])
             continue
@@ -101,10 +178,10 @@ def _measures(coal: dict[str, Any], *, wide: bool) -> Table:
         table.add_row(
             escape(title),
             _number(entry["value"]),
-            f"[{entry['low']:.3f}, {entry['high']:.3f}]".replace("[", "\\["),
+            f"\\[{entry['low']:.3f}, {entry['high']:.3f}]",
             *(_number(entry["by_stereotype"][s]["value"]) for s in stereotypes),
             *meaning,
-            style="bold" if name == "coal" else None,
+            style="bold" if name in _MAIN else None,
         )
     return table
 
@@ -131,6 +208,12 @@ def _standing(coal: dict[str, Any]) -> Table:
         mark = "◀" if row["this"] else "within the interval" if row["tied"] else ""
         table.add_row(escape(row["model"]), f"{row['coal']:.3f}", mark, style="bold" if row["this"] else None)
     return table
+
+
+def _interval(entry: dict[str, Any]) -> str:
+    if entry["value"] is None:
+        return "n/a"
+    return f"{entry['value']:.3f} \\[{entry['low']:.3f}, {entry['high']:.3f}]"
 
 
 def _number(value: float | None) -> str:

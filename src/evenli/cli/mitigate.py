@@ -1,0 +1,157 @@
+"""``evenli mitigate``: training data in, fairer training data out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+import typer
+
+from evenli.cli import _shared as shared
+
+
+def swap(
+    corpus: Annotated[
+        Path,
+        typer.Option(help="English NLI file (.jsonl, .csv, .tsv, .parquet; .xz may follow) or .txt, one text a line."),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .jsonl, .csv or .parquet; .txt for a text.")],
+    select: Annotated[
+        str, typer.Option(help="Pairs to copy: all with a gender word, or occupation (Sharma et al. 2021).")
+    ] = "all",
+    mode: Annotated[
+        str, typer.Option(help="default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
+    ] = "default",
+    no_names: Annotated[bool, typer.Option("--no-names", help="Leave first names as they are.")] = False,
+    only_swapped: Annotated[bool, typer.Option("--only-swapped", help="Write the swapped copies alone.")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Add gender-swapped copies to a training set; labels and other columns are kept."""
+    from evenli.errors import InputError
+    from evenli.mitigation.swap import Mode
+
+    if mode not in {"default", "paper", "released"}:
+        raise InputError(f"no swap mode '{mode}'; choose default, paper or released")
+    if select not in {"all", "occupation"}:
+        raise InputError(f"no selection '{select}'; choose all or occupation")
+    chosen = cast(Mode, mode)
+    if _is_text(corpus):
+        if select == "occupation":
+            raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
+        if out.suffix.lower() != ".txt":
+            raise InputError(f"{corpus} is plain text, so the result is too; end -o in .txt, not {out.suffix or out}")
+        counts = _swap_text(corpus, out, chosen, not no_names, only_swapped)
+    else:
+        if out.suffix not in {".jsonl", ".csv", ".parquet"}:
+            raise InputError(f"{out}: unknown kind of file; use .jsonl, .csv or .parquet")
+        counts = _swap_pairs(corpus, out, cast(Any, select), chosen, not no_names, only_swapped)
+    if as_json:
+        shared.print_json({"file": str(out), "select": select, "mode": mode, "names": not no_names, **counts})
+        return
+    what = "swapped copies alone" if only_swapped else f"{counts['rows_given']:,} given"
+    typer.echo(f"{out}: {counts['written']:,} rows ({what}, {counts['added']:,} swapped copies added)")
+    matched = f"{counts['matched']:,} name an occupation, " if "matched" in counts else ""
+    typer.echo(
+        f"{matched}{counts['considered']:,} considered, {counts['without_gender']:,} without a word to swap, "
+        f"{counts['duplicates']:,} duplicates dropped"
+    )
+
+
+def _swap_pairs(
+    corpus: Path, out: Path, select: Literal["all", "occupation"], mode: Any, names: bool, only_swapped: bool
+) -> dict[str, int]:
+    from evenli._rows import find_columns, read_rows
+    from evenli.errors import InputError
+    from evenli.mitigation import swap_augment
+
+    rows = read_rows(corpus)
+    if not rows:
+        raise InputError(f"{corpus} holds no pairs")
+    columns = find_columns(rows[0], corpus)
+    ragged = next((number for number, row in enumerate(rows, 1) if None in row), None)
+    if ragged is not None:
+        raise InputError(f"{corpus}, row {ragged} has more cells than the header has names; repair it first")
+    found = swap_augment(
+        rows, columns=(columns["premise"], columns["hypothesis"]), select=select, mode=mode, names=names
+    )
+    written = found.rows[len(found.rows) - found.added :] if only_swapped else found.rows
+    if not written:
+        raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
+    _write_rows(written, out)
+    return {**found.counts, "written": len(written)}
+
+
+def _swap_text(corpus: Path, out: Path, mode: Any, names: bool, only_swapped: bool) -> dict[str, int]:
+    from evenli.datasets.probe_files import read_text
+    from evenli.errors import InputError
+    from evenli.mitigation import Swapper
+
+    swapper = Swapper(mode, names)
+    given = read_text(corpus).splitlines()
+    if not given:
+        raise InputError(f"{corpus} holds no text")
+    gendered = [line for line in given if swapper.gendered(line)]
+    known = set(given)
+    swapped = dict.fromkeys(swapper.swap_all(gendered))
+    copies = [line for line in swapped if line not in known]
+    written = copies if only_swapped else [*given, *copies]
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror or error}") from error
+    return {
+        "rows_given": len(given),
+        "considered": len(given),
+        "without_gender": len(given) - len(gendered),
+        "swapped": len(gendered),
+        "duplicates": len(gendered) - len(copies),
+        "added": len(copies),
+        "rows": len(given) + len(copies),
+        "written": len(written),
+    }
+
+
+def _write_rows(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
+    """Write rows with all their columns, in the format that the file's ending names."""
+    import csv
+    import json
+
+    from evenli.errors import InputError
+
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        if out.suffix == ".parquet":
+            import polars as pl
+
+            pl.DataFrame(rows, infer_schema_length=None).write_parquet(out, compression="zstd")
+        elif out.suffix == ".csv":
+            names = list(dict.fromkeys(name for row in rows for name in row))
+            with out.open("w", encoding="utf-8", newline="") as sink:
+                writer = csv.writer(sink)
+                writer.writerow(names)
+                writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+        else:
+            with out.open("w", encoding="utf-8") as sink:
+                sink.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    except OSError as error:
+        raise InputError(f"cannot write {out}: {error.strerror or error}") from error
+
+
+def _cell(value: Any) -> Any:
+    # SNLI's JSON has lists of labels; a cell holds them as JSON.
+    import json
+
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def _is_text(corpus: Path) -> bool:
+    """Whether a .txt file holds lines of text; SNLI and MNLI are also released as tables that end in .txt."""
+    from evenli._rows import COLUMNS
+    from evenli.datasets.probe_files import read_text
+
+    if [suffix.lower() for suffix in corpus.suffixes if suffix.lower() != ".xz"][-1:] != [".txt"]:
+        return False
+    header = read_text(corpus).partition("\n")[0].split("\t")
+    return not set(header) & set(COLUMNS["premise"])

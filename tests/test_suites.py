@@ -1,0 +1,615 @@
+"""Several suites in one run: audit, results, terminal, comparison, chart, and the commands around the probe."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import polars as pl
+import pytest
+from rich.console import Console
+
+import evenli
+from evenli.auditing import default_folder
+from evenli.cli import main
+from evenli.datasets import (
+    build_probe,
+    data_by_suite,
+    dev_sample,
+    iter_dev,
+    load_dev_lists,
+    load_suite,
+    read_probe,
+    write_dev,
+    write_pairs,
+)
+from evenli.errors import InputError, RunError
+from evenli.measures import Sample, measures
+from evenli.models.fakes import FakeModel
+from evenli.predictions import Predictions
+from evenli.reports import assess, show_results
+from evenli.reports.comparing import compare_runs, conclude, shared_suites
+from evenli.reports.expressions import evaluate, fields
+from evenli.reports.results import Scoring
+from evenli.reports.runs import load_run as load_report_run
+from evenli.reports.stored import load_run
+
+FAST = Scoring(resamples=100)
+VALIDATOR = jsonschema.Draft202012Validator(
+    json.loads(files("evenli.reports").joinpath("schema.json").read_text(encoding="utf-8"))
+)
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cli:
+    """The command line in this process and an empty folder: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["evenli", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        captured = capsys.readouterr()
+        return int(stopped.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run folders: all suites, the probe alone twice, NLI-CoAL alone, Dev alone."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, spec, suites in (
+        ("all", "fake:oracle:0.8", ("coal", "probe", "dev")),
+        ("biased", "fake:biased", ("probe",)),
+        ("even", "fake:even", ("probe",)),
+        ("coal", "fake:even", ("coal",)),
+        ("dev", "fake:even", ("dev",)),
+    ):
+        evenli.audit(spec, suites=suites, out=folder / name, scoring=FAST)
+    return folder
+
+
+def values(results: dict[str, Any], suite: str) -> dict[str, float]:
+    return {name: entry["value"] for name, entry in results[suite]["measures"].items()}
+
+
+def stored(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "results.json").read_text(encoding="utf-8")))
+
+
+# What is asked
+
+
+def test_the_dev_sample_is_systematic() -> None:
+    pairs = dev_sample()
+    lists = load_dev_lists()
+    assert len(pairs) == 164 * 6 * 6 == 5904 and pairs.sha256 == dev_sample().sha256
+    assert pairs.frame.group_by("occupation").len()["len"].unique().to_list() == [36]
+    assert pairs.frame["template"].n_unique() == 164 * 6  # every second template, none twice
+    assert set(pairs.frame["group"]) == {"female", "male"}
+    full = pl.concat(frame for frame, _ in zip(iter_dev(), range(3), strict=False))
+    assert pairs.frame.head(3 * 36).equals(full.join(pairs.frame.select("id"), on="id", how="semi"))
+    # Every kind of verb has its share: the list is sorted by kind.
+    places = {template: number for number, template in enumerate(lists.templates)}
+    thirds = [0, 0, 0]
+    for template in pairs.frame["template"].unique():
+        thirds[places[template] * 3 // len(lists.templates)] += 1
+    assert thirds == [328, 328, 328]
+    assert len(dev_sample(1)) == 984
+    with pytest.raises(InputError, match="not between 1 and 1968"):
+        dev_sample(0)
+
+
+def test_data_goes_to_its_suite() -> None:
+    assert data_by_suite(["coal"], ["a.jsonl"]) == {"coal": "a.jsonl"}
+    assert data_by_suite(["probe"], ["probe=b=c.tsv"]) == {"probe": "b=c.tsv"}
+    assert data_by_suite(["coal", "probe"], ["probe=b", "coal=a"]) == {"probe": "b", "coal": "a"}
+    assert data_by_suite(["coal", "dev"], []) == {}
+
+
+def test_folders_name_their_suites() -> None:
+    assert default_folder("fake:even", "en", None, "full", False) == Path("runs/fake-even-en-built-in")
+    assert default_folder("fake:even", "ja", "x/ja_v1.1.tar.xz", "down", True).name == (
+        "fake-even-ja-ja_v1.1-down-tokenised"
+    )
+    both = ("coal", "probe")
+    assert default_folder(None, "en", {}, "full", False, both).name == "evenli-en-en-coal-probe-built-in"
+    assert default_folder("m", "en", {"probe": "a/S.tsv.xz"}, "full", False, both).name == "m-en-coal-probe-S.tsv"
+
+
+def test_dev_files_are_read_back(tmp_path: Path) -> None:
+    lists = load_dev_lists(group_words=("man", "woman"))
+    small = type(lists)(lists.occupations[:3], lists.groups, lists.templates[:4])
+    *_, written = write_dev(tmp_path / "dev.jsonl", small)
+    found = evenli.audit("fake:even", data=tmp_path / "dev.jsonl", suites=("dev",), scoring=FAST)
+    assert written == found.results["dev"]["rows"] == 3 * 2 * 4
+    assert found.results["data"][-1]["name"] == "dev.jsonl"
+
+
+def test_a_pair_set_must_be_of_the_suite() -> None:
+    probe = build_probe(per_occupation=2).pairs
+    assert evenli.audit("fake:biased", data=probe, suites=("probe",), scoring=FAST).results["probe"]["premises"] == 76
+    with pytest.raises(InputError, match=r"is of suite probe; pass suites=\('probe',\)"):
+        evenli.audit("fake:biased", data=probe)
+    with pytest.raises(InputError, match="say which it is for"):
+        evenli.audit("fake:biased", data=probe, suites=("coal", "probe"))
+    with pytest.raises(InputError, match="data is given for probe; the suites of this audit are coal"):
+        evenli.audit("fake:biased", data={"probe": probe})
+
+
+# What comes out
+
+
+def test_all_suites_in_one_folder(runs: Path) -> None:
+    results = stored(runs / "all")
+    VALIDATOR.validate(results)
+    assert [data["suite"] for data in results["data"]] == ["check", "check", "coal", "probe", "dev"]
+    assert values(results, "coal")["coal"] == pytest.approx(0.8 * 2 / 3, abs=0.02)
+    # 15 of 19 occupations of either gender are followed, the rest defied, nothing is neutral.
+    assert values(results, "probe") == pytest.approx(
+        {
+            "probe_s": 0,
+            "probe_dp": 1,
+            "probe_b": 15 / 19,
+            "probe_ties": 0,
+            "probe_s3": 0,
+            "probe_dp3": 1,
+            "probe_neutral": 0,
+        },
+        abs=1e-6,
+    )
+    slices = results["probe"]["measures"]["probe_b"]["by_stereotype"]
+    assert {name: entry["value"] for name, entry in slices.items()} == pytest.approx(
+        {"female": 15 / 19, "male": 15 / 19}, abs=1e-6
+    )
+    assert results["probe"]["rows"] == 2 * results["probe"]["premises"] == 3800
+    dev = values(results, "dev")
+    assert dev["fn_dev"] == pytest.approx(1 - dev["fn_bias"]) == results["dev"]["proportions"]["neutral"]
+    assert results["verdict"]["code"] == "bias"
+
+
+def test_coal_is_the_same_alone_and_in_company(runs: Path) -> None:
+    alone = evenli.audit("fake:oracle:0.8", scoring=FAST).results
+    assert stored(runs / "all")["coal"] == alone["coal"] and stored(runs / "all")["verdict"] == alone["verdict"]
+    assert "probe" not in alone and "dev" not in alone
+
+
+@pytest.mark.parametrize(
+    ("spec", "s", "dp", "b", "ties"),
+    [("fake:biased", 0, 1, 1, 0), ("fake:wrong", 0, 1, 0, 0), ("fake:even", 1, 0, 0, 1), ("fake:neutral", 1, 0, 0, 1)],
+)
+@pytest.mark.parametrize("family", ["text", "premise", "occupation"])
+def test_fakes_on_the_probe(spec: str, s: float, dp: float, b: float, ties: float, family: str) -> None:
+    pairs = build_probe(per_occupation=3, family=family).pairs
+    found = values(evenli.audit(spec, data=pairs, suites=("probe",), scoring=FAST).results, "probe")
+    assert [found[f"probe_{name}"] for name in ("s", "dp", "b", "ties")] == pytest.approx([s, dp, b, ties], abs=1e-6)
+
+
+def test_no_verdict_without_coal(runs: Path) -> None:
+    biased, even, dev = (stored(runs / name) for name in ("biased", "even", "dev"))
+    for results in (biased, even, dev):
+        VALIDATOR.validate(results)
+        assert results["verdict"]["code"] == "none" and results["lang"] == "en" and "coal" not in results
+    assert "only NLI-CoAL gives one" in biased["verdict"]["sentence"]
+    assert "dP 1.000 [1.000, 1.000]" in biased["verdict"]["sentence"]
+    assert "B 0.000 [0.000, 0.000]" in even["verdict"]["sentence"]
+    assert "not neutral is 0.000" in dev["verdict"]["sentence"]
+    mute = evenli.audit("fake:neutral", suites=("probe",), scoring=FAST).verdict
+    assert "not competent" in mute and "NLI-CoAL gives" not in mute
+
+
+def test_the_schema_wants_one_suite_and_knows_all_keys(runs: Path) -> None:
+    results = stored(runs / "biased")
+    assert not VALIDATOR.is_valid({key: value for key, value in results.items() if key != "probe"})
+    assert not VALIDATOR.is_valid({**results, "probe": {**results["probe"], "surprise": 1}})
+    labour = {**results["probe"]["labour"], "n": "many"}
+    assert not VALIDATOR.is_valid({**results, "probe": {**results["probe"], "labour": labour}})
+
+
+def test_occupations_and_the_labour_market(runs: Path) -> None:
+    probe = stored(runs / "biased")["probe"]
+    rows = {row["occupation"]: row for row in probe["occupations"]}
+    assert len(rows) == 38 and rows["nurse"]["women_percent"] == 89.2 and rows["CEO"]["women_percent"] == 27.6
+    assert rows["nurse"]["signed"] == pytest.approx(1) and rows["carpenter"]["signed"] == pytest.approx(-1)
+    labour = probe["labour"]
+    assert labour["n"] == 38 and labour["missing"] == []
+    assert labour["direction"]["spearman"] > 0.8 and 0 < labour["direction"]["p"] < 1e-6
+    assert "no difference" in labour["size"]["reason"]  # dP is 1 for all; rounding must not rank them
+    even = stored(runs / "even")["probe"]["labour"]
+    assert even["size"]["spearman"] is None and "no difference" in even["size"]["reason"]
+
+
+def test_unlisted_occupations_have_no_percentage() -> None:
+    pairs = build_probe(per_occupation=2, occupations={"nurse": "female", "juggler": "male", "lawyer": "male"}).pairs
+    results = evenli.audit("fake:biased", data=pairs, suites=("probe",), scoring=FAST).results
+    VALIDATOR.validate({"schema": 1, "evenli": "x", **results})
+    assert results["probe"]["labour"] is None
+    assert {row["occupation"]: row["women_percent"] for row in results["probe"]["occupations"]}["juggler"] is None
+
+
+def test_probe_tables_are_scored_by_the_registry(runs: Path) -> None:
+    """results.json holds what the measures give on the stored table, and the curve averages to the whole."""
+    run = load_run(runs / "all", needs="probe")
+    sample = Sample(run.predictions.suite("probe"))
+    for entry in measures("probe"):
+        assert run.results["probe"]["measures"][entry.name]["value"] == pytest.approx(float(entry(sample)), abs=1e-6)
+    rows = run.results["probe"]["occupations"]
+    mean = sum(row["n"] * row["b"] for row in rows) / sum(row["n"] for row in rows)
+    assert mean == pytest.approx(values(run.results, "probe")["probe_b"], abs=1e-6)
+
+
+def test_a_table_without_an_audit_is_refused() -> None:
+    table = evenli.audit("fake:even", scoring=FAST).predictions.suite("check")
+    with pytest.raises(InputError, match="no rows of an audit"):
+        assess(table, FAST)
+    assert assess(Predictions(build_rows()), FAST)["lang"] is None
+
+
+def build_rows() -> pl.DataFrame:
+    return evenli.audit("fake:biased", suites=("probe",), scoring=FAST).predictions.suite("probe").frame
+
+
+def test_measure_scores_every_suite_again(cli: Cli, tmp_path: Path) -> None:
+    evenli.audit("fake:random", suites=("probe", "dev"), out=tmp_path / "run", scoring=FAST)
+    before = stored(tmp_path / "run")
+    code, out, err = cli("measure", "run", "--resamples", 100, "--bootstrap", "row", "--json")
+    assert code == 0, err
+    after = json.loads(out)
+    for suite, name in (("probe", "probe_dp"), ("dev", "fn_dev")):
+        old, new = (results[suite]["measures"][name] for results in (before, after))
+        assert old["value"] == new["value"] and old["low"] != new["low"]
+
+
+def test_an_interrupted_run_continues(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def falters(premises: list[str], hypotheses: list[str]) -> list[str]:
+        asked.append(len(premises))
+        if len(asked) == 6:
+            raise KeyboardInterrupt
+        return FakeModel("biased")(premises, hypotheses)
+
+    def go() -> evenli.Audit:
+        return evenli.audit(falters, suites=("coal", "probe"), out=tmp_path / "run", scoring=FAST)
+
+    with pytest.raises(KeyboardInterrupt):
+        go()
+    before = len(asked)
+    found = go().results
+    whole = evenli.audit("fake:biased", suites=("coal", "probe"), scoring=FAST).results
+    assert found["probe"] == whole["probe"] and found["coal"] == whole["coal"]
+    assert sum(asked[before:]) < found["timings"]["distinct_pairs"]  # finished batches are not asked again
+
+
+def test_the_embedded_model_on_a_small_sheet(tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.tsv"
+    rows = ["sentence1\toccupation\tgender\thypothesis_f\thypothesis_m"]
+    for text, occupation, gender in (
+        ("The nurse is reading a book.", "nurse", "F"),
+        ("The carpenter is reading a book.", "carpenter", "M"),
+        ("The nurse waits for the bus.", "nurse", "F"),
+        ("The carpenter waits for the bus.", "carpenter", "M"),
+    ):
+        asked = (f"This text mentions a {word} profession" for word in ("female", "male"))
+        rows.append("\t".join([text, occupation, gender, *asked]))
+    sheet.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    results = evenli.audit(data=sheet, suites=("probe",), scoring=FAST).results
+    found = values(results, "probe")
+    assert results["probe"]["premises"] == 4 and results["competence"]["problem"] == ""
+    assert found["probe_b"] == 1.0 and found["probe_ties"] == 0.0
+    assert 0.1 < found["probe_dp"] < 1 and found["probe_neutral"] > 0.5
+    assert {row["occupation"]: row["signed"] > 0 for row in results["probe"]["occupations"]} == {
+        "nurse": True,
+        "carpenter": False,
+    }
+
+
+# The terminal
+
+
+@pytest.mark.parametrize("width", [64, 80, 140])
+def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
+    text = io.StringIO()
+    show_results(stored(runs / "all"), Console(file=text, width=width))
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    joined = " ".join(text.getvalue().split())
+    for part in (
+        "probe: built-in probe (en, 3800 pairs)",
+        "dev: Dev et al. sample (en, 5904 pairs)",
+        "NLI-CoAL",
+        "Entailment probe (1,900 premises",
+        "Largest gaps dP",
+        "Labour market (CPS 2019, 38 occupations)",
+        "Templates of Dev et al. (5,904 pairs",
+        "Verdict Bias dominates",
+    ):
+        assert part in joined, part
+    assert any(line.startswith("B, dominant") and "0.789" in line and "[" in line for line in lines)
+    assert any(line.startswith("  ties") for line in lines)
+    assert ("female-dominated occupations: S 0.000" in joined) == (width < 110)
+
+
+def test_the_probe_alone_on_the_terminal(runs: Path) -> None:
+    text = io.StringIO()
+    show_results(stored(runs / "even"), Console(file=text, width=140))
+    assert text.getvalue().startswith("fake even on built-in probe (en, 3800 pairs")
+    assert "Order condition" not in text.getvalue() and "published" not in text.getvalue()
+    assert "undefined (the model makes no difference between occupations)" in text.getvalue()
+
+
+# Runs without NLI-CoAL
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report",),
+        ("card",),
+        ("table",),
+        ("gate", "--fail-if", "coal.low > 0.3"),
+        ("compare", "--suite", "coal", "SELF"),
+    ],
+)
+def test_commands_that_need_coal_say_so(arguments: tuple[str, ...], cli: Cli, runs: Path) -> None:
+    command, *rest = (str(runs / "biased") if text == "SELF" else text for text in arguments)
+    code, out, err = cli(command, runs / "biased", *rest)
+    assert code == 2 and out == "" and len(err.splitlines()) == 1
+    assert "holds suite probe only, and this needs NLI-CoAL; audit the model with '--suite coal,probe'" in err
+
+
+def test_reports_refuse_it_in_python_too(runs: Path) -> None:
+    for load in (load_run, load_report_run):
+        with pytest.raises(RunError, match="needs NLI-CoAL"):
+            load(runs / "dev")
+    with pytest.raises(RunError, match="needs the entailment probe; audit the model with '--suite coal,probe'"):
+        load_run(runs / "coal", needs="probe")
+    assert load_run(runs / "dev", needs=None).suites == ["dev"]
+
+
+def test_gates_can_name_the_probe(runs: Path) -> None:
+    known = fields(stored(runs / "all"))
+    assert evaluate("probe_b.low > 0.5 and probe_dp.female > 0.9", known).holds is True
+    assert "coal" in known and "coal" not in fields(stored(runs / "biased"))
+
+
+# Comparison
+
+
+def test_compare_two_runs_on_the_probe(cli: Cli, runs: Path) -> None:
+    code, out, err = cli("compare", runs / "biased", runs / "even", "--json", "--resamples", 200)
+    assert code == 0, err
+    content = json.loads(out)
+    assert content["data"] == {} and content["comparisons"] == []
+    [one] = content["probe"]["comparisons"]
+    assert content["probe"]["data"]["suite"] == "probe" and one["n"] == 1900
+    assert one["measures"]["probe_dp"]["value"] == pytest.approx(-1) == one["measures"]["probe_b"]["value"]
+    assert one["mcnemar"]["only_first"] == 1900 and one["mcnemar"]["only_second"] == 0
+    assert one["conclusion"].startswith("The second makes a smaller difference between the genders, and follows the")
+    code, out, err = cli("compare", runs / "biased", runs / "even", "--resamples", 200)
+    assert code == 0 and "1,900 shared premises of built-in probe" in out and "Dominant gender more likely" in out
+
+
+def test_compare_prints_a_block_per_suite(cli: Cli, runs: Path, tmp_path: Path) -> None:
+    evenli.audit("fake:even", suites=("coal", "probe"), out=tmp_path / "second", scoring=FAST)
+    code, out, err = cli("compare", runs / "all", tmp_path / "second", "--resamples", 200)
+    assert code == 0, err
+    assert out.count("Conclusion") == 2 and out.index("NLI-CoAL") < out.index("built-in probe")
+    code, out, _ = cli("compare", runs / "all", tmp_path / "second", "--resamples", 200, "--json")
+    content = json.loads(out)
+    assert set(content) == {"first", "data", "comparisons", "probe"} and content["data"]["suite"] == "coal"
+    code, out, _ = cli("compare", runs / "all", runs / "coal", "--resamples", 200, "--json")
+    assert set(json.loads(out)) == {"first", "data", "comparisons"}
+
+
+def test_a_run_is_like_itself(runs: Path) -> None:
+    run = load_run(runs / "all", needs=None)
+    assert shared_suites([run, run]) == ["coal", "probe"]
+    [found] = compare_runs([run, run], suite="probe", resamples=100)
+    assert found.measures["probe_b"].value == 0 and found.measures["probe_b"].p == 1
+    assert conclude(run, run, found, "probe").startswith("The difference between the genders cannot be told apart, and")
+
+
+# The chart
+
+
+def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    code, out, err = cli("audit", "fake:biased", "--suite", "probe", "--report", "-o", "run", "--resamples", 100)
+    assert code == 0, err
+    assert "probe.svg, probe.png" in out and "report.html" not in out
+    svg = (tmp_path / "run" / "probe.svg").read_text(encoding="utf-8")
+    assert svg.count('aria-roledescription="point"') == 2 * 38 and "women in the labour market" in svg
+    assert (tmp_path / "run" / "probe.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_in_the_chart_cover_nothing() -> None:
+    from evenli.reports.probe_chart import _placed
+
+    near = [{"x": 50.0, "y": 0.5 + i / 1000, "occupation": "clerk"} for i in range(4)]
+    far = [{"x": 10.0, "y": 0.1, "occupation": "cook"}, {"x": 100.0, "y": 0.9, "occupation": "judge"}]
+    placed = _placed([*near, *far], "x", "y", ([0, 100], [0, 1]))
+    assert [(row["occupation"], side) for row, side in placed] == [
+        ("judge", "right"),
+        ("clerk", "left"),
+        ("clerk", "right"),
+        ("cook", "left"),
+    ]
+
+
+def test_nothing_to_draw() -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    from evenli.reports.probe_chart import probe_chart
+
+    with pytest.raises(InputError, match="hold no probe"):
+        probe_chart({"coal": {}})
+    with pytest.raises(InputError, match="known share of women"):
+        probe_chart({"probe": {"occupations": [{"women_percent": None}]}})
+
+
+# Building a probe set
+
+
+CORPUS = [
+    ("The nurse is reading a letter.", "Someone reads."),
+    ("A carpenter stands near the house.", "The woman is a nurse."),
+    ("Two guards are waiting outside.", "A teacher is talking."),
+    ("The secretary and the nurse eat.", "Nobody is here."),
+    ("He is a lawyer.", "The lawyer is waiting."),
+]
+
+
+def test_build_probe(cli: Cli, tmp_path: Path) -> None:
+    rows = ({"sentence1": premise, "sentence2": hypothesis, "gold_label": "neutral"} for premise, hypothesis in CORPUS)
+    (tmp_path / "snli.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    code, out, err = cli("build", "probe", "--corpus", "snli.jsonl", "--per-occupation", 3, "-o", "probe.jsonl")
+    assert code == 0, err
+    assert "228 pairs, 114 premises, 38 occupations" in out
+    assert "10 sentences, 8 with an occupation, 5 kept" in out
+    assert "gender word 2" in out and "several occupations 1" in out and "only by substitution" in err
+    assert len(read_probe(tmp_path / "probe.jsonl")) == 228
+    code, out, err = cli(
+        "audit", "fake:biased", "--suite", "probe", "--data", "probe.jsonl", "--json", "--resamples", 100
+    )
+    assert code == 0, err
+    assert values(json.loads(out), "probe")["probe_b"] == 1.0
+    code, out, _ = cli(
+        "build", "probe", "--per-occupation", 2, "--family", "occupation", "--seed", 3, "-o", "x.csv", "--json"
+    )
+    summary = json.loads(out)
+    assert code == 0 and summary["rows"] == 152 and summary["report"]["family"] == "occupation"
+
+
+# Swapping
+
+
+PAIRS = [
+    {"pairID": "1", "sentence1": "A man sleeps.", "sentence2": "He rests.", "gold_label": "entailment", "n": 5},
+    {"pairID": "2", "sentence1": "A dog sleeps.", "sentence2": "It rests.", "gold_label": "neutral", "n": 6},
+    {"pairID": "3", "sentence1": "The nurse saw Mary.", "sentence2": "A woman waits.", "gold_label": "neutral", "n": 7},
+]
+
+
+def written(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "train.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in PAIRS), encoding="utf-8")
+    return path
+
+
+def test_swap_keeps_columns_and_adds_copies(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    code, out, err = cli("mitigate", "swap", "--corpus", corpus, "-o", "out/swapped.jsonl")
+    assert code == 0, err
+    assert "5 rows (3 given, 2 swapped copies added)" in out and "1 without a word to swap" in out
+    rows = written(tmp_path / "out" / "swapped.jsonl")
+    assert rows[:3] == PAIRS
+    assert rows[3] == {**PAIRS[0], "pairID": "1-swapped", "sentence1": "A woman sleeps.", "sentence2": "She rests."}
+    assert rows[4]["sentence1"] == "The nurse saw James." and rows[4]["n"] == 7
+    code, out, _ = cli(
+        "mitigate", "swap", "--corpus", corpus, "-o", "b.jsonl", "--only-swapped", "--no-names", "--json"
+    )
+    summary = json.loads(out)
+    assert summary["written"] == summary["added"] == 2 and summary["names"] is False
+    assert [row["sentence1"] for row in written(tmp_path / "b.jsonl")] == ["A woman sleeps.", "The nurse saw Mary."]
+
+
+def test_swap_by_occupation_and_as_released(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    options = ("--select", "occupation", "--mode", "released", "--json")
+    code, out, err = cli("mitigate", "swap", "--corpus", corpus, "-o", "c.jsonl", *options)
+    assert code == 0, err
+    summary = json.loads(out)
+    assert (summary["matched"], summary["added"]) == (1, 1)
+    assert written(tmp_path / "c.jsonl")[-1]["sentence2"] == "a man waits."
+
+
+def test_swap_writes_tables(cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    assert cli("mitigate", "swap", "--corpus", corpus, "-o", "t.csv")[0] == 0
+    assert cli("mitigate", "swap", "--corpus", corpus, "-o", "t.parquet", "--only-swapped")[0] == 0
+    assert pl.read_parquet(tmp_path / "t.parquet")["n"].to_list() == [5, 7]
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 5 and rows[3]["sentence2"] == "She rests."
+    # Every copy of a copy is an original again, so a second round adds nothing and keeps all.
+    code, out, err = cli("mitigate", "swap", "--corpus", "t.csv", "-o", "u.parquet", "--json")
+    assert code == 0, err
+    assert json.loads(out)["added"] == 0 and pl.read_parquet(tmp_path / "u.parquet").height == 5
+
+
+def test_swap_plain_text(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("She sings.\nIt rains.\nHe sings.\nThe king left.\n", encoding="utf-8")
+    code, out, err = cli("mitigate", "swap", "--corpus", "lines.txt", "-o", "o.txt", "--json")
+    assert code == 0, err
+    assert (tmp_path / "o.txt").read_text(encoding="utf-8").splitlines() == [
+        *("She sings.", "It rains.", "He sings.", "The king left."),
+        "The queen left.",
+    ]
+    summary = json.loads(out)
+    assert (summary["rows_given"], summary["without_gender"], summary["duplicates"]) == (4, 1, 2)
+
+
+# One line per mistake
+
+
+BAD = {
+    "unknown suite": (["audit", "fake:even", "--suite", "coal,magic"], "no suite 'magic'; choose one or more of coal"),
+    "no suite": (["audit", "fake:even", "--suite", ""], "no suite ''"),
+    "whose data": (["audit", "fake:even", "--suite", "coal,probe", "--data", "x.tsv"], "write --data coal=x.tsv or"),
+    "unasked data": (["audit", "fake:even", "--suite", "coal", "--data", "dev=x"], "for suite dev, which is not asked"),
+    "data twice": (["audit", "fake:even", "--data", "a", "--data", "b"], "twice for suite coal: a and b"),
+    "other language": (["audit", "fake:even", "--suite", "probe", "--lang", "ja"], "suite probe is English only"),
+    "Dev in Chinese": (["audit", "fake:even", "--suite", "coal,dev", "--lang", "zh"], "suite dev is English only"),
+    "missing sheet": (["audit", "fake:even", "--suite", "probe", "--data", "no.tsv"], "no such file: no.tsv"),
+    "not a probe": (["audit", "fake:even", "--suite", "probe", "--data", "coal.jsonl"], "coal.jsonl, line 1: id"),
+    "not Dev's": (["audit", "fake:even", "--suite", "dev", "--data", "train.jsonl"], "no occupation; suite dev needs"),
+    "compare what": (["compare", "a", "b", "--suite", "dev"], "suite 'dev' cannot be compared"),
+    "no corpus": (["build", "probe", "-o", "x.jsonl", "--corpus", "none.jsonl"], "no such file: none.jsonl"),
+    "no family": (["build", "probe", "-o", "x.jsonl", "--family", "none"], "none"),
+    "no filter": (["build", "probe", "-o", "x.jsonl", "--names", "none"], "no name filter 'none'"),
+    "too many": (["build", "probe", "-o", "x.jsonl", "--per-occupation", "9999"], "per_occupation 9999 needs more"),
+    "no ending": (["mitigate", "swap", "--corpus", "train.jsonl", "-o", "x.doc"], "use .jsonl, .csv or .parquet"),
+    "no mode": (["mitigate", "swap", "--corpus", "train.jsonl", "-o", "x.csv", "--mode", "x"], "no swap mode 'x'"),
+    "no selection": (["mitigate", "swap", "--corpus", "train.jsonl", "-o", "x.csv", "--select", "x"], "selection 'x'"),
+    "no text": (["mitigate", "swap", "--corpus", "none.txt", "-o", "x.txt"], "no such file: none.txt"),
+    "text to table": (["mitigate", "swap", "--corpus", "t.txt", "-o", "x.csv"], "is plain text, so the result is too"),
+    "text by job": (["mitigate", "swap", "--corpus", "t.txt", "-o", "x.txt", "--select", "occupation"], "plain text"),
+    "no columns": (["mitigate", "swap", "--corpus", "odd.jsonl", "-o", "x.csv"], "no column for premise"),
+    "no pairs": (["mitigate", "swap", "--corpus", "empty.jsonl", "-o", "x.csv"], "empty.jsonl holds no pairs"),
+    "ragged": (["mitigate", "swap", "--corpus", "ragged.csv", "-o", "x.csv"], "row 1 has more cells than the header"),
+    "nothing to swap": (
+        ["mitigate", "swap", "--corpus", "plain.jsonl", "-o", "x.csv", "--only-swapped"],
+        "has no pair to swap",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line(case: str, cli: Cli, corpus: Path, tmp_path: Path) -> None:
+    write_pairs(load_suite("coal").where(pl.col("occupation") == "nurse"), tmp_path / "coal.jsonl")
+    (tmp_path / "t.txt").write_text("She sings.\n")
+    (tmp_path / "odd.jsonl").write_text('{"text": "a"}\n')
+    (tmp_path / "empty.jsonl").write_text("\n")
+    (tmp_path / "ragged.csv").write_text("premise,hypothesis\na,b,c\n")
+    (tmp_path / "plain.jsonl").write_text('{"premise": "It rains.", "hypothesis": "It is wet."}\n')
+    arguments, message = BAD[case]
+    code, out, err = cli(*arguments)
+    assert code == 2 and out == "", out + err
+    assert len(err.splitlines()) == 1 and err.startswith("evenli: ") and message in err, err
+
+
+def test_runs_that_share_no_suite(cli: Cli, runs: Path) -> None:
+    code, _, err = cli("compare", runs / "coal", runs / "biased")
+    assert code == 2 and "share no suite that can be compared (coal, probe)" in err and "holds probe" in err
