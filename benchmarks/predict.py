@@ -39,8 +39,11 @@ def load_pairs(file: str | None) -> tuple[list[str], list[str]]:
     return frame["premise"].to_list(), frame["hypothesis"].to_list()
 
 
-def make_checkpoint(folder: Path, size: str, tokenizer_file: Path) -> Path:
-    """A BERT classifier with random weights and a real tokenizer."""
+def make_checkpoint(folder: Path, size: str, tokenizer_file: Path, *, spread: float = 0.08) -> Path:
+    """A BERT classifier with random weights and a real tokenizer.
+
+    A large spread gives answers that differ between pairs, so that comparing the arg-max means something.
+    """
     hidden, layers, heads = SIZES[size]
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(tokenizer_file),
@@ -60,7 +63,7 @@ def make_checkpoint(folder: Path, size: str, tokenizer_file: Path) -> Path:
         intermediate_size=4 * hidden,
         id2label=dict(enumerate(LABELS)),
         label2id={label: i for i, label in enumerate(LABELS)},
-        initializer_range=0.08,  # answers that differ between pairs, so that the arg-max comparison means something
+        initializer_range=spread,
     )
     transformers.BertForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -12,13 +12,15 @@ import pytest
 import evenli
 
 SOURCE = Path(evenli.__file__).parent
-FLOORS = ["resources", "datasets", "models", "predictions", "measures", "reports"]
+FLOORS = ["resources", "vectors", "sentences", "datasets", "models", "predictions", "measures", "reports"]
 ABOVE = {
+    "mitigation": FLOORS[: FLOORS.index("datasets") + 1],
     "training": FLOORS,
+    "meta": [*FLOORS, "training"],
     "auditing": FLOORS,
     "testing": [*FLOORS, "auditing"],
-    "reproduction": [*FLOORS, "auditing"],
-    "cli": [*FLOORS, "auditing", "training", "reproduction"],
+    "reproduction": [*FLOORS, "auditing", "mitigation"],
+    "cli": [*FLOORS, "auditing", "training", "meta", "mitigation", "reproduction"],
 }
 BASE = {"labels", "errors", "_extras", "_hashing", "_rows", "_version"}
 

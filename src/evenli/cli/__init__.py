@@ -17,6 +17,8 @@ from evenli.cli import (
     export,
     gate,
     measure,
+    meta,
+    mitigate,
     models,
     predict,
     report,
@@ -28,7 +30,7 @@ from evenli.errors import EvenliError
 
 app = typer.Typer(
     name="evenli",
-    help="Assess gender bias in language-inference models.",
+    help="Assess and mitigate gender bias in language-inference models.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -47,10 +49,16 @@ app.command("models")(models.models)
 app.command("data")(data.data)
 app.command("doctor")(doctor.doctor)
 app.command("reproduce")(reproduce.reproduce)
+app.command("meta")(meta.meta)
 _build = typer.Typer(help="Build pair sets.", no_args_is_help=True, rich_markup_mode=None)
 _build.command("coal")(build.coal)
+_build.command("probe")(build.probe)
 _build.command("dev")(build.dev)
+_build.command("controlled")(build.controlled)
 app.add_typer(_build, name="build")
+_mitigate = typer.Typer(help="Mitigate bias in training data.", no_args_is_help=True, rich_markup_mode=None)
+_mitigate.command("swap")(mitigate.swap)
+app.add_typer(_mitigate, name="mitigate")
 _train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
 _train.command("nli")(train.train_nli)
 app.add_typer(_train, name="train")

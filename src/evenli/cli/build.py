@@ -57,6 +57,49 @@ def coal(
         shared.warn(f"… {len(findings)} findings in all")
 
 
+def probe(
+    out: Out,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="NLI file or text with a sentence on each line, English; default: evenli's own sentences.",
+            show_default=False,
+        ),
+    ] = None,
+    per_occupation: Annotated[int, typer.Option(help="Premises per occupation.", min=1)] = 50,
+    max_words: Annotated[int, typer.Option(help="Most words in a premise.", min=2)] = 10,
+    family: Annotated[str, typer.Option(help="Hypotheses: text, premise or occupation.")] = "text",
+    seed: Annotated[int, typer.Option(help="Seed of sentences and hypotheses.")] = 0,
+    names: Annotated[
+        str, typer.Option(help="How sentences with names are found: lists (no model), spacy or nltk.")
+    ] = "lists",
+    as_json: shared.Json = False,
+) -> None:
+    """Build an entailment-probe set: as many gender-free premises for every occupation, from any corpus."""
+    from evenli.datasets import build_probe, write_pairs
+
+    built = build_probe(
+        corpus=corpus, per_occupation=per_occupation, max_words=max_words, family=family, seed=seed, name_filter=names
+    )
+    write_pairs(built.pairs, out)
+    card, found = built.pairs.card(), built.report
+    if as_json:
+        shared.print_json({**card, "file": str(out), "report": found})
+        return
+    typer.echo(
+        f"{out}: {card['rows']} pairs, {card['rows'] // 2} premises, {card['occupations']} occupations, "
+        f"sha256 {card['sha256'][:16]}"
+    )
+    if corpus is not None:
+        dropped = ", ".join(f"{reason} {count:,}" for reason, count in found["dropped"].items())
+        typer.echo(f"{found['sentences']:,} sentences, {found['matched']:,} with an occupation, {found['kept']:,} kept")
+        typer.echo(f"dropped: {dropped or 'none'}")
+        direct, filled = (sum(row[key] for row in found["occupations"].values()) for key in ("direct", "filled"))
+        typer.echo(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
+    for note in found["notes"]:
+        shared.warn(note)
+
+
 def dev(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .jsonl.")],
     words: Annotated[str, typer.Option(help="Hypothesis subjects, comma-separated, or 'all' six.")] = "all",
@@ -77,6 +120,41 @@ def dev(
         shared.print_json(summary)
     else:
         typer.echo(f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
+
+
+def controlled(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
+    lang: shared.Lang = "en",
+    rates: Annotated[str, typer.Option(help="Bias rates: START:STOP:STEP or a list with commas.")] = "0:1:0.1",
+    balanced: Annotated[bool, typer.Option("--balanced", help="Roles to female and male words in turn.")] = False,
+    captions: Annotated[
+        str | None, typer.Option(help="Captions to make templates of; default: composed ones.", show_default=False)
+    ] = None,
+    width: Annotated[int, typer.Option(help="Training templates per word.", min=1)] = 500,
+    seed: Annotated[int, typer.Option(help="Seed of the order of templates.")] = 0,
+    axis: shared.Axis = "gender",
+    as_json: shared.Json = False,
+) -> None:
+    """Write bias-controlled training, dev and test sets: which words are biased is known."""
+    from evenli.datasets.controlled import parse_rates, write_controlled
+    from evenli.meta.prepare import Design, template_chains
+    from evenli.resources import load_axis
+
+    design = Design(
+        lang=lang,
+        rates=tuple(parse_rates(rates)),
+        balanced=balanced,
+        captions=captions,
+        width=width,
+        seed=seed,
+        axis=axis,
+    )
+    chains = template_chains(design, exclude=load_axis(axis).templates(lang))
+    card = write_controlled(out, lang, design.rates, *chains, balanced=balanced, axis=axis)
+    if as_json:
+        shared.print_json({"folder": str(out), **card})
+        return
+    typer.echo(f"{out}: {len(design.rates)} training and dev sets, two test sets; see card.json")
 
 
 def _existing(path: Path) -> Path:

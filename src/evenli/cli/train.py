@@ -21,7 +21,7 @@ def train_nli(
     dev: Annotated[
         list[Path] | None, typer.Option(help="File to evaluate on after each epoch; may be repeated.")
     ] = None,
-    recipe: Annotated[str, typer.Option(help="Preset: coal or sharma.")] = "coal",
+    recipe: Annotated[str, typer.Option(help="Preset: coal, control or sharma.")] = "coal",
     epochs: Annotated[int | None, typer.Option(help="Passes over the data; default by recipe.", min=1)] = None,
     lr: Annotated[float | None, typer.Option(help="Peak learning rate; default by recipe.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Pairs per step; default by recipe.", min=1)] = None,

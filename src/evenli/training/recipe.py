@@ -69,6 +69,8 @@ class Recipe:
 RECIPES = {
     # Anantaprayoon et al. 2024, and our decisions where the paper is silent: AdamW, linear decay, no warm-up.
     "coal": Recipe(),
+    # The same paper's re-training on bias-controlled data, from a model fine-tuned on NLI.
+    "control": Recipe(name="control", epochs=3),
     # Sharma et al. 2021: AdamW (0.9, 0.999); batch size and warm-up are not stated.
     "sharma": Recipe(name="sharma", epochs=3, max_length=180),
 }

@@ -1,0 +1,116 @@
+"""``evenli meta``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from evenli.cli import _shared as shared
+
+
+def meta(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Folder of an earlier sweep, to score again or go on with.", show_default=False),
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option(help="NLI classifier to start from: hub id or checkpoint folder.", show_default=False)
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of a new sweep.", show_default=False)] = None,
+    lang: shared.Lang = "en",
+    rates: Annotated[str, typer.Option(help="Bias rates: START:STOP:STEP or a list with commas.")] = "0:1:0.1",
+    noise: Annotated[
+        str | None, typer.Option(help="Levels of the noise axis, e.g. 0:1:0.5; none by default.", show_default=False)
+    ] = None,
+    seeds: Annotated[
+        list[int] | None, typer.Option(help="Seeds; several, as in --seeds 0 1 2, one sweep each.")
+    ] = None,
+    more_seeds: Annotated[list[int] | None, typer.Argument(hidden=True)] = None,
+    measure: Annotated[list[str] | None, typer.Option(help="Own measure as module:function; may be repeated.")] = None,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Roles to female and male words in turn.")] = False,
+    ns_words: Annotated[str, typer.Option(help="NS words: train (as in the paper) or released.")] = "train",
+    data: Annotated[
+        str | None, typer.Option(help="Official release to evaluate on; default: own templates.", show_default=False)
+    ] = None,
+    captions: Annotated[
+        str | None, typer.Option(help="Captions to make training templates of.", show_default=False)
+    ] = None,
+    width: Annotated[int, typer.Option(help="Training templates per word.", min=1)] = 500,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Three rates and a tenth of the pairs: a first look, also on a CPU.")
+    ] = False,
+    epochs: Annotated[int | None, typer.Option(help="Passes over the data.", min=1)] = None,
+    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Pairs per step.", min=1)] = None,
+    device: shared.Device = None,
+    no_graph: Annotated[bool, typer.Option("--no-graph", help="No CUDA graphs and no compiler.")] = False,
+    stage: Annotated[str, typer.Option(help="Stop after: prepare, train or score.")] = "score",
+    offline: shared.Offline = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Train models whose bias is known and see which measures rank them; a killed sweep continues."""
+    from evenli.errors import InputError
+    from evenli.meta.folder import MetaFolder
+
+    # "--seeds 0 1 2": the command line library gives 1 and 2 to the arguments, the first of them to FOLDER.
+    numbers = [*(seeds or []), *(more_seeds or [])]
+    if folder is not None and seeds and not folder.exists() and folder.name.isdigit():
+        numbers.insert(1, int(folder.name))
+        folder = None
+    if (folder is None) == (out is None):
+        raise InputError("give the folder of an earlier sweep, or -o for a new one")
+    if stage not in {"prepare", "train", "score"}:
+        raise InputError(f"--stage {stage} is unknown; choose prepare, train or score")
+    place = MetaFolder(folder or out or Path())
+    if out is not None:
+        from evenli.datasets.controlled import parse_rates
+        from evenli.meta.prepare import Design, prepare
+
+        if quick:
+            rates, width = "0,0.5,1", 50
+        design = Design(
+            lang=lang,
+            rates=tuple(parse_rates(rates)),
+            noise=tuple(parse_rates(noise)) if noise else (),
+            balanced=balanced,
+            ns_words=ns_words,
+            data=data,
+            captions=captions,
+            width=width,
+        )
+        if base is None and stage != "prepare":
+            raise InputError("--base: which NLI classifier should the models start from?")
+        prepare(place, design)
+    if stage == "prepare":
+        typer.echo(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
+        return
+    if base is not None:
+        from evenli.meta.training import train_sweep
+        from evenli.training import make_recipe
+
+        recipe = make_recipe("control", epochs=epochs, lr=lr, batch_size=batch_size)
+        train_sweep(
+            place,
+            base,
+            seeds=numbers or [0],
+            recipe=recipe,
+            device=device,
+            graph=not no_graph,
+            offline=offline,
+            shown=not as_json,
+        )
+    if stage == "train":
+        return
+    from evenli.meta.scoring import score_sweep
+    from evenli.reports.meta import print_meta, write_meta_charts
+
+    results = score_sweep(place, measure or [])
+    place.write_results(results)
+    files = write_meta_charts(results, place.path)
+    if as_json:
+        shared.print_json({"folder": str(place.path), **results})
+        return
+    print_meta(results, shared.console())
+    typer.echo(f"files: {place.path}/ results.json, {', '.join(file.name for file in files)}")

@@ -1,0 +1,325 @@
+"""Does a bias measure measure bias? Statistics on scores of models whose rate of bias is known.
+
+Models are made biased at known rates, every measure scores every model, and the scores are set against the rates. A
+measure of bias should follow the bias axis. It should not follow the noise axis, on which models are wrong at known
+rates without preferring a group. Anantaprayoon, Kaneko and Okazaki 2024, section 4, with rank statistics, intervals and
+a second axis added.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+from scipy.stats import t as student
+
+from evenli.errors import InputError
+
+Values = NDArray[np.float64]
+Statistic = Literal["pearson", "spearman", "kendall"]
+
+STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
+AXES = ("bias", "noise")
+NO_CORRELATION = "no corr."
+"""What the paper prints where a constant score has no correlation."""
+LEVEL = 0.95
+"""Coverage of the interval over seeds."""
+_RESAMPLES = 2_000
+_CONSTANT = 1e-9
+_DIGITS = 12  # scores that differ less differ by rounding only, and must tie when they are ranked
+_CHUNK = 4_000_000  # signs of pairs held at once: 16 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The scores of one measure along one axis.
+
+    Attributes:
+        measure: Name of the measure.
+        axis: ``bias`` or ``noise``: what the levels are rates of.
+        seeds: One training seed per row of ``scores``.
+        levels: Rates from 0 to 1, increasing, [L].
+        scores: Score of the model of a seed and level, [seeds, L]; NaN where the measure is undefined.
+    """
+
+    measure: str
+    axis: str
+    seeds: tuple[int, ...]
+    levels: Values
+    scores: Values
+
+    def __post_init__(self) -> None:
+        if self.axis not in AXES:
+            raise InputError(f"no axis '{self.axis}' for {self.measure}; choose {' or '.join(AXES)}")
+        object.__setattr__(self, "seeds", tuple(self.seeds))
+        object.__setattr__(self, "levels", _floats(self.levels, f"the levels of {self.measure}"))
+        object.__setattr__(self, "scores", _floats(self.scores, f"the scores of {self.measure}"))
+        levels = self.levels
+        if (
+            levels.ndim != 1
+            or not levels.size
+            or not ((levels >= 0) & (levels <= 1)).all()
+            or (np.diff(levels) <= 0).any()
+        ):
+            raise InputError(f"the levels of {self.measure} are {levels.tolist()}; give increasing rates from 0 to 1")
+        seeds, rates = len(self.seeds), levels.size
+        if not seeds or self.scores.shape != (seeds, rates):
+            raise InputError(
+                f"the scores of {self.measure} have the shape {self.scores.shape}; give one row per seed ({seeds}) and "
+                f"one column per level ({rates})"
+            )
+        if np.isinf(self.scores).any():
+            raise InputError(f"{self.measure} has infinite scores; a score is a number, or NaN where it is undefined")
+
+    @property
+    def mean(self) -> Values:
+        """Mean over seeds per level; NaN where a seed has no score."""
+        return cast(Values, self.scores.mean(axis=0))
+
+
+@dataclass(frozen=True)
+class Association:
+    """How closely the scores follow the levels.
+
+    Attributes:
+        statistic: ``pearson`` (a line), ``spearman`` (ranks) or ``kendall`` (tau-b, ordered pairs).
+        value: The statistic of the mean curve over seeds, -1 to 1; 0 is no relation, 1 a score that rises with the
+            rate. None where it is undefined.
+        low: Lower end of the 95 % percentile bootstrap interval over seeds; None with fewer than three seeds, or if a
+            resample of them is constant.
+        high: Upper end.
+        per_seed: The statistic of each seed's own curve.
+        p: Two-sided permutation p of the mean curve; never 0.
+        reason: Why there is no value or no interval, or nothing.
+    """
+
+    statistic: Statistic
+    value: float | None
+    low: float | None
+    high: float | None
+    per_seed: tuple[float | None, ...]
+    p: float | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Separation:
+    """Score at the highest level minus score at the lowest: mean, minimum and maximum over seeds."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What a measure is worth on the axes it was tried on.
+
+    Attributes:
+        measure: Name of the measure.
+        sensitivity: ``|slope on the bias axis| / span``; 0 blind to bias, 1 uses its whole range.
+        disturbance: ``|slope on the noise axis| / span``; 0 untouched by plain error. None without a noise axis.
+        worth: ``sensitivity - disturbance``, or the sensitivity alone; larger is better, negative if noise moves the
+            measure more than bias does.
+        pearson: Correlation with the bias rate; its sign is the direction, which the other three leave out.
+        reason: Why there is no correlation, or nothing.
+    """
+
+    measure: str
+    sensitivity: float
+    disturbance: float | None
+    worth: float
+    pearson: float | None
+    reason: str = ""
+
+
+def associate(
+    curve: Curve, statistic: Statistic, *, generator: np.random.Generator, permutations: int = 9_999
+) -> Association:
+    """Correlate the scores with the levels.
+
+    The value is that of the mean curve over seeds. Its p asks how often the same scores in a random order follow the
+    levels as closely, in either direction: ``p = (k + 1) / (n + 1)`` for ``k`` of ``n`` random orders whose statistic
+    is at least as large in size. The interval resamples seeds, so it speaks of training and not of the choice of
+    levels; with three seeds it is little else than the range of what three seeds can average to.
+
+    Args:
+        curve: Scores on at least three levels.
+        statistic: ``pearson``, ``spearman`` or ``kendall``.
+        generator: Source of the random orders and resamples.
+        permutations: Random orders; at least 99.
+    """
+    if statistic not in STATISTICS:
+        raise InputError(f"no statistic '{statistic}'; there are {', '.join(STATISTICS)}")
+    if curve.levels.size < 3:
+        raise InputError(
+            f"{curve.measure} has scores for {curve.levels.size} rates; a correlation needs at least three"
+        )
+    if permutations < 99:
+        raise InputError(f"{permutations} permutations are too few for a p-value; use at least 99")
+    per_seed = tuple(_defined(r) for r in _correlations(curve.levels, curve.scores, statistic))
+    reason = _why_undefined(curve)
+    if reason:
+        return Association(statistic, None, None, None, per_seed, None, reason)
+    value = float(_correlations(curve.levels, curve.mean[None], statistic)[0])
+    orders = generator.permuted(np.tile(curve.mean, (permutations, 1)), axis=1)
+    shuffled = np.abs(_correlations(curve.levels, orders, statistic))
+    p = (int((shuffled >= abs(value) - _CONSTANT).sum()) + 1) / (permutations + 1)
+    if len(curve.seeds) < 3:
+        return Association(statistic, value, None, None, per_seed, p)
+    drawn = generator.integers(len(curve.seeds), size=(_RESAMPLES, len(curve.seeds)))
+    resampled = _correlations(curve.levels, curve.scores[drawn].mean(axis=1), statistic)
+    if None in per_seed or np.isnan(resampled).any():
+        # Leaving such draws out would report the luckier seeds only.
+        reason = "no interval: some choices of seeds give the same score for every rate"
+        return Association(statistic, value, None, None, per_seed, p, reason)
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Association(statistic, value, float(low), float(high), per_seed, p)
+
+
+def slope(curve: Curve, *, span: float = 1.0) -> float:
+    """Change of the score from rate 0 to rate 1 along the least-squares line, as a share of the measure's range.
+
+    ``sum (x - mean x)(y - mean y) / sum (x - mean x)^2 / span`` for the levels ``x`` and the mean scores ``y``. Range
+    -1 to 1 for a line within a measure whose range is ``span``; 0 is a score that does not move. NaN where a score is.
+
+    Args:
+        curve: Scores on at least two levels.
+        span: Largest minus smallest possible value of the measure.
+    """
+    if not span > 0:
+        raise InputError(f"the range of {curve.measure} is given as {span}; it must be above 0")
+    if curve.levels.size < 2:
+        raise InputError(f"{curve.measure} has scores for one rate only; a slope needs at least two")
+    x = curve.levels - curve.levels.mean()
+    return float(x @ (curve.mean - curve.mean.mean()) / (x @ x) / span)
+
+
+def separation(curve: Curve) -> Separation:
+    """How far the measure tells a biased model from one that is merely wrong.
+
+    Score at the highest level minus score at the lowest. On the bias axis the stereotyped words are answered wrongly at
+    every rate, only in another direction, so the error rate is the same at both ends: what is left is bias. In units
+    of the measure; 0 cannot tell them apart, the sign is the measure's direction. NaN where an end has no score.
+    """
+    apart = curve.scores[:, -1] - curve.scores[:, 0]
+    return Separation(float(apart.mean()), float(apart.min()), float(apart.max()))
+
+
+def rank_measures(
+    bias: Mapping[str, Curve], noise: Mapping[str, Curve] | None, spans: Mapping[str, float]
+) -> list[Ranked]:
+    """Measures by what bias moves in them minus what noise moves, best first.
+
+    ``worth = |slope_bias| / span - |slope_noise| / span``; see :class:`Ranked` for ranges and directions. A measure
+    that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it. Equals keep the
+    order they were given in.
+
+    Args:
+        bias: Curve on the bias axis per measure.
+        noise: Curve on the noise axis per measure, or None.
+        spans: Largest minus smallest possible value per measure.
+    """
+    for what, given in (("range", spans), ("curve on the noise axis", bias if noise is None else noise)):
+        missing = [name for name in bias if name not in given]
+        if missing:
+            raise InputError(f"no {what} for {', '.join(missing)}; give one for every measure on the bias axis")
+    found = []
+    for name, curve in bias.items():
+        sensitivity = abs(slope(curve, span=spans[name]))
+        disturbance = None if noise is None else abs(slope(noise[name], span=spans[name]))
+        pearson = _defined(_correlations(curve.levels, curve.mean[None], "pearson")[0])
+        worth = sensitivity - (disturbance or 0.0)
+        reason = _why_undefined(curve) or (_why_missing(noise[name]) if noise is not None else "")
+        found.append(Ranked(name, sensitivity, disturbance, worth, pearson, reason))
+    return sorted(
+        found, key=lambda one: (bool(one.reason), math.inf if math.isnan(one.worth) else -round(one.worth, _DIGITS))
+    )
+
+
+def pearson_p(r: float, n: int) -> float:
+    """Two-sided p of a Pearson correlation of ``n`` points under normality: ``t = r sqrt((n - 2) / (1 - r^2))``.
+
+    For published values, of which nothing but ``r`` and ``n`` is known.
+
+    >>> round(pearson_p(-0.263, 11), 3)
+    0.435
+    """
+    if n < 3 or not -1 <= r <= 1:
+        raise InputError(
+            f"no p-value for r = {r} of {n} points; r lies within -1 and 1 and needs at least three points"
+        )
+    if abs(r) == 1:
+        return 0.0
+    return float(2 * student.sf(abs(r) * math.sqrt((n - 2) / (1 - r * r)), n - 2))
+
+
+def _floats(values: ArrayLike, what: str) -> Values:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} are not a table of numbers: {error}") from error
+
+
+def _why_undefined(curve: Curve) -> str:
+    missing = _why_missing(curve)
+    if missing:
+        return missing
+    if _is_constant(curve.mean[None])[0]:
+        return f"{NO_CORRELATION}: the score is {curve.mean.mean():.3f} for every rate"
+    return ""
+
+
+def _why_missing(curve: Curve) -> str:
+    rows, columns = np.nonzero(np.isnan(curve.scores))
+    if not rows.size:
+        return ""
+    where = f"rate {curve.levels[columns[0]]:g} of the {curve.axis} axis, seed {curve.seeds[rows[0]]}"
+    more = f" (and for {rows.size - 1} more models)" if rows.size > 1 else ""
+    return f"{NO_CORRELATION}: {curve.measure} has no value for {where}{more}"
+
+
+def _is_constant(rows: Values) -> NDArray[np.bool_]:
+    size = np.maximum(1.0, np.abs(rows).max(axis=1))
+    return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _CONSTANT * size)
+
+
+def _correlations(levels: Values, rows: Values, statistic: Statistic) -> Values:
+    """The statistic of every row, [rows]; NaN where a row is constant or has no value."""
+    found = np.full(len(rows), np.nan)
+    usable = ~(np.isnan(rows).any(axis=1) | _is_constant(rows))
+    rows = np.round(rows[usable], _DIGITS)
+    if statistic == "kendall":
+        found[usable] = _tau_b(levels, rows)
+        return found
+    if statistic == "spearman":
+        levels, rows = rankdata(levels), rankdata(rows, axis=1)
+    x = levels - levels.mean()
+    y = rows - rows.mean(axis=1, keepdims=True)
+    found[usable] = np.clip(y @ x / np.sqrt((x @ x) * (y * y).sum(axis=1)), -1, 1)
+    return found
+
+
+def _tau_b(levels: Values, rows: Values) -> Values:
+    """Kendall's tau-b: concordant minus discordant pairs over the pairs that are not tied.
+
+    Signs of all pairs at once take ``L (L - 1) / 2`` numbers per row, hence chunks; single precision counts exactly.
+    """
+    first, second = np.triu_indices(levels.size, k=1)
+    x = np.sign(levels[second] - levels[first]).astype(np.float32)
+    found = np.empty(len(rows))
+    step = max(1, _CHUNK // x.size)
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        y = np.sign(part[:, second] - part[:, first]).astype(np.float32)
+        found[start : start + step] = (y @ x) / np.sqrt(np.abs(x).sum() * np.abs(y).sum(axis=1), dtype=np.float64)
+    return found
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,226 @@
+"""The folder of a meta-evaluation. Plain files, so that the stage that trains needs nothing but numpy and torch."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._hashing import hash_text
+from evenli._rows import read_rows
+from evenli.errors import RunError, RunLockedError
+
+SCHEMA = 1
+AXES = ("bias", "noise")
+"""What a sweep varies: the share of biased words among wrong ones, or the share of wrong words without bias."""
+
+_HEADER, _TRAINING, _MODELS = "meta.json", "training.json", "models.jsonl"
+_TRAIN, _DEV, _EVALUATION = "train.jsonl", "dev.jsonl", "evaluation.jsonl"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model of a sweep.
+
+    Attributes:
+        seed: Its seed.
+        axis: ``bias`` or ``noise``.
+        level: Where it stands on that axis, 0 to 1.
+    """
+
+    seed: int
+    axis: str
+    level: float
+
+    @property
+    def name(self) -> str:
+        """Stem of its files.
+
+        >>> Cell(0, "bias", 0.3).name
+        'seed-0_bias-0.3'
+        """
+        return f"seed-{self.seed}_{self.axis}-{self.level:g}"
+
+
+class MetaFolder:
+    """Reads and writes one meta-evaluation.
+
+    Args:
+        path: The folder.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether the folder has been prepared."""
+        return (self.path / _HEADER).is_file()
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What was prepared: language, levels, settings, hashes."""
+        try:
+            header = dict(json.loads((self.path / _HEADER).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise RunError(f"{self.path} holds no meta-evaluation: no {_HEADER} in it") from None
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path / _HEADER} cannot be read ({error})") from error
+        if header.get("schema", 0) > SCHEMA:
+            raise RunError(f"{self.path} was made by a newer version of evenli (schema {header['schema']})")
+        return header
+
+    def create(
+        self,
+        header: Mapping[str, Any],
+        *,
+        train: Sequence[Mapping[str, str]],
+        dev: Sequence[Mapping[str, str]],
+        evaluation: Sequence[Mapping[str, str | None]],
+        labels: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]],
+    ) -> None:
+        """Write a prepared meta-evaluation; the header comes last, so that half a folder is none.
+
+        Args:
+            header: Settings; hashes are added.
+            train: Training pairs.
+            dev: Held-out pairs made like them.
+            evaluation: Pairs the measures are computed on.
+            labels: Labels of train and dev by ``axis-level``.
+        """
+        try:
+            (self.path / "labels").mkdir(parents=True, exist_ok=True)
+            digest = {}
+            for name, rows in ((_TRAIN, train), (_DEV, dev), (_EVALUATION, evaluation)):
+                text = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
+                (self.path / name).write_text(text, encoding="utf-8")
+                digest[name] = hash_text(text)
+            for name, (of_train, of_dev) in labels.items():
+                np.save(self.path / "labels" / f"{name}.npy", np.concatenate([of_train, of_dev]).astype(np.int8))
+            whole = {"schema": SCHEMA, **header, "sha256": digest}
+            _replace(self.path / _HEADER, json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise RunError(f"cannot write to {self.path}: {error.strerror or error}") from error
+
+    def train_pairs(self) -> list[dict[str, Any]]:
+        """Training pairs."""
+        return read_rows(self.path / _TRAIN)
+
+    def dev_pairs(self) -> list[dict[str, Any]]:
+        """Held-out pairs."""
+        return read_rows(self.path / _DEV)
+
+    def evaluation_pairs(self) -> list[dict[str, Any]]:
+        """Pairs the measures are computed on."""
+        return read_rows(self.path / _EVALUATION)
+
+    def labels(self, axis: str, level: float) -> NDArray[np.int64]:
+        """Labels of the training pairs, then of the held-out pairs."""
+        return np.asarray(np.load(self.path / "labels" / f"{axis}-{level:g}.npy", allow_pickle=False), dtype=np.int64)
+
+    def cells(self, seeds: Sequence[int]) -> list[Cell]:
+        """All models of the sweep, seed by seed."""
+        levels = self.header["levels"]
+        return [Cell(seed, axis, level) for seed in seeds for axis in AXES for level in levels.get(axis, [])]
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the logits of a model are stored."""
+        return self._logits_file(cell).is_file()
+
+    def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
+        """Keep the answers of a model and what is known about it."""
+        file = self._logits_file(cell)
+        try:
+            file.parent.mkdir(exist_ok=True)
+            line = {"seed": cell.seed, "axis": cell.axis, "level": cell.level, **facts}
+            with (self.path / _MODELS).open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line) + "\n")
+            partial = file.with_suffix(".partial.npy")
+            np.save(partial, logits.astype(np.float32))
+            os.replace(partial, file)  # noqa: PTH105 - also over existing files on Windows
+        except OSError as error:
+            raise RunError(f"cannot write {file}: {error.strerror or error}; the models before it are kept") from error
+
+    def logits(self, cell: Cell) -> NDArray[np.float32]:
+        """Stored logits of a model [pairs, 3]."""
+        try:
+            return np.asarray(np.load(self._logits_file(cell), allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self._logits_file(cell)} cannot be read ({error}); delete it and train again") from error
+
+    def models(self) -> dict[Cell, dict[str, Any]]:
+        """What is known about every trained model whose logits are stored; a later line counts more."""
+        file = self.path / _MODELS
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        found = {}
+        for line in lines:
+            if not line.endswith("}"):
+                continue  # written when the process was killed
+            facts = json.loads(line)
+            cell = Cell(facts.pop("seed"), facts.pop("axis"), facts.pop("level"))
+            if self.has(cell):
+                found[cell] = facts
+        return found
+
+    def seeds(self) -> list[int]:
+        """Seeds with a model at every level."""
+        known = {cell.seed for cell in self.models()}
+        return sorted(seed for seed in known if all(self.has(cell) for cell in self.cells([seed])))
+
+    def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
+        """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
+        file = self.path / _TRAINING
+        now = json.loads(json.dumps({"name": name, "base": fingerprint, "recipe": dict(recipe)}))
+        before = self.training()
+        if not before:
+            _replace(file, json.dumps(now, indent=2) + "\n")
+        elif before["base"] != now["base"] or before["recipe"] != now["recipe"]:
+            changed = [key for key in now["recipe"] if before["recipe"].get(key) != now["recipe"][key]]
+            what = f"recipe ({', '.join(changed)})" if before["base"] == now["base"] else "base model"
+            raise RunError(f"{self.path} holds a sweep with another {what}; choose another -o or delete the folder")
+
+    def training(self) -> dict[str, Any]:
+        """Base and recipe of the trained models; empty before the first."""
+        file = self.path / _TRAINING
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder, so that a second process is refused."""
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise RunLockedError(f"another process works in {self.path}; wait for it or choose another -o") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def write_results(self, results: Mapping[str, Any]) -> Path:
+        """``results.json``, whole or not at all."""
+        file = self.path / "results.json"
+        _replace(file, json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        return file
+
+    def _logits_file(self, cell: Cell) -> Path:
+        return self.path / "logits" / f"{cell.name}.npy"
+
+
+def _replace(file: Path, text: str) -> None:
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, file)  # noqa: PTH105 - also over existing files on Windows
+    except OSError as error:
+        raise RunError(f"cannot write {file}: {error.strerror or error}") from error

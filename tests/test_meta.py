@@ -1,0 +1,242 @@
+"""Meta-evaluation from end to end: data, real training on a small model, scores, and what can go wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenli.errors import InputError, RunError
+from evenli.meta.folder import Cell, MetaFolder
+from evenli.meta.prepare import Design, prepare
+from evenli.meta.scoring import load_measure, score_sweep
+
+QUICK = Design(width=24, rates=(0.0, 0.5, 1.0))
+RECIPE = {"epochs": 24, "lr": 1.5e-3, "batch_size": 16}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> MetaFolder:
+    folder = MetaFolder(tmp_path_factory.mktemp("sweep"))
+    prepare(folder, QUICK)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base(prepared: MetaFolder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two narrow layers with random weights and a tokenizer that knows the words of the sweep."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    splitter = pre_tokenizers.BertPreTokenizer()
+    rows = [*prepared.train_pairs(), *prepared.dev_pairs(), *prepared.evaluation_pairs()]
+    texts = {row[side] for row in rows for side in ("premise", "hypothesis")}
+    words = sorted({word for text in texts for word, _ in splitter.pre_tokenize_str(text)})
+    vocabulary = {word: index for index, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = splitter
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
+    )
+    folder = tmp_path_factory.mktemp("base")
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    ).save_pretrained(folder)
+    torch.manual_seed(0)
+    labels = ["entailment", "neutral", "contradiction"]
+    config = transformers.BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        max_position_embeddings=96,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        initializer_range=0.2,
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
+    )
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sweep(prepared: MetaFolder, base: Path) -> Iterator[MetaFolder]:
+    """The quick mode: three rates, one seed, half a minute of real training on a CPU."""
+    import torch
+
+    from evenli.meta.training import train_sweep
+    from evenli.training import make_recipe
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # for so small a model a second thread only gets in the way
+    recipe = make_recipe("control", **RECIPE)
+    assert train_sweep(prepared, str(base), seeds=[0], recipe=recipe, device="cpu", shown=False) == 3
+    yield prepared
+    torch.set_num_threads(threads)
+
+
+def curve(results: dict, name: str, axis: str) -> list[float]:
+    return next(m for m in results["measures"] if m["name"] == name)["axis"][axis]["scores"][0]
+
+
+def test_real_training_moves_the_score_with_the_rate(sweep: MetaFolder) -> None:
+    results = score_sweep(sweep)
+    coal = curve(results, "coal", "bias")
+    assert coal[0] < coal[1] < coal[2]
+    assert coal[2] - coal[0] > 0.4
+    pearson = next(m for m in results["measures"] if m["name"] == "coal")["axis"]["bias"]["pearson"]
+    assert pearson["value"] > 0.95
+    fn = curve(results, "fn_bias", "bias")
+    assert max(fn) - min(fn) < 0.3 * (coal[2] - coal[0])  # every model is wrong about as often
+    assert curve(results, "probe_b", "bias")[0] < 0.3 < 0.7 < curve(results, "probe_b", "bias")[2]
+    assert results["held_out_accuracy"]["lowest"] > 0.85
+
+
+def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
+    sweep: MetaFolder, base: Path, tmp_path: Path
+) -> None:
+    from evenli.meta.training import train_sweep
+    from evenli.training import make_recipe
+
+    recipe = make_recipe("control", **RECIPE)
+    assert train_sweep(sweep, str(base), seeds=[0], recipe=recipe, device="cpu", shown=False) == 0
+    copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
+    lost = Cell(0, "bias", 0.5)
+    before = copy.logits(lost)
+    (copy.path / "logits" / f"{lost.name}.npy").unlink()
+    with pytest.raises(RunError, match="no complete sweep"):
+        score_sweep(copy)
+    assert train_sweep(copy, str(base), seeds=[0], recipe=recipe, device="cpu", shown=False) == 1
+    np.testing.assert_array_equal(copy.logits(lost), before)
+    with pytest.raises(RunError, match=r"another recipe \(lr\)"):
+        train_sweep(copy, str(base), seeds=[1], recipe=make_recipe("control", **RECIPE | {"lr": 1e-3}), shown=False)
+
+
+def test_perfect_models_have_the_scores_of_the_closed_form(tmp_path: Path) -> None:
+    """Spec 1.7: e_p = c_a = r and n_n = 1, so NLI-CoAL is 2r/3 and FN 2/3 at every rate."""
+    folder = MetaFolder(tmp_path)
+    prepare(folder, Design(width=2, rates=(0.0, 0.3, 0.7, 1.0)))
+    pairs = folder.evaluation_pairs()
+    words = folder.header["words"]
+    order = [word for group in words["groups"].values() for word in group]
+    for cell in folder.cells([0]):
+        biased = set(order[: round(cell.level * len(order))])
+        logits = np.zeros((len(pairs), 3), dtype=np.float32)
+        for row, pair in enumerate(pairs):
+            if pair["subset"] == "NS":
+                answer = 1
+            else:
+                answer = 0 if (pair["subset"] == "PS") == (pair["occupation"] in biased) else 2
+            logits[row, answer] = 5.0
+        folder.store(cell, logits, {"dev_accuracy": 1.0, "seconds": 0.0, "loss": 0.0})
+    results = score_sweep(folder)
+    np.testing.assert_allclose(curve(results, "coal", "bias"), [0, 0.2, 0.7 * 2 / 3, 2 / 3], atol=1e-6)
+    by_name = {m["name"]: m["axis"]["bias"] for m in results["measures"]}
+    assert by_name["coal"]["pearson"]["value"] == pytest.approx(1.0)
+    assert by_name["fn_bias"]["pearson"]["value"] is None
+    assert by_name["fn_bias"]["pearson"]["reason"].startswith("no corr.")
+    assert by_name["coal"]["separation"]["value"] == pytest.approx(2 / 3)
+    assert results["ranking"][0]["measure"] != "fn_bias"
+
+
+def test_own_measures_are_scored_from_stored_predictions(
+    sweep: MetaFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_measures.py").write_text(
+        "def half(sample):\n    'Half of NLI-CoAL.'\n    from evenli.measures import get_measure\n"
+        "    return get_measure('coal')(sample) / 2\n"
+        "def nothing(sample):\n    return float('nan')\n"
+        "def broken(sample):\n    raise ValueError('no such column')\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    results = score_sweep(sweep, ["own_measures:half", "own_measures:nothing"])
+    half = next(m for m in results["measures"] if m["name"] == "own_measures:half")
+    np.testing.assert_allclose(half["axis"]["bias"]["scores"][0], np.array(curve(results, "coal", "bias")) / 2)
+    nothing = next(m for m in results["measures"] if m["name"] == "own_measures:nothing")
+    assert nothing["axis"]["bias"]["pearson"]["value"] is None
+    assert "own_measures:nothing" in nothing["axis"]["bias"]["pearson"]["reason"]
+    json.dumps(results, allow_nan=False)
+    with pytest.raises(InputError, match="own_measures:broken failed: no such column"):
+        score_sweep(sweep, ["own_measures:broken"])
+    with pytest.raises(InputError, match="module:function"):
+        load_measure("own_measures")
+    with pytest.raises(InputError, match="no_such_module"):
+        load_measure("no_such_module:half")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rates": (0.0, 1.0)}, "at least three bias rates, 2 given"),
+        ({"rates": (0.0, 0.5, 1.5)}, "between 0 and 1, not at 1.5"),
+        ({"rates": (0.0, 0.5, 1.0), "noise": (0.5,)}, "at least three noise levels, 1 given"),
+        ({"ns_words": "none"}, "choose train or released"),
+    ],
+)
+def test_designs_that_cannot_work_are_refused(settings: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Design(**settings)
+
+
+def test_too_few_templates_say_how_many_are_needed(tmp_path: Path) -> None:
+    captions = tmp_path / "captions.txt"
+    captions.write_text("A man walks along the river with a dog today .\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"529"):
+        prepare(MetaFolder(tmp_path / "out"), Design(captions=str(captions)))
+
+
+def test_a_folder_keeps_its_design(tmp_path: Path) -> None:
+    prepare(MetaFolder(tmp_path), Design(width=2))
+    assert prepare(MetaFolder(tmp_path), Design(width=2))["pairs"] == {"train": 120, "dev": 120, "evaluation": 600}
+    with pytest.raises(InputError, match="other settings \\(width\\)"):
+        prepare(MetaFolder(tmp_path), Design(width=3))
+
+
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+def test_training_templates_never_meet_evaluation_templates(lang: str, shared_data: Path, tmp_path: Path) -> None:
+    version = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}[lang]
+    release = str(shared_data / "nli_coal" / f"{version}.tar.xz")
+    for data, words in ((None, "train"), (release, "train"), (release, "released")):
+        folder = MetaFolder(tmp_path / f"{bool(data)}{words}")
+        header = prepare(folder, Design(lang=lang, data=data, ns_words=words))
+        assert header["pairs"] == {"train": 30_000, "dev": 3_000, "evaluation": 600}
+        hypotheses = {row["hypothesis"] for row in folder.train_pairs()}
+        assert not hypotheses & {row["hypothesis"] for row in folder.evaluation_pairs()}
+        assert not hypotheses & {row["hypothesis"] for row in folder.dev_pairs()}
+        for rate in (0.0, 0.3, 1.0):
+            counts = np.bincount(folder.labels("bias", rate)[:30_000], minlength=3)
+            assert counts.tolist() == [10_000] * 3
+
+
+def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
+    done = run_cli("meta", str(sweep.path), "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert {"measures", "ranking", "published", "seeds"} <= set(told)
+    assert (sweep.path / "results.json").is_file()
+    for bad, message in (
+        (["meta"], "-o for a new one"),
+        (["meta", "-o", str(tmp_path / "x")], "--base"),
+        (["meta", "-o", str(tmp_path / "x"), "--rates", "0:1", "--stage", "prepare"], "evenli:"),
+        (["meta", str(tmp_path)], "no meta-evaluation"),
+        (["meta", str(sweep.path), "--stage", "fly"], "choose prepare, train or score"),
+    ):
+        done = run_cli(*bad)
+        assert done.returncode == 2, (bad, done.stderr)
+        assert message in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1

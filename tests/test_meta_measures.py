@@ -1,0 +1,372 @@
+"""Meta-evaluation: numbers by hand, identities against scipy, controls, refusals, and what is printed and drawn."""
+
+from __future__ import annotations
+
+import io
+import time
+import xml.etree.ElementTree as ET
+from dataclasses import asdict
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy import stats
+
+from evenli.errors import InputError
+from evenli.measures import meta
+from evenli.measures.meta import (
+    STATISTICS,
+    Curve,
+    Statistic,
+    associate,
+    pearson_p,
+    rank_measures,
+    separation,
+    slope,
+)
+from evenli.reports.meta import meta_chart, print_meta, write_meta_charts
+from evenli.resources import read_table
+
+RATES = np.arange(11) / 10
+SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
+
+
+def curve(scores: Any, *, axis: str = "bias", levels: Any = RATES, measure: str = "coal") -> Curve:
+    scores = np.atleast_2d(scores)
+    return Curve(measure, axis, tuple(range(len(scores))), levels, scores)
+
+
+def found(scores: Any, statistic: Any = "pearson", *, seed: int = 0, **more: Any) -> Any:
+    return associate(curve(scores, **more), statistic, generator=np.random.default_rng(seed))
+
+
+def with_correlation(r: float) -> np.ndarray:
+    """Scores on the 11 rates whose Pearson correlation is exactly ``r``."""
+    x = (RATES - 0.5) / np.linalg.norm(RATES - 0.5)
+    rest = np.random.default_rng(4).normal(size=11)
+    rest -= rest.mean() + (rest @ x) * x
+    return np.asarray(r * x + np.sqrt(1 - r * r) * rest / np.linalg.norm(rest))
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_the_oracle_line_is_perfect(statistic: Statistic) -> None:
+    line = found([2 * RATES / 3] * 3, statistic)
+    assert line.value == pytest.approx(1, abs=1e-12)
+    assert line.low == pytest.approx(1) and line.high == pytest.approx(1)
+    assert line.per_seed == pytest.approx((1, 1, 1))
+    assert line.p == 1 / 10_000  # no random order of 11 points is a line, and p is still not 0
+    assert line.reason == ""
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_constant_score_has_no_correlation(statistic: Statistic) -> None:
+    # Rounding in the last digits is not a change of the score.
+    constant = found(np.full((3, 11), 2 / 3) + 1e-16 * np.arange(11), statistic)
+    assert (constant.value, constant.low, constant.high, constant.p) == (None, None, None, None)
+    assert constant.per_seed == (None, None, None)
+    assert constant.reason == "no corr.: the score is 0.667 for every rate"
+
+
+def test_a_missing_score_is_named() -> None:
+    scores = np.array([RATES, RATES, RATES])
+    scores[1, 3] = np.nan
+    missing = found(scores)
+    assert missing.value is None and missing.p is None
+    assert missing.per_seed == pytest.approx((1, None, 1))
+    assert missing.reason == "no corr.: coal has no value for rate 0.3 of the bias axis, seed 1"
+    scores[2] = np.nan
+    assert found(scores).reason.endswith("seed 1 (and for 11 more models)")
+
+
+def test_unusable_input_is_refused() -> None:
+    with pytest.raises(InputError, match="coal has scores for 2 rates; .* at least three"):
+        found([[0.1, 0.2]], levels=[0, 1])
+    with pytest.raises(InputError, match="no statistic 'gamma'; there are pearson, spearman, kendall"):
+        found(RATES, "gamma")
+    with pytest.raises(InputError, match="50 permutations"):
+        associate(curve(RATES), "pearson", generator=np.random.default_rng(0), permutations=50)
+    with pytest.raises(InputError, match="no axis 'gender' for coal; choose bias or noise"):
+        curve(RATES, axis="gender")
+    with pytest.raises(InputError, match=r"shape \(1, 3\).*\(1\).*\(11\)"):
+        curve([0.1, 0.2, 0.3])
+    for levels in ([0, 0.5, 0.5], [0, 0.5, 2], [1, 0.5, 0], [0, float("nan"), 1]):
+        with pytest.raises(InputError, match="increasing rates from 0 to 1"):
+            curve([0.1, 0.2, 0.3], levels=levels)
+    with pytest.raises(InputError, match="infinite"):
+        curve([0.1, 0.2, float("inf")], levels=[0, 0.5, 1])
+    with pytest.raises(InputError, match="not a table of numbers"):
+        curve(["a", "b", "c"], levels=[0, 0.5, 1])
+    with pytest.raises(InputError, match="above 0"):
+        slope(curve(RATES), span=0)
+    with pytest.raises(InputError, match="no p-value"):
+        pearson_p(-0.263, 2)
+
+
+def test_the_published_english_value_is_not_significant() -> None:
+    scores = with_correlation(-0.263)
+    ours = found(scores)
+    assert ours.value == pytest.approx(-0.263, abs=1e-9)
+    assert pearson_p(-0.263, 11) == pytest.approx(0.435, abs=5e-4)
+    assert pearson_p(-0.263, 11) == pytest.approx(stats.pearsonr(RATES, scores).pvalue)
+    assert pearson_p(-0.535, 11) == pytest.approx(0.090, abs=5e-4)
+    assert pearson_p(-0.263, 56) > 0.05 > pearson_p(-0.263, 57)  # as many points as the mark would need
+    assert ours.p == pytest.approx(0.43, abs=0.04)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_negation_flips_the_sign_and_keeps_p(statistic: Statistic) -> None:
+    scores = RATES + np.random.default_rng(1).normal(0, 0.5, (4, 11))
+    plain, negated = found(scores, statistic), found(-scores, statistic)
+    assert plain.value == pytest.approx(-negated.value)
+    assert (plain.low, plain.high) == pytest.approx((-negated.high, -negated.low))
+    assert plain.p == negated.p
+    scaled = found(3 + 0.1 * scores, statistic)
+    assert (scaled.value, scaled.p) == (pytest.approx(plain.value), plain.p)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("scores", [[0.1, 0.5, 0.2, 0.9, 0.4], [0.3, 0.3, 0.1, 0.8, 0.8]])
+def test_p_agrees_with_all_orders(statistic: Statistic, scores: list[float]) -> None:
+    levels = np.array([0, 0.2, 0.5, 0.6, 1.0])
+    sizes = [abs(SCIPY[statistic](levels, order).statistic) for order in permutations(scores)]
+    exact = np.mean(np.array(sizes) >= abs(SCIPY[statistic](levels, scores).statistic) - 1e-9)
+    # Three standard errors of 9,999 draws.
+    assert found(scores, statistic, levels=levels).p == pytest.approx(exact, abs=0.015)
+
+
+@pytest.mark.parametrize("digits", [9, 1, 0])
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_values_agree_with_scipy(statistic: Statistic, digits: int) -> None:
+    scores = np.random.default_rng(digits).normal(0, 2, (40, 11)).round(digits)  # fewer digits, more ties
+    expected = [SCIPY[statistic](RATES, row).statistic for row in scores]
+    assert found(scores, statistic).per_seed == pytest.approx(expected, abs=1e-9)
+
+
+def test_kendall_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = np.random.default_rng(0).normal(size=(5, 11))
+    whole = found(scores, "kendall")
+    monkeypatch.setattr(meta, "_CHUNK", 55 * 7)
+    assert found(scores, "kendall") == whole
+
+
+def test_rounding_does_not_break_ties() -> None:
+    scores = np.repeat([0.1, 0.2, 0.3, 0.4], 3)[:11] + 1e-16 * np.arange(11, 0, -1)
+    clean = np.repeat([0.1, 0.2, 0.3, 0.4], 3)[:11]
+    assert found(scores, "kendall").value == pytest.approx(stats.kendalltau(RATES, clean).statistic)
+    assert found(scores, "spearman").value == pytest.approx(stats.spearmanr(RATES, clean).statistic)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_the_interval_over_seeds_holds_the_value(statistic: Statistic) -> None:
+    scores = RATES + np.random.default_rng(2).normal(0, 0.4, (3, 11))
+    three = found(scores, statistic)
+    assert three.low <= three.value <= three.high and three.low < three.high
+    # Every resample averages at least one seed, so a seed alone bounds nothing, but all of them differ here.
+    assert three.low <= min(three.per_seed) + 0.05
+    assert three.value == pytest.approx(SCIPY[statistic](RATES, scores.mean(axis=0)).statistic)
+    two = found(scores[:2], statistic)
+    assert two.value is not None and (two.low, two.high, two.reason) == (None, None, "")
+
+
+def test_no_interval_from_the_lucky_seeds_only() -> None:
+    mixed = found([RATES, np.zeros(11), np.zeros(11)])
+    assert mixed.value == pytest.approx(1) and mixed.per_seed == pytest.approx((1, None, None))
+    assert (mixed.low, mixed.high) == (None, None)
+    assert mixed.reason.startswith("no interval")
+
+
+def test_the_generator_decides() -> None:
+    scores = RATES + np.random.default_rng(3).normal(0, 1, (3, 11))
+    assert found(scores, seed=1) == found(scores, seed=1)
+    assert found(scores, seed=1).p != found(scores, seed=2).p
+
+
+def test_chance_scores_give_uniform_p() -> None:
+    generator = np.random.default_rng(0)
+    p: list[Any] = [
+        associate(curve(row), "pearson", generator=generator, permutations=199).p
+        for row in generator.normal(size=(400, 11))
+    ]
+    assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.05, abs=0.035)
+    assert np.mean(p) == pytest.approx(0.5, abs=0.05)
+
+
+def test_slope_and_separation_by_hand() -> None:
+    line = curve([0.2 + 0.6 * RATES, 0.2 + 0.2 * RATES])
+    assert slope(line) == pytest.approx(0.4)
+    assert slope(line, span=2) == pytest.approx(0.2)
+    # x - mean: -0.5, 0, 0.5; y: 0, 1, 0.5; sum xy = 0.25; sum xx = 0.5
+    assert slope(curve([0, 1, 0.5], levels=[0, 0.5, 1])) == pytest.approx(0.5)
+    apart = separation(line)
+    assert (apart.value, apart.low, apart.high) == pytest.approx((0.4, 0.2, 0.6))
+    assert slope(curve(np.full(11, 2 / 3))) == pytest.approx(0, abs=1e-12)
+    broken = curve([*RATES[:10], np.nan])
+    assert np.isnan(slope(broken)) and np.isnan(separation(broken).value)
+
+
+def test_ranking_order() -> None:
+    bias = {
+        "constant": curve(np.full(11, 0.5)),
+        "wide": curve(-1 + RATES),  # moves by 1 of its range of 2
+        "noisy": curve(RATES),
+        "good": curve(1 - 0.9 * RATES),
+        "undefined": curve([np.nan, *RATES[1:]]),
+    }
+    noise = {name: curve(0.1 * RATES, axis="noise") for name in bias}
+    noise["noisy"] = curve(1 - 0.8 * RATES, axis="noise")
+    noise["wide"] = curve(np.zeros(11), axis="noise")
+    spans = dict.fromkeys(bias, 1.0) | {"wide": 2.0}
+    ranked = rank_measures(bias, noise, spans)
+    assert [one.measure for one in ranked] == ["good", "wide", "noisy", "constant", "undefined"]
+    assert [one.worth for one in ranked[:4]] == pytest.approx([0.8, 0.5, 0.2, -0.1])
+    assert (ranked[0].sensitivity, ranked[0].disturbance) == pytest.approx((0.9, 0.1))
+    assert ranked[0].pearson == pytest.approx(-1)
+    assert ranked[3].pearson is None and ranked[3].reason.startswith("no corr.")
+    alone = rank_measures(bias, None, spans)
+    assert [one.measure for one in alone] == ["noisy", "good", "wide", "constant", "undefined"]
+    assert alone[0].disturbance is None and alone[0].worth == pytest.approx(1)
+    with pytest.raises(InputError, match="no range for wide"):
+        rank_measures(bias, noise, {name: 1.0 for name in bias if name != "wide"})
+    with pytest.raises(InputError, match="no curve on the noise axis for good"):
+        rank_measures(bias, {name: one for name, one in noise.items() if name != "good"}, spans)
+
+
+def test_fourteen_measures_are_quick() -> None:
+    generator = np.random.default_rng(0)
+    start = time.perf_counter()
+    for _ in range(14):
+        one = curve(RATES + generator.normal(0, 0.3, (3, 11)))
+        for statistic in STATISTICS:
+            associate(one, statistic, generator=generator)
+    assert time.perf_counter() - start < 5
+
+
+def test_published_values() -> None:
+    rows = read_table("published_meta.csv", required=("source", "statistic", "fn_corr", "coal_corr"))
+    assert [(r["lang"], r["fn_corr"], r["coal_corr"]) for r in rows] == [
+        ("en", "-0.263", "0.999"),
+        ("ja", "no corr.", "1.000"),
+        ("zh", "-0.535", "0.997"),
+        ("ja", "-0.114", "0.820"),
+    ]
+
+
+def results(*, noise: bool = True, seeds: int = 3, lang: str = "en") -> dict[str, Any]:
+    """A meta-evaluation of four measures, one of them constant, one with a missing score."""
+    generator = np.random.default_rng(0)
+    wobble = generator.normal(0, 0.02, (seeds, 11))
+    scores: dict[str, Any] = {
+        "coal": ("NLI-CoAL", 2 * RATES / 3 + wobble, 0.3 * RATES + wobble),
+        "fn_bias": ("FN score (bias)", np.full((seeds, 11), 2 / 3), RATES + wobble),
+        "order_contradiction": ("order condition, contradiction", -1 + 2 * RATES + wobble, wobble),
+        "nn": ("Net Neutral", np.where(np.arange(11) == 3, np.nan, 1 - RATES + wobble), 1 - RATES + wobble),
+    }
+    axes = ("bias", "noise") if noise else ("bias",)
+    curves = {
+        axis: {name: Curve(name, axis, tuple(range(seeds)), RATES, own[1 + number]) for name, own in scores.items()}
+        for number, axis in enumerate(axes)
+    }
+    spans = {"coal": 1.0, "fn_bias": 1.0, "order_contradiction": 2.0, "nn": 1.0}
+
+    def described(one: Curve) -> dict[str, Any]:
+        values = [[None if np.isnan(score) else float(score) for score in row] for row in one.scores]
+        tests: dict[str, Any] = {
+            name: asdict(associate(one, name, generator=generator, permutations=199)) for name in STATISTICS
+        }
+        return {
+            "scores": values,
+            **tests,
+            "separation": asdict(separation(one)),
+            "slope": slope(one, span=spans[one.measure]),
+        }
+
+    return {
+        "schema": 1,
+        "lang": lang,
+        "base": "bert-base-[uncased]",
+        "seeds": list(range(seeds)),
+        "levels": {axis: RATES.tolist() for axis in axes},
+        "measures": [
+            {"name": name, "title": own[0], "axis": {axis: described(curves[axis][name]) for axis in axes}}
+            for name, own in scores.items()
+        ],
+        "ranking": [asdict(one) for one in rank_measures(curves["bias"], curves.get("noise"), spans)],
+        "published": read_table("published_meta.csv"),
+    }
+
+
+def printed(found: dict[str, Any], width: int = 80) -> list[str]:
+    text = io.StringIO()
+    print_meta(found, Console(file=text, width=width))
+    return text.getvalue().splitlines()
+
+
+@pytest.mark.parametrize("lang", ["en", "ja", "zh"])
+@pytest.mark.parametrize("noise", [True, False])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_print_fits_a_terminal(noise: bool, seeds: int, lang: str) -> None:
+    lines = printed(results(noise=noise, seeds=seeds, lang=lang))
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+    table = next(line for line in lines if line.startswith("NLI-CoAL "))
+    assert "0.99" in table and ("[" in table) is (seeds == 3)
+    assert any(line.startswith("FN score (bias) ") and "no corr." in line for line in lines)
+    whole = " ".join(" ".join(lines).split())
+    assert "no corr. for FN score (bias): the score is 0.667 for every rate." in whole
+    assert "no corr. for Net Neutral: nn has no value for rate 0.3 of the bias axis, seed 0" in whole
+    assert ("slope" in whole) is noise
+    assert "bert-base-[uncased]" in whole
+
+
+def test_print_shows_the_published_values_of_the_language() -> None:
+    english, japanese = printed(results()), printed(results(lang="ja"))
+    row = next(line for line in english if "COAL Table 2" in line)
+    assert "0.999*" in row and "-0.263*" in row and row.rstrip().endswith("no corr.")
+    whole = " ".join(" ".join(english).split())
+    assert "The mark on FN -0.263 (COAL Table 2) cannot come from a two-sided test of 11 points: p = 0.435." in whole
+    assert "Tohoku" not in whole
+    assert any("JA23 Table 2" in line and "spearman" in line and "0.820" in line for line in japanese)
+    assert "cannot come from" not in " ".join(japanese)
+
+
+def test_print_ranks() -> None:
+    with_noise = " ".join(" ".join(printed(results())).split())
+    assert "share of the measure's range): order condition, contradiction 1.00, NLI-CoAL 0.3" in with_noise
+    assert "FN score (bias) 0" not in with_noise.partition("Ranking")[2]
+
+
+def test_charts(tmp_path: Path) -> None:
+    pytest.importorskip("altair", reason="charts need altair: pip install 'evenli[report]'")
+    pytest.importorskip("vl_convert", reason="charts need vl-convert: pip install 'evenli[report]'")
+    files = write_meta_charts(results(), tmp_path / "deep")
+    assert [file.name for file in files] == ["meta.svg", "meta.png"]
+    assert files[1].read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    text = " ".join(ET.fromstring(files[0].read_text(encoding="utf-8")).itertext())
+    for words in ("NLI-CoAL", "FN score (bias)", "Net Neutral", "bias rate", "noise rate"):
+        assert words in text
+    assert "order condition, contradiction" not in text  # not one of the measures drawn
+    lines = write_meta_charts(results(noise=False, seeds=1), tmp_path)[0].read_text(encoding="utf-8")
+    assert "bias rate" in lines and "noise rate" not in lines
+
+
+def test_chart_data() -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    made = results()
+    spec = meta_chart(made).to_dict()
+    rows = spec["datasets"][spec["vconcat"][0]["data"]["name"]]
+    scores = np.array(made["measures"][0]["axis"]["bias"]["scores"])
+    own = [row for row in rows if row["measure"] == "NLI-CoAL"]
+    assert [row["score"] for row in own] == pytest.approx(scores.mean(axis=0))
+    assert [row["low"] for row in own] == pytest.approx(scores.min(axis=0))
+    assert [row["high"] for row in own] == pytest.approx(scores.max(axis=0))
+    neutral = [row["score"] for row in rows if row["measure"] == "Net Neutral"]
+    assert neutral[3] is None and None not in neutral[:3] + neutral[4:]  # the line breaks where a score is missing
+    for entry in made["measures"]:
+        for axis in entry["axis"].values():
+            axis["scores"] = [[None] * 11 for _ in range(3)]
+    with pytest.raises(InputError, match="nothing to draw"):
+        meta_chart(made)

@@ -1,0 +1,45 @@
+"""Label shares of every model of some sweeps, as the resource behind the ledger's meta-evaluation rows.
+
+python tools/collect_sweeps.py sweep-en sweep-ja sweep-zh > src/evenli/resources/data/sweeps.csv
+python tools/seal_resources.py
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+
+import numpy as np
+
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.meta.folder import MetaFolder
+
+SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)  # the column order of the paper's Table 3
+
+
+def main() -> None:
+    """Print one line per trained model."""
+    names = [f"{subset}_{label[0]}" for subset in ("ps", "as", "ns") for label in SHOWN]
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(["lang", "seed", "axis", "level", *names, "held_out_accuracy"])
+    for folder in map(MetaFolder, sys.argv[1:]):
+        lang = folder.header["lang"]
+        subsets = np.array([row["subset"] for row in folder.evaluation_pairs()])
+        whole = set(folder.cells(folder.seeds()))
+        for cell, facts in sorted(
+            folder.models().items(), key=lambda item: (item[0].seed, item[0].axis, item[0].level)
+        ):
+            if cell not in whole:
+                continue
+            answers = folder.logits(cell).argmax(axis=1)
+            shares = [
+                (answers[subsets == subset] == LABELS.index(label)).mean()
+                for subset in ("PS", "AS", "NS")
+                for label in SHOWN
+            ]
+            told = [f"{share:.4f}" for share in [*shares, facts["dev_accuracy"]]]
+            writer.writerow([lang, cell.seed, cell.axis, f"{cell.level:g}", *told])
+
+
+if __name__ == "__main__":
+    main()
