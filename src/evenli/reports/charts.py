@@ -106,21 +106,25 @@ def figures(run: Run, rows: pl.DataFrame | None = None) -> dict[str, Figure]:
 
 def write_charts(run: Run, folder: str | Path) -> list[Path]:
     """Write every chart of a run as SVG and PNG; returns the files."""
+    return [file for figure in figures(run).values() for file in save_chart(figure.chart, figure.name, folder)]
+
+
+def save_chart(chart: Any, name: str, folder: str | Path) -> list[Path]:
+    """Write one chart as ``NAME.svg`` and ``NAME.png``; returns the files."""
     folder = Path(folder)
+    chart = chart.configure(**_config("white"))
     written = []
-    for figure in figures(run).values():
-        chart = figure.chart.configure(**_config("white"))
-        for suffix, more in (("svg", {}), ("png", {"scale_factor": 3})):
-            content: Any = io.StringIO() if suffix == "svg" else io.BytesIO()
-            chart.save(content, format=suffix, **more)
-            data = content.getvalue()
-            file = folder / f"{figure.name}.{suffix}"
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(data.encode() if isinstance(data, str) else data)
-            except OSError as error:
-                raise InputError(f"cannot write {file}: {error.strerror}; choose another folder") from error
-            written.append(file)
+    for suffix, more in (("svg", {}), ("png", {"scale_factor": 3})):
+        content: Any = io.StringIO() if suffix == "svg" else io.BytesIO()
+        chart.save(content, format=suffix, **more)
+        data = content.getvalue()
+        file = folder / f"{name}.{suffix}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data.encode() if isinstance(data, str) else data)
+        except OSError as error:
+            raise InputError(f"cannot write {file}: {error.strerror}; choose another folder") from error
+        written.append(file)
     return written
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ from rich.table import Table
 from evenli._extras import need
 from evenli.errors import InputError
 from evenli.measures.meta import NO_CORRELATION, STATISTICS, pearson_p
-from evenli.reports.charts import WIDTH, _config
+from evenli.reports.charts import WIDTH, save_chart
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
 """Measures drawn: more lines than six cannot be told apart. The table and the results have all of them."""
@@ -93,22 +92,8 @@ def meta_chart(results: dict[str, Any]) -> Any:
 
 
 def write_meta_charts(results: dict[str, Any], folder: str | Path) -> list[Path]:
-    """Write the chart as SVG and PNG; returns the files."""
-    folder = Path(folder)
-    chart = meta_chart(results).configure(**_config("white"))
-    written = []
-    for suffix, more in (("svg", {}), ("png", {"scale_factor": 3})):
-        content: Any = io.StringIO() if suffix == "svg" else io.BytesIO()
-        chart.save(content, format=suffix, **more)
-        data = content.getvalue()
-        file = folder / f"meta.{suffix}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data.encode() if isinstance(data, str) else data)
-        except OSError as error:
-            raise InputError(f"cannot write {file}: {error.strerror}; choose another folder") from error
-        written.append(file)
-    return written
+    """Write the chart as ``meta.svg`` and ``meta.png``; returns the files."""
+    return save_chart(meta_chart(results), "meta", folder)
 
 
 def _associations(results: dict[str, Any]) -> Table:

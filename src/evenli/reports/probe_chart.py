@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 from evenli._extras import need
 from evenli.errors import InputError
-from evenli.reports.charts import GRID, INK, MUTED, WIDTH, _config
+from evenli.reports.charts import GRID, INK, MUTED, WIDTH, save_chart
 
 _HEIGHT = 240
 _LETTER, _LINE = 5.6, 12.0
@@ -61,21 +60,7 @@ def probe_chart(results: dict[str, Any]) -> Any:
 
 def write_probe_chart(results: dict[str, Any], folder: str | Path) -> list[Path]:
     """Write the chart as ``probe.svg`` and ``probe.png``; returns the files."""
-    folder = Path(folder)
-    chart = probe_chart(results).configure(**_config("white"))
-    written = []
-    for suffix, more in (("svg", {}), ("png", {"scale_factor": 3})):
-        content: Any = io.StringIO() if suffix == "svg" else io.BytesIO()
-        chart.save(content, format=suffix, **more)
-        data = content.getvalue()
-        file = folder / f"probe.{suffix}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data.encode() if isinstance(data, str) else data)
-        except OSError as error:
-            raise InputError(f"cannot write {file}: {error.strerror}; choose another folder") from error
-        written.append(file)
-    return written
+    return save_chart(probe_chart(results), "probe", folder)
 
 
 def _placed(
