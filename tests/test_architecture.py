@@ -20,6 +20,7 @@ ABOVE = {
     "auditing": FLOORS,
     "testing": [*FLOORS, "auditing"],
     "reproduction": [*FLOORS, "auditing", "mitigation"],
+    "encoders": ["resources", "vectors", "sentences", "models", "training"],
     "cli": [*FLOORS, "auditing", "training", "meta", "mitigation", "reproduction"],
 }
 BASE = {"labels", "errors", "_extras", "_hashing", "_rows", "_version"}

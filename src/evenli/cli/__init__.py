@@ -23,6 +23,7 @@ from evenli.cli import (
     predict,
     report,
     reproduce,
+    score,
     table,
     train,
 )
@@ -50,6 +51,8 @@ app.command("data")(data.data)
 app.command("doctor")(doctor.doctor)
 app.command("reproduce")(reproduce.reproduce)
 app.command("meta")(meta.meta)
+app.command("score")(score.score)
+app.command("direction")(score.direction)
 _build = typer.Typer(help="Build pair sets.", no_args_is_help=True, rich_markup_mode=None)
 _build.command("coal")(build.coal)
 _build.command("probe")(build.probe)
@@ -58,6 +61,8 @@ _build.command("controlled")(build.controlled)
 app.add_typer(_build, name="build")
 _mitigate = typer.Typer(help="Mitigate bias in training data.", no_args_is_help=True, rich_markup_mode=None)
 _mitigate.command("swap")(mitigate.swap)
+_mitigate.command("subtract")(mitigate.subtract)
+_mitigate.command("augment")(mitigate.augment)
 app.add_typer(_mitigate, name="mitigate")
 _train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
 _train.command("nli")(train.train_nli)

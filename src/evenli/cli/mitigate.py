@@ -58,6 +58,103 @@ def swap(
     )
 
 
+Scored = Annotated[Path, typer.Argument(help="Folder that evenli score wrote.")]
+Corpus = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
+Percentile = Annotated[float, typer.Option(help="Pairs that score above this percentile are changed.", min=0, max=100)]
+Split = Annotated[
+    str, typer.Option(help="auto (pairs: 10,000 dev, 10,000 test, rest train), none, or DEV,TEST as numbers.")
+]
+ShuffleSeed = Annotated[int, typer.Option(help="Seed of the shuffle, and of the random control.")]
+Control = Annotated[bool, typer.Option("--random", help="Let chance pick as many pairs: the control of equal size.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus in the folder.")]
+
+
+def subtract(
+    scored: Scored,
+    out: Corpus,
+    percentile: Percentile = 95,
+    random: Control = False,
+    split: Split = "auto",
+    seed: ShuffleSeed = 0,
+    overwrite: Overwrite = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Leave out the most biased pairs of a scored corpus (Sub97 to Sub90 of Dolci et al. 2023)."""
+    from evenli.mitigation import corpora
+
+    common: dict[str, Any] = {"percentile": percentile, "split": _split(split), "seed": seed, "overwrite": overwrite}
+    if random:
+        made = corpora.random_control(scored, out, like="subtract", **common)
+    else:
+        made = corpora.subtract(scored, out, **common)
+    _tell(made, as_json)
+
+
+def augment(
+    scored: Scored,
+    out: Corpus,
+    percentile: Percentile = 90,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Put the swapped copy in the place of the pair instead of beside it.")
+    ] = False,
+    mode: Annotated[
+        str, typer.Option(help="default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
+    ] = "default",
+    no_names: Annotated[bool, typer.Option("--no-names", help="Leave first names as they are.")] = False,
+    random: Control = False,
+    split: Split = "auto",
+    seed: ShuffleSeed = 0,
+    overwrite: Overwrite = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Add gender-swapped copies of the most biased pairs of a scored corpus (Aug97 to Aug90 of Dolci et al. 2023)."""
+    from evenli.errors import InputError
+    from evenli.mitigation import corpora
+
+    if mode not in {"default", "paper", "released"}:
+        raise InputError(f"no swap mode '{mode}'; choose default, paper or released")
+    common: dict[str, Any] = {
+        "percentile": percentile,
+        "mode": mode,
+        "names": not no_names,
+        "split": _split(split),
+        "seed": seed,
+        "overwrite": overwrite,
+    }
+    if random:
+        made = corpora.random_control(scored, out, like="combined" if replace else "augment", **common)
+    else:
+        made = (corpora.combined if replace else corpora.augment)(scored, out, **common)
+    _tell(made, as_json)
+
+
+def _split(text: str) -> Any:
+    from evenli.errors import InputError
+    from evenli.mitigation.corpora import Split
+
+    if text in {"auto", "none"}:
+        return None if text == "none" else "auto"
+    try:
+        dev, test = (int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
+    return Split(dev=dev, test=test)
+
+
+def _tell(made: Any, as_json: bool) -> None:
+    if as_json:
+        shared.print_json({"folder": str(made.path), **made.card})
+        return
+    counts, threshold = made.card["counts"], made.card["threshold"]
+    splits = ", ".join(f"{name} {count:,}" for name, count in (counts["splits"] or {}).items())
+    typer.echo(f"{made.path}: {counts['result']:,} rows{f' ({splits})' if splits else ''} from {counts['rows']:,}")
+    typer.echo(
+        f"{counts['above_threshold']:,} score above {threshold['value']:.4f} (percentile {threshold['percentile']:g}): "
+        f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
+    )
+    typer.echo("look through removed.csv or added.csv before training on it; card.json says what was done")
+
+
 def _swap_pairs(
     corpus: Path, out: Path, select: Literal["all", "occupation"], mode: Any, names: bool, only_swapped: bool
 ) -> dict[str, int]:

@@ -1,0 +1,62 @@
+"""The bias score of real SNLI sentences, in batches and one by one as published.
+
+python benchmarks/score.py                              # random vectors: the time does not depend on them
+python benchmarks/score.py --vectors glove.840B.300d.txt
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from evenli._rows import read_rows
+from evenli.sentences import BiasScorer, GenderWords, reference_score, split_words
+from evenli.vectors import WordVectors, gender_direction, load_vectors
+
+SNLI = Path(__file__).parents[1].parent / "shared" / "data" / "snli" / "snli_1.0_train_first100k.jsonl.xz"
+PAIRS = (("woman", "man"), ("girl", "boy"), ("she", "he"), ("mother", "father"), ("her", "his"))
+BATCH = 4096
+
+
+def random_vectors(texts: list[str]) -> WordVectors:
+    """300 random numbers for every word of the texts and of the pairs."""
+    words = sorted({word for text in texts for word in split_words(text)} | {word for pair in PAIRS for word in pair})
+    return WordVectors.of(words, np.random.default_rng(0).standard_normal((len(words), 300)), "random")
+
+
+def main() -> None:
+    """Print sentences per second, and the ratio to the reference of the same run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?", default=SNLI)
+    parser.add_argument("--vectors", type=Path, help="word vectors; default: random ones")
+    parser.add_argument("--reference", type=int, default=5000, help="sentences scored one by one")
+    arguments = parser.parse_args()
+    rows = read_rows(arguments.file)
+    keys = ("sentence1", "sentence2") if "sentence1" in rows[0] else ("premise", "hypothesis")
+    texts = [str(row[key]) for row in rows for key in keys]
+    del rows
+    vectors = load_vectors(arguments.vectors) if arguments.vectors else random_vectors(texts)
+    direction = gender_direction(vectors, PAIRS)
+    gender_words = GenderWords()
+    scorer = BiasScorer(vectors, direction, gender_words)
+    speeds = []
+    for _ in range(4):
+        started = time.perf_counter()
+        scores = np.concatenate([scorer.score_many(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)])
+        speeds.append(len(texts) / (time.perf_counter() - started))
+    some = texts[: arguments.reference]
+    started = time.perf_counter()
+    slow = np.array([reference_score(text, vectors, direction, gender_words) for text in some])
+    reference = len(some) / (time.perf_counter() - started)
+    print(f"{len(texts):,} sentences of {arguments.file.name}, one process, vectors: {vectors.name}")
+    print(f"one by one, as published   {reference:>10,.0f} /s    1.0x")
+    print(f"batches, words not seen    {speeds[0]:>10,.0f} /s   {speeds[0] / reference:>4.1f}x")
+    print(f"batches, words seen        {max(speeds[1:]):>10,.0f} /s   {max(speeds[1:]) / reference:>4.1f}x")
+    print(f"largest difference {np.abs(slow - scores[: len(some)]).max():.1e}")
+
+
+if __name__ == "__main__":
+    main()

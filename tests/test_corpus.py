@@ -1,0 +1,508 @@
+"""Scoring corpora of any size: flags, resuming, equality whatever the batch, thresholds."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from filelock import FileLock
+
+from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
+from evenli.sentences import corpus as module
+from evenli.sentences.corpus import CorpusScores, score_corpus, thresholds
+from evenli.sentences.ray_engine import score_corpus_ray
+
+
+class Lengths:
+    """F = letters / 100, M = -words / 10, Abs = |F| + |M|; counts what it is asked."""
+
+    identity = "lengths"
+
+    def __init__(self, fail_after: int | None = None) -> None:
+        self.seen: list[str] = []
+        self.sizes: list[int] = []
+        self.fail_after = fail_after
+
+    def score_many(self, sentences: list[str]) -> np.ndarray:
+        self.seen += sentences
+        self.sizes.append(len(sentences))
+        if self.fail_after is not None and len(self.seen) > self.fail_after:
+            raise KeyboardInterrupt
+        f = np.array([len(text) / 100 for text in sentences])
+        m = np.array([-len(text.split()) / 10 for text in sentences])
+        return np.stack([f, m, abs(f) + abs(m)], axis=1)
+
+
+def table(path: Path) -> pl.DataFrame:
+    return pl.concat(CorpusScores.read(path).frames())
+
+
+def digest(path: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(path)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(path.rglob("*"))
+        if file.is_file() and file.name != ".lock"
+    }
+
+
+@pytest.fixture
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARD_ROWS", 10)
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"{'word ' * (n % 7)}number {n % 40}\n" for n in range(95)), encoding="utf-8")
+    return path
+
+
+PAIRS = [
+    {"sentence1": "A man", "sentence2": "One two three", "gold_label": "neutral", "pairID": "a", "extra": [1, 2.50]},
+    {"sentence1": "abc", "sentence2": "A man", "gold_label": "-", "pairID": "b", "extra": None},
+]
+
+
+def test_pairs_by_hand(tmp_path: Path, pair_file) -> None:
+    source = pair_file(PAIRS)
+    scorer = Lengths()
+    scores = score_corpus(source, tmp_path / "out", scorer)
+    assert scores.columns == ("sentence1", "sentence2")
+    assert scorer.seen == ["A man", "abc", "One two three"]  # each sentence once
+    rows = table(tmp_path / "out")
+    assert rows["row"].to_list() == [0, 1]
+    # A man: 5 letters, 2 words; One two three: 13 letters, 3 words; abc: 3 letters, 1 word.
+    assert rows["sentence1_F"].to_list() == [0.05, 0.03]
+    assert rows["sentence1_M"].to_list() == [-0.2, -0.1]
+    assert rows["sentence2_Abs"].to_list() == pytest.approx([0.43, 0.25])
+    assert rows["pair_max"].to_list() == pytest.approx([0.43, 0.25])
+    assert rows["no_gold"].to_list() == [False, True]
+    assert [json.loads(text) for text in rows["original"]] == PAIRS
+    assert "".join(f"{text}\n" for text in rows["original"]) == source.read_text(encoding="utf-8")
+    assert scores.header["counts"] == {"empty": 0, "too_long": 0, "invalid_utf8": 0, "no_gold": 1, "blank_lines": 0}
+    assert scores.header["highest_pair_max"] == pytest.approx(0.43)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.xz", ".csv", ".csv.gz", ".tsv.xz", ".parquet"])
+def test_all_kinds_of_files_agree(tmp_path: Path, suffix: str) -> None:
+    rows = [{"premise": f'a, "b" c{n}', "hypothesis": "d\u2028e é" * n, "label": "neutral"} for n in range(1, 30)]
+    path = tmp_path / f"data{suffix}"
+    if suffix == ".parquet":
+        pl.DataFrame(rows).write_parquet(path, row_group_size=7)
+    else:
+        if "jsonl" in suffix:
+            text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        elif "csv" in suffix:
+            with (tmp_path / "plain").open("w", encoding="utf-8", newline="") as stream:
+                writer = csv.DictWriter(stream, rows[0])
+                writer.writeheader()
+                writer.writerows(rows)
+            text = (tmp_path / "plain").read_text(encoding="utf-8")
+        else:
+            text = "\n".join(["\t".join(rows[0]), *("\t".join(row.values()) for row in rows)])
+        pack = {".gz": gzip.compress, ".xz": lzma.compress}.get(path.suffix, lambda data: data)
+        path.write_bytes(pack(text.encode()))
+    score_corpus(path, tmp_path / "out", Lengths())
+    found = table(tmp_path / "out")
+    assert [json.loads(text) for text in found["original"]] == rows
+    assert found["hypothesis_F"].to_list() == pytest.approx([len(row["hypothesis"]) / 100 for row in rows])
+
+
+def test_folder_and_glob_read_in_the_order_of_names(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for name, word in (("b.jsonl", "second"), ("a.jsonl", "first"), (".hidden.jsonl", "never"), ("notes.md", "no")):
+        (folder / name).write_text(json.dumps({"text": word}) + "\n", encoding="utf-8")
+    pl.DataFrame({"text": ["third"]}).write_parquet(folder / "c.parquet")
+    score_corpus(folder, tmp_path / "one", Lengths())
+    assert [json.loads(text)["text"] for text in table(tmp_path / "one")["original"]] == ["first", "second", "third"]
+    score_corpus(f"{folder}/?.jsonl", tmp_path / "two", Lengths())
+    assert table(tmp_path / "two").height == 2
+
+
+def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LONG_TEXT", 20)
+    path = tmp_path / "odd.txt"
+    path.write_bytes(b"\xef\xbb\xbffine\r\n\n   \nb\xe9d\n" + b"x" * 50 + b"\nlast")
+    scores = score_corpus(path, tmp_path / "out", Lengths())
+    rows = table(tmp_path / "out")
+    texts = [json.loads(text)["text"] for text in rows["original"]]
+    assert texts == ["fine", "", "   ", "b\ufffdd", "x" * 50, "last"]  # all kept, the long one whole
+    assert rows["empty"].to_list() == [False, True, True, False, False, False]
+    assert rows["invalid_utf8"].to_list() == [False, False, False, True, False, False]
+    assert rows["too_long"].to_list() == [False, False, False, False, True, False]
+    assert rows["text_F"].to_list() == [0.04, 0, 0, 0.03, 0.2, 0.04]
+    assert rows["text_Abs"].to_list()[1:3] == [0, 0]
+    assert scores.header["counts"] == {"empty": 2, "too_long": 1, "invalid_utf8": 1, "no_gold": 0, "blank_lines": 0}
+
+
+def test_flags_of_tables(tmp_path: Path) -> None:
+    path = tmp_path / "odd.csv"
+    path.write_bytes(b"text,n\nb\xe9d,1\n\n,2\nshort\n")
+    score_corpus(path, tmp_path / "csv", Lengths())
+    rows = table(tmp_path / "csv")
+    assert [json.loads(text) for text in rows["original"]] == [
+        {"text": "b\ufffdd", "n": "1"},
+        {"text": "", "n": "2"},
+        {"text": "short", "n": None},
+    ]
+    assert rows["invalid_utf8"].to_list() == [True, False, False]
+    assert rows["empty"].to_list() == [False, True, False]
+    assert CorpusScores.read(tmp_path / "csv").header["counts"]["blank_lines"] == 1
+    path = tmp_path / "odd.jsonl"
+    path.write_text('{"text": "half \\ud800"}\n\n{"text": null}\n{"text": 12}\n', encoding="utf-8")
+    score_corpus(path, tmp_path / "json", Lengths())
+    rows = table(tmp_path / "json")
+    assert rows["invalid_utf8"].to_list() == [True, False, False]
+    assert rows["empty"].to_list() == [False, True, False]
+    assert rows["text_F"].to_list() == [0.06, 0, 0.02]
+
+
+def test_a_very_long_field_of_a_csv_file(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text(f"text\n{'ab ' * 500_000}\n", encoding="utf-8")
+    score_corpus(path, tmp_path / "out", Lengths())
+    rows = table(tmp_path / "out")
+    assert rows["too_long"].to_list() == [True]
+    assert rows["text_F"].to_list() == [10_000.0]
+    assert len(json.loads(rows["original"][0])["text"]) == 1_500_000
+
+
+def test_tab_separated_txt_is_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "snli.txt"
+    path.write_text('gold_label\tsentence1\tsentence2\n-\tA "man\tB\n', encoding="utf-8")
+    assert score_corpus(path, tmp_path / "out", Lengths()).columns == ("sentence1", "sentence2")
+    assert table(tmp_path / "out")["no_gold"].to_list() == [True]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_batch_size_changes_no_byte(tmp_path: Path, lines: Path) -> None:
+    results = []
+    for batch in (1, 3, 1000):
+        scorer = Lengths()
+        score_corpus(lines, tmp_path / str(batch), scorer, batch=batch)
+        assert max(scorer.sizes) <= batch
+        assert len(scorer.seen) == len(set(scorer.seen))  # the cache spans shards
+        results.append(digest(tmp_path / str(batch)))
+    assert results[0] == results[1] == results[2]
+    assert len(results[0]) == 11  # ten shards and the header
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_cache_is_bounded(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    score_corpus(lines, tmp_path / "large", Lengths())
+    monkeypatch.setattr(module, "_CACHED", 2)
+    score_corpus(lines, tmp_path / "small", Lengths())
+    assert digest(tmp_path / "small") == digest(tmp_path / "large")
+    worker = module.Worker(Lengths(), ["text"], 10)
+    worker._score(f"sentence {n}" for n in range(50))
+    assert list(worker._recent) == ["sentence 48", "sentence 49"]
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_an_interrupted_run_goes_on(tmp_path: Path, lines: Path) -> None:
+    score_corpus(lines, tmp_path / "whole", Lengths())
+    with pytest.raises(KeyboardInterrupt):
+        score_corpus(lines, tmp_path / "out", Lengths(fail_after=35))
+    with pytest.raises(RunError, match="is not finished"):
+        CorpusScores.read(tmp_path / "out")
+    kept = sorted(file.name for file in (tmp_path / "out/shards").iterdir())
+    assert 1 <= len(kept) < 10
+    (tmp_path / "out/shards" / kept[0]).write_bytes(b"PAR1 torn")  # damaged shards are made again
+    progress: list[int] = []
+    scorer = Lengths()
+    score_corpus(lines, tmp_path / "out", scorer, on_progress=progress.append)
+    assert digest(tmp_path / "out") == digest(tmp_path / "whole")
+    assert len(scorer.seen) < 95
+    assert progress == [10, 20, 30, 40, 50, 60, 70, 80, 90, 95]
+    again = Lengths()
+    score_corpus(lines, tmp_path / "out", again)  # finished: nothing is scored
+    assert again.seen == []
+
+
+def test_kill_9(tmp_path: Path, lines: Path) -> None:
+    code = f"""
+import sys, time
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from evenli.sentences import corpus
+from test_corpus import Lengths
+corpus.SHARD_ROWS = 10
+class Slow(Lengths):
+    def score_many(self, sentences):
+        time.sleep(float(sys.argv[2]))
+        return super().score_many(sentences)
+corpus.score_corpus({str(lines)!r}, sys.argv[1], Slow())
+"""
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "whole"), "0"], check=True)
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "out"), "0.3"])
+    for _ in range(300):
+        if (tmp_path / "out/shards/000001.parquet").exists():
+            break
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert json.loads((tmp_path / "out/scores.json").read_text())["status"] == "running"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "out"), "0"], check=True)
+    assert digest(tmp_path / "out") == digest(tmp_path / "whole")
+
+
+def test_folders_that_are_refused(tmp_path: Path, lines: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("mine", encoding="utf-8")
+    with pytest.raises(RunError, match="not empty and not a scored corpus"):
+        score_corpus(lines, foreign, Lengths(), overwrite=True)
+    assert [entry.name for entry in foreign.iterdir()] == ["thesis.tex"]
+    out = tmp_path / "out"
+    score_corpus(lines, out, Lengths())
+    other = Lengths()
+    other.identity = "other"
+    with pytest.raises(RunError, match=r"another job \(other scorer\)"):
+        score_corpus(lines, out, other)
+    assert score_corpus(lines, out, other, overwrite=True).header["scorer"] == "other"
+    lines.write_text("changed\n", encoding="utf-8")
+    with pytest.raises(RunError, match="other source"):
+        score_corpus(lines, out, other)
+    with FileLock(out / ".lock"):
+        code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_corpus import Lengths, score_corpus
+score_corpus({str(lines)!r}, {str(out)!r}, Lengths(), overwrite=True)
+"""
+        second = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert f"{RunLockedError.__name__}: another process is working in {out}" in second.stderr
+    (out / "shards/000000.parquet").unlink()
+    with pytest.raises(RunError, match="lacks 000000.parquet"):
+        CorpusScores.read(out)
+    (out / "scores.json").write_text("{", encoding="utf-8")
+    with pytest.raises(RunError, match="not a readable header"):
+        CorpusScores.read(out)
+    with pytest.raises(InputError, match="no such folder"):
+        CorpusScores.read(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "columns", "message"),
+    [
+        ("a.jsonl", '{"a": "x", "b": "y"}', None, "text or sentence among a, b; name the text columns"),
+        ("a.jsonl", '{"a": "x", "b": "y"}', ["c"], "no column c among a, b"),
+        ("a.jsonl", '{"text": "x"}\n\n{"t": "y"}', None, "a.jsonl, line 3: no column 'text' among t"),
+        ("a.jsonl", '{"text": "x"}\n{"text": ', None, "a.jsonl, line 2: not valid JSON"),
+        ("a.jsonl", '{"text": ["x"]}', None, "line 1: column 'text' holds a list, no text"),
+        ("a.jsonl", "[1]", None, "line 1: expected an object, found list"),
+        ("a.jsonl", "", None, "has no rows"),
+        ("a.txt", "", None, "has no rows"),
+        ("a.txt", "x", ["premise"], "plain text has no column premise"),
+        ("a.csv", "text\na,b\n", None, "line 2: 2 cells under 1 columns"),
+        ("a.csv", "text,b\n", ["text"], "has no rows"),
+        ("a.jsonl.gz", "no gzip", None, "cannot read"),
+        ("a.jsonl.xz", "no xz", None, "cannot read"),
+        ("a.parquet", "no parquet", None, "cannot read"),
+        ("a.docx", "x", None, "unknown kind of file"),
+        ("a.jsonl", '{"text": "x"}', ["text", "text"], "columns must be different names"),
+    ],
+)
+def test_bad_sources(tmp_path: Path, name: str, content: str, columns: list[str] | None, message: str) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message) as caught:
+        score_corpus(tmp_path / name, tmp_path / "out", Lengths(), columns=columns)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_bad_input(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="no such file or folder"):
+        score_corpus(tmp_path / "none.txt", tmp_path / "out", Lengths())
+    with pytest.raises(InputError, match="no file to score"):
+        score_corpus(f"{tmp_path}/*.parquet", tmp_path / "out", Lengths())
+    with pytest.raises(InputError, match="batch must be 1 or more, not 0"):
+        score_corpus(lines, tmp_path / "out", Lengths(), batch=0)
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed/a.txt").write_text("x\n", encoding="utf-8")
+    (tmp_path / "mixed/b.jsonl").write_text('{"text": "x"}\n', encoding="utf-8")
+    with pytest.raises(InputError, match="mixes plain text with tables"):
+        score_corpus(tmp_path / "mixed", tmp_path / "out", Lengths())
+    scorer = Lengths()
+    monkeypatch.setattr(scorer, "score_many", lambda sentences: np.zeros((len(sentences), 2)))
+    with pytest.raises(InputError, match=r"not \(40, 3\)|not \(95, 3\)|gave an array"):
+        score_corpus(lines, tmp_path / "out", scorer)
+    monkeypatch.setattr(scorer, "score_many", lambda sentences: np.full((len(sentences), 3), np.nan))
+    with pytest.raises(InputError, match="no finite score for 'number 0'"):
+        score_corpus(lines, tmp_path / "out", scorer)
+    monkeypatch.setattr(module, "_LINE_BYTES", 10)
+    with pytest.raises(InputError, match="is it a text file"):
+        score_corpus(lines, tmp_path / "other", Lengths())
+
+
+def test_shards_are_bounded_in_bytes(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SHARD_BYTES", 100)
+    scores = score_corpus(lines, tmp_path / "out", Lengths())
+    assert scores.rows == 95
+    assert len(scores.shards) > 10
+    assert table(tmp_path / "out")["row"].to_list() == list(range(95))
+
+
+def test_thresholds_by_hand(tmp_path: Path, pair_file) -> None:
+    # Abs = letters / 100 + 0.1 for one word: 0.11, 0.12, 0.13, 0.14, 0.15; the pair without gold would be the largest.
+    rows = [{"premise": "x" * n, "hypothesis": "x", "gold": "neutral"} for n in (3, 1, 5, 2, 4)]
+    source = pair_file([*rows, {"premise": "x" * 50, "hypothesis": "x", "gold": "-"}])
+    score_corpus(source, tmp_path / "out", Lengths())
+    found = thresholds(tmp_path / "out", [0, 50, 90, 100])
+    assert (found.method, found.error_bound, found.rows) == ("exact", 0.0, 5)
+    # 90 %: rank 0.9 * 4 = 3.6, so 0.14 + 0.6 * 0.01.
+    assert list(found.values.values()) == pytest.approx([0.11, 0.13, 0.146, 0.15])
+    with pytest.raises(InputError, match="between 0 and 100, not 101"):
+        thresholds(tmp_path / "out", [50, 101])
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("bins", [1, 7, 10**6])
+def test_the_histogram_keeps_its_bound(tmp_path: Path, lines: Path, bins: int) -> None:
+    score_corpus(lines, tmp_path / "out", Lengths())
+    wanted = [0, 3, 50, 90, 95, 97, 100]
+    exact = thresholds(tmp_path / "out", wanted)
+    sketch = thresholds(tmp_path / "out", wanted, exact_rows=10, bins=bins)
+    assert sketch.method == "histogram"
+    errors = [abs(sketch.values[p] - exact.values[p]) for p in wanted]
+    assert max(errors) <= sketch.error_bound + 1e-12
+    width = (exact.values[100] - exact.values[0]) / bins
+    assert sketch.error_bound <= width / 2 + 1e-12
+    assert (sketch.error_bound > 0) == (bins < 10**6)  # with fine bins ties sit alone and are exact
+
+
+def test_histogram_of_equal_scores(tmp_path: Path) -> None:
+    (tmp_path / "same.txt").write_text("same\n" * 20, encoding="utf-8")
+    score_corpus(tmp_path / "same.txt", tmp_path / "out", Lengths())
+    found = thresholds(tmp_path / "out", [95], exact_rows=1)
+    assert found.values[95] == pytest.approx(0.14)
+    assert found.error_bound == 0
+
+
+def test_snli(tmp_path: Path, shared_data: Path) -> None:
+    source = shared_data / "snli/snli_1.0_test.jsonl.xz"
+    scores = score_corpus(source, tmp_path / "out", Lengths())
+    assert scores.rows == 10_000
+    assert scores.header["counts"]["no_gold"] == 176
+    assert thresholds(scores, [95]).rows == 9_824
+    with lzma.open(source, "rb") as stream:
+        originals = [line.decode().strip() for line in stream]
+    assert table(tmp_path / "out")["original"].to_list() == originals
+
+
+def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
+    code = f"""
+import resource, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from evenli.sentences import corpus
+from test_corpus import Lengths
+corpus.SHARD_ROWS, corpus._CACHED = 5000, 1000
+class Cheap(Lengths):
+    def score_many(self, sentences):
+        self.seen = []
+        return super().score_many(sentences)
+corpus.score_corpus(sys.argv[1], sys.argv[2], Cheap())
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+    peaks = []
+    for rows in (20_000, 120_000):
+        path = tmp_path / f"{rows}.txt"
+        path.write_text("".join(f"sentence number {n} with more words\n" for n in range(rows)), encoding="utf-8")
+        command = [sys.executable, "-c", code, str(path), str(tmp_path / f"out{rows}")]
+        peaks.append(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    assert peaks[1] - peaks[0] < 25  # megabytes; the rows alone would take more
+
+
+def test_ray_is_optional(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'evenli\[scale\]'"):
+        score_corpus_ray(lines, tmp_path / "out", Lengths)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ray_survives_the_loss_of_a_machine(tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    source = tmp_path / "lines.txt"
+    source.write_text("".join(f"{'word ' * (n % 7)}number {n}\n" for n in range(400_000)), encoding="utf-8")
+    score_corpus(source, tmp_path / "local", Lengths())
+    log = tmp_path / "log"
+    batches = 13  # of 4,096 sentences, for the 50,000 of a shard
+
+    def slow_scorer() -> object:
+        class Slow:
+            identity = "lengths"
+
+            def score_many(self, sentences):
+                import time
+
+                import numpy as np
+                import ray
+
+                with log.open("a") as stream:
+                    stream.write(ray.get_runtime_context().get_node_id() + "\n")
+                time.sleep(0.1)
+                f = np.array([len(text) / 100 for text in sentences])
+                m = np.array([-len(text.split()) / 10 for text in sentences])
+                return np.stack([f, m, abs(f) + abs(m)], axis=1)
+
+        return Slow()
+
+    # The head does no work itself, so both others get some.
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    machines = [cluster.add_node(num_cpus=1), cluster.add_node(num_cpus=1)]
+    lost: list[str] = []
+
+    def lose_one() -> None:
+        for _ in range(3_000):
+            counts = Counter(log.read_text().split()) if log.exists() else Counter()
+            for machine in machines:
+                if counts[machine.node_id] % batches in range(3, 9):  # in the middle of a shard
+                    lost.append(machine.node_id)
+                    cluster.remove_node(machine, allow_graceful=False)
+                    return
+            time.sleep(0.02)
+
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        thread = threading.Thread(target=lose_one)
+        thread.start()
+        scores = score_corpus_ray(source, tmp_path / "ray", slow_scorer)
+        thread.join()
+        assert [node["NodeID"] for node in ray.nodes() if not node["Alive"]] == lost
+        assert len(lost) == 1
+        assert scores.rows == 400_000
+        assert len(log.read_text().split()) > 8 * batches  # work was done again
+        assert digest(tmp_path / "ray") == digest(tmp_path / "local")
+        bad = tmp_path / "bad.jsonl"
+        bad.write_text('{"text": "x"}\n{"text": \n', encoding="utf-8")
+        with pytest.raises(PairError, match="bad.jsonl, line 2: not valid JSON"):
+            score_corpus_ray(bad, tmp_path / "bad", slow_scorer)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_ray_says_when_nobody_answers(tmp_path: Path, lines: Path) -> None:
+    pytest.importorskip("ray")
+    with pytest.raises(RunError, match=r"no Ray cluster answers at 127.0.0.1:9 .*ray start --head"):
+        score_corpus_ray(lines, tmp_path / "out", Lengths, address="127.0.0.1:9")
+    with pytest.raises(InputError, match="'nonsense' is not host:port"):
+        score_corpus_ray(lines, tmp_path / "out", Lengths, address="nonsense")

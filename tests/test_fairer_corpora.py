@@ -1,0 +1,327 @@
+"""Fairer corpora: who is dropped, who is mirrored, and that no mirror image leaks into another split."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenli.errors import InputError, RunError
+from evenli.mitigation import corpora as module
+from evenli.mitigation.corpora import Split, augment, combined, random_control, resplit, subtract
+from evenli.sentences.corpus import score_corpus
+
+
+class Letters:
+    """F = M = 0.01 per letter a to z, Abs twice that."""
+
+    identity = "letters"
+
+    def score_many(self, sentences: list[str]) -> np.ndarray:
+        count = np.array([sum(letter.isalpha() for letter in text) / 100 for text in sentences])
+        return np.stack([count, count, 2 * count], axis=1)
+
+
+def pair(number: int, premise: str, gold: str = "neutral", hypothesis: str = "x") -> dict[str, Any]:
+    return {"id": f"p{number}", "premise": premise, "hypothesis": hypothesis, "gold": gold, "extra": {"n": [number]}}
+
+
+# Letters of the premise: 3, 5, 7, 9, 11; the last pair has no gold label.
+FIVE = [
+    pair(0, "man"),
+    pair(1, "woman"),
+    pair(2, "A woman", "entailment"),
+    pair(3, "The old man", hypothesis="No one"),
+    pair(4, "Nothing here", "contradiction", "His dog"),
+    pair(5, "A man without a gold label", "-"),
+]
+
+
+@pytest.fixture
+def five(tmp_path: Path, pair_file) -> Path:
+    score_corpus(pair_file(FIVE), tmp_path / "scored", Letters())
+    return tmp_path / "scored"
+
+
+@pytest.fixture
+def many(tmp_path: Path, pair_file) -> Path:
+    rows = [pair(n, f"{'A man' if n % 3 else 'A dog'} walks {'far ' * (n % 50)}") for n in range(400)]
+    score_corpus(pair_file(rows, "many.jsonl"), tmp_path / "many", Letters())
+    return tmp_path / "many"
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def everything(folder: Path) -> list[dict[str, Any]]:
+    return [row for name in ("train", "dev", "test") for row in read(folder / f"{name}.jsonl")]
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_subtract_by_hand(tmp_path: Path, five: Path) -> None:
+    # Scores 0.06, 0.10, 0.12, 0.18, 0.22; the 75th percentile has rank 3 and is 0.18: only 0.22 is strictly above.
+    made = subtract(five, tmp_path / "out", percentile=75, split=None)
+    assert made.card["threshold"] == {
+        "percentile": 75.0,
+        "value": pytest.approx(0.18),
+        "method": "exact",
+        "error_bound": 0.0,
+    }
+    assert read(tmp_path / "out/corpus.jsonl") == FIVE[:4]  # all columns, the old order
+    assert made.card["counts"] == {
+        "rows": 6,
+        "no_gold": 1,
+        "above_threshold": 1,
+        "removed": 1,
+        "added": 0,
+        "result": 4,
+        "splits": {"corpus": 4},
+    }
+    # The 50th is 0.12; the 60th has rank 2.4 and is 0.12 + 0.4 * 0.06.
+    assert subtract(five, tmp_path / "b", percentile=60, split=None).card["threshold"]["value"] == pytest.approx(0.144)
+    removed = table(tmp_path / "b/removed.csv")
+    assert [row["row"] for row in removed] == ["4", "3"]  # highest first
+    assert [float(row["pair_max"]) for row in removed] == pytest.approx([0.22, 0.18])
+    assert [float(row["hypothesis_Abs"]) for row in removed] == pytest.approx([0.12, 0.1])
+    assert [row["gold"] for row in removed] == ["contradiction", "neutral"]
+    assert removed[0]["premise"] == "Nothing here"
+    before, after = made.card["pair_max"]["before"], made.card["pair_max"]["after"]
+    assert (before["p100"], after["p100"]) == (pytest.approx(0.22), pytest.approx(0.18))
+    assert before["p50"] == pytest.approx(0.12)
+    assert before["mean"] == pytest.approx(0.136)
+
+
+def test_nothing_lies_above_the_highest(tmp_path: Path, five: Path) -> None:
+    subtract(five, tmp_path / "out", percentile=100, split=None)
+    assert read(tmp_path / "out/corpus.jsonl") == FIVE[:5]
+    assert not (tmp_path / "out/removed.csv").exists()
+
+
+def test_augment_by_hand(tmp_path: Path, five: Path) -> None:
+    # Above 0.10: A woman, The old man, and a pair in which only the hypothesis can be swapped.
+    made = augment(five, tmp_path / "out", percentile=25, split=None)
+    rows = read(tmp_path / "out/corpus.jsonl")
+    assert rows[:5] == FIVE[:5]
+    assert rows[5:] == [
+        {**FIVE[2], "id": "p2-swapped", "premise": "A man"},
+        {**FIVE[3], "id": "p3-swapped", "premise": "The old woman"},
+        {**FIVE[4], "id": "p4-swapped", "hypothesis": "Her dog"},
+    ]
+    assert made.card["pair_max"]["after_covers"] == "rows of the source; copies not scored"
+    added = table(tmp_path / "out/added.csv")
+    assert [row["row"] for row in added] == ["4", "3", "2"]
+    assert added[0]["hypothesis_swapped"] == "Her dog"
+    assert not (tmp_path / "out/removed.csv").exists()
+    scored = augment(five, tmp_path / "scored-copies", percentile=25, split=None, scorer=Letters())
+    # Five originals sum to 0.68; A man 0.08, The old woman 0.22, Nothing here 0.22.
+    assert scored.card["pair_max"]["after"]["mean"] == pytest.approx(1.20 / 8)
+    assert scored.card["pair_max"]["after_covers"] == "all rows"
+
+
+def test_rows_without_a_swappable_word_get_no_copy(tmp_path: Path, pair_file) -> None:
+    rows = [pair(0, "x"), pair(1, "A green table"), pair(2, "The man")]
+    score_corpus(pair_file(rows), tmp_path / "scored", Letters())
+    made = augment(tmp_path / "scored", tmp_path / "out", percentile=0, split=None)
+    assert made.card["counts"]["above_threshold"] == 2
+    assert made.card["counts"]["added"] == 1
+    # The released rules lower-case every text, which alone makes no copy.
+    made = augment(tmp_path / "scored", tmp_path / "b", percentile=0, split=None, mode="released")
+    assert made.card["counts"]["added"] == 1
+    assert read(tmp_path / "b/corpus.jsonl")[-1]["premise"] == "the woman"
+
+
+def test_combined_by_hand(tmp_path: Path, pair_file) -> None:
+    rows = [pair(0, "x"), pair(1, "A green table"), pair(2, "The man")]
+    score_corpus(pair_file(rows), tmp_path / "scored", Letters())
+    combined(tmp_path / "scored", tmp_path / "out", percentile=0, split=None)
+    assert [row["id"] for row in read(tmp_path / "out/corpus.jsonl")] == ["p0", "p2-swapped"]
+    assert [row["row"] for row in table(tmp_path / "out/removed.csv")] == ["1", "2"]
+    assert [row["row"] for row in table(tmp_path / "out/added.csv")] == ["2"]
+
+
+def test_split_is_a_seeded_partition(tmp_path: Path, many: Path) -> None:
+    split = Split(dev=40, test=30)
+    subtract(many, tmp_path / "a", percentile=90, split=split, seed=5)
+    subtract(many, tmp_path / "b", percentile=90, split=split, seed=5)
+    subtract(many, tmp_path / "c", percentile=90, split=split, seed=6)
+    for name in ("train", "dev", "test"):
+        a, b, c = ((tmp_path / folder / f"{name}.jsonl").read_bytes() for folder in "abc")
+        assert a == b
+        assert a != c
+    rows = everything(tmp_path / "a")
+    assert len(rows) == 360
+    assert len(read(tmp_path / "a/dev.jsonl")) == 40
+    assert len(read(tmp_path / "a/test.jsonl")) == 30
+    ids = [row["id"] for row in rows]
+    assert len(set(ids)) == 360
+    assert sorted(ids) == sorted(row["id"] for row in everything(tmp_path / "c"))
+    train = [int(row["id"][1:]) for row in read(tmp_path / "a/train.jsonl")]
+    assert train != sorted(train)
+
+
+@pytest.mark.parametrize("make", [augment, combined])
+def test_no_copy_sits_apart_from_its_source(tmp_path: Path, many: Path, make) -> None:
+    split = Split(dev=101, test=50)
+    made = make(many, tmp_path / "out", percentile=20, split=split, seed=1)
+    where = {row["id"]: name for name in ("train", "dev", "test") for row in read(tmp_path / f"out/{name}.jsonl")}
+    copies = [name for name in where if name.endswith("-swapped")]
+    assert len(copies) == made.card["counts"]["added"] > 150
+    assert {where[name] for name in copies} == {"train", "dev", "test"}
+    apart = [name for name in copies if where.get(name.removesuffix("-swapped"), where[name]) != where[name]]
+    assert apart == []
+    assert made.card["counts"]["splits"] == {"train": made.card["counts"]["result"] - 151, "dev": 101, "test": 50}
+
+
+def test_without_the_guard_copies_do_leak(tmp_path: Path, many: Path) -> None:
+    split = Split(dev=101, test=50, leak_guard=False)
+    augment(many, tmp_path / "out", percentile=20, split=split, seed=1)
+    where = {row["id"]: name for name in ("train", "dev", "test") for row in read(tmp_path / f"out/{name}.jsonl")}
+    copies = [name for name in where if name.endswith("-swapped")]
+    assert len([name for name in copies if where[name.removesuffix("-swapped")] != where[name]]) > 30
+
+
+@pytest.mark.parametrize(("like", "make"), [("subtract", subtract), ("augment", augment), ("combined", combined)])
+def test_the_control_has_the_same_size_and_other_rows(tmp_path: Path, many: Path, like: Any, make) -> None:
+    split = Split(dev=40, test=30)
+    real = make(many, tmp_path / "real", percentile=80, split=split)
+    control = random_control(many, tmp_path / "control", percentile=80, like=like, split=split)
+    for key in ("removed", "added", "result", "splits"):
+        assert control.card["counts"][key] == real.card["counts"][key]
+    assert control.card["settings"]["like"] == like
+
+    def chosen(name: str) -> set[str]:
+        file = tmp_path / name / ("added.csv" if like == "augment" else "removed.csv")
+        return {row["row"] for row in table(file)}
+
+    assert len(chosen("real")) == len(chosen("control")) > 20
+    assert len(chosen("real") & chosen("control")) < 0.6 * len(chosen("real"))
+    # Chance leaves the distribution where it was, the threshold does not.
+    if like == "subtract":
+        before, after = (control.card["pair_max"][key]["mean"] for key in ("before", "after"))
+        assert abs(after / before - 1) < 0.05
+        assert real.card["pair_max"]["after"]["mean"] < 0.85 * before
+
+
+def test_plain_sentences_are_not_split(tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_text("A man\n\nThe tall woman sleeps\n- \n", encoding="utf-8")
+    score_corpus(tmp_path / "lines.txt", tmp_path / "scored", Letters())
+    augment(tmp_path / "scored", tmp_path / "out", percentile=50)
+    texts = [row["text"] for row in read(tmp_path / "out/corpus.jsonl")]
+    assert texts == ["A man", "", "The tall woman sleeps", "- ", "A woman", "The tall man sleeps"]
+    subtract(tmp_path / "scored", tmp_path / "split", percentile=100, split=Split(1, 1))
+    assert len(read(tmp_path / "split/dev.jsonl")) == 1
+
+
+def test_large_corpora_are_sorted_in_buckets(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    split = Split(dev=40, test=30)
+    combined(many, tmp_path / "whole", percentile=50, split=split)
+    monkeypatch.setattr(module, "_BUCKET", 7)
+    combined(many, tmp_path / "buckets", percentile=50, split=split)
+    for file in (tmp_path / "whole").iterdir():
+        assert (tmp_path / "buckets" / file.name).read_bytes() == file.read_bytes()
+    assert len(list((tmp_path / "buckets").iterdir())) == 8
+
+
+def test_pages_are_escaped_and_hashes_are_right(tmp_path: Path, pair_file) -> None:
+    rows = [pair(0, "x"), pair(1, "<script>alert('man')</script>", gold="<b>")]
+    score_corpus(pair_file(rows), tmp_path / "scored", Letters())
+    made = combined(tmp_path / "scored", tmp_path / "out", percentile=50, split=None)
+    for name in ("removed.html", "added.html"):
+        page = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert "<script" not in page
+        assert "&lt;script&gt;" in page
+    assert json.loads((tmp_path / "out/card.json").read_text(encoding="utf-8")) == made.card
+    assert set(made.card["files"]) == {"corpus.jsonl", "removed.csv", "removed.html", "added.csv", "added.html"}
+    content = (tmp_path / "out/corpus.jsonl").read_bytes()
+    assert made.card["files"]["corpus.jsonl"] == hashlib.sha256(b"corpus.jsonl\x00" + content).hexdigest()
+
+
+def test_the_page_shows_the_top_only(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SHOWN", 5)
+    subtract(many, tmp_path / "out", percentile=90, split=None)
+    page = (tmp_path / "out/removed.html").read_text(encoding="utf-8")
+    assert page.count("<tr>") == 6
+    assert "40 rows, highest score first. The first 5 are shown" in page
+    assert len(table(tmp_path / "out/removed.csv")) == 40
+
+
+def test_resplit_of_rows_in_memory() -> None:
+    rows = [{"pairID": f"{n}", "sentence1": "a", "gold_label": "-" if n % 10 == 0 else "neutral"} for n in range(100)]
+    rows += [{**row, "pairID": f"{row['pairID']}-swapped"} for row in rows[:50]]
+    splits = resplit(rows, dev=21, test=21, seed=3)
+    assert splits.no_gold == 15
+    assert [len(splits.dev), len(splits.test), len(splits.train)] == [21, 21, 93]
+    parts = {"train": splits.train, "dev": splits.dev, "test": splits.test}
+    where = {row["pairID"]: name for name, part in parts.items() for row in part}
+    assert len(where) == 135
+    assert Counter(where[f"{n}-swapped"] == where[f"{n}"] for n in range(50) if n % 10) == {True: 45}
+    assert resplit(rows, dev=21, test=21, seed=3) == splits
+    assert resplit(rows, dev=21, test=21, seed=4) != splits
+    # Given sources do the same as ids.
+    bare = [{"sentence1": str(n)} for n in range(40)]
+    sources = [n // 2 * 2 for n in range(40)]
+    twins = resplit(bare, dev=10, test=10, seed=0, sources=sources)
+    dev = {int(row["sentence1"]) for row in twins.dev}
+    assert dev == {n ^ 1 for n in dev}
+
+
+def test_bad_input(tmp_path: Path, five: Path, pair_file) -> None:
+    with pytest.raises(InputError, match="5 rows cannot give 10000 for dev and 10000 for test"):
+        subtract(five, tmp_path / "out", percentile=100)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="between 0 and 100, not 195"):
+        subtract(five, tmp_path / "out", percentile=195)
+    with pytest.raises(InputError, match="split sizes must be 0 or more, not -1 and 3"):
+        Split(-1, 3)
+    with pytest.raises(InputError, match="seed must be 0 or more, not -1"):
+        subtract(five, tmp_path / "out", percentile=50, split=None, seed=-1)
+    with pytest.raises(InputError, match="like 'x' is unknown; choose subtract"):
+        random_control(five, tmp_path / "out", percentile=50, like="x")  # type: ignore[arg-type]
+    other = Letters()
+    other.identity = "other"
+    with pytest.raises(InputError, match="scored by 'letters', not by 'other'"):
+        augment(five, tmp_path / "out", percentile=50, split=None, scorer=other)
+    with pytest.raises(InputError, match="2 rows but 1 sources"):
+        resplit([{}, {}], sources=[0])
+    with pytest.raises(InputError, match="no such folder"):
+        subtract(tmp_path / "none", tmp_path / "out", percentile=50)
+    score_corpus(pair_file([pair(0, "a", "-")], "none.jsonl"), tmp_path / "unlabelled", Letters())
+    with pytest.raises(InputError, match="no row with a gold label"):
+        subtract(tmp_path / "unlabelled", tmp_path / "out", percentile=50)
+
+
+def test_folders_that_are_refused(tmp_path: Path, five: Path) -> None:
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "thesis.tex").write_text("mine", encoding="utf-8")
+    with pytest.raises(RunError, match="not a corpus made here"):
+        subtract(five, foreign, percentile=50, split=None, overwrite=True)
+    assert (foreign / "thesis.tex").read_text(encoding="utf-8") == "mine"
+    subtract(five, tmp_path / "out", percentile=50, split=None)
+    with pytest.raises(RunError, match="holds a corpus"):
+        augment(five, tmp_path / "out", percentile=50, split=None)
+    augment(five, tmp_path / "out", percentile=50, split=None, overwrite=True)
+    assert not (tmp_path / "out/removed.csv").exists()
+    assert not [entry for entry in tmp_path.iterdir() if entry.name.endswith(".tmp")]
+
+
+def test_snli(tmp_path: Path, shared_data: Path) -> None:
+    score_corpus(shared_data / "snli/snli_1.0_test.jsonl.xz", tmp_path / "scored", Letters())
+    made = augment(tmp_path / "scored", tmp_path / "out", percentile=95, split=Split(500, 500), mode="paper")
+    counts = made.card["counts"]
+    assert (counts["rows"], counts["no_gold"]) == (10_000, 176)
+    assert 400 < counts["above_threshold"] <= 0.05 * 9_824
+    assert 0.3 < counts["added"] / counts["above_threshold"] < 0.9
+    assert counts["result"] == 9_824 + counts["added"]
+    assert len(everything(tmp_path / "out")) == counts["result"]

@@ -1,0 +1,146 @@
+"""``evenli score``, ``direction`` and ``mitigate subtract|augment`` as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenli.sentences.corpus import corpus_texts, score_corpus
+from evenli.sentences.top import top_sentences
+
+PAIRS = [("she", "he"), ("woman", "man"), ("her", "his"), ("girl", "boy"), ("mother", "father")]
+WORDS = ["dress", "football", "the", "likes", "walks", "new", "pink"]
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A GloVe file in which dress and pink lean to the female side and football to the male one."""
+    generator = np.random.default_rng(0)
+    side = np.zeros(8)
+    side[0] = 1.0
+    lines = []
+    for female, male in PAIRS:
+        middle = generator.normal(0, 0.3, 8)
+        lines += [(female, middle + side), (male, middle - side)]
+    lean = {"dress": 0.8, "pink": 0.5, "football": -0.9}
+    lines += [(word, generator.normal(0, 0.2, 8) * (np.arange(8) > 0) + lean.get(word, 0.0) * side) for word in WORDS]
+    path = tmp_path_factory.mktemp("vectors") / "toy.txt"
+    path.write_text("".join(f"{word} {' '.join(f'{x:.5f}' for x in row)}\n" for word, row in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows = [
+        {"premise": "the woman likes the pink dress", "hypothesis": "pink dress", "label": "entailment", "id": "a"},
+        {"premise": "the man likes football", "hypothesis": "football", "label": "entailment", "id": "b"},
+        {"premise": "the new walks", "hypothesis": "the walks", "label": "neutral", "id": "c"},
+        {"premise": "the new", "hypothesis": "likes", "label": "-", "id": "d"},
+    ]
+    path = tmp_path_factory.mktemp("corpus") / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_direction(run_cli, vectors: Path, tmp_path: Path) -> None:
+    done = run_cli("direction", "--vectors", vectors, "-o", tmp_path / "out", "--json", "--count", 2)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["explained"] > 0.9
+    assert {word for word, _ in told["female"]} == {"dress", "pink"}
+    assert told["male"][0][0] == "football"
+    assert {"direction.npz", "direction.svg", "direction.png"} == {file.name for file in (tmp_path / "out").iterdir()}
+
+
+def test_one_sentence(run_cli, vectors: Path) -> None:
+    done = run_cli("score", "She likes the pink dress", "--vectors", vectors, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    notes = {word["token"]: (word["bias"], word["note"]) for word in told["words"]}
+    assert notes["She"] == (0.0, "gender word")
+    assert notes["dress"][0] > 0.5
+    assert told["female"] == pytest.approx(sum(w["weighted"] for w in told["words"] if w["weighted"] > 0))
+    assert told["absolute"] == pytest.approx(told["female"] - told["male"])
+
+
+def test_corpus_then_fairer_corpora(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
+    scored = tmp_path / "scored"
+    done = run_cli("score", corpus, "--vectors", vectors, "-o", scored, "--top", 1)
+    assert done.returncode == 0, done.stderr
+    assert "4 rows" in done.stdout and "pink dress" in done.stdout and "football" in done.stdout
+    done = run_cli(
+        "mitigate", "subtract", scored, "--percentile", 50, "-o", tmp_path / "sub", "--split", "none", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)["counts"]
+    assert (counts["rows"], counts["no_gold"], counts["removed"], counts["result"]) == (4, 1, 1, 2)
+    done = run_cli("mitigate", "augment", scored, "--percentile", 30, "-o", tmp_path / "aug", "--split", "none")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "aug" / "corpus.jsonl").read_text().splitlines()]
+    swapped = {row["id"]: row["premise"] for row in rows if row["id"].endswith("-swapped")}
+    assert swapped == {"a-swapped": "the man likes the pink dress", "b-swapped": "the woman likes football"}
+    done = run_cli(
+        "mitigate",
+        "subtract",
+        scored,
+        "--percentile",
+        50,
+        "-o",
+        tmp_path / "rnd",
+        "--split",
+        "none",
+        "--random",
+        "--json",
+    )
+    assert json.loads(done.stdout)["counts"]["result"] == 2
+
+
+def test_weights_from_counts(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
+    assert list(corpus_texts(corpus))[:2] == ["the woman likes the pink dress", "pink dress"]
+    for weights in ("idf", "sif"):
+        done = run_cli("score", corpus, "--vectors", vectors, "--weights", weights, "-o", tmp_path / weights, "--json")
+        assert done.returncode == 0, done.stderr
+    done = run_cli("score", "the pink dress", "--vectors", vectors, "--weights", "sif", "--counts", corpus, "--json")
+    shares = {word["token"]: word["importance"] for word in json.loads(done.stdout)["words"]}
+    assert shares["the"] < shares["dress"]
+
+
+def test_top_sentences_are_distinct_and_ordered(tmp_path: Path) -> None:
+    class Lengths:
+        identity = "lengths"
+
+        def score_many(self, texts: list[str]) -> np.ndarray:
+            size = np.array([len(text) for text in texts], dtype=float)
+            return np.stack([size, -size, 2 * size], axis=1)
+
+    source = tmp_path / "lines.txt"
+    source.write_text("aaa\nb\ncc\naaa\n", encoding="utf-8")
+    found = top_sentences(score_corpus(source, tmp_path / "out", Lengths()), 2)
+    assert found == {"female": [(3.0, "aaa"), (2.0, "cc")], "male": [(-3.0, "aaa"), (-2.0, "cc")]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "a sentence"], "--vectors"),
+        (["score", "a sentence", "--vectors", "absent.txt"], "absent.txt"),
+        (["score", "CORPUS", "--vectors", "VECTORS"], "-o"),
+        (["score", "a", "--vectors", "VECTORS", "--weights", "idf"], "--counts"),
+        (["score", "a", "--vectors", "VECTORS", "--weights", "best"], "choose uniform, idf or sif"),
+        (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--columns", "text"], "text"),
+        (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--engine", "spark"], "choose local or ray"),
+        (["direction"], "--vectors"),
+        (["mitigate", "subtract", "absent", "-o", "out"], "absent"),
+        (["mitigate", "augment", "absent", "-o", "out", "--mode", "best"], "choose default, paper or released"),
+        (["mitigate", "subtract", "absent", "-o", "out", "--split", "half"], "choose auto, none or two numbers"),
+    ],
+)
+def test_bad_input_is_one_line(run_cli, vectors: Path, corpus: Path, tmp_path: Path, arguments, message) -> None:
+    real = {"VECTORS": str(vectors), "CORPUS": str(corpus)}
+    done = run_cli(*(real.get(argument, argument) for argument in arguments), cwd=tmp_path)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

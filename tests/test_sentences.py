@@ -1,0 +1,410 @@
+"""The bias score of a sentence: the worked examples of the paper, its rules, and that batches change nothing."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from conftest import make_checkpoint
+from evenli._rows import read_rows
+from evenli.errors import InputError
+from evenli.reports.sentence import print_sentence
+from evenli.resources import read_table
+from evenli.sentences import (
+    BiasScorer,
+    ContextualScorer,
+    Counted,
+    Counts,
+    GenderWords,
+    Idf,
+    MaxPooled,
+    Pooled,
+    Sif,
+    TransformerArgmax,
+    Uniform,
+    reference_score,
+    split_words,
+)
+from evenli.vectors import WordVectors, direction_from_sentences
+
+DRESS = "She likes the new pink dress"
+TABLE_2 = {"likes": -0.05719, "the": -0.10195, "new": -0.00051, "pink": 0.25705, "dress": 0.28579}
+COUNTS_2 = (497, 716, 342, 602, 526, 609)
+TABLE_12 = {"likes": 0.37394, "the": 0.39881, "new": 0.37113, "pink": 0.35007, "dress": 0.37273}
+COUNTS_12 = (87, 82, 64, 65, 87, 108)
+
+
+def axis(dimension: int = 2):
+    """The first coordinate as the gender direction."""
+    first = np.eye(dimension)[:1].repeat(3, axis=0)
+    return direction_from_sentences(first, -first)
+
+
+def vectors_with(biases: dict[str, float]) -> WordVectors:
+    """Vectors of which the cosine with the first coordinate is given."""
+    return WordVectors.of(biases, [[b, math.sqrt(1 - b * b)] for b in biases.values()])
+
+
+def scorer_with(biases: dict[str, float], **settings) -> BiasScorer:
+    return BiasScorer(vectors_with(biases), axis(), **settings)
+
+
+@pytest.fixture(scope="module")
+def captions() -> list[str]:
+    """Sentences with all that matters: names, abbreviations, quotes, numbers, unknown words, repeated words."""
+    return [
+        "A person on a horse jumps over a broken down airplane.",
+        'Will Will come? "Rose" asked. Mark did not; Grace and Mary did.',
+        "Mr. Hill's 12-year-old doesn't like the U.S., she said...",
+        "",
+        "   ",
+        "zzz qqq",
+        "the the the dress the pink pink",
+        "- Rose, the nurse - 'Mark' - (Will) 3:30",
+        "woman",
+        'He said: "Hope". Hope is a word. Joy is, too! Joy',
+    ] * 3
+
+
+@pytest.fixture(scope="module")
+def random_vectors(captions: list[str]) -> WordVectors:
+    words = sorted({word for text in captions for word in split_words(text)} - {"zzz", "qqq", "Hope", "3:30"})
+    return WordVectors.of(words, np.random.default_rng(3).standard_normal((len(words), 7)))
+
+
+def test_worked_example_of_the_paper() -> None:
+    bias = scorer_with({"She": 0.4, **TABLE_2}, weights=Counted(COUNTS_2, 4096)).score(DRESS)
+    assert (round(bias.female, 5), round(bias.male, 5), round(bias.absolute, 5)) == (0.07550, -0.01858, 0.09409)
+    assert round(bias.markers, 4) == 0.1963
+    assert [word.count for word in bias.words] == list(COUNTS_2)
+    assert [round(word.importance * 100, 2) for word in bias.words] == [12.13, 17.48, 8.35, 14.70, 12.84, 14.87]
+    # The paper prints -0.00008 for "new", from a bias with more digits than it prints.
+    assert [round(word.weighted, 5) for word in bias.words[1:]] == [-0.01000, -0.00851, -0.00007, 0.03301, 0.04249]
+    assert (bias.words[0].bias, bias.words[0].note) == (0.0, "gender word")
+    assert bias.absolute == bias.female - bias.male
+
+
+def test_worked_example_of_the_transformer() -> None:
+    bias = scorer_with({"she": 0.4, **TABLE_12}, weights=Counted(COUNTS_12, 768)).score(DRESS)
+    assert (round(bias.female, 5), bias.male) == (0.19664, 0.0)
+    assert round(bias.markers, 4) == 0.3581
+
+
+def test_counts_must_fit() -> None:
+    with pytest.raises(InputError, match="6 counts do not fit a sentence of 5"):
+        scorer_with(TABLE_2, weights=Counted(COUNTS_2, 4096)).score(DRESS)
+    with pytest.raises(InputError, match="sum to 10 at most"):
+        Counted([6, 5], 10)
+
+
+def test_uniform_by_hand() -> None:
+    scorer = scorer_with({"pink": 0.6, "ball": -0.3, "a": 0.0})
+    female, male, absolute = scorer.score_many(["a pink ball pink"])[0]
+    assert (female, male, absolute) == pytest.approx((0.3, -0.075, 0.375), abs=1e-7)
+    shares = [word.importance for word in scorer.score("a pink ball pink").words]
+    assert shares == [0.25] * 4 and scorer.score("a pink ball").markers == 0.0
+
+
+def test_markers_take_their_share() -> None:
+    half = scorer_with({"pink": 0.6}, weights=Uniform(markers=0.5))
+    assert half.score_many(["pink"])[0, 0] == pytest.approx(0.3, abs=1e-7)
+    assert half.score("pink").markers == 0.5
+    with pytest.raises(InputError, match="share of the markers"):
+        Uniform(markers=1.0)
+
+
+def test_batches_agree_with_sentences_and_with_the_reference(captions: list[str], random_vectors) -> None:
+    direction, gender_words = axis(7), GenderWords()
+    counts = Counts.count(captions)
+    for weights in (Uniform(), Idf(counts), Sif(counts, markers=0.2)):
+        for punctuation in (False, True):
+            scorer = BiasScorer(random_vectors, direction, gender_words, weights, punctuation)
+            batch = scorer.score_many(captions)
+            assert len(np.unique(batch[:, 0])) == 7  # six sentences differ; the others have nothing but zeros
+            for text, row in zip(captions, batch, strict=True):
+                one = scorer.score(text)
+                assert (one.female, one.male, one.absolute) == tuple(row)
+                assert sum(max(word.weighted, 0) for word in one.words) == pytest.approx(row[0], abs=1e-15)
+                assert sum(min(word.weighted, 0) for word in one.words) == pytest.approx(row[1], abs=1e-15)
+                slow = reference_score(text, random_vectors, direction, gender_words, weights, punctuation)
+                assert slow == pytest.approx(tuple(row), abs=1e-15)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 29])
+def test_batch_size_changes_no_bit(captions: list[str], random_vectors, size: int) -> None:
+    whole = BiasScorer(random_vectors, axis(7)).score_many(captions)
+    fresh = BiasScorer(random_vectors, axis(7))
+    parts = [fresh.score_many(captions[at : at + size]) for at in range(0, len(captions), size)]
+    assert np.concatenate(parts).tobytes() == whole.tobytes()
+    backwards = BiasScorer(random_vectors, axis(7)).score_many(captions[::-1])
+    assert backwards[::-1].tobytes() == whole.tobytes()
+
+
+def test_real_sentences(shared_data: Path) -> None:
+    rows = read_rows(shared_data / "snli" / "snli_1.0_dev.jsonl.xz")[:2500]
+    texts = [row[key] for row in rows for key in ("premise", "hypothesis")]
+    words = sorted({word for text in texts for word in split_words(text)})[::2]
+    vectors = WordVectors.of(words, np.random.default_rng(0).standard_normal((len(words), 9)))
+    scorer, gender_words = BiasScorer(vectors, axis(9)), GenderWords()
+    batch = scorer.score_many(texts)  # more than one block of the scorer
+    some = np.random.default_rng(1).choice(len(texts), 300)
+    slow = np.array([reference_score(texts[at], vectors, axis(9), gender_words) for at in some])
+    assert np.abs(slow - batch[some]).max() < 1e-15
+    assert scorer.score_many(texts[4090:4100]).tobytes() == batch[4090:4100].tobytes()
+
+
+def test_order_of_words_does_not_matter() -> None:
+    scorer = scorer_with(TABLE_2)
+    there, back = scorer.score_many(["likes the new pink dress", "dress pink new the likes"])
+    assert there == pytest.approx(back, abs=1e-16)
+
+
+def test_gender_words_and_names_have_no_bias() -> None:
+    words = {"woman": 0.5, "Mary": 0.5, "will": -0.4, "Will": -0.4, "sings": 0.1}
+    scorer = scorer_with(words)
+    assert not scorer.score_many(["woman", "Woman WOMAN", "Mary"]).any()
+    for text, expected in (
+        ("Will sings", -0.2),  # begins a sentence: a word
+        ("sings Will", 0.0),
+        ("sings will", -0.2),
+        ("sings. Will", -0.2),
+        ('sings. "Will', -0.2),
+        ("sings , Will", 0.0),
+        ("- Will", -0.4),
+    ):
+        assert scorer.score_many([text])[0, 1] == pytest.approx(expected, abs=1e-7), text
+    everything = scorer_with(words, gender_words=GenderWords((), ()))
+    assert everything.score_many(["woman"])[0, 0] == pytest.approx(0.5, abs=1e-7)  # the control
+    with pytest.raises(InputError, match="not one string"):
+        GenderWords("woman")
+
+
+def test_gender_word_list() -> None:
+    rows = read_table("gender_word_list.csv")
+    of = {
+        name: {row["word"] for row in rows if name in row["source"].split()}
+        for name in ("gn_glove", "debiaswe", "dolci")
+    }
+    assert {name: len(words) for name, words in of.items()} == {"gn_glove": 409, "debiaswe": 218, "dolci": 122}
+    assert len(rows) == len({row["word"] for row in rows}) == 429
+    glove = [row["group"] for row in rows if "gn_glove" in row["source"].split()]
+    assert (glove.count("male"), glove.count("female")) == (207, 202)
+    assert {row["group"] for row in rows} == {"male", "female"}
+    shipped = GenderWords()
+    assert (len(shipped.words), len(shipped.names), len(shipped)) == (429, 4966, 5395)
+
+
+def test_punctuation() -> None:
+    words = {"pink": 0.6, ".": 0.9, "3": -0.8}
+    bias = scorer_with(words).score("pink 3.")
+    assert (bias.female, bias.male) == (pytest.approx(0.2, abs=1e-7), 0.0)  # it keeps its share, but has no bias
+    assert [word.note for word in bias.words] == ["", "punctuation", "punctuation"]
+    bias = scorer_with(words, punctuation=True).score("pink 3.")
+    assert (bias.female, bias.male) == (pytest.approx(0.5, abs=1e-7), pytest.approx(-0.8 / 3, abs=1e-7))
+
+
+def test_unknown_words_are_dropped_before_weighting() -> None:
+    scorer = scorer_with({"pink": 0.6, "Ball": -0.2, "ball": -0.4})
+    bias = scorer.score("pink xyzzy PINK")
+    assert bias.female == pytest.approx(0.6, abs=1e-7) and bias.unknown == ["xyzzy"]
+    assert [word.importance for word in bias.words] == [0.5, 0.0, 0.5]
+    assert scorer.score_many(["Ball", "BALL"])[:, 1] == pytest.approx([-0.2, -0.4], abs=1e-7)  # exact, else lower case
+
+
+def test_nothing_to_score() -> None:
+    scorer = scorer_with({"pink": 0.6, "woman": 0.5})
+    found = scorer.measure(["pink", "", None, " \n", "xyzzy", "woman"])
+    assert found.scores[1:].tolist() == [[0.0] * 3] * 5
+    assert found.empty.tolist() == [False, True, True, True, True, False]
+    assert scorer.score(None).empty and scorer.score("xyzzy").empty and not scorer.score("woman").empty
+    assert scorer.score_many([]).shape == (0, 3)
+    counted = scorer_with({"pink": 0.6}, weights=Counted([1], 4))
+    assert counted.score_many([None, "pink"])[:, 0] == pytest.approx([0, 0.15], abs=1e-7)
+    for one in (scorer, counted):
+        with pytest.raises(InputError, match="text 1 is of type float"):
+            one.score_many(["pink", float("nan")])
+
+
+def test_a_direction_of_another_space_is_refused() -> None:
+    with pytest.raises(InputError, match="2 .* 3|3 .* 2"):
+        BiasScorer(vectors_with(TABLE_2), axis(3))
+
+
+def test_identity_follows_every_setting() -> None:
+    made = [
+        scorer_with(TABLE_2),
+        scorer_with({**TABLE_2, "pink": 0.2}),
+        scorer_with(TABLE_2, punctuation=True),
+        scorer_with(TABLE_2, weights=Uniform(0.1)),
+        scorer_with(TABLE_2, weights=Idf.count(["pink"])),
+        scorer_with(TABLE_2, weights=Idf.count(["dress"])),
+        scorer_with(TABLE_2, weights=Sif.count(["dress"])),
+        scorer_with(TABLE_2, gender_words=GenderWords(["pink"])),
+        BiasScorer(vectors_with(TABLE_2), direction_from_sentences(np.eye(2)[[1, 1]], -np.eye(2)[[1, 1]])),
+    ]
+    assert len({scorer.identity for scorer in made}) == len(made)
+    assert scorer_with(TABLE_2).identity == made[0].identity
+
+
+def test_a_scorer_travels_to_another_process() -> None:
+    scorer = scorer_with(TABLE_2)
+    before = scorer.score_many([DRESS])
+    copy = pickle.loads(pickle.dumps(scorer))
+    assert copy.identity == scorer.identity and copy.score_many([DRESS]).tobytes() == before.tobytes()
+
+
+def test_idf_and_sif_by_hand(tmp_path: Path) -> None:
+    idf = Idf.count(["The dress", "the the ball", None, "", "the"])
+    assert (idf.counts.documents, idf.counts.tokens) == (3, 6)
+    common, rare, unseen = 1 + math.log(4 / 4), 1 + math.log(4 / 2), 1 + math.log(4 / 1)
+    assert [idf.mass(word) for word in ("THE", "dress", "new")] == pytest.approx([common, rare, unseen])
+    assert idf.of(["the", "dress"]) == pytest.approx([common / (common + rare), rare / (common + rare)])
+    sif = Sif(idf.counts, a=0.5)
+    assert [sif.mass(word) for word in ("the", "ball", "new")] == pytest.approx([0.5 / (0.5 + 4 / 6), 0.75, 1.0])
+    assert sif.of(["the", "ball", "new", "the"]).sum() == pytest.approx(1)
+    idf.save(tmp_path / "counts.json")
+    assert Idf.load(tmp_path / "counts.json") == idf
+    assert Sif.load(tmp_path / "counts.json").identity == Sif(idf.counts).identity
+    (tmp_path / "other.json").write_text(json.dumps({"words": {}}))
+    with pytest.raises(InputError, match="holds no word counts"):
+        Idf.load(tmp_path / "other.json")
+    with pytest.raises(InputError, match="cannot read"):
+        Idf.load(tmp_path / "none.json")
+    with pytest.raises(InputError, match="no text"):
+        Idf.count([None, ""])
+    with pytest.raises(InputError, match="above 0"):
+        Sif(idf.counts, a=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I can't, won't; cannot!", "I ca n't , wo n't ; can not !"),
+        ("the woman's dogs' toys", "the woman 's dogs ' toys"),
+        ("Yes, ma'am: 1,000 at 3:30 p.m.", "Yes , ma'am : 1,000 at 3:30 p.m."),
+        ("A middle-aged T-shirt...", "A middle-aged T-shirt ..."),
+        ("he’s (not) “here”", "he ’s ( not ) “ here ”"),
+        ("Dr. No stands. $5 10%", "Dr. No stands . $ 5 10 %"),
+        ("  \n", ""),
+    ],
+)
+def test_words(text: str, expected: str) -> None:
+    assert split_words(text) == expected.split()
+
+
+def test_nothing_but_space_is_lost(shared_data: Path) -> None:
+    for row in read_rows(shared_data / "snli" / "snli_1.0_dev.jsonl.xz")[:1000]:
+        assert "".join(split_words(row["premise"])) == "".join(row["premise"].split())
+
+
+class Fixed:
+    """An encoder that drops a word and lists its markers."""
+
+    identity = "fixed"
+
+    def argmax(self, texts):
+        return [
+            Pooled(["<s>", *(w for w in words if w != "ball"), "</s>"], [3, *(range(1, len(words))), 1], 20)
+            for words in texts
+        ]
+
+
+def test_max_pooled_weights_align_words_and_leave_markers_out() -> None:
+    weights = MaxPooled(Fixed())
+    importance = weights.weigh([["a", "ball", "pink", "a"], [], ["ball", "pink"]])
+    assert [one.counts for one in importance] == [(1, 0, 2, 3), (), (0, 1)]
+    assert weights.of(["a", "ball", "pink", "a"]).tolist() == [0.05, 0, 0.1, 0.15]
+    bias = scorer_with({"a": -0.2, "ball": -0.9, "pink": 0.6}, weights=weights).score("a ball xyzzy pink a")
+    assert (bias.female, bias.male) == (pytest.approx(0.06, abs=1e-7), pytest.approx(-0.04, abs=1e-7))
+    assert bias.markers == pytest.approx(0.7)
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> TransformerArgmax:
+    return TransformerArgmax(make_checkpoint(tmp_path_factory.mktemp("encoder")), device="cpu", batch_size=2)
+
+
+TEXTS = ["The woman isn't at the house.", "a nurse", "two people walk near a zebra, a dog and a red child"]
+
+
+def test_transformer_counts(encoder: TransformerArgmax) -> None:
+    """Counts per piece, markers included, sum to the dimension, and match a plain computation without padding."""
+    torch = pytest.importorskip("torch")
+    assert encoder.dimension == 32
+    for text, pooled in zip(TEXTS, encoder.argmax(TEXTS), strict=True):
+        assert list(pooled.tokens) == split_words(text) and pooled.dimension == 32
+        pieces = encoder._tokenizer(text, return_tensors="pt", return_offsets_mapping=True)
+        offsets = pieces.pop("offset_mapping")[0].tolist()
+        with torch.inference_mode():
+            hidden = encoder._model(**pieces).last_hidden_state[0].numpy()
+        wins = np.bincount(hidden.argmax(axis=0), minlength=len(hidden))
+        assert wins.sum() == 32
+        assert sum(pooled.counts) + wins[0] + wins[-1] == 32  # the rest sits on [CLS] and [SEP]
+        at = 0
+        for token, count in zip(pooled.tokens, pooled.counts, strict=True):
+            at = text.index(token, at)
+            own = [i for i, (a, b) in enumerate(offsets) if a < b and at <= a and b <= at + len(token)]
+            assert own and count == wins[own].sum(), token
+            at += len(token)
+
+
+def test_transformer_takes_words_too(encoder: TransformerArgmax) -> None:
+    spaced = ["a nurse waits", "the dog"]
+    assert encoder.argmax([text.split() for text in spaced]) == encoder.argmax(spaced)
+    shares = MaxPooled(encoder).of(["a", "nurse", "waits"])
+    assert 0 < shares.sum() <= 1 and (shares * 32 == np.round(shares * 32)).all()
+    short = TransformerArgmax(encoder._model.config._name_or_path, device="cpu", max_length=4)
+    assert short.argmax(["a nurse waits near"])[0].counts[2:] == [0, 0]
+    assert short.identity != encoder.identity
+
+
+def test_contextual_bias(encoder: TransformerArgmax) -> None:
+    torch = pytest.importorskip("torch")
+    scorer = ContextualScorer(encoder, axis(32))
+    bias = scorer.score("a woman waits")
+    with torch.inference_mode():
+        hidden = encoder._model(**encoder._tokenizer("a woman waits", return_tensors="pt")).last_hidden_state[0].numpy()
+    cosines = hidden[:, 0] / np.linalg.norm(hidden, axis=1)
+    wins = np.bincount(hidden.argmax(axis=0), minlength=5)
+    assert bias.words[1].note == "gender word" and bias.words[1].bias == 0
+    assert [bias.words[0].bias, bias.words[2].bias] == pytest.approx([cosines[1], cosines[3]], abs=1e-6)
+    assert [word.count for word in bias.words] == wins[1:4].tolist()
+    expected = [cosines[i] * wins[i] / 32 for i in (1, 3)]
+    assert bias.female - bias.male == pytest.approx(sum(map(abs, expected)), abs=1e-6)
+    assert bias.markers == pytest.approx((wins[0] + wins[4]) / 32)
+    many = scorer.score_many(["a woman waits", None, " ", *TEXTS])
+    assert many[0] == pytest.approx([bias.female, bias.male, bias.absolute], abs=1e-5)
+    assert not many[1:3].any() and (many[3:, 2] > 0).all()
+    with pytest.raises(InputError, match="needs \\(32,\\)"):
+        ContextualScorer(encoder, axis(2)).score("a dog")
+
+
+def test_max_pooled_embedding(encoder: TransformerArgmax) -> None:
+    torch = pytest.importorskip("torch")
+    with torch.inference_mode():
+        hidden = encoder._model(**encoder._tokenizer("a nurse", return_tensors="pt")).last_hidden_state[0].numpy()
+    assert encoder.encode(TEXTS)[1] == pytest.approx(hidden.max(axis=0), abs=1e-5)
+
+
+def test_the_table_fits_a_terminal() -> None:
+    def shown(bias) -> str:
+        stream = io.StringIO()
+        print_sentence(bias, Console(file=stream, width=80))
+        return stream.getvalue()
+
+    out = shown(scorer_with({"She": 0.4, **TABLE_2}, weights=Counted(COUNTS_2, 4096)).score(DRESS))
+    assert max(map(len, out.splitlines())) <= 80
+    rows = [line.split() for line in out.splitlines()]
+    assert ["likes", "716", "17.48%", "-0.05719", "-0.01000"] in rows
+    assert ["She", "497", "12.13%", "0", "0", "gender", "word"] in rows
+    assert rows[-2][:2] == ["(markers)", "19.63%"]
+    assert rows[-1] == ["F", "0.07550", "(female)", "M", "-0.01858", "(male)", "Abs", "0.09409"]
+    out = shown(scorer_with(TABLE_2).score(f"xyzzy[/] {'q' * 90}"))
+    assert "says nothing" in out and "xyzzy" in out and max(map(len, out.splitlines())) <= 80
