@@ -56,7 +56,13 @@ def score(
     if vectors is None:
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
     is_corpus = Path(source).exists() or any(sign in source for sign in "*?[") or out is not None
-    settings = {"weights": weights, "counts": counts, "encoder": encoder, "pairs": pairs, "punctuation": punctuation}
+    settings: dict[str, Any] = {
+        "weights": weights,
+        "counts": counts,
+        "encoder": encoder,
+        "pairs": pairs,
+        "punctuation": punctuation,
+    }
     if not is_corpus:
         scorer = _scorer(vectors, None, **settings)
         _one(scorer, source, as_json)
