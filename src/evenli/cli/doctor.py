@@ -13,6 +13,8 @@ _EXTRAS = {
     "hf": ("torch", "transformers", "safetensors"),
     "train": ("accelerate",),
     "onnx": ("onnx", "onnxscript"),
+    "report": ("altair", "vl-convert-python"),
+    "scale": ("ray",),
 }
 
 
