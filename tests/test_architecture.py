@@ -20,10 +20,10 @@ ABOVE = {
     "auditing": FLOORS,
     "testing": [*FLOORS, "auditing"],
     "reproduction": [*FLOORS, "auditing", "mitigation"],
-    "encoders": ["resources", "vectors", "sentences", "models", "training"],
-    "cli": [*FLOORS, "auditing", "training", "meta", "mitigation", "reproduction"],
+    "encoders": [*FLOORS, "training"],
+    "cli": [*FLOORS, "auditing", "training", "meta", "mitigation", "encoders", "reproduction"],
 }
-BASE = {"labels", "errors", "_extras", "_hashing", "_rows", "_version"}
+BASE = {"labels", "errors", "_extras", "_hashing", "_locking", "_rows", "_version"}
 
 
 def imported(file: Path) -> set[str]:

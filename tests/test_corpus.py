@@ -23,7 +23,9 @@ from filelock import FileLock
 
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
 from evenli.sentences import corpus as module
-from evenli.sentences.corpus import CorpusScores, score_corpus, thresholds
+from evenli.sentences import source as reading
+from evenli.sentences.corpus import CorpusScores, score_corpus
+from evenli.sentences.percentiles import thresholds
 from evenli.sentences.ray_engine import score_corpus_ray
 
 
@@ -343,7 +345,7 @@ def test_more_bad_input(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(scorer, "score_many", lambda sentences: np.full((len(sentences), 3), np.nan))
     with pytest.raises(InputError, match="no finite score for 'number 0'"):
         score_corpus(lines, tmp_path / "out", scorer)
-    monkeypatch.setattr(module, "_LINE_BYTES", 10)
+    monkeypatch.setattr(reading, "_LINE_BYTES", 10)
     with pytest.raises(InputError, match="is it a text file"):
         score_corpus(lines, tmp_path / "other", Lengths())
 

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from evenli.errors import InputError, RunError
-from evenli.mitigation import corpora as module
-from evenli.mitigation.corpora import Split, augment, combined, random_control, resplit, subtract
+from evenli.mitigation import review
+from evenli.mitigation.corpora import augment, combined, random_control, subtract
+from evenli.mitigation.splits import Split, resplit
 from evenli.sentences.corpus import score_corpus
 
 
@@ -226,7 +227,7 @@ def test_plain_sentences_are_not_split(tmp_path: Path) -> None:
 def test_large_corpora_are_sorted_in_buckets(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split = Split(dev=40, test=30)
     combined(many, tmp_path / "whole", percentile=50, split=split)
-    monkeypatch.setattr(module, "_BUCKET", 7)
+    monkeypatch.setattr(review, "_BUCKET", 7)
     combined(many, tmp_path / "buckets", percentile=50, split=split)
     for file in (tmp_path / "whole").iterdir():
         assert (tmp_path / "buckets" / file.name).read_bytes() == file.read_bytes()
@@ -248,7 +249,7 @@ def test_pages_are_escaped_and_hashes_are_right(tmp_path: Path, pair_file) -> No
 
 
 def test_the_page_shows_the_top_only(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_SHOWN", 5)
+    monkeypatch.setattr(review, "_SHOWN", 5)
     subtract(many, tmp_path / "out", percentile=90, split=None)
     page = (tmp_path / "out/removed.html").read_text(encoding="utf-8")
     assert page.count("<tr>") == 6

@@ -108,6 +108,26 @@ def test_weights_from_counts(run_cli, vectors: Path, corpus: Path, tmp_path: Pat
     assert shares["the"] < shares["dress"]
 
 
+def test_encoder_from_training_to_importance(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    rows = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()][:3] * 20
+    folder = tmp_path / "fairer"
+    folder.mkdir()
+    for name in ("train", "dev"):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    made = tmp_path / "encoder"
+    small = ("--hidden", 8, "--epochs", 1, "--batch-size", 8, "--device", "cpu")
+    done = run_cli("train", "encoder", "--data", folder, "--vectors", vectors, "-o", made, *small, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["history"][0]["epoch"] == 1
+    done = run_cli("score", "the pink dress", "--vectors", vectors, "--encoder", f"infersent:{made}", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert sum(word["count"] for word in told["words"]) + round(told["markers"] * 16) == 16
+    done = run_cli("train", "encoder", "--data", folder / "train.jsonl", "--vectors", vectors, "-o", made)
+    assert done.returncode == 2 and "--dev" in done.stderr
+
+
 def test_top_sentences_are_distinct_and_ordered(tmp_path: Path) -> None:
     class Lengths:
         identity = "lengths"

@@ -66,6 +66,7 @@ _mitigate.command("augment")(mitigate.augment)
 app.add_typer(_mitigate, name="mitigate")
 _train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
 _train.command("nli")(train.train_nli)
+_train.command("encoder")(train.train_encoder)
 app.add_typer(_train, name="train")
 
 

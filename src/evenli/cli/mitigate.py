@@ -130,7 +130,7 @@ def augment(
 
 def _split(text: str) -> Any:
     from evenli.errors import InputError
-    from evenli.mitigation.corpora import Split
+    from evenli.mitigation.splits import Split
 
     if text in {"auto", "none"}:
         return None if text == "none" else "auto"

@@ -32,7 +32,10 @@ def score(
     ] = None,
     encoder: Annotated[
         str | None,
-        typer.Option(help="Max-pooled transformer whose arg-max gives the importance.", show_default=False),
+        typer.Option(
+            help="Encoder whose max-pooling gives the importance: infersent:FOLDER, or a transformer.",
+            show_default=False,
+        ),
     ] = None,
     columns: Annotated[
         str | None, typer.Option(help="Text columns, comma-separated; default: found by name.", show_default=False)
@@ -72,7 +75,8 @@ def score(
     chosen = [name.strip() for name in columns.split(",")] if columns else None
     scorer = _scorer(vectors, source, **settings)
     from evenli.predictions import Progress
-    from evenli.sentences.corpus import score_corpus, thresholds
+    from evenli.sentences.corpus import score_corpus
+    from evenli.sentences.percentiles import thresholds
 
     with shared.progress_bar(not as_json) as progress:
 
@@ -175,14 +179,14 @@ def _scorer(
     punctuation: bool,
 ) -> BiasScorer:
     from evenli.errors import InputError
-    from evenli.sentences import BiasScorer, Idf, MaxPooled, Sif, TransformerArgmax, Uniform
+    from evenli.sentences import BiasScorer, Idf, MaxPooled, Sif, Uniform
     from evenli.sentences.corpus import corpus_texts
     from evenli.vectors import gender_direction, load_vectors
 
     table = load_vectors(vectors)
     chosen: Any
     if encoder is not None:
-        chosen = MaxPooled(TransformerArgmax(encoder))
+        chosen = MaxPooled(_encoder(encoder))
     elif weights == "uniform":
         chosen = Uniform()
     elif weights in {"idf", "sif"}:
@@ -193,6 +197,17 @@ def _scorer(
     else:
         raise InputError(f"--weights {weights} is unknown; choose uniform, idf or sif")
     return BiasScorer(table, gender_direction(table, pairs), weights=chosen, punctuation=punctuation)
+
+
+def _encoder(spec: str) -> Any:
+    kind, _, target = spec.partition(":")
+    if kind == "infersent":
+        from evenli.encoders import BiLSTMMax
+
+        return BiLSTMMax.load(target)
+    from evenli.sentences import TransformerArgmax
+
+    return TransformerArgmax(spec.removeprefix("hf:"))
 
 
 def _one(scorer: BiasScorer, sentence: str, as_json: bool) -> None:

@@ -80,3 +80,48 @@ def train_nli(
     if len(shares) > 1:
         mean = sum(shares) / len(shares)
         typer.echo(f"{len(shares)} seeds: mean {mean:.2%}, from {min(shares):.2%} to {max(shares):.2%}")
+
+
+def train_encoder(
+    data: Annotated[
+        Path, typer.Option(help="Folder that evenli mitigate wrote (train.jsonl, dev.jsonl), or a training file.")
+    ],
+    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder.")],
+    dev: Annotated[
+        Path | None, typer.Option(help="File to choose the epoch by, if --data is a file.", show_default=False)
+    ] = None,
+    hidden: Annotated[int, typer.Option(help="Width of each direction of the LSTM.", min=1)] = 2048,
+    epochs: Annotated[int, typer.Option(help="Passes over the data.", min=1)] = 8,
+    batch_size: Annotated[int, typer.Option(help="Pairs per step.", min=1)] = 64,
+    lr: Annotated[float, typer.Option(help="First learning rate of SGD.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed.")] = 1234,
+    device: shared.Device = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Train a BiLSTM-max sentence encoder on NLI pairs (InferSent V1); a killed run continues."""
+    from evenli.encoders import EncoderRecipe
+    from evenli.encoders import train_encoder as run
+    from evenli.errors import InputError
+    from evenli.training.data import read_examples
+    from evenli.vectors import load_vectors
+
+    pairs, held = (data / "train.jsonl", data / "dev.jsonl") if data.is_dir() else (data, dev)
+    if held is None:
+        raise InputError("--dev: which pairs choose the epoch? Give a file, or a folder with train.jsonl and dev.jsonl")
+    outcome = run(
+        load_vectors(vectors),
+        read_examples([pairs]),
+        read_examples([held]),
+        out,
+        recipe=EncoderRecipe(hidden=hidden, epochs=epochs, batch_size=batch_size, lr=lr),
+        seed=seed,
+        device=device,
+        shown=not as_json,
+    )
+    if as_json:
+        from dataclasses import asdict
+
+        shared.print_json(asdict(outcome) | {"folder": str(out)})
+        return
+    typer.echo(f"{out}: dev accuracy {outcome.dev:.2%} after epoch {outcome.best}; {outcome.words:,} words")

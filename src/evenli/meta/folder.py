@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._hashing import hash_text
+from evenli._locking import hold
 from evenli._rows import read_rows
-from evenli.errors import RunError, RunLockedError
+from evenli.errors import RunError
 
 SCHEMA = 1
 AXES = ("bias", "noise")
@@ -194,18 +195,9 @@ class MetaFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder, so that a second process is refused."""
-        from filelock import FileLock, Timeout
-
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / ".lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise RunLockedError(f"another process works in {self.path}; wait for it or choose another -o") from None
-        try:
+        with hold(self.path, f"another process works in {self.path}; wait for it or choose another -o"):
             yield
-        finally:
-            lock.release()
 
     def write_results(self, results: Mapping[str, Any]) -> Path:
         """``results.json``, whole or not at all."""

@@ -16,13 +16,10 @@ Rows keep all their columns. Columns derived from the sentences (parses, say) ar
 from __future__ import annotations
 
 import contextlib
-import csv
-import html
-import io
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,43 +32,15 @@ from evenli._rows import COLUMNS
 from evenli._version import __version__
 from evenli.errors import InputError, RunError
 from evenli.mitigation.augment import SUFFIX
+from evenli.mitigation.review import Review, Sorter, clean, ranks_of
+from evenli.mitigation.splits import Split, assign, generator
 from evenli.mitigation.swap import Mode, Swapper
-from evenli.sentences.corpus import CorpusScores, Scorer, Thresholds, thresholds
+from evenli.sentences.corpus import CorpusScores, Scorer
+from evenli.sentences.percentiles import Thresholds, thresholds
 
 Method = Literal["subtract", "augment", "combined"]
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
-_BUCKET = 200_000
-_SHOWN = 1_000
-
-
-@dataclass(frozen=True)
-class Split:
-    """How a corpus is cut anew.
-
-    Attributes:
-        dev: Rows of the development set.
-        test: Rows of the test set; the rest is for training.
-        leak_guard: Keep a swapped copy in the split of its source; off only to replicate a plain shuffle.
-    """
-
-    dev: int = 10_000
-    test: int = 10_000
-    leak_guard: bool = True
-
-    def __post_init__(self) -> None:
-        if self.dev < 0 or self.test < 0:
-            raise InputError(f"split sizes must be 0 or more, not {self.dev} and {self.test}")
-
-
-@dataclass(frozen=True)
-class Splits:
-    """The rows after a new split, and how many were left out for want of a gold label."""
-
-    train: list[dict[str, Any]]
-    dev: list[dict[str, Any]]
-    test: list[dict[str, Any]]
-    no_gold: int
 
 
 @dataclass(frozen=True)
@@ -108,8 +77,8 @@ def subtract(
         overwrite: Replace a corpus that is already in ``out``.
     """
     corpus = _Corpus.load(scored, percentile)
-    plan = _Plan(keep=~corpus.above, copy=np.zeros_like(corpus.above))
-    return _write(corpus, plan, out, split, seed, overwrite, {"method": "subtract"})
+    plan = _Plan(~corpus.above, np.zeros_like(corpus.above), {"method": "subtract"})
+    return _write(corpus, plan, out, split, seed, overwrite)
 
 
 def augment(
@@ -141,10 +110,8 @@ def augment(
         overwrite: As in ``subtract``.
     """
     corpus = _Corpus.load(scored, percentile)
-    swapper = Swapper(mode, names)
-    plan = _Plan(keep=np.ones_like(corpus.above), copy=corpus.swappable(swapper, corpus.above))
-    settings = {"method": "augment", "mode": mode, "names": names}
-    return _write(corpus, plan, out, split, seed, overwrite, settings, swapper, scorer)
+    plan = _Plan.mirrored(corpus, "augment", np.ones_like(corpus.above), mode, names)
+    return _write(corpus, plan, out, split, seed, overwrite, scorer)
 
 
 def combined(
@@ -164,10 +131,8 @@ def combined(
     The arguments are those of ``augment``.
     """
     corpus = _Corpus.load(scored, percentile)
-    swapper = Swapper(mode, names)
-    plan = _Plan(keep=~corpus.above, copy=corpus.swappable(swapper, corpus.above))
-    settings = {"method": "combined", "mode": mode, "names": names}
-    return _write(corpus, plan, out, split, seed, overwrite, settings, swapper, scorer)
+    plan = _Plan.mirrored(corpus, "combined", ~corpus.above, mode, names)
+    return _write(corpus, plan, out, split, seed, overwrite, scorer)
 
 
 def random_control(
@@ -192,7 +157,7 @@ def random_control(
         raise InputError(f"like '{like}' is unknown; choose subtract, augment or combined")
     corpus = _Corpus.load(scored, percentile)
     swapper = Swapper(mode, names)
-    order = _generator(seed, 1).permutation(np.flatnonzero(corpus.eligible))
+    order = generator(seed, 1).permutation(np.flatnonzero(corpus.eligible))
     keep, copy = np.ones_like(corpus.above), np.zeros_like(corpus.above)
     dropped = int(corpus.above.sum())
     if like == "subtract":
@@ -208,79 +173,7 @@ def random_control(
     settings: dict[str, Any] = {"method": "random_control", "like": like}
     if like != "subtract":
         settings |= {"mode": mode, "names": names}
-    return _write(corpus, _Plan(keep, copy), out, split, seed, overwrite, settings, swapper, scorer)
-
-
-def resplit(
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    dev: int = 10_000,
-    test: int = 10_000,
-    seed: int = 0,
-    leak_guard: bool = True,
-    sources: Sequence[int] | None = None,
-) -> Splits:
-    """Shuffle rows and cut them into train, dev and test; rows with the gold label ``-`` are left out first.
-
-    Args:
-        rows: Pairs or sentences as dictionaries.
-        dev: Rows of the development set.
-        test: Rows of the test set.
-        seed: Of the shuffle.
-        leak_guard: Keep a swapped copy in the split of its source.
-        sources: For each row the index of the row it is a copy of, or its own. By default the ids tell:
-            ``7-swapped`` is the copy of ``7``.
-    """
-    if sources is None:
-        sources = _sources_by_id(rows)
-    elif len(sources) != len(rows):
-        raise InputError(f"{len(rows)} rows but {len(sources)} sources; give one for each row")
-    gold = [next((str(row[name]) for name in COLUMNS["gold"] if name in row), "") for row in rows]
-    kept = np.array([index for index, label in enumerate(gold) if label.strip() not in {"-", "-1"}], dtype=np.int64)
-    split = Split(dev, test, leak_guard)
-    groups = np.asarray(sources, dtype=np.int64)[kept] if len(kept) else kept
-    part, order = _assign(groups, split, seed)
-    parts = [[dict(rows[kept[item]]) for item in order[part[order] == which]] for which in range(3)]
-    return Splits(parts[0], parts[1], parts[2], len(rows) - len(kept))
-
-
-def _sources_by_id(rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    ids = [next((str(row[name]) for name in COLUMNS["id"] if row.get(name) is not None), None) for row in rows]
-    first: dict[str, int] = {}
-    for index, name in enumerate(ids):
-        if name is not None:
-            first.setdefault(name, index)
-    return [first.get(name.removesuffix(SUFFIX), index) if name else index for index, name in enumerate(ids)]
-
-
-def _assign(groups: NDArray[np.int64], split: Split, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
-    """Part of each item (0 train, 1 dev, 2 test) and a shuffled order of the items."""
-    total = len(groups)
-    if split.dev + split.test >= total:
-        raise InputError(
-            f"{total} rows cannot give {split.dev} for dev and {split.test} for test and leave some to train on; "
-            "choose smaller splits or none"
-        )
-    rng = _generator(seed, 0)
-    order = rng.permutation(total)
-    part = np.zeros(total, dtype=np.int8)
-    if not split.leak_guard:
-        part[order[: split.dev]] = 1
-        part[order[split.dev : split.dev + split.test]] = 2
-        return part, order
-    _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    left = {1: split.dev, 2: split.test}
-    part_of_unit = np.zeros(len(sizes), dtype=np.int8)
-    for index in rng.permutation(len(sizes)):
-        size = int(sizes[index])
-        # A source and its copy may not fit any more; a later single row then fills the place.
-        which = next((which for which, room in left.items() if room >= size), 0)
-        if which:
-            part_of_unit[index] = which
-            left[which] -= size
-        if not any(left.values()):
-            break
-    return part_of_unit[unit], order
+    return _write(corpus, _Plan(keep, copy, settings, swapper), out, split, seed, overwrite, scorer)
 
 
 @dataclass(frozen=True)
@@ -346,10 +239,19 @@ class _Corpus:
 
 @dataclass(frozen=True)
 class _Plan:
-    """For each row of the source: is it kept, and does it get a copy."""
+    """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card."""
 
     keep: NDArray[np.bool_]
     copy: NDArray[np.bool_]
+    settings: Mapping[str, Any]
+    swapper: Swapper | None = None
+
+    @classmethod
+    def mirrored(cls, corpus: _Corpus, method: Method, keep: NDArray[np.bool_], mode: Mode, names: bool) -> _Plan:
+        """A copy for every row above the percentile that has a word to swap."""
+        swapper = Swapper(mode, names)
+        settings = {"method": method, "mode": mode, "names": names}
+        return cls(keep, corpus.swappable(swapper, corpus.above), settings, swapper)
 
 
 def _write(
@@ -359,8 +261,6 @@ def _write(
     split: Split | Literal["auto"] | None,
     seed: int,
     overwrite: bool,
-    settings: Mapping[str, Any],
-    swapper: Swapper | None = None,
     scorer: Scorer | None = None,
 ) -> FairerCorpus:
     before = corpus.scored.header["scorer"]
@@ -374,22 +274,22 @@ def _write(
         raise InputError(
             f"nothing is left of {corpus.scored.path}; choose a higher percentile than {corpus.percentile}"
         )
-    _generator(seed, 0)
+    generator(seed, 0)
     if split is None:
         part, order = np.zeros(len(sources), dtype=np.int8), np.arange(len(sources))
         names = ["corpus.jsonl"]
     else:
-        part, order = _assign(sources, split, seed)
+        part, order = assign(sources, split, seed)
         names = ["train.jsonl", "dev.jsonl", "test.jsonl"]
     with _new_folder(Path(out), overwrite) as folder:
         place = np.empty(len(sources), dtype=np.int64)
         place[np.concatenate([order[part[order] == which] for which in range(3)])] = np.arange(len(sources))
-        sorter = _Sorter(folder, len(sources))
+        sorter = Sorter(folder, len(sources))
         item = np.full(len(keep), -1)
         item[keep] = np.arange(int(keep.sum()))
         for row, original, _ in corpus.lines(keep):
             sorter.add(int(place[item[row]]), original)
-        added_scores = _copies(corpus, copy, folder, swapper, scorer, sorter, place[int(keep.sum()) :])
+        added_scores = _copies(corpus, copy, folder, plan.swapper, scorer, sorter, place[int(keep.sum()) :])
         sizes = [int((part == which).sum()) for which in range(len(names))]
         lines = sorter.sorted()
         for name, size in zip(names, sizes, strict=True):
@@ -400,7 +300,7 @@ def _write(
         if removed.any():
             _review_removed(corpus, removed, folder)
         card = _card(corpus, keep, copy, removed, added_scores)
-        card |= {"settings": {**settings, "percentile": corpus.percentile, "seed": seed}}
+        card |= {"settings": {**plan.settings, "percentile": corpus.percentile, "seed": seed}}
         card["settings"]["split"] = asdict(split) if split else None
         card["counts"] |= {
             "splits": {name.removesuffix(".jsonl"): size for name, size in zip(names, sizes, strict=True)}
@@ -418,15 +318,15 @@ def _copies(
     folder: Path,
     swapper: Swapper | None,
     scorer: Scorer | None,
-    sorter: _Sorter,
+    sorter: Sorter,
     places: NDArray[np.int64],
 ) -> NDArray[np.float64] | None:
     """Swap the rows to be copied, file them, list them for review; their scores if there is a scorer."""
     if swapper is None or not copy.any():
         return None
     columns = corpus.scored.columns
-    ranks = _ranks(corpus.score, copy)
-    review = _Review(
+    ranks = ranks_of(corpus.score, copy)
+    review = Review(
         folder, "added", ["row", "pair_max", *columns, *(f"{name}_swapped" for name in columns)], len(places)
     )
     waiting: list[list[str]] = []
@@ -446,7 +346,7 @@ def _copies(
         for column in COLUMNS["id"]:
             if record.get(column) is not None:
                 record[column] = f"{record[column]}{SUFFIX}"
-        sorter.add(place, _clean(json.dumps(record, ensure_ascii=False)))
+        sorter.add(place, clean(json.dumps(record, ensure_ascii=False)))
         review.add(int(ranks[row]), [row, float(corpus.score[row]), *before, *after])
         waiting.append(after)
         if len(waiting) == 10_000:
@@ -458,22 +358,14 @@ def _copies(
 
 def _review_removed(corpus: _Corpus, removed: NDArray[np.bool_], folder: Path) -> None:
     columns = corpus.scored.columns
-    ranks = _ranks(corpus.score, removed)
+    ranks = ranks_of(corpus.score, removed)
     kinds = [f"{column}_{kind}" for column in columns for kind in ("F", "M", "Abs")]
-    review = _Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], int(removed.sum()))
+    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], int(removed.sum()))
     for row, original, scores in corpus.lines(removed):
         record = json.loads(original)
         gold = next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), "")
         review.add(int(ranks[row]), [row, float(corpus.score[row]), *scores, gold, *corpus.texts(record)])
     review.finish()
-
-
-def _ranks(score: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Place of each row in the list with the highest score first; equal scores keep the order of the corpus."""
-    rows = np.flatnonzero(among)
-    ranks = np.full(len(score), -1)
-    ranks[rows[np.argsort(-score[rows], kind="stable")]] = np.arange(len(rows))
-    return ranks
 
 
 def _card(
@@ -520,79 +412,6 @@ def _quantiles(values: NDArray[np.float64]) -> dict[str, float] | None:
     return {**{f"p{q}": value for q, value in zip(_QUANTILES, found, strict=True)}, "mean": float(values.mean())}
 
 
-class _Sorter:
-    """Puts texts into a given order in bounded memory: into bucket files first, then bucket by bucket."""
-
-    def __init__(self, folder: Path, total: int, name: str = "order") -> None:
-        self._files = [folder / f".{name}-{number:04d}" for number in range(-(-total // _BUCKET))]
-        self._waiting: list[list[str]] = [[] for _ in self._files]
-        self._held = 0
-
-    def add(self, place: int, text: str) -> None:
-        self._waiting[place // _BUCKET].append(json.dumps([place, text]))
-        self._held += 1
-        if self._held >= _BUCKET and len(self._files) > 1:
-            self._spill()
-
-    def sorted(self) -> Iterator[str]:
-        """All texts in the order of their places."""
-        if len(self._files) > 1:
-            self._spill()
-        for file, waiting in zip(self._files, self._waiting, strict=True):
-            if file.is_file():
-                waiting = file.read_text(encoding="utf-8").splitlines()
-                file.unlink()
-            entries = [json.loads(line) for line in waiting]
-            entries.sort(key=lambda entry: entry[0])
-            for _, text in entries:
-                yield text
-
-    def _spill(self) -> None:
-        for file, waiting in zip(self._files, self._waiting, strict=True):
-            if waiting:
-                with file.open("a", encoding="utf-8") as stream:
-                    stream.write("\n".join(waiting) + "\n")
-                waiting.clear()
-        self._held = 0
-
-
-class _Review:
-    """A list for human eyes: all of it as CSV, its top as a page."""
-
-    def __init__(self, folder: Path, name: str, columns: Sequence[str], total: int) -> None:
-        self._folder, self._name, self._columns, self._total = folder, name, columns, total
-        self._sorter = _Sorter(folder, total, name)
-
-    def add(self, rank: int, cells: Sequence[Any]) -> None:
-        self._sorter.add(rank, json.dumps(cells))
-
-    def finish(self) -> None:
-        top: list[list[Any]] = []
-        with (self._folder / f"{self._name}.csv").open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(self._columns)
-            for line in self._sorter.sorted():
-                cells = [_clean(cell) if isinstance(cell, str) else cell for cell in json.loads(line)]
-                writer.writerow(cells)
-                if len(top) < _SHOWN:
-                    top.append(cells)
-        (self._folder / f"{self._name}.html").write_text(self._page(top), encoding="utf-8")
-
-    def _page(self, rows: Sequence[Sequence[Any]]) -> str:
-        page = io.StringIO()
-        title = f"{self._name.capitalize()} rows"
-        page.write(f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n')
-        page.write("<style>body{font-family:sans-serif}td,th{padding:.2em .6em;text-align:left}</style>\n</head>\n")
-        shown = "" if len(rows) == self._total else f" The first {len(rows):,} are shown, the CSV file has all."
-        page.write(f"<body>\n<h1>{title}</h1>\n<p>{self._total:,} rows, highest score first.{shown}</p>\n<table>\n")
-        page.write(f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in self._columns)}</tr>\n")
-        for cells in rows:
-            texts = (f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells)
-            page.write(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>\n")
-        page.write("</table>\n</body>\n</html>\n")
-        return page.getvalue()
-
-
 @contextlib.contextmanager
 def _new_folder(out: Path, overwrite: bool) -> Iterator[Path]:
     """A folder beside ``out`` that takes its name when all is written; a failure leaves nothing behind."""
@@ -614,15 +433,5 @@ def _new_folder(out: Path, overwrite: bool) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _generator(seed: int, purpose: int) -> np.random.Generator:
-    if seed < 0:
-        raise InputError(f"the seed must be 0 or more, not {seed}")
-    return np.random.default_rng([seed, purpose])
-
-
 def _text(value: Any) -> str:
     return "" if value is None else str(value)
-
-
-def _clean(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")

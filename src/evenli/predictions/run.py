@@ -21,8 +21,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli._locking import hold
 from evenli._version import __version__
-from evenli.errors import RunError, RunLockedError
+from evenli.errors import RunError
 from evenli.labels import LABELS
 
 SCHEMA = 1
@@ -44,21 +45,11 @@ class RunFolder:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder; a second process is refused, a killed one leaves no trace."""
-        from filelock import FileLock, Timeout
-
         with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.path / ".lock", timeout=0)
-            try:
-                lock.acquire()
-            except Timeout:
-                raise RunLockedError(
-                    f"another process is working in {self.path}; wait for it or choose another --out"
-                ) from None
-        try:
+            lock = hold(self.path, f"another process is working in {self.path}; wait for it or choose another --out")
+        with lock:
             yield
-        finally:
-            lock.release()
 
     def header(self) -> dict[str, Any] | None:
         """The stored header, None for a new folder."""

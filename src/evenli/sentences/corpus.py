@@ -17,27 +17,23 @@ of a sentence must not depend on the sentences beside it.
 from __future__ import annotations
 
 import contextlib
-import csv
-import glob
-import gzip
 import io
 import itertools
 import json
-import lzma
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._hashing import hash_files, hash_text
-from evenli._rows import COLUMNS, find_columns
+from evenli._locking import hold
 from evenli._version import __version__
-from evenli.errors import InputError, PairError, RunError, RunLockedError
+from evenli.errors import InputError, RunError
+from evenli.sentences.source import choose_columns, fingerprint, is_plain, parse, read_records, source_files
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,14 +46,8 @@ LONG_TEXT = 1_000_000
 """Characters of a text that are scored; a longer one is kept whole and flagged."""
 
 _SHARD_BYTES = 64 << 20
-_LINE_BYTES = 256 << 20
-_FULL_HASH_BYTES = 4 << 30
 _CACHED = 100_000
 _CACHED_CHARACTERS = 1_000
-_KINDS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet")
-_PACKED = (".gz", ".xz")
-_SINGLE = ("text", "sentence")
-_NO_GOLD = {"-", "-1"}
 _FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
 _SCORES = ("F", "M", "Abs")
 
@@ -133,23 +123,6 @@ class CorpusScores:
         return np.concatenate(parts)
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """Percentiles of the pair score.
-
-    Attributes:
-        values: Percentile to threshold.
-        method: ``exact`` (numpy, linear interpolation) or ``histogram``.
-        error_bound: No threshold is further than this from the exact one; 0 for ``exact``.
-        rows: Rows they were taken over; pairs without gold label are left out.
-    """
-
-    values: Mapping[float, float]
-    method: Literal["exact", "histogram"]
-    error_bound: float
-    rows: int
-
-
 def score_corpus(
     source: str | Path,
     out: str | Path,
@@ -196,65 +169,7 @@ def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> It
     job = Job.prepare(source, Path(), "", columns)
     for chunk in job.chunks():
         for record, origin in zip(chunk.records, chunk.origins, strict=True):
-            yield from _parse(record, origin, job.columns, plain=chunk.plain).texts
-
-
-def thresholds(
-    scored: CorpusScores | str | Path, percentiles: Iterable[float], *, exact_rows: int = 20_000_000, bins: int = 10**6
-) -> Thresholds:
-    """Percentiles of the pair score over all pairs with a gold label, as numpy's linear interpolation gives them.
-
-    Up to ``exact_rows`` rows they are exact. Beyond, a first pass finds the range and a second one counts in ``bins``
-    bins of equal width, each with the smallest and largest score in it. The true order statistic lies between these
-    two, so their middle is wrong by half of their distance at most; that is the error bound given.
-    """
-    if not isinstance(scored, CorpusScores):
-        scored = CorpusScores.read(scored)
-    wanted = [float(percentile) for percentile in percentiles]
-    wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
-    if wrong or not wanted:
-        raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
-    rows = scored.rows - int(scored.header["counts"]["no_gold"])
-    if rows == 0:
-        raise InputError(f"{scored.path} has no row with a gold label")
-    if rows <= exact_rows:
-        found = np.percentile(scored.array("pair_max"), wanted)
-        return Thresholds(dict(zip(wanted, found.tolist(), strict=True)), "exact", 0.0, rows)
-    values, bound = _histogram_percentiles(scored, wanted, rows, bins)
-    return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, rows)
-
-
-def _histogram_percentiles(
-    scored: CorpusScores, percentiles: Sequence[float], rows: int, bins: int
-) -> tuple[list[float], float]:
-    def shards() -> Iterator[NDArray[np.float64]]:
-        for frame in scored.frames(["pair_max", "no_gold"]):
-            values = np.sort(frame.filter(~frame["no_gold"])["pair_max"].to_numpy())
-            if len(values):
-                yield values
-
-    low, high = np.inf, -np.inf
-    for values in shards():
-        low, high = min(low, values[0]), max(high, values[-1])
-    scale = bins / (high - low) if high > low else 0.0
-    counts = np.zeros(bins, dtype=np.int64)
-    smallest, largest = np.full(bins, np.inf), np.full(bins, -np.inf)
-    for values in shards():
-        place = np.minimum(((values - low) * scale).astype(np.int64), bins - 1)
-        used, first, count = np.unique(place, return_index=True, return_counts=True)
-        counts[used] += count
-        smallest[used] = np.minimum(smallest[used], values[first])
-        largest[used] = np.maximum(largest[used], values[first + count - 1])
-    below = np.cumsum(counts)
-    found, bound = [], 0.0
-    for percentile in percentiles:
-        rank = (rows - 1) * percentile / 100
-        lower = int(rank)
-        ends = np.searchsorted(below, [lower, min(lower + 1, rows - 1)], side="right")
-        left, right = (smallest[ends] + largest[ends]) / 2
-        found.append(float(left + (right - left) * (rank - lower)))
-        bound = max(bound, float((largest[ends] - smallest[ends]).max() / 2))
-    return found, bound
+            yield from parse(record, origin, job.columns, plain=chunk.plain).texts
 
 
 @dataclass(frozen=True)
@@ -292,7 +207,7 @@ class Worker:
         texts: list[list[str]] = [[] for _ in names]
         flags: dict[str, list[bool]] = {flag: [] for flag in _FLAGS}
         for record, origin in zip(chunk.records, chunk.origins, strict=True):
-            row = _parse(record, origin, names, plain=chunk.plain)
+            row = parse(record, origin, names, plain=chunk.plain)
             originals.append(row.original)
             for column, text in zip(texts, row.texts, strict=True):
                 column.append(text[:LONG_TEXT])
@@ -348,17 +263,17 @@ class Job:
     @classmethod
     def prepare(cls, source: str | Path, out: str | Path, identity: str, columns: Sequence[str] | None) -> Job:
         """Look at the source: which files, which columns."""
-        files = _source_files(source)
+        files = source_files(source)
         columns = tuple(columns) if columns is not None else None
         if columns is not None and (not columns or len(set(columns)) < len(columns)):
             raise InputError(f"columns must be different names, at least one, not {', '.join(columns) or 'none'}")
-        kinds = {_is_plain(file, columns) for file in files}
+        kinds = {is_plain(file, columns) for file in files}
         if len(kinds) > 1:
             raise InputError(f"{source} mixes plain text with tables; score them one by one")
-        found = _choose_columns(files[0], columns)
+        found = choose_columns(files[0], columns)
         settings = {
             "schema": SCHEMA,
-            "source": _fingerprint(files),
+            "source": fingerprint(files),
             "scorer": identity,
             "columns": list(found),
             "shard_rows": SHARD_ROWS,
@@ -369,17 +284,11 @@ class Job:
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool) -> Iterator[None]:
         """Hold the folder: new, unfinished of this very job, or cleared."""
-        from filelock import FileLock, Timeout
-
         with _writing(self.out):
             stored = _read_header(self.out) if self.out.is_dir() else None
             self.out.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.out / ".lock", timeout=0)
-            try:
-                lock.acquire()
-            except Timeout:
-                raise RunLockedError(f"another process is working in {self.out}; wait for it") from None
-        try:
+            lock = hold(self.out, f"another process is working in {self.out}; wait for it")
+        with lock:
             # Read again: the process that held the lock a moment ago may have written.
             stored = _read_header(self.out)
             if stored is not None and overwrite:
@@ -393,8 +302,6 @@ class Job:
             if stored is None:
                 self._write_header({"status": "running"})
             yield
-        finally:
-            lock.release()
 
     def chunks(self) -> Iterator[Chunk]:
         """The source, cut into the rows of one shard each."""
@@ -403,8 +310,8 @@ class Job:
         origins: list[tuple[str, int]] = []
         size = 0
         for file in self._files:
-            _choose_columns(file, self.columns)
-            for line, record in _records(file, plain=self._plain):
+            choose_columns(file, self.columns)
+            for line, record in read_records(file, plain=self._plain):
                 if record is None:
                     self._blank += 1
                     continue
@@ -477,211 +384,6 @@ class Job:
         content = {**self._settings, "evenli": __version__, **more}
         text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         _replace(self.out / "scores.json", text.encode())
-
-
-@dataclass(frozen=True)
-class _Row:
-    original: str
-    texts: list[str]
-    invalid: bool
-    no_gold: bool
-
-
-def _parse(record: bytes, origin: tuple[str, int], columns: Sequence[str], *, plain: bool) -> _Row:
-    try:
-        line, invalid = record.decode("utf-8"), False
-    except UnicodeDecodeError:
-        line, invalid = record.decode("utf-8", "replace"), True
-    if plain:
-        return _Row(json.dumps({"text": line}, ensure_ascii=False), [line], invalid, False)
-    row = _json_object(line, origin)
-    texts = []
-    for column in columns:
-        if column not in row:
-            raise PairError(f"{origin[0]}, line {origin[1]}: no column '{column}' among {', '.join(row)}")
-        value = row[column]
-        if value is not None and not isinstance(value, str | int | float):
-            raise PairError(f"{origin[0]}, line {origin[1]}: column '{column}' holds a {type(value).__name__}, no text")
-        text = "" if value is None else str(value)
-        # Half of a surrogate pair, written as an escape, is valid JSON and no text.
-        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-            text, invalid = text.encode("utf-8", "replace").decode("utf-8"), True
-        texts.append(text)
-    gold = next((row[name] for name in COLUMNS["gold"] if name in row), None) if len(columns) > 1 else None
-    return _Row(line, texts, invalid, gold is not None and str(gold).strip() in _NO_GOLD)
-
-
-def _json_object(line: str, origin: tuple[str, int]) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
-        reason = f"{error.msg} at column {error.colno}" if isinstance(error, json.JSONDecodeError) else "too deep"
-        raise PairError(f"{origin[0]}, line {origin[1]}: not valid JSON ({reason})") from error
-    if not isinstance(row, dict):
-        raise PairError(f"{origin[0]}, line {origin[1]}: expected an object, found {type(row).__name__}")
-    return row
-
-
-def _kind(file: Path) -> str:
-    suffixes = [suffix.lower() for suffix in file.suffixes]
-    if suffixes[-1:] and suffixes[-1] in _PACKED:
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
-
-
-def _source_files(source: str | Path) -> list[Path]:
-    path = Path(source)
-    if path.is_file():
-        files = [path]
-    elif path.is_dir():
-        files = [file for file in path.iterdir() if _kind(file) in _KINDS and file.name[0] != "." and file.is_file()]
-    elif glob.has_magic(str(source)):
-        names = glob.glob(str(source), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        files = [Path(name) for name in names if Path(name).is_file()]
-    else:
-        raise InputError(f"no such file or folder: {source}")
-    usable = f"use {', '.join(_KINDS)} ({' or '.join(_PACKED)} may follow)"
-    if not files:
-        raise InputError(f"{source} has no file to score; {usable}")
-    for file in files:
-        if _kind(file) not in _KINDS or (_kind(file) == ".parquet" and file.suffix.lower() != ".parquet"):
-            raise InputError(f"{file}: unknown kind of file; {usable}")
-    return sorted(files)
-
-
-def _fingerprint(files: Sequence[Path]) -> dict[str, Any]:
-    """The content of the files; of very large ones size, time and both ends, as reading all of it takes long."""
-    sizes = [file.stat().st_size for file in files]
-    known: dict[str, Any] = {"files": [file.name for file in files][:100], "count": len(files), "bytes": sum(sizes)}
-    if sum(sizes) <= _FULL_HASH_BYTES:
-        return {**known, "method": "sha256", "hash": hash_files(files)}
-    parts = []
-    for file, size in zip(files, sizes, strict=True):
-        with file.open("rb") as stream:
-            head = stream.read(1 << 20)
-            stream.seek(max(0, size - (1 << 20)))
-            parts.append((file.name, size, file.stat().st_mtime_ns, hash_text(repr((head, stream.read())))))
-    return {**known, "method": "size, time and both ends", "hash": hash_text(repr(parts))}
-
-
-def _is_plain(file: Path, columns: Sequence[str] | None) -> bool:
-    """Whether a file is one text per line; a .txt with a header of tab-separated columns is a table."""
-    if _kind(file) != ".txt":
-        return False
-    first = next((record for _, record in _lines(file)), b"")
-    header = first.decode("utf-8", "replace").split("\t")
-    if len(header) > 1 and (set(columns or ()) & set(header) or _pair_columns(header)):
-        return False
-    if columns is not None and tuple(columns) != ("text",):
-        raise InputError(f"{file}: plain text has no column {', '.join(columns)}; leave the columns out")
-    return True
-
-
-def _pair_columns(names: Iterable[str]) -> tuple[str, ...]:
-    try:
-        found = find_columns(dict.fromkeys(names), "")
-    except PairError:
-        return ()
-    return found["premise"], found["hypothesis"]
-
-
-def _choose_columns(file: Path, columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The text columns of a file, judged by its first row."""
-    if _is_plain(file, columns):
-        return ("text",)
-    line, first = next(((line, record) for line, record in _records(file, plain=False) if record), (0, b"{}"))
-    there = list(_json_object(first.decode("utf-8", "replace"), (file.name, line)))
-    if not there:
-        if columns is None:
-            raise InputError(f"{file} has no rows")
-        return tuple(columns)
-    if columns is not None:
-        missing = [name for name in columns if name not in there]
-        if missing:
-            raise InputError(f"{file}: no column {' and '.join(missing)} among {', '.join(there)}")
-        return tuple(columns)
-    found = _pair_columns(there) or tuple(name for name in _SINGLE if name in there)[:1]
-    if not found:
-        raise InputError(
-            f"{file}: no premise and hypothesis, text or sentence among {', '.join(there)}; name the text columns"
-        )
-    return found
-
-
-def _records(file: Path, *, plain: bool) -> Iterator[tuple[int, bytes | None]]:
-    """Rows of a file with their line; None stands for a blank line, which is no row."""
-    kind = _kind(file)
-    if plain:
-        yield from _lines(file)
-    elif kind == ".parquet":
-        yield from _parquet_records(file)
-    elif kind in {".json", ".jsonl"}:
-        for number, line in _lines(file):
-            line = line.strip()
-            yield number, line or None
-    else:
-        yield from _csv_records(file, commas=kind == ".csv")
-
-
-def _open(file: Path) -> IO[bytes] | gzip.GzipFile | lzma.LZMAFile:
-    match file.suffix.lower():
-        case ".gz":
-            return gzip.GzipFile(file)
-        case ".xz":
-            return lzma.LZMAFile(file)
-        case _:
-            return file.open("rb")
-
-
-def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines without their end, read one at a time, so that a file larger than the memory is fine."""
-    try:
-        with _open(file) as stream:
-            for number in itertools.count(1):
-                line = stream.readline(_LINE_BYTES)
-                if not line:
-                    return
-                if len(line) == _LINE_BYTES:
-                    raise InputError(f"{file}, line {number} is longer than {_LINE_BYTES >> 20} MB; is it a text file?")
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                yield number, line.rstrip(b"\r\n")
-    except (OSError, EOFError, lzma.LZMAError) as error:
-        raise InputError(f"cannot read {file}: {error}") from error
-
-
-def _csv_records(file: Path, *, commas: bool) -> Iterator[tuple[int, bytes | None]]:
-    # The limit is the module's; its default of 128 KB would refuse long texts.
-    csv.field_size_limit(_LINE_BYTES)
-    lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
-    # Tab-separated releases of NLI data never quote, and their sentences hold stray quotation marks.
-    reader = csv.reader(lines) if commas else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    try:
-        header = next(reader, [])
-        for cells in reader:
-            if not cells:
-                yield reader.line_num, None
-                continue
-            if len(cells) > len(header):
-                raise PairError(f"{file.name}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns")
-            row = dict(itertools.zip_longest(header, cells))
-            # The escaped bytes come back as they were, so that the row is flagged where it is parsed.
-            yield reader.line_num, json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
-    except csv.Error as error:
-        raise PairError(f"{file.name}, line {reader.line_num}: {error}") from error
-
-
-def _parquet_records(file: Path) -> Iterator[tuple[int, bytes]]:
-    import polars as pl
-
-    try:
-        table = pl.scan_parquet(file)
-        total = int(table.select(pl.len()).collect().item())
-        for start in range(0, total, SHARD_ROWS):
-            for number, row in enumerate(table.slice(start, SHARD_ROWS).collect().iter_rows(named=True), start + 1):
-                yield number, json.dumps(row, ensure_ascii=False, default=str).encode()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"cannot read {file}: {error}") from error
 
 
 def _shard_file(out: Path, number: int) -> Path:

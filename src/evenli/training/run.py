@@ -8,15 +8,16 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from evenli._locking import hold
 from evenli._version import __version__
-from evenli.errors import ModelError, RunError, RunLockedError
+from evenli.errors import ModelError, RunError
 from evenli.models.loading import pick_device
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.card import Accuracy, accuracy, model_card
@@ -280,22 +281,13 @@ def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> No
 @contextmanager
 def _alone(folder: Path, world: World) -> Iterator[None]:
     """Hold the folder, so that a second process is refused."""
-    from filelock import FileLock, Timeout
-
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise RunError(f"cannot make the folder {folder}: {error.strerror or error}") from error
-    lock = FileLock(folder / ".lock", timeout=0)
-    if world.leads:
-        try:
-            lock.acquire()
-        except Timeout:
-            raise RunLockedError(f"another process is training in {folder}; wait for it or choose another -o") from None
-    try:
+    message = f"another process is training in {folder}; wait for it or choose another -o"
+    with hold(folder, message) if world.leads else nullcontext():
         yield
-    finally:
-        lock.release()
 
 
 class _Writer:

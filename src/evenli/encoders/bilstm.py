@@ -1,0 +1,447 @@
+"""A bidirectional LSTM pooled by maximum (InferSent V1, Conneau et al. 2017), over frozen word vectors.
+
+    h_t = [forward LSTM at t ; backward LSTM at t],  embedding_d = max_t h_{t,d}
+
+t runs over ``<s>``, the words with a vector, and ``</s>``. Sentences of a batch are packed: a time step holds only the
+sentences that are still running, so that padding reaches neither direction and costs no arithmetic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn.utils.rnn import PackedSequence
+
+from evenli.errors import InputError, ModelError
+from evenli.models.loading import check_folder, pick_device
+from evenli.sentences import Pooled, split_words
+from evenli.vectors import WordVectors
+
+MARKERS = ("<s>", "</s>")
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
+_FORMAT = "evenli bilstm-max 1"
+_LONGEST = 1 << 13
+"""Padded tokens of a batch; long sentences are encoded fewer at a time."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Sentences as vocabulary ids end to end: sentence ``i`` is ``ids[starts[i] : starts[i] + lengths[i]]``."""
+
+    ids: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.lengths)
+
+
+class Vocabulary:
+    """The words in use and their vectors; the markers come first.
+
+    A word is looked up as it stands, then in lower case, as everywhere in evenli. Where the vectors have no ``<s>`` or
+    ``</s>``, each gets a fixed normal vector of standard deviation 0.1, the same for every encoder of that dimension.
+
+    Args:
+        vectors: Where vectors are looked up; only those of words met are kept.
+        markers: Vectors of the two markers; None takes them from ``vectors``.
+    """
+
+    def __init__(self, vectors: WordVectors, markers: NDArray[np.float32] | None = None) -> None:
+        self.vectors = vectors
+        if markers is None:
+            markers = np.stack([_marker(vectors, at) for at in range(2)])
+        self.markers = np.asarray(markers, dtype=np.float32)
+        self.words = list(MARKERS)
+        self._blocks = [self.markers]
+        self._kept = 2
+        self._rows: list[int] = [-1, -1]
+        self._ids: dict[str, int] = {marker: at for at, marker in enumerate(MARKERS)}
+        self._of_row: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        """Words in use, markers included."""
+        return len(self.words)
+
+    def id(self, word: str) -> int:
+        """Number of a word, -1 if it has no vector."""
+        found = self._ids.get(word)
+        if found is None:
+            found = self._ids[word] = self._meet(self.vectors.find(word))
+        return found
+
+    def known(self, words: Iterable[str]) -> list[str]:
+        """The words that have a vector."""
+        return [word for word in words if self.id(word) >= 0]
+
+    def tokens(self, texts: Iterable[str | Sequence[str]]) -> Tokens:
+        """Markers around the known words of every text; a text may be given as its words."""
+        ids: list[int] = []
+        ends = [0]
+        for text in texts:
+            ids.append(0)
+            ids += [at for at in map(self.id, _words(text)) if at >= 0]
+            ids.append(1)
+            ends.append(len(ids))
+        edges = np.array(ends, dtype=np.int64)
+        return Tokens(np.array(ids, dtype=np.int32), edges[:-1], np.diff(edges))
+
+    def matrix(self) -> NDArray[np.float32]:
+        """The vectors of the words in use."""
+        if self._kept < len(self):
+            rows = np.array(self._rows[self._kept :])
+            # Sorted reads are kind to a memory-mapped file.
+            order = np.argsort(rows)
+            block = np.empty((len(rows), self.vectors.dimension), dtype=np.float32)
+            block[order] = self.vectors.matrix[rows[order]]
+            self._blocks, self._kept = [np.concatenate([*self._blocks, block])], len(self)
+        return self._blocks[0]
+
+    def _meet(self, row: int) -> int:
+        if row < 0:
+            return -1
+        at = self._of_row.setdefault(row, len(self.words))
+        if at == len(self.words):
+            word = self.vectors.words[row]
+            if word in MARKERS:
+                self._of_row[row] = MARKERS.index(word)
+                return self._of_row[row]
+            self.words.append(word)
+            self._rows.append(row)
+        return at
+
+
+@dataclass(frozen=True)
+class Packed:
+    """How the sentences of a batch share the time steps.
+
+    Attributes:
+        ids: Token ids, time step after time step, longest sentence first within each.
+        sizes: Sentences still running at every time step.
+        places: [time, sentence in the order given] -> position in the packed outputs. Behind the end of a sentence its
+            last output is repeated, which leaves the maximum and its gradient as they are.
+        lengths: Tokens of every sentence, in the order given.
+    """
+
+    ids: NDArray[np.int32]
+    sizes: NDArray[np.int64]
+    places: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+
+
+def pack(tokens: Tokens, rows: NDArray[np.int64]) -> Packed:
+    """Pack some sentences.
+
+    >>> tokens = Tokens(np.array([0, 1, 0, 7, 8, 1], dtype=np.int32), np.array([0, 2]), np.array([2, 4]))
+    >>> packed = pack(tokens, np.array([0, 1]))
+    >>> packed.ids.tolist(), packed.sizes.tolist()
+    ([0, 0, 7, 1, 8, 1], [2, 2, 1, 1])
+    >>> packed.places.T.tolist()
+    [[1, 3, 3, 3], [0, 2, 4, 5]]
+    """
+    lengths, starts = tokens.lengths[rows], tokens.starts[rows]
+    order = np.argsort(-lengths, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    time = np.arange(lengths[order[0]])[:, None]
+    running = time < lengths[order]
+    sizes = running.sum(axis=1)
+    ids = tokens.ids[(starts[order] + time)[running]]
+    first = np.cumsum(sizes) - sizes
+    places = first[np.minimum(time, lengths - 1)] + rank
+    return Packed(ids, sizes, places.astype(np.int32), lengths)
+
+
+def make_lstm(dimension: int, hidden: int, seed: int) -> Any:
+    """A fresh LSTM with torch's uniform start; the global random state stays as it is."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return torch.nn.LSTM(dimension, hidden, bidirectional=True)
+
+
+def run_lstm(lstm: Any, inputs: Any, sizes: Any, places: Any) -> Any:
+    """Outputs as [time, sentence, 2h] from packed inputs; ``sizes`` lies on the host, so that nothing waits."""
+    outputs = lstm(PackedSequence(inputs, sizes))[0].data
+    return outputs.index_select(0, places.flatten()).view(*places.shape, -1)
+
+
+def pool(outputs: Any, lengths: Any = None) -> Any:
+    """Maximum over time; with ``lengths``, zeros stand behind the end of a sentence and take part, as in V1."""
+    if lengths is not None:
+        time = torch.arange(len(outputs), device=outputs.device)[:, None]
+        outputs = outputs.masked_fill((time >= lengths)[:, :, None], 0.0)
+    return outputs.max(dim=0).values
+
+
+@contextmanager
+def arithmetic(device: str, dtype: str) -> Iterator[None]:
+    """Whether cuDNN may round fp32 products to TF32, for the time of a block; by default torch lets it."""
+    if not device.startswith("cuda"):
+        yield
+        return
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
+
+
+def check_dtype(dtype: str, device: str) -> Any:
+    """The torch type of the weights, or why it cannot be had."""
+    if dtype not in DTYPES:
+        raise InputError(f"no arithmetic '{dtype}'; choose {', '.join(DTYPES)}")
+    if dtype != "float32" and not device.startswith("cuda"):
+        raise InputError(f"'{dtype}' needs a CUDA device; on {device} use float32")
+    return torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+
+
+class BiLSTMMax:
+    """A single-layer bidirectional LSTM with max pooling.
+
+    Words without a vector are dropped; a sentence without any known word is ``<s> </s>``. In float32 an embedding does
+    not depend on the other sentences of its batch, up to rounding.
+
+    Args:
+        vectors: Word vectors, not trained; only those of words met are kept in memory.
+        hidden: Width of each direction; embeddings have twice as many dimensions.
+        weights: Tensors named as in ``torch.nn.LSTM``; None starts at random from the seed.
+        seed: Of the random start.
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        v1_padding: Let the zeros behind the shorter sentences of a batch win the maximum, as InferSent V1 does;
+            embeddings then depend on the batch. ``argmax`` never counts padding.
+        dtype: ``float32``; on CUDA also ``tf32``, ``bfloat16`` and ``float16``.
+        batch_size: Sentences encoded at a time by ``argmax``.
+        markers: Vectors of ``<s>`` and ``</s>``; None takes those of ``vectors``, else fixed ones.
+    """
+
+    def __init__(
+        self,
+        vectors: WordVectors,
+        *,
+        hidden: int = 2048,
+        weights: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        device: str | None = None,
+        v1_padding: bool = False,
+        dtype: str = "float32",
+        batch_size: int = 64,
+        markers: NDArray[np.float32] | None = None,
+    ) -> None:
+        if hidden < 1 or batch_size < 1:
+            raise InputError(f"hidden and batch_size must be 1 or more, not {hidden} and {batch_size}")
+        self.device = pick_device(torch, device)
+        self.dtype, self._type = dtype, check_dtype(dtype, self.device)
+        self.hidden, self.dimension = hidden, 2 * hidden
+        self.v1_padding, self.batch_size = v1_padding, batch_size
+        self.vocabulary = Vocabulary(vectors, markers)
+        lstm = make_lstm(vectors.dimension, hidden, seed)
+        if weights is not None:
+            _fill(lstm, weights)
+        self.weights = {name: tensor.detach().clone() for name, tensor in lstm.state_dict().items()}
+        self._lstm = lstm.eval().requires_grad_(False).to(self.device, self._type)
+        self._table = torch.empty(0, vectors.dimension, dtype=self._type, device=self.device)
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of weights, vectors and all settings that touch a result."""
+        digest = hashlib.sha256(f"{_FORMAT}|{self.hidden}|{self.v1_padding}|{self.dtype}".encode())
+        digest.update(self.vocabulary.vectors.identity.encode() + self.vocabulary.markers.tobytes())
+        for name in sorted(self.weights):
+            digest.update(name.encode() + self.weights[name].numpy().tobytes())
+        return f"bilstm-max:{digest.hexdigest()[:32]}"
+
+    def encode(self, texts: Sequence[str | Sequence[str]], batch_size: int = 64) -> NDArray[np.float32]:
+        """Sentence embeddings, [n, 2h]; a text may be given as its words."""
+        tokens = self.vocabulary.tokens(texts)
+        made = np.zeros((len(tokens), self.dimension), dtype=np.float32)
+        for rows, outputs, lengths in self._outputs(tokens, batch_size):
+            made[rows] = pool(outputs, lengths if self.v1_padding else None).float().cpu().numpy()
+        return made
+
+    def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
+        """The dimensions each token wins, markers included; the first of equals wins, and the counts sum to 2h."""
+        listed = [[MARKERS[0], *self.vocabulary.known(_words(text)), MARKERS[1]] for text in texts]
+        tokens = self.vocabulary.tokens(words[1:-1] for words in listed)
+        counts: list[list[int]] = [[]] * len(listed)
+        for rows, outputs, _ in self._outputs(tokens, self.batch_size):
+            for row, wins in zip(rows.tolist(), _wins(outputs).cpu().tolist(), strict=True):
+                counts[row] = wins[: len(listed[row])]
+        return [Pooled(words, wins, self.dimension) for words, wins in zip(listed, counts, strict=True)]
+
+    def save(self, folder: str | Path) -> None:
+        """Write a folder that needs no vector file: weights, and the words met so far with their vectors."""
+        folder = Path(folder)
+        matrix = self.vocabulary.matrix()
+        broken = next((word for word in self.vocabulary.words if "\n" in word), None)
+        if broken is not None:
+            raise InputError(f"the word {broken!r} has a line break and cannot be saved; remove it from the vectors")
+        config = {
+            "format": _FORMAT,
+            "hidden": self.hidden,
+            "vector_dimension": int(matrix.shape[1]),
+            "words": len(self.vocabulary),
+            "v1_padding": self.v1_padding,
+            "vectors": self.vocabulary.vectors.name,
+            "vectors_sha256": self.vocabulary.vectors.identity,
+        }
+        from safetensors.numpy import save_file as save_arrays
+        from safetensors.torch import save_file
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "config.json").unlink(missing_ok=True)
+            save_file(self.weights, folder / "model.safetensors")
+            save_arrays({"vectors": matrix}, folder / "vectors.safetensors")
+            (folder / "words.txt").write_bytes("\n".join(self.vocabulary.words).encode("utf-8", "surrogatepass"))
+            # Last, so that a folder with a configuration is a whole one.
+            (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write the encoder to {folder}: {error.strerror or error}") from error
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        vectors: WordVectors | None = None,
+        device: str | None = None,
+        v1_padding: bool | None = None,
+        dtype: str = "float32",
+        batch_size: int = 64,
+    ) -> BiLSTMMax:
+        """Read what ``save`` wrote.
+
+        Args:
+            folder: The folder.
+            vectors: The vectors the encoder was trained on, for words it has not met; None knows the stored words only.
+            device: As above.
+            v1_padding: As above; None takes the stored setting.
+            dtype: As above.
+            batch_size: As above.
+        """
+        folder = Path(folder)
+        config, weights, stored = _read(folder)
+        if vectors is not None:
+            _check_vectors(folder, stored, vectors)
+        encoder = cls(
+            stored if vectors is None else vectors,
+            hidden=config["hidden"],
+            weights=weights,
+            device=device,
+            v1_padding=config["v1_padding"] if v1_padding is None else v1_padding,
+            dtype=dtype,
+            batch_size=batch_size,
+            markers=stored.matrix[:2],
+        )
+        encoder.vocabulary.known(stored.words)
+        return encoder
+
+    def _outputs(self, tokens: Tokens, batch_size: int) -> Iterator[tuple[NDArray[np.int64], Any, Any]]:
+        """Outputs of sentences of similar length, the longest first."""
+        if batch_size < 1:
+            raise InputError(f"batch_size must be 1 or more, not {batch_size}")
+        self._grow()
+        order = np.argsort(-tokens.lengths, kind="stable")
+        start = 0
+        while start < len(order):
+            stop = start + max(1, min(batch_size, _LONGEST // int(tokens.lengths[order[start]])))
+            rows, start = order[start:stop], stop
+            packed = pack(tokens, rows)
+            ids, places, lengths = (
+                torch.from_numpy(part).to(self.device) for part in (packed.ids, packed.places, packed.lengths)
+            )
+            with torch.inference_mode(), arithmetic(self.device, self.dtype):
+                inputs = torch.nn.functional.embedding(ids, self._table)
+                outputs = run_lstm(self._lstm, inputs, torch.from_numpy(packed.sizes), places)
+            yield rows, outputs, lengths
+
+    def _grow(self) -> None:
+        if len(self._table) < len(self.vocabulary):
+            new = torch.from_numpy(self.vocabulary.matrix()[len(self._table) :])
+            self._table = torch.cat([self._table, new.to(self.device, self._type)])
+
+
+def _words(text: str | Sequence[str]) -> Sequence[str]:
+    return split_words(text) if isinstance(text, str) else text
+
+
+def _marker(vectors: WordVectors, at: int) -> NDArray[np.float32]:
+    row = vectors.index.get(MARKERS[at])
+    if row is not None:
+        return np.array(vectors.matrix[row])
+    return np.random.default_rng([5, at]).normal(0.0, 0.1, vectors.dimension).astype(np.float32)
+
+
+def _wins(outputs: Any) -> Any:
+    """Dimensions won by each position, [sentence, time]; repeats behind the end come later and never win."""
+    length, rows, _ = outputs.shape
+    top = outputs.max(dim=0, keepdim=True).values
+    time = torch.arange(length, device=outputs.device)[:, None, None]
+    winners = torch.where(outputs == top, time, length).min(dim=0).values
+    flat = winners + torch.arange(rows, device=outputs.device)[:, None] * length
+    return torch.bincount(flat.flatten(), minlength=rows * length).view(rows, length)
+
+
+def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
+    wanted = {name: tuple(tensor.shape) for name, tensor in lstm.state_dict().items()}
+    given = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    for name in sorted(wanted.keys() | given.keys()):
+        if wanted.get(name) != given.get(name):
+            raise ModelError(f"the LSTM needs {name} of shape {wanted.get(name)}, found {given.get(name)}")
+    lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
+    """Configuration, weights and stored vectors of a folder."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file as load_arrays
+    from safetensors.torch import load_file
+
+    check_folder(folder)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    if not isinstance(config, dict) or config.get("format") != _FORMAT:
+        raise ModelError(f"{folder} holds no BiLSTM encoder ('{_FORMAT}' in config.json); save one with BiLSTMMax.save")
+    sizes = [config.get(name) for name in ("hidden", "words", "vector_dimension")]
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or not isinstance(config.get("v1_padding"), bool):
+        raise ModelError(
+            f"{folder / 'config.json'} is not complete: expected hidden, words, vector_dimension, v1_padding"
+        )
+    try:
+        weights = load_file(folder / "model.safetensors")
+        matrix = load_arrays(folder / "vectors.safetensors")["vectors"]
+        words = (folder / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")
+    except (OSError, SafetensorError, KeyError, UnicodeDecodeError) as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200]
+        raise ModelError(
+            f"{folder} is not a whole encoder ({reason}): expected model.safetensors, vectors.safetensors and words.txt"
+        ) from error
+    if matrix.shape != (config["words"], config["vector_dimension"]) or len(words) != config["words"]:
+        raise ModelError(
+            f"{folder}: config.json says {config['words']} words of {config['vector_dimension']} numbers, "
+            f"words.txt has {len(words)} and vectors.safetensors {matrix.shape}"
+        )
+    if tuple(words[:2]) != MARKERS:
+        raise ModelError(f"{folder / 'words.txt'} must begin with {' and '.join(MARKERS)}, not {words[:2]}")
+    return config, weights, WordVectors.of(words, matrix, str(config.get("vectors", folder.name)))
+
+
+def _check_vectors(folder: Path, stored: WordVectors, vectors: WordVectors) -> None:
+    """Vectors of another space would give embeddings without any sign of it."""
+    rows = np.array([vectors.index.get(word, -1) for word in stored.words[2:]], dtype=np.int64)
+    fits = stored.dimension == vectors.dimension and bool((rows >= 0).all())
+    if not (fits and np.array_equal(vectors.matrix[rows], stored.matrix[2:])):
+        raise InputError(
+            f"{vectors.name} are not the vectors that the encoder in {folder} was trained on ({stored.name})"
+        )

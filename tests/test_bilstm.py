@@ -1,0 +1,481 @@
+"""The BiLSTM encoder: batches change nothing, the arg-max adds up, and training follows its recipe."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from evenli.encoders import (  # noqa: E402 - torch must be there first
+    BiLSTMMax,
+    EncoderRecipe,
+    nli,
+    nli_accuracy,
+    train_encoder,
+)
+from evenli.encoders.nli import EncoderTrainer, features, learning_rate, make_head  # noqa: E402
+from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
+from evenli.sentences import BiasScorer, MaxPooled, split_words  # noqa: E402
+from evenli.training.data import read_examples  # noqa: E402
+from evenli.vectors import WordVectors, direction_from_sentences  # noqa: E402
+
+TEXTS = [
+    "A person on a horse jumps over a broken down airplane.",
+    "A woman waits.",
+    "",
+    "zzz qqq",
+    "Two dogs run in the park near the old house while a man and a woman watch them from the street.",
+    "woman",
+    "She likes the new pink dress",
+]
+HIDDEN = 16
+
+
+@pytest.fixture(scope="module")
+def vectors() -> WordVectors:
+    words = sorted({word for text in TEXTS for word in split_words(text)} - {"zzz", "qqq"})
+    return WordVectors.of(words, np.random.default_rng(0).standard_normal((len(words), 9)))
+
+
+@pytest.fixture(scope="module")
+def encoder(vectors: WordVectors) -> BiLSTMMax:
+    return BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cpu")
+
+
+def by_hand(encoder: BiLSTMMax, words: Sequence[str]) -> np.ndarray:
+    """Outputs [t, 2h] from the equations of an LSTM, one sentence, in double precision."""
+    inputs = encoder.vocabulary.matrix()[[0, *(encoder.vocabulary.id(word) for word in words), 1]].astype(np.float64)
+    sides = []
+    for suffix, order in (("", slice(None)), ("_reverse", slice(None, None, -1))):
+        w_ih, w_hh, b_ih, b_hh = (
+            encoder.weights[f"{name}_l0{suffix}"].numpy().astype(np.float64)
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        )
+        h = c = np.zeros(encoder.hidden)
+        made = []
+        for x in inputs[order]:
+            gate_in, forget, cell, gate_out = np.split(w_ih @ x + b_ih + w_hh @ h + b_hh, 4)
+            gate_in, forget, gate_out = (1 / (1 + np.exp(-gate)) for gate in (gate_in, forget, gate_out))
+            c = forget * c + gate_in * np.tanh(cell)
+            h = gate_out * np.tanh(c)
+            made.append(h)
+        sides.append(np.array(made)[order])
+    return np.concatenate(sides, axis=1)
+
+
+def test_encodings_are_those_of_the_equations(encoder: BiLSTMMax) -> None:
+    made = encoder.encode(TEXTS, batch_size=3)
+    assert made.shape == (len(TEXTS), 2 * HIDDEN) and made.dtype == np.float32
+    for text, row in zip(TEXTS, made, strict=True):
+        words = [word for word in split_words(text) if word not in {"zzz", "qqq"}]
+        np.testing.assert_allclose(row, by_hand(encoder, words).max(axis=0), atol=1e-6)
+
+
+def test_batches_change_nothing(encoder: BiLSTMMax) -> None:
+    alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    for size in (1, 2, 7, 64):
+        np.testing.assert_allclose(encoder.encode(TEXTS, batch_size=size), alone, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(TEXTS[::-1])[::-1], alone, atol=1e-6)
+    assert encoder.encode([]).shape == (0, 2 * HIDDEN)
+
+
+def test_words_without_a_vector_are_dropped(encoder: BiLSTMMax) -> None:
+    np.testing.assert_array_equal(encoder.encode(["zzz qqq"]), encoder.encode([""]))
+    np.testing.assert_array_equal(encoder.encode(["A zzz woman qqq waits."]), encoder.encode(["A woman waits."]))
+    found = encoder.argmax([["A", "zzz", "Woman"], ["zzz"]])
+    # Woman is known in lower case only, and is named as it stands in the text.
+    assert [list(one.tokens) for one in found] == [["<s>", "A", "Woman", "</s>"], ["<s>", "</s>"]]
+
+
+def test_v1_padding_lets_zeros_win(vectors: WordVectors, encoder: BiLSTMMax) -> None:
+    v1 = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cpu", v1_padding=True)
+    np.testing.assert_allclose(v1.encode(TEXTS, batch_size=1), encoder.encode(TEXTS), atol=1e-6)
+    masked, padded = encoder.encode(TEXTS), v1.encode(TEXTS)
+    longest = max(range(len(TEXTS)), key=lambda at: len(TEXTS[at]))
+    others = [at for at in range(len(TEXTS)) if at != longest]
+    np.testing.assert_allclose(padded[longest], masked[longest], atol=1e-6)
+    np.testing.assert_allclose(padded[others], np.maximum(masked[others], 0), atol=1e-6)
+    assert (masked[others] < 0).any()  # the control: there is something for a zero to win
+    assert v1.identity != encoder.identity
+
+
+def test_argmax_counts_all_tokens(encoder: BiLSTMMax) -> None:
+    lists = [split_words(text) for text in TEXTS]
+    found = encoder.argmax(lists)
+    for words, one in zip(lists, found, strict=True):
+        known = [word for word in words if word not in {"zzz", "qqq"}]
+        winners = by_hand(encoder, known).argmax(axis=0)
+        assert list(one.counts) == np.bincount(winners, minlength=len(known) + 2).tolist()
+        assert sum(one.counts) == one.dimension == 2 * HIDDEN
+        assert list(one.tokens) == ["<s>", *known, "</s>"]
+    assert found == [encoder.argmax([words])[0] for words in lists]
+
+
+def test_ties_go_to_the_first(vectors: WordVectors, encoder: BiLSTMMax) -> None:
+    flat = {name: torch.zeros_like(tensor) for name, tensor in encoder.weights.items()}
+    still = BiLSTMMax(vectors, hidden=HIDDEN, weights=flat, device="cpu")
+    assert list(still.argmax([["woman", "waits"], ["A"]])[0].counts) == [2 * HIDDEN, 0, 0, 0]
+
+
+def test_markers_take_the_vectors_of_the_file(vectors: WordVectors, encoder: BiLSTMMax) -> None:
+    again = BiLSTMMax(vectors, hidden=4, seed=9, device="cpu")
+    np.testing.assert_array_equal(encoder.vocabulary.markers, again.vocabulary.markers)
+    assert not np.array_equal(*again.vocabulary.markers)
+    own = WordVectors.of(["a", "</s>", "<s>"], np.eye(3))
+    listed = BiLSTMMax(own, hidden=4, device="cpu")
+    np.testing.assert_array_equal(listed.vocabulary.markers, np.eye(3)[[2, 1]])
+    listed.encode([["<s>", "a"]])
+    assert listed.vocabulary.words == ["<s>", "</s>", "a"]
+
+
+def test_only_words_in_use_are_kept(vectors: WordVectors) -> None:
+    fresh = BiLSTMMax(vectors, hidden=4, device="cpu")
+    first = fresh.encode(["woman"])
+    assert fresh.vocabulary.words == ["<s>", "</s>", "woman"]
+    fresh.encode(["A dress"])
+    assert fresh.vocabulary.words == ["<s>", "</s>", "woman", "A", "dress"]
+    np.testing.assert_array_equal(fresh.vocabulary.matrix()[2:], vectors.matrix[vectors.rows(["woman", "A", "dress"])])
+    np.testing.assert_array_equal(fresh.encode(["woman"]), first)
+
+
+def test_a_saved_encoder_gives_the_same(encoder: BiLSTMMax, vectors: WordVectors, tmp_path: Path) -> None:
+    before = encoder.encode(TEXTS)
+    encoder.save(tmp_path / "a")
+    loaded = BiLSTMMax.load(tmp_path / "a", device="cpu")
+    np.testing.assert_array_equal(loaded.encode(TEXTS), before)
+    loaded.save(tmp_path / "b")
+    assert BiLSTMMax.load(tmp_path / "b", device="cpu").identity == loaded.identity
+    # With the vectors at hand the encoder is the very same, and knows words that it has not stored.
+    small = BiLSTMMax(vectors, hidden=4, device="cpu")
+    small.encode(["woman"])
+    small.save(tmp_path / "c")
+    assert BiLSTMMax.load(tmp_path / "c", device="cpu").vocabulary.known(["woman", "dress"]) == ["woman"]
+    whole = BiLSTMMax.load(tmp_path / "c", vectors=vectors, device="cpu")
+    assert whole.identity == small.identity
+    np.testing.assert_array_equal(whole.encode(["pink dress"]), small.encode(["pink dress"]))
+    assert {file.name for file in (tmp_path / "c").iterdir()} == {
+        "config.json",
+        "model.safetensors",
+        "vectors.safetensors",
+        "words.txt",
+    }
+    other = WordVectors.of(vectors.words, vectors.matrix + 1, "other")
+    with pytest.raises(InputError, match="other are not the vectors that the encoder in .* was trained on"):
+        BiLSTMMax.load(tmp_path / "c", vectors=other)
+
+
+def test_broken_folders_are_refused_in_one_line(encoder: BiLSTMMax, tmp_path: Path) -> None:
+    def refused(folder: Path) -> str:
+        with pytest.raises(ModelError) as caught:
+            BiLSTMMax.load(folder)
+        assert "\n" not in str(caught.value)
+        return str(caught.value)
+
+    assert "no config.json" in refused(tmp_path / "nowhere")
+
+    def damaged(name: str, content: bytes | None) -> str:
+        folder = tmp_path / f"{name}-{content is None}"
+        encoder.save(folder)
+        if content is None:
+            (folder / name).unlink()
+        else:
+            (folder / name).write_bytes(content)
+        return refused(folder)
+
+    assert "holds no weights" in damaged("model.safetensors", None)
+    assert "not a whole encoder" in damaged("model.safetensors", b"rubbish")
+    assert "not a whole encoder" in damaged("vectors.safetensors", None)
+    assert re.search(r"says \d+ words of 9 numbers, words.txt has 3", damaged("words.txt", b"<s>\n</s>\na"))
+    assert "holds no BiLSTM encoder" in damaged("config.json", b'{"model_type": "bert"}')
+    encoder.save(tmp_path / "wide")
+    config = json.loads((tmp_path / "wide" / "config.json").read_text())
+    (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "hidden": 8}))
+    assert "needs bias_hh_l0 of shape (32,), found (64,)" in refused(tmp_path / "wide")
+    (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "hidden": "many"}))
+    assert "is not complete" in refused(tmp_path / "wide")
+
+
+def test_bad_settings_are_refused(vectors: WordVectors) -> None:
+    with pytest.raises(InputError, match="'bfloat16' needs a CUDA device; on cpu use float32"):
+        BiLSTMMax(vectors, hidden=4, device="cpu", dtype="bfloat16")
+    with pytest.raises(InputError, match="no arithmetic 'int8'"):
+        BiLSTMMax(vectors, hidden=4, device="cpu", dtype="int8")
+    with pytest.raises(InputError, match="must be 1 or more, not 0"):
+        BiLSTMMax(vectors, hidden=0)
+    with pytest.raises(InputError, match="an encoder recipe cannot have lr = 0"):
+        EncoderRecipe(lr=0)
+
+
+def test_importance_of_a_bias_score(encoder: BiLSTMMax, vectors: WordVectors) -> None:
+    axis = np.eye(9)[:1].repeat(3, axis=0)
+    scorer = BiasScorer(vectors, direction_from_sentences(axis, -axis), weights=MaxPooled(encoder))
+    scored = scorer.score("She likes the zzz new pink dress")
+    (pooled,) = encoder.argmax([["She", "likes", "the", "new", "pink", "dress"]])
+    assert [word.count for word in scored.words] == [*pooled.counts[1:4], None, *pooled.counts[4:-1]]
+    assert scored.markers == pytest.approx((pooled.counts[0] + pooled.counts[-1]) / (2 * HIDDEN))
+    cosine = {word: vectors.unit(vectors.rows([word]))[0, 0] for word in ("likes", "the", "new", "pink", "dress")}
+    parts = [cosine[word] * count for word, count in zip(pooled.tokens[2:-1], pooled.counts[2:-1], strict=True)]
+    assert scored.absolute == pytest.approx(sum(map(abs, parts)) / (2 * HIDDEN))
+    many = scorer.score_many(["She likes the zzz new pink dress", "A woman waits.", ""])
+    np.testing.assert_allclose(many[0], [scored.female, scored.male, scored.absolute])
+    assert encoder.identity in scorer.weights.identity
+
+
+# Training
+
+
+def test_learning_rate_follows_the_rule() -> None:
+    recipe = EncoderRecipe()
+    assert learning_rate(recipe, []) == 0.1
+    assert learning_rate(recipe, [0.5]) == pytest.approx(0.1 * 0.99)
+    assert learning_rate(recipe, [0.5, 0.6]) == pytest.approx(0.1 * 0.99**2)
+    # An epoch as good as the best is no improvement; one below an earlier best is none either.
+    assert learning_rate(recipe, [0.5, 0.5]) == pytest.approx(0.1 * 0.99 / 5 * 0.99)
+    assert learning_rate(recipe, [0.6, 0.4, 0.5]) == pytest.approx(0.1 * 0.99**3 / 25)
+    # 0.1 / 5^5 is above 1e-5, 0.1 / 5^6 below.
+    assert learning_rate(recipe, [0.6] + [0.1] * 5) == pytest.approx(0.1 * 0.99**6 / 5**5)
+    assert learning_rate(recipe, [0.6] + [0.1] * 6) is None
+
+
+def test_pair_features_and_a_linear_classifier() -> None:
+    u, v = torch.tensor([[1.0, -2.0]]), torch.tensor([[3.0, 0.5]])
+    assert features(u, v).tolist() == [[1.0, -2.0, 3.0, 0.5, 2.0, 2.5, 3.0, -1.0]]
+    head = make_head(2, 4, seed=0)
+    a, b, zero = torch.randn(3, 8), torch.randn(3, 8), torch.zeros(3, 8)
+    torch.testing.assert_close(head(a + b), head(a) + head(b) - head(zero))
+
+
+def synthetic(count: int, seed: int) -> SimpleNamespace:
+    """Pairs of which the label follows from words: same noun, other noun, negation."""
+    random = np.random.default_rng(seed)
+    nouns = [f"noun{at}" for at in range(12)]
+    premises, hypotheses, labels = [], [], []
+    for _ in range(count):
+        label = int(random.integers(3))
+        first, second = random.choice(nouns, 2, replace=False)
+        extra = " ".join(random.choice(nouns, int(random.integers(0, 4))))
+        premises.append(f"a {first} waits {extra}".strip())
+        hypotheses.append([f"a {first} waits", f"maybe {second}", f"no {first} waits"][label])
+        labels.append(label)
+    return SimpleNamespace(premises=premises, hypotheses=hypotheses, labels=np.array(labels))
+
+
+@pytest.fixture(scope="module")
+def toy() -> dict[str, Any]:
+    words = ["a", "no", "maybe", "waits", *(f"noun{at}" for at in range(12))]
+    matrix = np.random.default_rng(1).standard_normal((len(words), 8))
+    return {"vectors": WordVectors.of(words, matrix, "toy"), "train": synthetic(300, 0), "dev": synthetic(90, 1)}
+
+
+SMALL = EncoderRecipe(hidden=HIDDEN, classifier=8, epochs=3, batch_size=16, window=4)
+
+
+def run(toy: dict[str, Any], out: Path, **changes: Any) -> Any:
+    settings = {**toy, "recipe": SMALL, "seed": 5, "device": "cpu", "shown": False, **changes}
+    return train_encoder(settings.pop("vectors"), settings.pop("train"), settings.pop("dev"), out, **settings)
+
+
+def stored(folder: Path) -> dict[str, bytes]:
+    names = ("model.safetensors", "classifier.safetensors", "vectors.safetensors", "words.txt", "config.json")
+    return {name: (folder / name).read_bytes() for name in names}
+
+
+def test_a_step_is_clipped_sgd_on_the_mean_loss(toy: dict[str, Any]) -> None:
+    for clip in (5.0, 0.05):
+        recipe = EncoderRecipe(hidden=4, classifier=3, batch_size=16, clip=clip)
+        trainer = EncoderTrainer(toy["vectors"], toy["train"], recipe, seed=0, device="cpu")
+        before = trainer.state()
+        rows = trainer.plan(0)[:1]
+        batch = next(trainer._batches(trainer.data, rows))
+        parameters = trainer._parameters
+        loss = torch.nn.functional.cross_entropy(trainer._logits(batch), batch.labels)
+        gradients = torch.autograd.grad(loss, parameters)
+        norm = float(torch.sqrt(sum((one**2).sum() for one in gradients)))
+        assert 0.05 < norm < 5.0
+        scale = min(1.0, clip / norm)
+        summed, _ = trainer.step(batch, 0.1)
+        assert float(summed) == pytest.approx(16 * float(loss.detach()), rel=1e-5)
+        for (name, after), gradient in zip(trainer.state().items(), gradients, strict=True):
+            torch.testing.assert_close(after, before[name] - 0.1 * scale * gradient, msg=name)
+
+
+def test_training_encodes_as_the_encoder_does(toy: dict[str, Any]) -> None:
+    trainer = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
+    rows = trainer.plan(0)[0]
+    with torch.no_grad():
+        logits = trainer._logits(next(trainer._batches(trainer.data, [rows])))
+    state = trainer.state()
+    weights = {name.removeprefix("lstm."): one for name, one in state.items() if name.startswith("lstm.")}
+    encoder = BiLSTMMax(toy["vectors"], hidden=HIDDEN, weights=weights, device="cpu")
+    sides = ([getattr(toy["train"], side)[row] for row in rows] for side in ("premises", "hypotheses"))
+    u, v = (torch.from_numpy(np.concatenate([encoder.encode([text]) for text in side])) for side in sides)
+    with torch.no_grad():
+        torch.testing.assert_close(logits, trainer._head(features(u, v)), atol=1e-6, rtol=0)
+
+
+def test_every_pair_is_seen_once_an_epoch(toy: dict[str, Any]) -> None:
+    trainer = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
+    first, second = trainer.plan(0), trainer.plan(1)
+    assert len(first) == trainer.steps_per_epoch == 19
+    assert sorted(np.concatenate(first)) == sorted(np.concatenate(second)) == list(range(300))
+    assert not np.array_equal(np.concatenate(first), np.concatenate(second))
+    assert all(np.array_equal(one, two) for one, two in zip(first, trainer.plan(0), strict=True))
+    uniform = EncoderTrainer(toy["vectors"], toy["train"], EncoderRecipe(hidden=4, window=1), seed=0, device="cpu")
+    longest = uniform.data.longest
+
+    def steps(plan: list[Any]) -> float:
+        return float(np.mean([longest[rows].max() for rows in plan]))
+
+    assert steps(first) < steps(uniform.plan(0))
+
+
+def test_an_interrupted_run_ends_the_same(toy: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(toy, tmp_path / "whole")
+    assert [one.epoch for one in whole.history] == [1, 2, 3] and whole.pairs == 300 and whole.words == 18
+
+    real, seen = EncoderTrainer.step, []
+
+    def falters(self: EncoderTrainer, *arguments: Any) -> Any:
+        seen.append(1)
+        if len(seen) == 25:  # within the second epoch of 19 steps
+            raise KeyboardInterrupt
+        return real(self, *arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(EncoderTrainer, "step", falters)
+        run(toy, tmp_path / "halved")
+    assert not (tmp_path / "halved" / "config.json").exists()
+    with pytest.raises(RunError, match="holds another run .seed was 5, now 6"):
+        run(toy, tmp_path / "halved", seed=6)
+    resumed = run(toy, tmp_path / "halved")
+    assert stored(tmp_path / "halved") == stored(tmp_path / "whole")
+    assert [(one.loss, one.dev, one.lr) for one in resumed.history] == [
+        (one.loss, one.dev, one.lr) for one in whole.history
+    ]
+    assert not (tmp_path / "halved" / "checkpoint.safetensors").exists()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EncoderTrainer, "step", None)  # a finished run trains nothing
+        assert run(toy, tmp_path / "whole") == whole
+    with pytest.raises(RunError, match="holds another run"):
+        run(toy, tmp_path / "whole", dev=synthetic(80, 2))
+    assert stored(tmp_path / "whole") != stored(run(toy, tmp_path / "other", seed=6).folder)
+
+
+def test_the_best_epoch_is_kept(toy: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accuracies = iter([0.5, 0.7, 0.6, 0.6, 0.65, 0.1])
+    states = []
+
+    def told(self: EncoderTrainer, data: Any) -> float:
+        states.append(self.state())
+        return next(accuracies)
+
+    monkeypatch.setattr(EncoderTrainer, "accuracy", told)
+    recipe = EncoderRecipe(hidden=HIDDEN, classifier=8, epochs=6, batch_size=64, min_lr=1e-3)
+    outcome = run(toy, tmp_path, recipe=recipe)
+    # 0.1 -> /5 -> /5 -> /5 is 0.0008: below the limit after the fifth epoch.
+    assert (outcome.best, outcome.dev, outcome.stopped, len(outcome.history)) == (2, 0.7, True, 5)
+    kept = BiLSTMMax.load(tmp_path, device="cpu").weights
+    assert all(torch.equal(tensor, states[1][f"lstm.{name}"]) for name, tensor in kept.items())
+    assert not torch.equal(kept["weight_hh_l0"], states[4]["lstm.weight_hh_l0"])
+
+
+def test_a_loss_that_is_no_number_stops(toy: dict[str, Any], tmp_path: Path) -> None:
+    large = WordVectors.of(toy["vectors"].words, toy["vectors"].matrix)
+    recipe = EncoderRecipe(hidden=4, classifier=4, epochs=1, batch_size=16, lr=1e30)
+    with pytest.raises(ModelError, match=r"epoch 1: the loss is not a number between steps 1 and 19 .*use a lower one"):
+        run(toy, tmp_path, vectors=large, recipe=recipe)
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_bad_pairs_and_a_folder_in_use_are_refused(toy: dict[str, Any], tmp_path: Path) -> None:
+    empty = SimpleNamespace(premises=[], hypotheses=[], labels=[])
+    with pytest.raises(InputError, match="dev: no pairs"):
+        run(toy, tmp_path, dev=empty)
+    with pytest.raises(InputError, match="train: 1 premises, 1 hypotheses and 2 labels"):
+        run(toy, tmp_path, train=SimpleNamespace(premises=["a"], hypotheses=["a"], labels=[0, 1]))
+    with pytest.raises(InputError, match=r"labels must be 0, 1 or 2 .* found \[0, 3\]"):
+        run(toy, tmp_path, train=SimpleNamespace(premises=["a", "a"], hypotheses=["a", "a"], labels=[0, 3]))
+    with pytest.raises(InputError, match="the seed must be 0 or above, not -1"):
+        run(toy, tmp_path, seed=-1)
+    with nli._alone(tmp_path), pytest.raises(RunLockedError, match="another process is training"):
+        run(toy, tmp_path)
+
+
+def test_training_beats_chance_on_made_up_pairs(toy: dict[str, Any], tmp_path: Path) -> None:
+    test = synthetic(300, 7)
+    recipe = EncoderRecipe(hidden=HIDDEN, classifier=16, epochs=2, batch_size=16)
+    outcome = run(toy, tmp_path, train=synthetic(2000, 3), recipe=recipe)
+    assert outcome.history[1].loss < outcome.history[0].loss
+    assert outcome.dev > 0.9
+    assert nli_accuracy(tmp_path, test, device="cpu") > 0.9
+    same = nli_accuracy(tmp_path, toy["dev"], device="cpu")
+    assert same == pytest.approx(outcome.dev)
+    (tmp_path / "classifier.safetensors").unlink()
+    with pytest.raises(ModelError, match="has no usable classifier.safetensors"):
+        nli_accuracy(tmp_path, test)
+
+
+def test_reduced_arithmetic_follows_the_fp32_weights(toy: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
+    monkeypatch.setattr(nli, "check_dtype", lambda dtype, device: torch.bfloat16)  # the CPU has it, only slowly
+    reduced = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
+    start = exact.state()
+    for trainer in (exact, reduced):
+        trainer.run_epoch(0, 0.1)
+    ends = [trainer.state() for trainer in (exact, reduced)]
+    assert all(tensor.dtype == torch.float32 for tensor in ends[1].values())
+    for part in ("lstm.", "head."):
+        moves = [torch.cat([(end[name] - start[name]).flatten() for name in start if part in name]) for end in ends]
+        # Steps are far smaller than what bfloat16 resolves in a weight: they add up in fp32 only.
+        off, way = (moves[1] - moves[0]).norm(), moves[0].norm()
+        assert off < 0.1 * way, f"{part} {off / way}"
+    assert reduced.accuracy(reduced.data) == pytest.approx(exact.accuracy(exact.data), abs=0.05)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 1e-5), ("tf32", 5e-3), ("bfloat16", 5e-2)])
+def test_cuda_gives_what_the_cpu_gives(
+    toy: dict[str, Any], vectors: WordVectors, encoder: BiLSTMMax, tmp_path: Path, dtype: str, limit: float
+) -> None:
+    fast = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cuda", dtype=dtype)
+    np.testing.assert_allclose(fast.encode(TEXTS), encoder.encode(TEXTS), atol=limit)
+    assert all(sum(one.counts) == 2 * HIDDEN for one in fast.argmax([split_words(text) for text in TEXTS]))
+    recipe = EncoderRecipe(hidden=HIDDEN, classifier=16, epochs=2, batch_size=16, dtype=dtype)
+    assert run(toy, tmp_path, train=synthetic(2000, 3), recipe=recipe, device="cuda").dev > 0.9
+
+
+def test_training_beats_chance_on_snli(shared_data: Path, tmp_path: Path) -> None:
+    read = read_examples([shared_data / "snli" / "snli_1.0_test.jsonl.xz"])
+    random = np.random.default_rng(0)
+    chosen = random.permutation(len(read))[:9600]
+
+    def some(rows: Any) -> SimpleNamespace:
+        return SimpleNamespace(
+            premises=[read.premises[row] for row in rows],
+            hypotheses=[read.hypotheses[row] for row in rows],
+            labels=read.labels[rows],
+        )
+
+    train, dev = some(chosen[:8000]), some(chosen[8000:])
+    words = sorted({word for text in (*train.premises, *train.hypotheses) for word in split_words(text)})
+    vectors = WordVectors.of(words, random.standard_normal((len(words), 32)))
+    recipe = EncoderRecipe(hidden=32, classifier=32, epochs=2, batch_size=16)
+    outcome = train_encoder(vectors, train, dev, tmp_path, recipe=recipe, device="cpu", shown=False)
+    chance = np.bincount(dev.labels).max() / len(dev.labels)
+    assert outcome.dev > chance + 4 * np.sqrt(chance * (1 - chance) / len(dev.labels))
+
+
+def test_progress_names_the_epochs(toy: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(toy, tmp_path, shown=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert any(re.search(r"epoch 1/3  step 19/57  loss \d", line) for line in lines)
+    assert any(re.search(r"epoch 3/3  lr 0\.\d+  loss [\d.]+  train 0\.\d+  dev 0\.\d+  \d", line) for line in lines)
