@@ -24,6 +24,7 @@ from evenli.cli import (
     report,
     reproduce,
     score,
+    seat,
     table,
     train,
 )
@@ -53,6 +54,7 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("meta")(meta.meta)
 app.command("score")(score.score)
 app.command("direction")(score.direction)
+app.command("seat")(seat.seat)
 _build = typer.Typer(help="Build pair sets.", no_args_is_help=True, rich_markup_mode=None)
 _build.command("coal")(build.coal)
 _build.command("probe")(build.probe)
@@ -63,6 +65,7 @@ _mitigate = typer.Typer(help="Mitigate bias in training data.", no_args_is_help=
 _mitigate.command("swap")(mitigate.swap)
 _mitigate.command("subtract")(mitigate.subtract)
 _mitigate.command("augment")(mitigate.augment)
+_mitigate.command("hard")(mitigate.hard)
 app.add_typer(_mitigate, name="mitigate")
 _train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
 _train.command("nli")(train.train_nli)

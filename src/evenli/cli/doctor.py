@@ -14,6 +14,7 @@ _EXTRAS = {
     "train": ("accelerate",),
     "onnx": ("onnx", "onnxscript"),
     "report": ("altair", "vl-convert-python"),
+    "encoders": ("scikit-learn",),
     "scale": ("ray",),
 }
 

@@ -128,6 +128,32 @@ def augment(
     _tell(made, as_json)
 
 
+def hard(
+    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz, which --vectors reads.")],
+    pairs: Annotated[str, typer.Option(help="Pairs of the direction: ten, long or a file.")] = "ten",
+    control: Annotated[
+        bool, typer.Option("--control", help="Only bring the vectors to length 1: the control for the side effect.")
+    ] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
+    from evenli.errors import InputError
+    from evenli.mitigation.hard_debias import hard_debias, normalised, save_vectors
+    from evenli.vectors import gender_direction, load_vectors
+
+    if out.suffix != ".npz":
+        raise InputError(f"{out}: end the file name in .npz")
+    table = load_vectors(vectors)
+    made = normalised(table) if control else hard_debias(table, gender_direction(table, pairs))
+    save_vectors(made, out)
+    told = {"file": str(out), "words": len(made), "notes": list(made.notes)}
+    if as_json:
+        shared.print_json(told)
+        return
+    typer.echo(f"{out}: {len(made):,} words" + "".join(f"; {note}" for note in made.notes))
+
+
 def _split(text: str) -> Any:
     from evenli.errors import InputError
     from evenli.mitigation.splits import Split

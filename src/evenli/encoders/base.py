@@ -1,0 +1,173 @@
+"""What an encoder is, and the one place where an encoder string is understood."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._extras import need
+from evenli.errors import InputError, ModelError
+from evenli.sentences import split_words
+from evenli.vectors import WordVectors, load_vectors
+
+Embeddings = NDArray[np.float32]
+POOLINGS = ("mean", "cls", "max")
+_KINDS = ("st", "hf", "infersent", "vectors", "py")
+
+
+class Encoder(Protocol):
+    """Texts to vectors, one row each; a row does not depend on its neighbours."""
+
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d]."""
+        ...
+
+
+class VectorMean:
+    """The mean of the vectors of a text's words; words without a vector are left out."""
+
+    def __init__(self, vectors: WordVectors) -> None:
+        self.vectors = vectors
+        self.identity = f"mean:{vectors.identity}"
+
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d]; a text without a known word is a row of zeros."""
+        made = np.zeros((len(texts), self.vectors.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            known = self.vectors.rows(split_words(text))
+            known = known[known >= 0]
+            if known.size:
+                made[row] = self.vectors.matrix[known].mean(axis=0)
+        return made
+
+
+class TransformerEncoder:
+    """A Hugging Face encoder with mean, first-token or max pooling over its real tokens.
+
+    Args:
+        spec: Checkpoint folder or ``id[@revision]``; safetensors only, no code from the hub.
+        pooling: One of POOLINGS.
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        batch_size: Texts at a time, of similar length.
+    """
+
+    def __init__(self, spec: str, pooling: str = "mean", *, device: str | None = None, batch_size: int = 64) -> None:
+        from evenli.models.loading import check_folder, one_line, pick_device
+
+        if pooling not in POOLINGS:
+            raise InputError(f"no pooling '{pooling}'; choose {', '.join(POOLINGS)}")
+        self._torch = need("torch", extra="hf", purpose="a transformer encoder")
+        transformers = need("transformers", extra="hf", purpose="a transformer encoder")
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        local = Path(spec).is_dir()
+        name, _, revision = (spec, "", "") if local else spec.partition("@")
+        if local:
+            check_folder(Path(name))
+        source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+        with one_line(name, local=local, revision=revision):
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+            model = transformers.AutoModel.from_pretrained(
+                name, dtype=self._torch.float32, use_safetensors=True, **source
+            )
+        self._device = pick_device(self._torch, device)
+        self._model = model.eval().to(self._device)
+        self._limit = min(512, getattr(model.config, "max_position_embeddings", None) or 512)
+        self._pooling, self._batch = pooling, batch_size
+
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d]."""
+        torch = self._torch
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+        made: Embeddings | None = None
+        for start in range(0, len(order), self._batch):
+            rows = order[start : start + self._batch]
+            batch = self._tokenizer(
+                [texts[row] for row in rows], padding=True, truncation=True, max_length=self._limit, return_tensors="pt"
+            ).to(self._device)
+            with torch.inference_mode():
+                hidden = self._model(**batch).last_hidden_state
+                pooled = _pool(torch, hidden, batch["attention_mask"].bool(), self._pooling).float().cpu().numpy()
+            if made is None:
+                made = np.empty((len(texts), pooled.shape[1]), dtype=np.float32)
+            made[rows] = pooled
+        return np.empty((0, 0), dtype=np.float32) if made is None else made
+
+
+class CallableEncoder:
+    """Any function on a list of texts."""
+
+    def __init__(self, function: Callable[[list[str]], Any]) -> None:
+        self._function = function
+
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d]."""
+        return np.asarray(self._function(list(texts)), dtype=np.float32)
+
+
+def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None) -> Encoder:
+    """Load an encoder from its spec.
+
+    Args:
+        spec: ``st:NAME`` (sentence-transformers), ``hf:ID`` or a checkpoint folder, ``infersent:FOLDER``,
+            ``vectors:FILE`` (mean of words), ``py:module:function``.
+        pooling: For ``hf``: mean, cls or max.
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+    """
+    kind, colon, target = spec.partition(":")
+    if not colon or kind not in _KINDS:
+        if not Path(spec).is_dir():
+            raise ModelError(f"'{spec}' is no encoder; give {', '.join(f'{one}:…' for one in _KINDS)} or a folder")
+        kind, target = "hf", spec
+    if kind == "vectors":
+        return VectorMean(load_vectors(target))
+    if kind == "hf":
+        return TransformerEncoder(target, pooling, device=device)
+    if kind == "infersent":
+        from evenli.encoders.bilstm import BiLSTMMax
+
+        return BiLSTMMax.load(target, device=device)
+    if kind == "st":
+        sentence_transformers = need("sentence_transformers", extra="bench", purpose="sentence-transformers encoders")
+        model = sentence_transformers.SentenceTransformer(target, device=device, trust_remote_code=False)
+        return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False))
+    return CallableEncoder(_function(target))
+
+
+def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
+    """Encode, and refuse what is no row of finite numbers per text."""
+    made = np.asarray(encoder.encode(texts), dtype=np.float32)
+    if made.ndim != 2 or len(made) != len(texts):
+        raise ModelError(f"the encoder gave an array of shape {made.shape} for {len(texts)} texts; expected [n, d]")
+    wrong = np.flatnonzero(~np.isfinite(made).all(axis=1))
+    if wrong.size:
+        raise ModelError(f"the encoder gave a vector that is not finite for '{texts[int(wrong[0])]}'")
+    return made
+
+
+def _pool(torch: Any, hidden: Any, keep: Any, pooling: str) -> Any:
+    if pooling == "cls":
+        return hidden[:, 0]
+    if pooling == "max":
+        return hidden.masked_fill(~keep[..., None], -torch.inf).amax(dim=1)
+    shares = keep[..., None].to(hidden.dtype)
+    return (hidden * shares).sum(dim=1) / shares.sum(dim=1)
+
+
+def _function(target: str) -> Callable[[list[str]], Any]:
+    name, _, attribute = target.partition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        function = getattr(importlib.import_module(name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ModelError(f"py:{target}: {error}; expected py:module:function") from error
+    if not callable(function):
+        raise ModelError(f"py:{target} is not a function")
+    return function  # type: ignore[no-any-return]

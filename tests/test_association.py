@@ -1,0 +1,482 @@
+"""Association tests: hand-computed numbers, the slow definition, invariances, and our own test files."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+from scipy.stats import chisquare, false_discovery_control, norm
+
+from evenli.datasets.seat import TextSet, read_test, seat_tests, texts_of
+from evenli.errors import InputError
+from evenli.measures.association import (
+    AVERAGED,
+    AssociationResult,
+    _random_halves,
+    association_test,
+    average_effect,
+    benjamini_hochberg,
+    collapse,
+    run_associations,
+)
+from evenli.measures.comparison import holm
+from evenli.reports.association import print_associations
+from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
+
+SIZES = {
+    "C1": (350, 350, 215, 250),
+    "C2": (330, 330, 215, 250),
+    "C6": (64, 64, 101, 112),
+    "C6b": (80, 80, 101, 112),
+    "C7": (72, 72, 80, 80),
+    "C7b": (72, 72, 64, 64),
+    "C8": (56, 56, 80, 80),
+    "C8b": (56, 56, 64, 64),
+}
+A, B = [[1, 0], [2, 0]], [[0, 1], [0, 5]]  # s(w) = cosine minus sine of the angle of w
+ONE, FIFTH, MINUS_FIFTH, MINUS_ONE = [1, 0], [4, 3], [3, 4], [0, 1]
+
+
+def run(x, y, a=A, b=B, *, seed: int = 0, resamples: int = 0, **more) -> AssociationResult:
+    return association_test(x, y, a, b, generator=np.random.default_rng(seed), resamples=resamples, **more)
+
+
+def drawn(n: int, *, attributes: int = 6, dimensions: int = 10, shift: float = 0.0, seed: int = 0) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    x, y, a, b = (generator.normal(size=(size, dimensions)) for size in (n, n, attributes, attributes + 1))
+    x[:, 0] += shift
+    a[:, 0] += 2
+    return [x, y, a, b]
+
+
+def slow(x, y, a, b, *, ddof: int = 1, two_sided: bool = False) -> tuple[float, float]:
+    """The definition, word by word and partition by partition."""
+
+    def cosine(u, v) -> float:
+        return float(np.dot(u, v)) / math.sqrt(float(np.dot(u, u)) * float(np.dot(v, v)))
+
+    s = [sum(cosine(w, v) for v in a) / len(a) - sum(cosine(w, v) for v in b) / len(b) for w in [*x, *y]]
+    n, centre = len(x), sum(s) / len(s)
+    std = math.sqrt(sum((v - centre) ** 2 for v in s) / (len(s) - ddof))
+    d = (sum(s[:n]) - sum(s[n:])) / n / std
+
+    def statistic(half) -> float:
+        inside = sum(s[i] for i in half)
+        value = inside - (sum(s) - inside)
+        return abs(value) if two_sided else value
+
+    halves = list(itertools.combinations(range(2 * n), n))
+    observed = statistic(range(n))
+    return d, sum(statistic(half) >= observed - 1e-9 for half in halves) / len(halves)
+
+
+def test_hand_computed() -> None:
+    found = run([ONE, FIFTH], [MINUS_FIFTH, MINUS_ONE])
+    assert found.effect == pytest.approx(1.2 / math.sqrt(2.08 / 3))
+    assert (found.p, found.exact, found.permutations) == (pytest.approx(1 / 6), True, 6)
+    assert run([ONE, FIFTH], [MINUS_FIFTH, MINUS_ONE], ddof=0).effect == pytest.approx(1.2 / math.sqrt(2.08 / 4))
+    assert run([ONE, FIFTH], [MINUS_FIFTH, MINUS_ONE], sides="two").p == pytest.approx(2 / 6)
+    mixed = run([ONE, MINUS_FIFTH], [FIFTH, MINUS_ONE])
+    assert mixed.effect == pytest.approx(0.8 / math.sqrt(2.08 / 3))
+    assert mixed.p == pytest.approx(2 / 6)
+    assert run([ONE, MINUS_FIFTH], [FIFTH, MINUS_ONE], sides="two").p == pytest.approx(4 / 6)
+
+
+def test_ties_count() -> None:
+    # Sums of halves of 1, .2, .2, -1: the observed 1.2 twice.
+    assert run([ONE, FIFTH], [[8, 6], MINUS_ONE]).p == pytest.approx(2 / 6)
+    # No difference at all: X and Y hold the same values, every half at or above the middle counts.
+    same = run([ONE, MINUS_ONE], [[3, 0], [0, 2]])
+    assert same.effect == pytest.approx(0)
+    assert same.p == pytest.approx(5 / 6)
+    assert run([ONE, MINUS_ONE], [[3, 0], [0, 2]], sides="two").p == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ddof", [0, 1])
+def test_equals_the_definition(seed: int, ddof: int) -> None:
+    sets = drawn(5, shift=1.0, seed=seed)
+    for sides in ("one", "two"):
+        d, p = slow(*sets, ddof=ddof, two_sided=sides == "two")
+        found = run(*sets, ddof=ddof, sides=sides)
+        assert found.effect == pytest.approx(d, abs=1e-12)
+        assert found.p == pytest.approx(p, abs=1e-12)
+
+
+def test_eight_words_a_side_are_counted_exactly() -> None:
+    found = run(*drawn(8))
+    assert (found.exact, found.permutations) == (True, 12_870)
+    assert not run(*drawn(8), permutations=12_869).exact
+    assert not run(*drawn(10)).exact
+
+
+@pytest.mark.parametrize("sides", ["one", "two"])
+def test_sampled_agrees_with_exact(sides: str) -> None:
+    sets = drawn(8, shift=0.6, seed=3)
+    exact, sampled = run(*sets, sides=sides), run(*sets, sides=sides, permutations=12_000)
+    assert exact.exact and not sampled.exact and sampled.permutations == 12_000
+    assert 0.01 < exact.p < 0.99
+    assert abs(sampled.p - exact.p) < 4 * math.sqrt(exact.p * (1 - exact.p) / 12_000)
+    assert sampled.effect == exact.effect
+
+
+def test_large_sets_agree_with_the_normal_limit() -> None:
+    x, y, a, b = drawn(350, shift=0.15, seed=1)
+    found = run(x, y, a, b)
+    # The sum over a random half has the variance n / 2 times that of s, so z = d sqrt(n / 2).
+    assert found.p == pytest.approx(norm.sf(found.effect * math.sqrt(350 / 2)), abs=0.005)
+
+
+def test_all_halves_are_equally_likely() -> None:
+    chosen = halves(60_000, 6, seed=5)
+    assert (chosen.sum(axis=1) == 3).all()
+    counts = np.unique(chosen @ (1 << np.arange(6)), return_counts=True)[1]
+    assert len(counts) == 20
+    assert chisquare(counts).pvalue > 0.001
+    for size in (16, 700):
+        many = halves(4_000, size)
+        assert many.shape == (4_000, size) and (many.sum(axis=1) == size / 2).all()
+        # Every item is as likely as any other, within five standard errors.
+        assert np.abs(many.mean(axis=0) - 0.5).max() < 5 * 0.5 / math.sqrt(4_000)
+
+
+def halves(count: int, size: int, seed: int = 0) -> np.ndarray:
+    packed = _random_halves(count, size, np.random.default_rng(seed))
+    bits = np.unpackbits(packed, axis=0).T
+    assert not bits[:, size:].any()  # the bits that only fill up the last byte
+    return bits[:, :size]
+
+
+def test_p_is_never_zero() -> None:
+    sets = drawn(20, shift=50.0)
+    assert run(*sets, permutations=1_000).p == 1 / 1_000
+    assert run(*sets, permutations=1_000, sides="two").p == 1 / 1_000
+    assert run(*drawn(8, shift=50.0)).p == pytest.approx(1 / 12_870)
+
+
+@pytest.mark.parametrize("n", [7, 30])
+def test_swapping_targets_flips_the_sign_and_keeps_the_two_sided_p(n: int) -> None:
+    x, y, a, b = drawn(n, shift=0.5)
+    first, second = (run(*pair, a, b, sides="two", permutations=5_000) for pair in ((x, y), (y, x)))
+    assert second.effect == pytest.approx(-first.effect)
+    assert second.p == first.p
+
+
+def test_swapping_attributes_flips_the_sign_and_keeps_the_two_sided_p() -> None:
+    x, y, a, b = drawn(7, shift=0.5)
+    first, second = run(x, y, a, b, sides="two"), run(x, y, b, a, sides="two")
+    assert second.effect == pytest.approx(-first.effect)
+    assert second.p == first.p
+    assert run(y, x, b, a).effect == pytest.approx(first.effect)
+    # One-sided, the two directions share the observed half and nothing else.
+    assert run(x, y, a, b).p + run(x, y, b, a).p == pytest.approx(1 + 1 / math.comb(14, 7))
+
+
+@pytest.mark.parametrize("n", [7, 30])
+def test_scale_rotation_and_order_do_not_matter(n: int) -> None:
+    x, y, a, b = sets = drawn(n, shift=0.5)
+    generator = np.random.default_rng(9)
+    plain = run(*sets, permutations=5_000)
+    rotation = np.linalg.qr(generator.normal(size=(10, 10)))[0]
+    changed = [
+        [part * generator.uniform(0.1, 9, size=(len(part), 1)) for part in sets],
+        [part * 1e200 for part in sets],
+        [part @ rotation for part in sets],
+        [generator.permutation(part) for part in sets],
+        [np.repeat(part, 2, axis=0) if part is a or part is b else part for part in sets],
+    ]
+    for parts in changed:
+        found = run(*parts, permutations=5_000)
+        assert found.effect == pytest.approx(plain.effect, abs=1e-9)
+        assert found.p == plain.p
+    assert run(x + 1, y, a, b).effect != pytest.approx(plain.effect, abs=1e-3)  # control: a shift does matter
+
+
+def test_the_generator_decides_everything() -> None:
+    sets = drawn(30, shift=0.2)
+    assert run(*sets, resamples=200) == run(*sets, resamples=200)
+    assert run(*sets, resamples=200).p != run(*sets, resamples=200, seed=1).p
+
+
+@pytest.mark.parametrize(
+    ("sets", "reason"),
+    [
+        (([ONE, FIFTH, FIFTH], [ONE, FIFTH], A, B), "|X| = 3 and |Y| = 2; the test needs equal sizes"),
+        (([ONE], [FIFTH], A, B), "|X| = 1, |Y| = 1; every set needs at least 2"),
+        (([], [ONE, FIFTH], A, B), "|X| = 0"),
+        (([ONE, FIFTH], [ONE, FIFTH], [ONE], B), "|A| = 1"),
+        (([ONE, [0, 0]], [ONE, FIFTH], A, B), "1 of 2 embeddings of X are zero"),
+        (([ONE, FIFTH], [ONE, FIFTH], A, [[0, 0], [0, 0]]), "2 of 2 embeddings of B are zero"),
+        (([ONE, [math.nan, 1]], [ONE, FIFTH], A, B), "1 of 2 embeddings of X hold values that are no numbers"),
+        (([FIFTH, [8, 6]], [FIFTH, [12, 9]], A, B), "all targets have the same association"),
+        (([ONE, FIFTH], [ONE, MINUS_ONE], A, A), "all targets have the same association"),
+    ],
+)
+def test_undefined_is_nan_with_a_reason(sets, reason: str) -> None:
+    found = run(*sets, resamples=200)
+    assert math.isnan(found.effect) and math.isnan(found.p) and math.isnan(found.low)
+    assert reason in found.note
+    assert found.permutations == 0
+    assert found.as_dict()["effect"] is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sides": "three"}, "not 'three'; choose one or two"),
+        ({"ddof": 2}, "ddof is 2; choose 1"),
+        ({"permutations": 10}, "10 permutations are too few"),
+        ({"resamples": 10}, "10 resamples are too few"),
+        ({"level": 95}, "the level is 95"),
+        ({"words": [["a"], ["b"], ["c"], ["d"]]}, "give one word for each"),
+    ],
+)
+def test_bad_settings(settings, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run([ONE, FIFTH], [ONE, MINUS_ONE], **settings)
+
+
+def test_bad_embeddings() -> None:
+    with pytest.raises(InputError, match=r"of \[2, 3\] dimensions do not compare"):
+        run([ONE, FIFTH], [[1, 2, 3], [3, 2, 1]])
+    with pytest.raises(InputError, match="give one row per text"):
+        run([1.0, 2.0], [ONE, FIFTH])
+    with pytest.raises(InputError, match="not a table of numbers"):
+        run([["a", "b"]], [ONE, FIFTH])
+
+
+def test_interval_surrounds_the_effect_and_grows_with_the_level() -> None:
+    sets = drawn(40, attributes=40, shift=1.0)
+    narrow, wide = (run(*sets, resamples=1_000, level=level) for level in (0.5, 0.95))
+    assert wide.low < narrow.low < wide.effect < narrow.high < wide.high
+    assert wide.low > 0
+    # Control: the interval of a test without effect holds 0.
+    null = run(*drawn(40, attributes=40), resamples=1_000)
+    assert null.low < 0 < null.high
+
+
+def test_sentences_of_one_word_do_not_count_as_evidence_of_their_own() -> None:
+    sets = drawn(8, attributes=8, shift=0.5)
+    words = [[str(i) for i in range(len(part))] for part in sets]
+    one_each = run(*sets, words=words, resamples=2_000)
+    sentences = [np.repeat(part, 10, axis=0) for part in sets]
+    behind = [list(np.repeat(part, 10)) for part in words]
+    by_word = run(*sentences, words=behind, resamples=2_000)
+    naive = run(*sentences, resamples=2_000)
+    width, honest = naive.high - naive.low, by_word.high - by_word.low
+    assert honest > 2 * width
+    assert honest == pytest.approx(one_each.high - one_each.low, rel=0.1)
+    alone = run(*sentences, words=[["w"] * 80, *behind[1:]], resamples=200)
+    assert math.isnan(alone.low) and not math.isnan(alone.effect)
+    assert alone.note == "no interval: only one word behind X"
+
+
+def test_corrections() -> None:
+    p = [0.01, 0.02, 0.03, 0.04, 0.9]
+    assert holm(p) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.9])
+    assert benjamini_hochberg(p) == pytest.approx([0.05, 0.05, 0.05, 0.05, 0.9])
+    generator = np.random.default_rng(0)
+    many = generator.uniform(size=40) ** 3
+    assert benjamini_hochberg(list(many)) == pytest.approx(list(false_discovery_control(many)))
+    with_gap = benjamini_hochberg([0.01, math.nan, 0.04])
+    assert with_gap[0] == pytest.approx(0.02) and math.isnan(with_gap[1]) and with_gap[2] == pytest.approx(0.04)
+    assert benjamini_hochberg([]) == []
+
+
+def test_average_effect() -> None:
+    effects = dict(zip(AVERAGED, (1.0, -1.0, 0.5, 0.5, -0.5, 1.0), strict=True)) | {"C1": 9.0}
+    assert average_effect(effects).signed == pytest.approx(0.25)
+    assert average_effect(effects).absolute == pytest.approx(0.75)
+    missing = average_effect({"C6": 1.0, "C6b": math.nan})
+    assert math.isnan(missing.signed) and missing.note == "undefined: no effect for C6b, C7, C7b, C8, C8b"
+
+
+def test_duplicates_collapse() -> None:
+    texts, vectors = collapse(["a", "b", "a", "c", "b"], [[1, 0], [0, 1], [1, 0], [1, 1], [0, 1]])
+    assert texts == ("a", "b", "c")
+    assert vectors.tolist() == [[1, 0], [0, 1], [1, 1]]
+    with pytest.raises(InputError, match="'a' has two different vectors"):
+        collapse(["a", "a"], [[1, 0], [0, 1]])
+    with pytest.raises(InputError, match="2 texts have 1 vectors"):
+        collapse(["a", "b"], [[1, 0]])
+    with pytest.raises(InputError, match="Flowers holds 'rose' more than once"):
+        TextSet("Flowers", ("rose", "rose"), ("rose", "rose"))
+    # Collapsed sets of unequal size are undefined, not silently uneven.
+    x = collapse(["a", "b", "a"], [ONE, FIFTH, ONE])[1]
+    assert "|X| = 2 and |Y| = 3" in run(x, [MINUS_ONE, FIFTH, MINUS_FIFTH]).note
+
+
+def test_our_tests_have_the_published_sizes() -> None:
+    assert {test.name: tuple(map(len, test.sets)) for test in seat_tests()} == SIZES
+    for test in seat_tests("word"):
+        assert {len(part) for part in test.sets} == {25 if test.name in ("C1", "C2") else 8}
+        assert all(part.texts == part.words for part in test.sets)
+
+
+def test_sentences_are_built_from_their_word() -> None:
+    (flowers,) = seat_tests(names=["C1"])
+    assert flowers.x.texts[:2] == ("This is an aster.", "That is an aster.")
+    assert {"An honor is a thing.", "Families are things.", "They are happy.", "This is peace."} <= set(flowers.a.texts)
+    assert {"That may pollute.", "It is filth."} <= set(flowers.b.texts)
+    assert dict(zip(flowers.x.texts, flowers.x.words, strict=True))["Poppies are things."] == "poppy"
+    (terms,) = seat_tests(names=["C6b"])
+    assert {"Women are people.", "Here she is.", "It is her.", "Hers is there."} <= set(terms.y.texts)
+    assert "A cousin is a thing." in terms.b.texts
+    for test in seat_tests():
+        for part, word_part in zip(test.sets, seat_tests("word", [test.name])[0].sets, strict=True):
+            assert set(part.words) == set(word_part.words)  # thinning loses no word
+            assert all(text[0].isupper() and text.endswith(".") and "{" not in text for text in part.texts)
+
+
+def test_choice_of_tests() -> None:
+    assert [test.name for test in seat_tests("word", ["C8", "C1"])] == ["C8", "C1"]
+    with pytest.raises(InputError, match=r"no association test C3; there are C1, C2, C6"):
+        seat_tests(names=["C3"])
+    with pytest.raises(InputError, match="no level 'token'; choose word or sentence"):
+        seat_tests("token")
+
+
+def test_our_sentences_beside_the_released_ones(shared_data: Path) -> None:
+    for test in seat_tests("word"):
+        released = read_test(shared_data / "seat" / f"weat{test.name[1:]}.json")
+        assert [set(part.texts) for part in test.sets] == [set(part.texts) for part in released.sets]
+    for test in seat_tests():
+        released = read_test(shared_data / "seat" / f"sent-weat{test.name[1:]}.json")
+        assert tuple(map(len, released.sets)) == SIZES[test.name]
+        # Where nothing was thinned, the sentences are the same; C2 writes "knifes" where we write "knives".
+        unchanged = {"C1": (0, 1, 2, 3), "C6": (0, 1, 2, 3), "C6b": (0, 1, 2, 3)}.get(test.name, (2, 3))
+        for i in unchanged:
+            assert set(test.sets[i].texts) == set(released.sets[i].texts)
+
+
+def user_file(folder: Path, **changes: object) -> Path:
+    content: dict[str, object] = {
+        "targ1": {"category": "Cats", "examples": ["cat", "lynx", "cat"]},
+        "targ2": {"category": "Dogs", "examples": ["dog", "wolf"]},
+        "attr1": {"category": "Calm", "examples": ["calm", "still"]},
+        "attr2": {"examples": ["loud", "wild"]},
+    }
+    content = {key: value for key, value in {**content, **changes}.items() if value is not None}
+    path = folder / "pets.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def test_a_user_file(tmp_path: Path) -> None:
+    test = read_test(user_file(tmp_path))
+    assert (test.name, test.level, test.x.title, test.b.title) == ("pets", "word", "Cats", "attr2")
+    assert test.x.texts == ("cat", "lynx")
+    sentences = user_file(tmp_path, attr1={"category": "Calm", "examples": ["It is calm.", "It is still."]})
+    assert read_test(sentences).level == "sentence"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"targ2": None, "attr1": None}, r"has no targ2, attr1; an association test needs targ1, targ2, attr1, attr2"),
+        ({"targ2": {"examples": ["dog", "wolf", "fox"]}}, "2 different examples in targ1 and 3 in targ2"),
+        ({"attr1": {"examples": []}}, "attr1: no list 'examples'"),
+        ({"attr1": ["calm"]}, "attr1: no list 'examples'"),
+        ({"attr1": {"examples": ["calm", 3]}}, "attr1: 3 is not a text"),
+        ({"attr1": {"examples": ["calm", " "]}}, 'attr1: " " is not a text'),
+    ],
+)
+def test_broken_user_files(tmp_path: Path, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message) as raised:
+        read_test(user_file(tmp_path, **changes))
+    assert "\n" not in str(raised.value)
+
+
+def test_unreadable_user_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot read .*none.json: No such file"):
+        read_test(tmp_path / "none.json")
+    (tmp_path / "half.json").write_text('{"targ1": ')
+    with pytest.raises(InputError, match=r"half.json is not a JSON file"):
+        read_test(tmp_path / "half.json")
+    (tmp_path / "list.json").write_text("[]")
+    with pytest.raises(InputError, match="has no targ1, targ2, attr1, attr2"):
+        read_test(tmp_path / "list.json")
+
+
+def stereotyped(tests, seed: int = 0) -> dict[str, np.ndarray]:
+    """Vectors in which the first targets and attributes of C7 and C8 share a direction."""
+    generator = np.random.default_rng(seed)
+    vectors = {text: generator.normal(size=20) for text in texts_of(tests)}
+    for test in tests:
+        if test.name in ("C7", "C8"):
+            for text in (*test.x.texts, *test.a.texts):
+                vectors[text] = vectors[text] + 4 * np.eye(20)[0]
+    return vectors
+
+
+def test_all_tests_together() -> None:
+    tests = seat_tests("word")
+    results = run_associations(tests, stereotyped(tests), generator=np.random.default_rng(0), permutations=20_000)
+    assert [result.name for result in results] == list(SIZES)
+    assert [result.exact for result in results] == [False] * 2 + [True] * 6
+    assert [result.p_holm for result in results] == holm([result.p for result in results])
+    assert all(result.p <= result.p_bh <= result.p_holm for result in results)
+    by_name = {result.name: result for result in results}
+    assert by_name["C7"].p < 0.001 and by_name["C7"].effect > 1.5
+    assert by_name["C6"].p > 0.05  # control: nothing was planted there
+    with pytest.raises(InputError, match="no vector for 'aster' and .* more texts"):
+        run_associations(tests, {}, generator=np.random.default_rng(0))
+
+
+def test_vectors_decide_not_the_path() -> None:
+    tests = seat_tests("word", ["C8"])
+    vectors = stereotyped(tests)
+    found = run_associations(tests, vectors, generator=np.random.default_rng(0), resamples=0)[0]
+    arrays = [np.array([vectors[text] for text in part.texts]) for part in tests[0].sets]
+    d, p = slow(*arrays)
+    assert found.effect == pytest.approx(d) and found.p == pytest.approx(p)
+
+
+def test_speed() -> None:
+    tests = seat_tests()
+    vectors = stereotyped(tests)
+    started = time.perf_counter()
+    run_associations(tests, vectors, generator=np.random.default_rng(0), resamples=0)
+    assert time.perf_counter() - started < 8, "100,000 permutations of eight tests should take about a second"
+
+
+def test_the_report_fits_and_names_what_is_missing() -> None:
+    tests = seat_tests("word")
+    vectors = stereotyped(tests)
+    results = run_associations(tests, vectors, generator=np.random.default_rng(0), permutations=13_000, resamples=500)
+    text = rendered(results)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "+1.674" in text and "+1.254" in text and "95% interval" in text
+    assert f"{average_effect({r.name: r.effect for r in results}).signed:+.3f}" in text
+    undefined = run([ONE], [FIFTH])
+    text = rendered([undefined])
+    assert "n/a" in text and "every set needs at least 2" in text and "published" not in text
+    assert rendered([])
+
+
+def rendered(results: list[AssociationResult]) -> str:
+    stream = io.StringIO()
+    print_associations(results, Console(file=stream, width=80))
+    return stream.getvalue()
+
+
+def test_ledger(shared_data: Path) -> None:
+    rows = [row for rows in (seat_averages, seat_sizes, seat_partitions) for row in rows(shared_data)]
+    assert [row.what for row in rows if row.status == "BROKEN"] == []
+    assert sum(row.what.endswith("over C6 to C8b") and row.status == "ok" for row in rows) == 10
+    assert [row.what.split()[0] for row in rows if row.status == "differs"] == ["w2v", "w2v-HD", "share"]
+    by_name = {row.what: row.ours for row in rows}
+    assert by_name["Original mean SEAT effect over C6 to C8b"] == pytest.approx(1.2542, abs=5e-5)
+    assert by_name["w2v mean SEAT effect over C6 to C8b"] == pytest.approx(1.2667, abs=5e-5)
+    assert by_name["w2v mean SEAT effect over all eight tests"] == pytest.approx(1.35075)
+    assert by_name["its relative change of the mean effect, percent"] == pytest.approx(-19.3, abs=0.05)
+    assert by_name["partitions counted for eight targets a side"] == 12_870
+    without = [row.status for row in seat_sizes(None)]
+    assert without == ["ok"] * 8 + ["skipped"]

@@ -1,0 +1,477 @@
+"""Erasers keep their promise, and the controls show that there was something to erase."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenli.errors import InputError, ModelError
+from evenli.measures import Estimate
+from evenli.measures.leakage import leakage, neighbour_clustering
+from evenli.mitigation.erased import Erased
+from evenli.mitigation.erasers import (
+    Affine,
+    Projection,
+    fit_inlp,
+    fit_leace,
+    fit_sentence_debias,
+    load_eraser,
+    mean_projection,
+)
+from evenli.mitigation.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
+from evenli.vectors import WordVectors, bias_of, gender_direction, load_vectors
+
+D = 12
+
+
+def concept(classes: int = 2, n: int = 1200, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Correlated embeddings whose mean depends on the class."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(classes, size=n)
+    mix = rng.normal(size=(D, D))
+    shift = 1.5 * rng.normal(size=(classes, D))
+    return rng.normal(size=(n, D)) @ mix + shift[y] @ mix / 2 + 3, y
+
+
+def class_means(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.stack([x[y == label].mean(axis=0) for label in np.unique(y)])
+
+
+def change(eraser, x: np.ndarray) -> float:
+    return float(((eraser(x) - x) ** 2).sum(axis=1).mean())
+
+
+def fitted(name: str, x: np.ndarray, y: np.ndarray):
+    return {
+        "mean": lambda: mean_projection(x, y),
+        "leace": lambda: fit_leace(x, y),
+        "inlp": lambda: fit_inlp(x, y, 6, np.random.default_rng(1)),
+    }[name]()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("fit", [mean_projection, fit_leace])
+def test_class_means_are_equal_and_uncorrelated_with_the_class(fit, classes: int) -> None:
+    x, y = concept(classes)
+    before, after = class_means(x, y), class_means(fit(x, y)(x), y)
+    assert np.ptp(before, axis=0).max() > 0.5
+    assert np.ptp(after, axis=0).max() < 1e-10
+    erased = fit(x, y)(x)
+    onehot = np.eye(classes)[y]
+    cross = (erased - erased.mean(axis=0)).T @ (onehot - onehot.mean(axis=0)) / len(x)
+    assert np.abs(cross).max() < 1e-10
+    assert fit(x, y).rank == classes - 1
+
+
+@pytest.mark.parametrize("name", ["mean", "leace", "inlp"])
+def test_idempotent_and_of_lower_rank(name: str) -> None:
+    x, y = concept()
+    eraser = fitted(name, x, y)
+    once = eraser(x)
+    np.testing.assert_allclose(eraser(once), once, atol=1e-9)
+    assert np.linalg.matrix_rank(once - once.mean(axis=0), tol=1e-6) == D - eraser.rank
+
+
+def test_leace_keeps_the_mean_and_moves_least() -> None:
+    x, y = concept()
+    leace = fit_leace(x, y)
+    np.testing.assert_allclose(leace(x).mean(axis=0), x.mean(axis=0), atol=1e-10)
+    least = change(leace, x)
+    assert 0 < least < change(mean_projection(x, y), x)
+    assert least < change(fit_inlp(x, y, 6, np.random.default_rng(1)), x)
+    # Every oblique projection along the difference of means erases linearly, too: none may be cheaper.
+    rng = np.random.default_rng(2)
+    difference = np.diff(class_means(x, y), axis=0).T
+    for step in (0.01, 0.1, 1.0):
+        for _ in range(20):
+            read = leace.read + step * np.abs(leace.read).mean() * rng.normal(size=leace.read.shape)
+            other = Affine(read=read, write=difference / (read @ difference), centre=x.mean(axis=0))
+            assert np.ptp(class_means(other(x), y), axis=0).max() < 1e-9
+            assert change(other, x) >= least
+
+
+def test_leace_moves_least_in_other_norms() -> None:
+    x, y = concept()
+    scale = np.random.default_rng(3).normal(size=(D, D))
+    leace, mean = fit_leace(x, y), mean_projection(x, y)
+    assert ((((leace(x) - x) @ scale) ** 2).sum()) < (((mean(x) - x) @ scale) ** 2).sum()
+    # Least in every norm means that the map turns with the space.
+    np.testing.assert_allclose(fit_leace(x @ scale, y)(x @ scale), leace(x) @ scale, atol=1e-6)
+
+
+def test_leace_with_fewer_rows_than_dimensions_and_constant_columns() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 10)
+    x = np.hstack([rng.normal(size=(20, 30)) + y[:, None], np.full((20, 2), 5.0)])
+    erased = fit_leace(x, y)(x)
+    assert np.ptp(class_means(erased, y), axis=0).max() < 1e-9
+    np.testing.assert_allclose(erased[:, -2:], 5.0)
+
+
+def test_labels_may_be_names() -> None:
+    x, y = concept()
+    named = np.where(y == 1, "woman", "man")
+    np.testing.assert_array_equal(fit_leace(x, named).read, fit_leace(x, y).read)
+
+
+@pytest.mark.parametrize("name", ["mean", "leace", "inlp"])
+def test_linear_probe_learns_before_and_falls_to_chance(name: str) -> None:
+    x, y = concept(n=1500)
+    train, test = slice(0, 1000), slice(1000, None)
+    eraser = fitted(name, x[train], y[train])
+    before = leakage(x[train], y[train], x[test], y[test], np.random.default_rng(0))
+    after = leakage(eraser(x[train]), y[train], eraser(x[test]), y[test], np.random.default_rng(0))
+    assert before.linear.low > 0.8 and before.mlp.low > 0.8
+    assert after.linear.value < 0.6 and abs(after.linear.value - 0.5) < 0.08
+    assert before.linear.n == 500 and before.majority == np.mean(y[test] == np.bincount(y[train]).argmax())
+
+
+def test_mlp_still_finds_what_no_linear_probe_can() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=1500)
+    x = rng.normal(size=(1500, 4))
+    x[:, 0] *= 1 + 4 * y  # the classes share a mean along this axis and differ in spread
+    x[:, 1] += 3 * y
+    eraser = fit_leace(x[:1000], y[:1000])
+    found = leakage(eraser(x[:1000]), y[:1000], eraser(x[1000:]), y[1000:], np.random.default_rng(0))
+    assert found.linear.value < 0.6
+    assert found.mlp.low > 0.7
+
+
+def test_rows_of_the_fit_must_be_apart_from_those_of_the_probe() -> None:
+    rng = np.random.default_rng(0)
+    y = np.tile([0, 1], 450)
+    x = rng.normal(size=(900, 100)) + y[:, None]
+    other, train, test = slice(0, 300), slice(300, 600), slice(600, None)
+
+    def linear(fit: slice) -> Estimate:
+        eraser = fit_leace(x[fit], y[fit])
+        return leakage(eraser(x[train]), y[train], eraser(x[test]), y[test], np.random.default_rng(0)).linear
+
+    assert linear(train).value == 0.5  # by construction: the probe can only name one class
+    assert linear(slice(300, None)).high < 0.5  # test rows seen: below chance
+    assert linear(other).low > 0.5  # apart: what three rows a dimension leave behind
+
+
+def test_wilson_interval_by_hand() -> None:
+    x = np.repeat([[0.0], [1.0]], 20, axis=0)
+    y = np.repeat([0, 1], 20)
+    found = leakage(x, y, x[[0, 1, 20, 21]], [0, 0, 1, 0], np.random.default_rng(0)).linear
+    # 3 of 4 right: centre (0.75 + z^2/8) / (1 + z^2/4) = 0.6276 with half-width 0.3270
+    assert (found.value, found.n) == (0.75, 4)
+    assert found.low == pytest.approx(0.3006, abs=1e-4) and found.high == pytest.approx(0.9544, abs=1e-4)
+
+
+def test_inlp_records_its_rounds_and_stops_at_chance() -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 600)
+    x = rng.normal(size=(1200, D))
+    x[:, 0] += 4 * y  # one direction has it all, so few rounds should do
+    eraser = fit_inlp(x, y, 11, np.random.default_rng(1))
+    assert eraser.history[0] > 0.95
+    assert eraser.history[-1] <= 0.5 < min(eraser.history[:-1])
+    assert len(eraser.history) == eraser.rank + 1 <= 5
+    one = fit_inlp(x, y, 1, np.random.default_rng(1))
+    assert one.rank == 1 and one.history == eraser.history[:2]
+    assert abs(one.directions[0, 0]) > 0.99 and one.history[1] < 0.6
+    inside = one.directions @ eraser.directions.T @ eraser.directions
+    np.testing.assert_allclose(inside, one.directions, atol=1e-9)
+
+
+def test_inlp_removes_one_direction_less_than_classes_a_round() -> None:
+    x, y = concept(4)
+    assert fit_inlp(x, y, 2, np.random.default_rng(0)).rank == 6
+
+
+def test_sentence_debias_finds_the_planted_direction() -> None:
+    rng = np.random.default_rng(0)
+    g = np.eye(D)[0]
+    male = rng.normal(size=(50, D))
+    female = male + 2 * g + 0.1 * rng.normal(size=(50, D))
+    eraser = fit_sentence_debias(female, male)
+    assert abs(eraser.directions[0] @ g) > 0.999  # centred differences would be noise: the shared part is g
+    assert np.abs(eraser(female) @ eraser.directions.T).max() < 1e-12
+    rows = np.vstack([(female - male) / 2, (male - female) / 2])
+    _, axes = np.linalg.eigh(np.cov(rows.T))
+    assert abs(eraser.directions[0] @ axes[:, -1]) == pytest.approx(1)
+    three = fit_sentence_debias(female, male, components=3)
+    assert three.rank == 3 and np.trace(np.cov(three(male).T)) < np.trace(np.cov(eraser(male).T))
+
+
+def test_projection_by_hand() -> None:
+    eraser = Projection([[2.0, 0, 0], [4.0, 0, 0], [0, 3.0, 0]])
+    assert eraser.rank == 2 and eraser.dimension == 3
+    np.testing.assert_allclose(eraser([[5.0, 6.0, 7.0]]), [[0, 0, 7]], atol=1e-12)
+    assert eraser(np.ones((2, 3), dtype=np.float32)).dtype == np.float32
+
+
+def test_erasers_are_frozen() -> None:
+    x, y = concept()
+    for eraser in (mean_projection(x, y), fit_leace(x, y)):
+        with pytest.raises(FrozenInstanceError):
+            eraser.method = "other"
+        with pytest.raises(ValueError, match="read-only"):
+            next(iter(eraser.arrays().values()))[0] = 0
+
+
+@pytest.mark.parametrize("name", ["mean", "leace", "inlp"])
+def test_saved_and_loaded_is_the_same_eraser(name: str, tmp_path: Path) -> None:
+    x, y = concept()
+    eraser = fitted(name, x, y)
+    again = load_eraser(eraser.save(tmp_path / "e.npz"))
+    np.testing.assert_allclose(again(x), eraser(x), atol=1e-12)
+    assert type(again) is type(eraser)
+    assert (again.method, again.history, again.identity) == (eraser.method, eraser.history, eraser.identity)
+    assert eraser.identity != fitted(name, x + 0.1 * y[:, None] * x, y).identity
+
+
+def test_broken_eraser_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        load_eraser(tmp_path / "none.npz")
+    (tmp_path / "text.npz").write_text("not an archive")
+    with pytest.raises(InputError, match="not a stored eraser"):
+        load_eraser(tmp_path / "text.npz")
+    about = {"layout": 1, "method": "m", "history": np.zeros(0)}
+    np.savez(tmp_path / "kind.npz", kind="magic", directions=np.eye(2), **about)
+    with pytest.raises(InputError, match="'magic'.*projection, affine"):
+        load_eraser(tmp_path / "kind.npz")
+    np.savez(tmp_path / "arrays.npz", kind="affine", read=np.eye(2), **about)
+    with pytest.raises(InputError, match="not a stored eraser"):
+        load_eraser(tmp_path / "arrays.npz")
+    with pytest.raises(InputError, match="not a stored eraser"):
+        np.savez(tmp_path / "pickled.npz", kind=np.array({"a": 1}, dtype=object))
+        load_eraser(tmp_path / "pickled.npz")
+    with pytest.raises(InputError, match="stored as .npz"):
+        Projection(np.eye(2)[:1]).save(tmp_path / "e.pkl")
+    with pytest.raises(InputError, match="cannot write"):
+        Projection(np.eye(2)[:1]).save(tmp_path / "no" / "e.npz")
+
+
+@pytest.mark.parametrize("fit", [mean_projection, fit_leace, lambda x, y: fit_inlp(x, y, 2, np.random.default_rng(0))])
+def test_bad_training_rows(fit) -> None:
+    x, y = concept(n=40)
+    with pytest.raises(InputError, match="all 40 rows are of class 1"):
+        fit(x, np.ones(40, dtype=int))
+    with pytest.raises(InputError, match="not finite"):
+        fit(np.where(np.arange(40)[:, None] == 3, np.nan, x), y)
+    with pytest.raises(InputError, match=r"\(40, 12\) and \(39,\)"):
+        fit(x, y[1:])
+    with pytest.raises(InputError, match="class 7 has 1 row"):
+        fit(x, np.where(np.arange(40) == 0, 7, 0))
+    with pytest.raises(InputError, match="classes hold numbers that are not finite"):
+        fit(x, np.where(np.arange(40) == 0, np.nan, y))
+    with pytest.raises(InputError, match="nothing linear to erase"):
+        fit(np.tile([[1.0, 2.0, 0.5], [3.0, 1.0, 2.5]], (20, 1)), np.repeat([0, 1], 20))
+
+
+def test_bad_input_names_both_numbers() -> None:
+    x, y = concept()
+    for eraser in (mean_projection(x, y), fit_leace(x, y)):
+        with pytest.raises(InputError, match=r"\[n, 12\], found shape \(5, 7\)"):
+            eraser(np.ones((5, 7)))
+        with pytest.raises(InputError, match="not finite"):
+            eraser(np.full((5, 12), np.inf))
+    with pytest.raises(InputError, match="12 rounds.*fewer than the 12 dimensions"):
+        fit_inlp(x, y, 12, np.random.default_rng(0))
+    with pytest.raises(InputError, match=r"\(3, 2\) and \(4, 2\)"):
+        fit_sentence_debias(np.ones((3, 2)), np.ones((4, 2)))
+    with pytest.raises(InputError, match="2 component.*differ in 1 direction"):
+        fit_sentence_debias([[1.0, 0], [2.0, 1]], [[0, 0], [1.0, 1]], components=2)
+    with pytest.raises(InputError, match="differ in 0"):
+        fit_sentence_debias(np.ones((3, 2)), np.ones((3, 2)))
+    with pytest.raises(InputError, match="not all zero"):
+        Projection(np.zeros((1, 3)))
+    with pytest.raises(InputError, match="not the identity"):
+        Affine(read=np.eye(2)[:1], write=np.full((2, 1), 0.5), centre=np.zeros(2))
+
+
+class Letters:
+    """Counts of the letters a to l: an encoder of 12 numbers."""
+
+    identity = "letters"
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        return np.array([[text.lower().count(letter) for letter in "abcdefghijkl"] for text in texts], dtype=np.float32)
+
+
+def test_erased_encoder_is_an_encoder(tmp_path: Path) -> None:
+    no_e = Projection(np.eye(D)[4])
+    encoder = Erased(Letters(), no_e)
+    np.testing.assert_array_equal(encoder.encode(["eel"])[0], np.eye(D)[11])
+    assert encoder.dimension == D and encoder.encode(["eel"]).dtype == np.float32
+    loaded = Erased.load(Letters(), no_e.save(tmp_path / "e.npz"))
+    assert loaded.identity == encoder.identity != Erased(Letters(), Projection(np.eye(D)[0])).identity
+    both = Erased(encoder, Projection(np.eye(D)[11]))  # an erased encoder can be erased again
+    assert not both.encode(["eel"]).any()
+
+
+def test_an_eraser_without_effect_is_an_error(tmp_path: Path) -> None:
+    idle = Projection(np.eye(D)[1])  # none of the texts has a b
+    texts = ("she", "he")
+    with pytest.raises(ModelError, match="the eraser changes nothing: all 2 outputs"):
+        Erased(Letters(), idle, texts)
+    with pytest.raises(ModelError, match="changes nothing"):
+        Erased.load(Letters(), idle.save(tmp_path / "e.npz"), check=texts)
+    assert Erased(Letters(), idle, ("bee",)).encode(["b"]).max() == 0
+    with pytest.raises(InputError, match=r"7 numbers, the encoder gave shape \(4, 12\)"):
+        Erased(Letters(), Projection(np.eye(7)[0]))
+    with pytest.raises(InputError, match="one or more texts"):
+        Erased(Letters(), idle, ())
+
+
+@pytest.fixture(scope="module")
+def words() -> WordVectors:
+    rng = np.random.default_rng(0)
+    names = ["she", "he", "She", "He", "SHE", "woman", "man", "queen", "king", "convent", "monastery"]
+    lean = [1, -1, 1, -1, 1, 1, -1, 1, -1, 0.4, -0.4]
+    others = [f"w{i}" for i in range(300)]
+    matrix = rng.normal(size=(len(names) + 300, 20))
+    matrix[: len(names), 0] += 6 * np.array(lean)
+    matrix[len(names) :, 0] += 3 * rng.normal(size=300)
+    matrix[-1] = 0
+    return WordVectors.of([*names, *others], matrix)
+
+
+SPECIFIC = frozenset({"she", "he", "She", "He", "SHE", "woman", "man", "queen", "king"})
+EQUALIZE = [("she", "he"), ("woman", "man"), ("convent", "monastery")]
+
+
+def test_hard_debias(words: WordVectors) -> None:
+    g = gender_direction(words, [("she", "he"), ("woman", "man"), ("queen", "king")])
+    made = hard_debias(words, g, specific=SPECIFIC, equalize=EQUALIZE)
+    equalised = {"convent", "monastery"}
+    neutral = [w for w in words.words[:-1] if w not in SPECIFIC | equalised]
+    rows = made.rows(neutral)
+    assert np.abs(bias_of(words, rows, g)).max() > 0.3  # control: there was something to remove
+    assert np.abs(bias_of(made, rows, g)).max() < 1e-6
+    np.testing.assert_allclose(np.linalg.norm(made.matrix[:-1], axis=1), 1, atol=1e-6)
+    assert not made.matrix[-1].any()
+
+    for female, male in [("she", "he"), ("She", "He"), ("woman", "man"), ("convent", "monastery")]:
+        a, b = made.vector(female).astype(float), made.vector(male).astype(float)
+        np.testing.assert_allclose(made.matrix[rows] @ a, made.matrix[rows] @ b, atol=1e-6)
+        assert a @ g.vector == pytest.approx(-(b @ g.vector), abs=1e-6)
+        assert a @ g.vector > 0.1
+        rest = (a - b) - ((a - b) @ g.vector) * g.vector
+        assert np.abs(rest).max() < 1e-6
+    # Specific words outside the pairs keep their direction: "queen" and, without a partner, "SHE".
+    np.testing.assert_allclose(made.vector("queen"), words.unit([words.find("queen")])[0], atol=1e-6)
+    np.testing.assert_allclose(made.vector("SHE"), words.unit([words.find("SHE")])[0], atol=1e-6)
+    assert made.notes[-1] == "302 words neutralised, 4 pairs equalised, unit length"
+
+
+def test_hard_debias_by_hand() -> None:
+    toy = WordVectors.of(["she", "he", "nurse"], [[3, 4, 0], [-4, 3, 0], [0, 3, 0.0]])
+    direction = gender_direction(
+        WordVectors.of(["a", "b", "c", "d"], [[1, 1, 0], [-1, 1, 0], [1, 0, 1], [-1, 0, 1]]), [("a", "b"), ("c", "d")]
+    )
+    np.testing.assert_allclose(direction.vector, [1, 0, 0], atol=1e-12)
+    made = hard_debias(toy, direction, specific={"she", "he"}, equalize=[("she", "he")])
+    # midpoint of (.6, .8, 0) and (-.8, .6, 0) is (-.1, .7, 0): y = (0, .7, 0), z = sqrt(.51)
+    z = np.sqrt(0.51)
+    np.testing.assert_allclose(made.matrix, [[z, 0.7, 0], [-z, 0.7, 0], [0, 1, 0]], atol=1e-6)
+    turned = hard_debias(toy, direction, specific={"she", "he"}, equalize=[("he", "she")])
+    np.testing.assert_allclose(turned.matrix, made.matrix, atol=1e-6)
+
+
+def test_hard_debias_twice_changes_nothing_more(words: WordVectors) -> None:
+    g = gender_direction(words, EQUALIZE[:2])
+    once = hard_debias(words, g, specific=SPECIFIC | {"convent", "monastery"}, equalize=EQUALIZE)
+    twice = hard_debias(once, g, specific=SPECIFIC | {"convent", "monastery"}, equalize=EQUALIZE)
+    np.testing.assert_allclose(twice.matrix, once.matrix, atol=1e-6)
+
+
+def test_control_changes_nothing_but_the_length(words: WordVectors) -> None:
+    g = gender_direction(words, EQUALIZE[:2])
+    control = normalised(words)
+    np.testing.assert_allclose(np.linalg.norm(control.matrix[:-1], axis=1), 1, atol=1e-6)
+    every = np.arange(len(words) - 1)
+    np.testing.assert_allclose(bias_of(control, every, g), bias_of(words, every, g), atol=1e-6)
+    np.testing.assert_allclose(
+        control.unit(every) @ control.unit(every).T, words.unit(every) @ words.unit(every).T, atol=1e-6
+    )
+    assert not control.matrix[-1].any()
+
+
+def test_debiased_vectors_can_be_saved(words: WordVectors, tmp_path: Path) -> None:
+    made = WordVectors.of([*words.words, "größe", "女"], np.vstack([normalised(words).matrix, np.ones((2, 20))]))
+    again = load_vectors(save_vectors(made, tmp_path / "v.npz"))
+    assert again.words == made.words and again.identity == made.identity
+    with pytest.raises(InputError, match="stored as .npz"):
+        save_vectors(made, tmp_path / "v.txt")
+
+
+def test_hard_debias_bad_input(words: WordVectors) -> None:
+    small = WordVectors.of(["a", "b", "c", "d"], [[1, 1, 0], [-1, 1, 0], [1, 0, 1], [-1, 0, 1]])
+    g = gender_direction(small, [("a", "b"), ("c", "d")])
+    with pytest.raises(InputError, match="20 numbers a word, the direction 3"):
+        hard_debias(words, g)
+    with pytest.raises(InputError, match="the one word 'she'"):
+        hard_debias(small, g, specific="she")
+
+
+def test_gender_specific_words() -> None:
+    found = gender_specific_words()
+    assert len(found) == 1441
+    assert {"he", "She", "spokesman", "queen"} <= found
+    assert not {"nurse", "doctor", "receptionist"} & found
+
+
+def test_lipstick_on_constructed_data() -> None:
+    """Two groups that differ in other axes too: removing the direction hides the bias and keeps the company."""
+    rng = np.random.default_rng(0)
+    side = np.repeat([1.0, -1.0], 300)
+    x = rng.normal(size=(600, 10)) * 0.3
+    x[:, 0] += side * rng.uniform(0.5, 2, 600)
+    x[:, 1] += 1.5 * side
+    bias = x[:, 0] / np.linalg.norm(x, axis=1)
+    hidden = Projection(np.eye(10)[0])(x)
+    assert np.abs(hidden[:, 0]).max() < 1e-12
+    found = neighbour_clustering(hidden, bias, 50, generator=np.random.default_rng(0), most=200)
+    assert found.accuracy > 0.99 and found.correlation > 0.9
+    assert (found.clustered, found.asked) == (400, 400)
+    # Erasing the second axis as well leaves noise.
+    clean = Projection(np.eye(10)[:2])(x)
+    gone = neighbour_clustering(clean, bias, 50, generator=np.random.default_rng(0), most=200)
+    assert gone.accuracy < 0.6 and abs(gone.correlation) < 0.2
+    flipped = neighbour_clustering(hidden, -bias, 50, generator=np.random.default_rng(0), most=200)
+    assert flipped.accuracy == pytest.approx(found.accuracy) and flipped.correlation == pytest.approx(found.correlation)
+
+
+def test_neighbours_by_hand() -> None:
+    x = [[1, 0], [1, 0.1], [1, 0.2], [-1, 0], [-1, 0.1], [-1, 0.2]]
+    bias = [0.9, 0.5, -0.1, -0.9, -0.5, -0.2]
+    found = neighbour_clustering(x, bias, 2, generator=np.random.default_rng(0), most=2, asked=[0, 1, 2, 3])
+    # neighbours of 0: 1, 2 -> 1/2; of 1: 0, 2 -> 1/2; of 2: 0, 1 -> 1; of 3: 4, 5 -> 0
+    assert found.accuracy == 1.0
+    assert found.correlation == pytest.approx(np.corrcoef([0.9, 0.5, -0.1, -0.9], [0.5, 0.5, 1, 0])[0, 1])
+    alike = neighbour_clustering(x, bias, 5, generator=np.random.default_rng(0), most=2, asked=[0, 1])
+    assert np.isnan(alike.correlation) and "no correlation" in alike.note
+
+
+def test_leakage_bad_input() -> None:
+    x, y = concept(n=60)
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match="12 numbers, test embeddings 11"):
+        leakage(x, y, x[:, 1:], y, rng)
+    with pytest.raises(InputError, match="60 of 0"):
+        leakage(x, np.zeros(60, dtype=int), x, y, rng)
+    with pytest.raises(InputError, match="not finite"):
+        leakage(x * np.nan, y, x, y, rng)
+    with pytest.raises(InputError, match="60 training and 60 test rows"):
+        leakage(x, y[1:], x, y, rng)
+    with pytest.raises(InputError, match="level"):
+        leakage(x, y, x, y, rng, level=95)
+    bias = np.linspace(-1, 1, 60)
+    with pytest.raises(InputError, match="from 1 to 59"):
+        neighbour_clustering(x, bias, 60, generator=rng, most=5)
+    with pytest.raises(InputError, match="31 words of each side asked for, 30 lean"):
+        neighbour_clustering(x, bias, 5, generator=rng, most=31)
+    with pytest.raises(InputError, match="one finite bias"):
+        neighbour_clustering(x, bias[1:], 5, generator=rng, most=5)
+    with pytest.raises(InputError, match="rows 0 to 59"):
+        neighbour_clustering(x, bias, 5, generator=rng, most=5, asked=[-1])
