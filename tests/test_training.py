@@ -559,7 +559,7 @@ def test_bases_that_cannot_be_used(base: Path, tmp_path: Path) -> None:
 
 def test_recipes(tmp_path: Path) -> None:
     assert make_recipe("coal") == replace(make_recipe("sharma"), name="coal", epochs=5, max_length=128)
-    with pytest.raises(InputError, match="no recipe 'x'; choose coal, sharma"):
+    with pytest.raises(InputError, match="no recipe 'x'; choose coal, control, sharma"):
         make_recipe("x")
     with pytest.raises(InputError, match="a recipe cannot have lr = -1"):
         make_recipe(lr=-1)
