@@ -153,6 +153,20 @@ def test_perfect_models_have_the_scores_of_the_closed_form(tmp_path: Path) -> No
     assert results["ranking"][0]["measure"] != "fn_bias"
 
 
+@pytest.mark.parametrize(("accuracy", "warned"), [(0.66, True), (0.97, False)])
+def test_models_that_did_not_learn_are_said_to(sweep: MetaFolder, accuracy: float, warned: bool) -> None:
+    import io
+
+    from rich.console import Console
+
+    from evenli.reports.meta import print_meta
+
+    results = score_sweep(sweep) | {"held_out_accuracy": {"lowest": accuracy, "mean": accuracy}}
+    console = Console(file=io.StringIO(), width=80)
+    print_meta(results, console)
+    assert ("did not learn its bias" in " ".join(console.file.getvalue().split())) is warned
+
+
 def test_own_measures_are_scored_from_stored_predictions(
     sweep: MetaFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,6 +147,7 @@ def as_probe(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _accuracies(folder: MetaFolder, seeds: Sequence[int]) -> dict[str, float]:
-    """Lowest and mean accuracy on held-out pairs with the labels each model was trained for."""
-    values = [facts["dev_accuracy"] for cell, facts in folder.models().items() if cell.seed in seeds]
+    """Lowest and mean accuracy on held-out pairs with the labels each model of the bias axis was trained for."""
+    known = folder.models().items()
+    values = [facts["dev_accuracy"] for cell, facts in known if cell.seed in seeds and cell.axis == "bias"]
     return {"lowest": min(values), "mean": sum(values) / len(values)} if values else {}

@@ -28,6 +28,9 @@ _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3])
 _STROKE = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2, "symbolOpacity": 1}
 _PANELS = {"bias": "bias rate", "noise": "noise rate"}
 
+LEARNT = 0.9
+"""Held-out accuracy below which a bias-controlled model has not learnt what it was taught."""
+
 
 def print_meta(results: dict[str, Any], console: Console) -> None:
     """Print how every measure moves with the rates, beside what was published."""
@@ -38,6 +41,13 @@ def print_meta(results: dict[str, Any], console: Console) -> None:
         f"[bold]{escape(str(results['base']))}[/bold] ({escape(str(results['lang']))}), trained to {axes}, "
         f"{many} {', '.join(map(str, seeds))}"
     )
+    lowest = results.get("held_out_accuracy", {}).get("lowest")
+    if lowest is not None and lowest < LEARNT:
+        console.print(
+            f"A model answers only {lowest:.0%} of held-out pairs as it was taught: it did not learn its bias, so the "
+            "scores below say little. Start from a model fine-tuned on NLI, or train longer (--epochs, --lr).",
+            style="yellow",
+        )
     console.print()
     console.print("How the scores follow the bias rate (mean over seeds)", style="italic")
     console.print(_associations(results))
