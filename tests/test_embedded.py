@@ -56,6 +56,23 @@ def test_english_model_on_real_pairs(shared_data: Path) -> None:
     assert accuracy > 0.84
 
 
+def test_japanese_model_on_real_pairs(shared_data: Path) -> None:
+    """Every fifth JSICK test pair (the file is sorted, and its beginning is harder); the card speaks of all 4,927."""
+    rows = read_rows(shared_data / "ja_jsick" / "test.tsv.xz")[::5]
+    pairs = PairSet.from_rows(
+        [
+            {"premise": r["sentence_A_Ja"], "hypothesis": r["sentence_B_Ja"], "gold": r["entailment_label_Ja"]}
+            for r in rows
+        ],
+        name="jsick",
+        suite="user",
+        lang="ja",
+    )
+    answers = predict(load_model(lang="ja"), [pairs]).logits.argmax(axis=1)
+    accuracy = np.mean([LABELS[a] == g for a, g in zip(answers, pairs.frame["gold"], strict=True)])
+    assert accuracy > 0.84  # the model before this one had 0.838 on all pairs
+
+
 def test_built_in_and_official_pairs_agree_in_verdict(shared_data: Path) -> None:
     """All stereotyped occupations in both wordings and a few others; the slow test takes everything."""
 

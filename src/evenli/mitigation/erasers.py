@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -54,16 +55,16 @@ class Eraser(Protocol):
         ...
 
 
-class _Stored:
+class _Stored(ABC):
     """What all erasers share: they are a kind and some arrays."""
 
     kind: ClassVar[str]
     method: str
     history: tuple[float, ...]
 
+    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The numbers that make the eraser, by name."""
-        raise NotImplementedError
 
     @property
     def identity(self) -> str:

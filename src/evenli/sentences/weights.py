@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,13 +74,14 @@ class StaticWeights(Weights, Protocol):
         ...
 
 
-class _Static:
+class _Static(ABC):
     """The sentence form of static weights."""
 
     markers: float
 
+    @abstractmethod
     def mass(self, token: str) -> float:
-        raise NotImplementedError
+        """Weight of a token before the shares are brought to their sum."""
 
     def of(self, tokens: Sequence[str]) -> FloatArray:
         """Shares that sum to 1 - markers, or zeros where no token has weight."""
