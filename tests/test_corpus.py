@@ -22,9 +22,11 @@ import pytest
 from filelock import FileLock
 
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
+from evenli.reports.score_chart import distribution_chart, write_distribution_chart
 from evenli.sentences import corpus as module
 from evenli.sentences import source as reading
 from evenli.sentences.corpus import CorpusScores, score_corpus
+from evenli.sentences.distribution import distribution
 from evenli.sentences.percentiles import thresholds
 from evenli.sentences.ray_engine import score_corpus_ray
 
@@ -394,6 +396,63 @@ def test_histogram_of_equal_scores(tmp_path: Path) -> None:
     assert found.error_bound == 0
 
 
+def test_distribution_by_hand(tmp_path: Path, pair_file) -> None:
+    # One word each: F = letters / 100, M = -0.1, Abs = F + 0.1; the highest score is 0.2, so a bin is 0.05 wide.
+    rows = [{"premise": "x" * n, "hypothesis": "x", "gold": "neutral"} for n in (1, 4, 6, 10)]
+    source = pair_file([*rows, {"premise": "x" * 2, "hypothesis": "x", "gold": "-"}])
+    score_corpus(source, tmp_path / "out", Lengths())
+    found = distribution(tmp_path / "out", [50], bins=4)
+    assert found.edges == pytest.approx([0, 0.05, 0.1, 0.15, 0.2])
+    assert found.rows.tolist() == [0, 0, 2, 2]  # 0.11, 0.14, 0.16, 0.2; without the pair that has no gold label
+    assert found.female.tolist() == [6, 1, 1, 0]  # 0.01 of four hypotheses, 0.01, 0.04, 0.06, 0.1
+    assert found.male.tolist() == [0, 0, 8, 0]
+    assert found.thresholds.values == pytest.approx({50: 0.15}) and found.thresholds.rows == 4
+    with pytest.raises(InputError, match="bins must be 1 or more, not 0"):
+        distribution(tmp_path / "out", bins=0)
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_distribution_over_shards(tmp_path: Path, lines: Path) -> None:
+    score_corpus(lines, tmp_path / "out", Lengths())
+    found, rows = distribution(tmp_path / "out"), table(tmp_path / "out")
+    for counts, column in ((found.rows, "pair_max"), (found.female, "text_F"), (found.male, "text_M")):
+        assert counts.tolist() == np.histogram(rows[column].abs(), found.edges)[0].tolist()
+        assert counts.sum() == 95
+
+
+def test_distribution_of_nothing_but_zeros(tmp_path: Path) -> None:
+    (tmp_path / "blank.txt").write_text("\n \n", encoding="utf-8")
+    found = distribution(score_corpus(tmp_path / "blank.txt", tmp_path / "out", Lengths()), bins=2)
+    assert (found.edges.tolist(), found.rows.tolist()) == ([0, 0.5, 1], [2, 0])
+
+
+def test_chart_of_the_distribution(tmp_path: Path, lines: Path) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    score_corpus(lines, tmp_path / "out", Lengths())
+    found = distribution(tmp_path / "out")
+    spec = distribution_chart(found).to_dict()
+    above, below = spec["vconcat"]
+
+    def data(part: dict) -> list[dict]:
+        return spec["datasets"][part["data"]["name"]]
+
+    labels = [data(layer)[0]["label"] for layer in above["layer"] if layer["mark"]["type"] == "text"]
+    assert labels == [f"{name:g} %: {value:.4f}" for name, value in found.thresholds.values.items()]
+    lines_at = [data(layer)[0]["at"] for layer in above["layer"] if layer["mark"]["type"] == "rule"]
+    assert lines_at == list(found.thresholds.values.values())
+    assert sum(bar["count"] for bar in data(above["layer"][0])) == 95
+    sides = {side: [bar for bar in data(below) if bar["side"] == side] for side in ("female (F)", "male (M)")}
+    assert all(sum(bar["count"] for bar in bars) == 95 for bars in sides.values())
+    assert all(bar["to"] <= 0 for bar in sides["male (M)"]) and all(bar["from"] >= 0 for bar in sides["female (F)"])
+    files = write_distribution_chart(tmp_path / "out", tmp_path / "charts/scores.svg")
+    assert [file.name for file in files] == ["scores.svg", "scores.png"]
+    drawn = files[0].read_text(encoding="utf-8")
+    assert all(label in drawn for label in labels) and files[1].read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(InputError, match=r"charts are written as .svg and .png"):
+        write_distribution_chart(tmp_path / "out", tmp_path / "scores.pdf")
+
+
 def test_snli(tmp_path: Path, shared_data: Path) -> None:
     source = shared_data / "snli/snli_1.0_test.jsonl.xz"
     scores = score_corpus(source, tmp_path / "out", Lengths())
@@ -495,6 +554,94 @@ def test_ray_survives_the_loss_of_a_machine(tmp_path: Path) -> None:
         bad.write_text('{"text": "x"}\n{"text": \n', encoding="utf-8")
         with pytest.raises(PairError, match="bad.jsonl, line 2: not valid JSON"):
             score_corpus_ray(bad, tmp_path / "bad", slow_scorer)
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("loss", ["machine", "process"])
+def test_ray_deals_shards_to_one_actor_per_gpu(tmp_path: Path, loss: str) -> None:
+    """Two machines that say they have a GPU. One is lost, or the actor on it, and no byte differs."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    source = tmp_path / "lines.txt"
+    source.write_text("".join(f"{'word ' * (n % 7)}number {n}\n" for n in range(500_000)), encoding="utf-8")
+    score_corpus(source, tmp_path / "local", Lengths())
+    log, made = tmp_path / "log", tmp_path / "made"
+
+    def slow_scorer() -> object:
+        class Slow:
+            identity = "lengths"
+            wants_gpu = True
+
+            def score_many(self, sentences):
+                import os
+                import time
+
+                import numpy as np
+                import ray
+
+                context = ray.get_runtime_context()
+                gpu = context.get_accelerator_ids()["GPU"]
+                with log.open("a") as stream:
+                    stream.write(
+                        f"{context.get_node_id()} {context.get_actor_id()} {os.getpid()} {','.join(gpu) or '-'}\n"
+                    )
+                time.sleep(0.1)
+                f = np.array([len(text) / 100 for text in sentences])
+                m = np.array([-len(text.split()) / 10 for text in sentences])
+                return np.stack([f, m, abs(f) + abs(m)], axis=1)
+
+        with made.open("a") as stream:
+            stream.write("made\n")
+        return Slow()
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "num_gpus": 0})
+    machines = [cluster.add_node(num_cpus=1, num_gpus=1), cluster.add_node(num_cpus=1, num_gpus=1)]
+    lost: list[str] = []
+
+    def seen() -> list[list[str]]:
+        return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+
+    def lose_one() -> None:
+        for _ in range(3_000):
+            counts = Counter((line[0], line[2]) for line in seen())
+            for (node, process), count in counts.items():
+                if count % 13 in range(3, 9):  # in the middle of a shard
+                    lost.append(node)
+                    if loss == "process":
+                        os.kill(int(process), signal.SIGKILL)
+                    else:
+                        gone = next(machine for machine in machines if machine.node_id == node)
+                        cluster.remove_node(gone, allow_graceful=False)
+                    return
+            time.sleep(0.02)
+
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        thread = threading.Thread(target=lose_one)
+        thread.start()
+        scores = score_corpus_ray(source, tmp_path / "ray", slow_scorer)
+        thread.join()
+        assert len(lost) == 1 and scores.rows == 500_000
+        lines = seen()
+        actors = 3 if loss == "process" else 2  # a process is replaced, a machine's GPU is gone with it
+        assert len({actor for _, actor, _, _ in lines}) == actors
+        assert len({node for node, _, _, _ in lines}) == 2 and all(gpu == "0" for _, _, _, gpu in lines)
+        assert len(made.read_text().split()) == actors + 1  # once each, and once here to ask its identity
+        assert len(lines) > 10 * 13  # work was done again
+        assert digest(tmp_path / "ray") == digest(tmp_path / "local")
+        bad = tmp_path / "bad.jsonl"
+        bad.write_text('{"text": "x"}\n{"text": \n', encoding="utf-8")
+        with pytest.raises(PairError, match="bad.jsonl, line 2: not valid JSON"):
+            score_corpus_ray(bad, tmp_path / "bad", slow_scorer)
+        log.unlink()
+        (tmp_path / "few.txt").write_text("a word\n" * 9, encoding="utf-8")
+        score_corpus_ray(tmp_path / "few.txt", tmp_path / "few", slow_scorer, gpus=False)
+        assert [(actor, gpu) for _, actor, _, gpu in seen()] == [("None", "-")]  # the control: a task, no GPU
     finally:
         ray.shutdown()
         cluster.shutdown()

@@ -98,6 +98,25 @@ def test_corpus_then_fairer_corpora(run_cli, vectors: Path, corpus: Path, tmp_pa
     assert json.loads(done.stdout)["counts"]["result"] == 2
 
 
+def test_chart_with_and_without_scoring(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    scored = tmp_path / "scored"
+    done = run_cli("score", corpus, "--vectors", vectors, "-o", scored, "--chart", tmp_path / "first.svg", "--json")
+    assert done.returncode == 0, done.stderr
+    first = json.loads(done.stdout)
+    assert first["charts"] == [str(tmp_path / "first.svg"), str(tmp_path / "first.png")]
+    before = {file: file.stat().st_mtime_ns for file in scored.rglob("*")}
+    done = run_cli("score", scored, "--chart", tmp_path / "again.png", "--json")  # needs neither vectors nor the source
+    assert done.returncode == 0, done.stderr
+    again = json.loads(done.stdout)
+    assert again["percentiles"] == first["percentiles"] and again["top"] == first["top"]
+    assert {file: file.stat().st_mtime_ns for file in scored.rglob("*")} == before
+    assert (tmp_path / "again.svg").read_text() == (tmp_path / "first.svg").read_text()
+    shown = run_cli("score", scored).stdout
+    assert "4 rows" in shown and "charts" not in shown
+
+
 def test_weights_from_counts(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
     assert list(corpus_texts(corpus))[:2] == ["the woman likes the pink dress", "pink dress"]
     for weights in ("idf", "sif"):
@@ -152,6 +171,9 @@ def test_top_sentences_are_distinct_and_ordered(tmp_path: Path) -> None:
         (["score", "a", "--vectors", "VECTORS", "--weights", "best"], "choose uniform, idf or sif"),
         (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--columns", "text"], "text"),
         (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--engine", "spark"], "choose local or ray"),
+        (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--chart", "c.pdf"], ".svg and .png"),
+        (["score", "a sentence", "--vectors", "VECTORS", "--chart", "c.svg"], "no distribution"),
+        (["score", "nonsense://bucket/a.txt", "--vectors", "VECTORS", "-o", "out"], "nonsense"),
         (["direction"], "--vectors"),
         (["mitigate", "subtract", "absent", "-o", "out"], "absent"),
         (["mitigate", "augment", "absent", "-o", "out", "--mode", "best"], "choose default, paper or released"),

@@ -230,6 +230,8 @@ def test_nothing_to_score() -> None:
     for one in (scorer, counted):
         with pytest.raises(InputError, match="text 1 is of type float"):
             one.score_many(["pink", float("nan")])
+        with pytest.raises(InputError, match="text 5000 is of type int"):
+            one.score_many(["pink"] * 5000 + [3])
 
 
 def test_a_direction_of_another_space_is_refused() -> None:
@@ -310,10 +312,8 @@ class Fixed:
     identity = "fixed"
 
     def argmax(self, texts):
-        return [
-            Pooled(["<s>", *(w for w in words if w != "ball"), "</s>"], [3, *(range(1, len(words))), 1], 20)
-            for words in texts
-        ]
+        kept = [[word for word in words if word != "ball"] for words in texts]
+        return [Pooled(["<s>", *words, "</s>"], [3, *range(1, len(words) + 1), 1], 20) for words in kept]
 
 
 def test_max_pooled_weights_align_words_and_leave_markers_out() -> None:
@@ -324,6 +324,56 @@ def test_max_pooled_weights_align_words_and_leave_markers_out() -> None:
     bias = scorer_with({"a": -0.2, "ball": -0.9, "pink": 0.6}, weights=weights).score("a ball xyzzy pink a")
     assert (bias.female, bias.male) == (pytest.approx(0.06, abs=1e-7), pytest.approx(-0.04, abs=1e-7))
     assert bias.markers == pytest.approx(0.7)
+
+
+class Counting(Fixed):
+    """The same counts, as arrays for all sentences at once."""
+
+    dimension = 20
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def wins(self, sentences):
+        self.calls += 1
+        aligned = MaxPooled(Fixed()).weigh(sentences)
+        return np.array([count for one in aligned for count in one.counts]), np.array([len(s) for s in sentences])
+
+
+def test_counts_in_arrays_change_no_bit(captions: list[str], random_vectors) -> None:
+    texts = [*captions, " ".join(captions), None]
+    plain = BiasScorer(random_vectors, axis(7), weights=MaxPooled(Fixed()))
+    counting = Counting()
+    fast = BiasScorer(random_vectors, axis(7), weights=MaxPooled(counting))
+    found = fast.measure(texts)
+    assert counting.calls == 1 and found.scores[:, 2].max() > 0
+    assert found.scores.tobytes() == plain.measure(texts).scores.tobytes()
+    for text, row in zip(texts, found.scores, strict=True):
+        one = fast.score(text)  # the long way, word by word and with argmax
+        assert (one.female, one.male, one.absolute) == tuple(row)
+    parts = [fast.score_many(texts[at : at + 3]) for at in range(0, len(texts), 3)]
+    assert np.concatenate(parts).tobytes() == found.scores.tobytes()
+    assert not fast.measure(["zzz", "", None]).known.any()
+
+
+def test_an_encoder_must_count_all_words() -> None:
+    class Short(Counting):
+        def wins(self, sentences):
+            counts, lengths = super().wins(sentences)
+            return counts[1:], lengths
+
+    with pytest.raises(InputError, match="counted 1 words in 1 sentences; it was given 2 in 1"):
+        scorer_with({"a": 0.1, "pink": 0.6}, weights=MaxPooled(Short())).score_many(["a pink"])
+
+
+@pytest.mark.parametrize("sign", ["\0", "\0\0", "a\0"])
+def test_a_text_may_hold_any_character(sign: str) -> None:
+    scorer = scorer_with({"pink": 0.6, "ball": -0.2, "\0": 0.4}, punctuation=True)
+    texts = ["pink", f"pink {sign} ball", f"{sign}", "ball", ""]
+    alone = [scorer_with({"pink": 0.6, "ball": -0.2, "\0": 0.4}, punctuation=True).score(text) for text in texts]
+    together = scorer.score_many(texts)
+    assert together.tolist() == [[one.female, one.male, one.absolute] for one in alone]
+    assert together[1, 0] == pytest.approx({"\0": 1.0 / 3, "\0\0": 1.4 / 4, "a\0": 1.0 / 3}[sign], abs=1e-7)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from evenli.cli import _shared as shared
 
 if TYPE_CHECKING:
     from evenli.sentences import BiasScorer
+    from evenli.sentences.corpus import CorpusScores
 
 Vectors = Annotated[
     Path | None,
@@ -21,13 +23,17 @@ Pairs = Annotated[str, typer.Option(help="Gender pairs: ten, long or a file with
 
 def score(
     source: Annotated[
-        str, typer.Argument(help="A sentence in quotes; or a corpus: a file, a folder of files or a glob pattern.")
+        str,
+        typer.Argument(
+            help="A sentence in quotes; a corpus: a file, a folder of files or a glob pattern, also as an address such "
+            "as s3://bucket/folder; or a folder that was scored."
+        ),
     ],
     vectors: Vectors = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for a scored corpus.")] = None,
     weights: Annotated[str, typer.Option(help="Importance of words: uniform, idf or sif.")] = "uniform",
     counts: Annotated[
-        Path | None,
+        str | None,
         typer.Option(help="Corpus to count words in, for idf and sif; default: SOURCE.", show_default=False),
     ] = None,
     encoder: Annotated[
@@ -37,6 +43,7 @@ def score(
             show_default=False,
         ),
     ] = None,
+    device: shared.Device = None,
     columns: Annotated[
         str | None, typer.Option(help="Text columns, comma-separated; default: found by name.", show_default=False)
     ] = None,
@@ -46,37 +53,50 @@ def score(
     address: Annotated[
         str | None, typer.Option(help="Ray cluster, host:port or auto; default: one on this machine.")
     ] = None,
+    chart: Annotated[
+        Path | None,
+        typer.Option(help="Draw how the scores are distributed, as NAME.svg and NAME.png.", show_default=False),
+    ] = None,
     top: Annotated[int, typer.Option(help="Most biased sentences of a corpus to show on each side.", min=0)] = 5,
     batch: Annotated[int, typer.Option(help="Sentences at once.", min=1)] = 4096,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another scored corpus.")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Score the gender bias of a sentence, word by word, or of every sentence of a corpus (Dolci et al. 2023)."""
+    """Score the gender bias of a sentence, word by word, or of every sentence of a corpus (Dolci et al. 2023).
+
+    Of a folder that was scored, the summary is shown again, without scoring.
+    """
     from evenli.errors import InputError
 
     if engine not in {"local", "ray"}:
         raise InputError(f"--engine {engine} is unknown; choose local or ray")
+    if chart is not None:
+        from evenli.reports.score_chart import check_chart
+
+        check_chart(chart)
+    if out is None and (Path(source) / "scores.json").is_file():
+        from evenli.sentences.corpus import CorpusScores
+
+        _summary(CorpusScores.read(source), chart, top, as_json)
+        return
     if vectors is None:
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
-    is_corpus = Path(source).exists() or any(sign in source for sign in "*?[") or out is not None
-    settings: dict[str, Any] = {
-        "weights": weights,
-        "counts": counts,
-        "encoder": encoder,
-        "pairs": pairs,
-        "punctuation": punctuation,
-    }
-    if not is_corpus:
-        scorer = _scorer(vectors, None, **settings)
-        _one(scorer, source, as_json)
+    from evenli.sentences.remote import is_remote
+
+    looks_like_files = Path(source).exists() or is_remote(source) or any(sign in source for sign in "*?[")
+    make = partial(
+        _scorer, vectors, weights=weights, counts=counts, encoder=encoder, pairs=pairs, punctuation=punctuation
+    )
+    if not looks_like_files and out is None:
+        if chart is not None:
+            raise InputError("--chart: one sentence has no distribution; give a corpus and -o")
+        _one(make(None, device=device), source, as_json)
         return
     if out is None:
         raise InputError(f"{source} is a corpus; give the folder for its scores with -o")
     chosen = [name.strip() for name in columns.split(",")] if columns else None
-    scorer = _scorer(vectors, source, **settings)
     from evenli.predictions import Progress
     from evenli.sentences.corpus import score_corpus
-    from evenli.sentences.percentiles import thresholds
 
     with shared.progress_bar(not as_json) as progress:
 
@@ -87,27 +107,44 @@ def score(
         if engine == "ray":
             from evenli.sentences.ray_engine import score_corpus_ray
 
-            scored = score_corpus_ray(source, out, lambda: scorer, address=address, **common)
+            # The machine that deals the work out needs no GPU; an encoder is loaded where it works.
+            here = make(source, device="cpu")
+            factory = (lambda: here) if encoder is None else (lambda: make(source, device=device))
+            gpus = encoder is not None and device in {None, "cuda"}
+            common |= {"identity": here.identity, "gpus": gpus}
+            scored = score_corpus_ray(source, out, factory, address=address, **common)
         else:
-            scored = score_corpus(source, out, scorer, **common)
+            scored = score_corpus(source, out, make(source, device=device), **common)
+    _summary(scored, chart, top, as_json)
+
+
+def _summary(scored: CorpusScores, chart: Path | None, top: int, as_json: bool) -> None:
+    """Percentiles and strongest sentences of a scored corpus, and its chart."""
+    from evenli.sentences.percentiles import thresholds
     from evenli.sentences.top import top_sentences
 
     found = thresholds(scored, (50, 90, 93, 95, 97, 100))
     strongest = top_sentences(scored, top) if top else {}
+    files = []
+    if chart is not None:
+        from evenli.reports.score_chart import write_distribution_chart
+
+        files = [str(file) for file in write_distribution_chart(scored, chart)]
     if as_json:
-        percentiles = {f"{name:g}": value for name, value in found.values.items()}
-        shared.print_json(
-            {"folder": str(out), **scored.header, "percentiles": percentiles, "method": found.method, "top": strongest}
-        )
+        told = {"folder": str(scored.path), **scored.header, "method": found.method, "top": strongest, "charts": files}
+        shared.print_json({**told, "percentiles": {f"{name:g}": value for name, value in found.values.items()}})
         return
     flags = ", ".join(f"{count:,} {name}" for name, count in scored.header["counts"].items() if count)
-    typer.echo(f"{out}: {scored.rows:,} rows, columns {', '.join(scored.columns)}{f'; {flags}' if flags else ''}")
+    columns = ", ".join(scored.columns)
+    typer.echo(f"{scored.path}: {scored.rows:,} rows, columns {columns}{f'; {flags}' if flags else ''}")
     shown = ", ".join(f"{name:g} % {value:.4f}" for name, value in found.values.items())
     typer.echo(f"score of a row (largest of its columns), percentiles ({found.method}): {shown}")
     for side, sentences in strongest.items():
         typer.echo(f"most {side}:")
         for value, text in sentences:
             typer.echo(f"  {value:+.4f}  {text}")
+    if files:
+        typer.echo(f"charts: {', '.join(files)}")
 
 
 def direction(
@@ -173,8 +210,9 @@ def _scorer(
     source: str | None,
     *,
     weights: str,
-    counts: Path | None,
+    counts: str | None,
     encoder: str | None,
+    device: str | None,
     pairs: str,
     punctuation: bool,
 ) -> BiasScorer:
@@ -186,7 +224,7 @@ def _scorer(
     table = load_vectors(vectors)
     chosen: Any
     if encoder is not None:
-        chosen = MaxPooled(_encoder(encoder))
+        chosen = MaxPooled(_encoder(encoder, device))
     elif weights == "uniform":
         chosen = Uniform()
     elif weights in {"idf", "sif"}:
@@ -199,15 +237,15 @@ def _scorer(
     return BiasScorer(table, gender_direction(table, pairs), weights=chosen, punctuation=punctuation)
 
 
-def _encoder(spec: str) -> Any:
+def _encoder(spec: str, device: str | None) -> Any:
     kind, _, target = spec.partition(":")
     if kind == "infersent":
         from evenli.encoders import BiLSTMMax
 
-        return BiLSTMMax.load(target)
+        return BiLSTMMax.load(target, device=device)
     from evenli.sentences import TransformerArgmax
 
-    return TransformerArgmax(spec.removeprefix("hf:"))
+    return TransformerArgmax(spec.removeprefix("hf:"), device=device)
 
 
 def _one(scorer: BiasScorer, sentence: str, as_json: bool) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -21,7 +20,8 @@ from numpy.typing import NDArray
 
 from evenli._hashing import hash_text
 from evenli.errors import InputError
-from evenli.sentences.weights import FloatArray, Importance, Pooled, StaticWeights, Uniform, Weights
+from evenli.sentences._pieces import PieceSums, PieceWords
+from evenli.sentences.weights import FloatArray, Importance, MaxPooled, Pooled, StaticWeights, Uniform, Weights
 from evenli.sentences.words import GenderWords, is_word, sentence_starts, split_words
 from evenli.vectors import GenderDirection, WordVectors, bias_of
 
@@ -137,10 +137,15 @@ class BiasScorer:
         parts = (vectors.identity, axis, self.gender_words.identity, self.weights.identity)
         listing = "\n".join((*parts, f"punctuation={bool(punctuation)}"))
         self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}"
-        self._table: _PieceTable | None = None
+        self._table: PieceSums | PieceWords | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
+
+    @property
+    def wants_gpu(self) -> bool:
+        """True if an encoder on a GPU gives the importance."""
+        return str(getattr(getattr(self.weights, "encoder", None), "device", "")).startswith("cuda")
 
     def score(self, text: str | None) -> SentenceBias:
         """Score one sentence and show its words."""
@@ -160,61 +165,52 @@ class BiasScorer:
 
     def measure(self, texts: Sequence[str | None]) -> ScoredTexts:
         """Scores, and how many tokens of each text they rest on."""
-        if isinstance(self.weights, StaticWeights):
-            return self._static(texts, self.weights)
-        return self._contextual(texts)
-
-    def _static(self, texts: Sequence[str | None], weights: StaticWeights) -> ScoredTexts:
-        blocks = [self._block(texts[start : start + _BATCH], weights) for start in range(0, len(texts), _BATCH)]
+        try:
+            blocks = [self._block(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+        except TypeError as error:
+            raise _not_text(texts) or error from None
         if not blocks:
             return ScoredTexts(np.zeros((0, 3)), np.zeros(0, dtype=np.int64))
         return ScoredTexts(
             np.concatenate([one.scores for one in blocks]), np.concatenate([one.known for one in blocks])
         )
 
-    def _block(self, texts: Sequence[str | None], weights: StaticWeights) -> ScoredTexts:
-        if self._table is None or len(self._table) > _PIECES:
-            self._table = _PieceTable(self, weights)
-        table = self._table
-        try:
-            split = [text.split() if text else () for text in texts]
-        except AttributeError:
-            raise _not_text(texts) from None
-        lengths = np.fromiter(map(len, split), dtype=np.int64, count=len(split))
-        size = int(lengths.sum())
-        rows = np.fromiter(map(table.__getitem__, chain.from_iterable(split)), dtype=np.int64, count=size)
-        owner = np.repeat(np.arange(len(split)), lengths)
-        doubtful = np.flatnonzero(table.doubtful[rows])
-        if len(doubtful):
-            firsts = np.cumsum(lengths) - lengths
-            begins = [at for at in doubtful.tolist() if table.begins(rows, at, int(firsts[owner[at]]))]
-            rows[begins] += 1
+    def _block(self, texts: Sequence[str | None]) -> ScoredTexts:
+        """Score each distinct text once: pairs repeat their premises."""
+        places: dict[str | None, int] = {}
+        order = [places.setdefault(text, len(places)) for text in texts]
+        weights, distinct = self.weights, list(places)
+        found = self._static(distinct, weights) if isinstance(weights, StaticWeights) else self._contextual(distinct)
+        return found if len(distinct) == len(texts) else ScoredTexts(found.scores[order], found.known[order])
+
+    def _static(self, texts: Sequence[str | None], weights: StaticWeights) -> ScoredTexts:
+        if not isinstance(self._table, PieceSums) or len(self._table) > _PIECES:
+            self._table = PieceSums(self._bias, self.gender_words.doubtful, weights.mass)
+        rows, owner = self._table.rows(texts)
         # bincount adds in order of position, so that a sentence's sum does not depend on its neighbours.
         mass, female, male, known = (
-            np.bincount(owner, weights=column[rows], minlength=len(split)) for column in table.columns
+            np.asarray(np.bincount(owner, weights=column[rows], minlength=len(texts)), dtype=np.float64)
+            for column in self._table.columns
         )
-        share = np.divide(1.0 - weights.markers, mass, out=np.zeros(len(split)), where=mass > 0)
-        scores = np.empty((len(split), 3))
-        scores[:, 0] = female * share
-        scores[:, 1] = male * share
-        scores[:, 2] = scores[:, 0] - scores[:, 1]
-        return ScoredTexts(scores, known.astype(np.int64))
+        share = np.divide(1.0 - weights.markers, mass, out=np.zeros(len(texts)), where=mass > 0)
+        return _scored(female * share, male * share, known.astype(np.int64))
 
     def _contextual(self, texts: Sequence[str | None]) -> ScoredTexts:
-        if not all(text is None or isinstance(text, str) for text in texts):
-            raise _not_text(texts)
-        scores, counts = np.zeros((len(texts), 3)), np.zeros(len(texts), dtype=np.int64)
-        for start in range(0, len(texts), _CONTEXT_BATCH):
-            judged = [
-                self._judge(split_words(text or ""), initial=True) for text in texts[start : start + _CONTEXT_BATCH]
-            ]
-            known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
-            filled = [index for index, words in enumerate(known) if words]
-            answers = self.weights.weigh([[word.token for word in known[index]] for index in filled])
-            for index, importance in zip(filled, answers, strict=True):
-                scores[start + index] = _sums([word.bias for word in known[index]], importance.shares)
-                counts[start + index] = len(known[index])
-        return ScoredTexts(scores, counts)
+        if not isinstance(self._table, PieceWords) or len(self._table) > _PIECES:
+            self._table = PieceWords(self._bias, self.gender_words.doubtful)
+        words, biases, known = self._table.words(texts)
+        ends = np.cumsum(known)
+        sides = zip((ends - known).tolist(), ends.tolist(), strict=True)
+        sentences = [words[first:end] for first, end in sides if first < end]
+        if isinstance(self.weights, MaxPooled):
+            shares = self.weights.shares(sentences)
+        else:
+            shares = np.concatenate([np.zeros(0), *(one.shares for one in self.weights.weigh(sentences))])
+        weighted = biases * shares
+        owner = np.repeat(np.arange(len(texts)), known)
+        above, below = weighted > 0, weighted < 0
+        female, male = (_segment_sums(weighted[side], owner[side], len(texts)) for side in (above, below))
+        return _scored(female, male, known)
 
     def _judge(self, tokens: Sequence[str], *, initial: bool) -> list[WordBias]:
         """The tokens with their biases, before importance."""
@@ -222,59 +218,17 @@ class BiasScorer:
         return [self._judged(token, start) for token, start in zip(tokens, starts, strict=True)]
 
     def _judged(self, token: str, start: bool) -> WordBias:
+        bias = self._bias(token, start)
+        if bias is None:
+            return WordBias(token, None, 0.0, 0.0, 0.0, "out of vocabulary")
+        return WordBias(token, None, 0.0, bias, 0.0, _exempt(token, start, self.gender_words, self.punctuation))
+
+    def _bias(self, token: str, start: bool) -> float | None:
+        """The bias of a token, None if it has no vector."""
         index = self.vectors.find(token)
         if index < 0:
-            return WordBias(token, None, 0.0, 0.0, 0.0, "out of vocabulary")
-        note = _exempt(token, start, self.gender_words, self.punctuation)
-        return WordBias(token, None, 0.0, 0.0 if note else float(self._biases[index]), 0.0, note)
-
-
-class _PieceTable(dict[str, int]):
-    """What each piece between two spaces adds to a sentence, computed when the piece is first met.
-
-    A piece has two rows: the second holds where it begins a sentence, which matters for names that are also words.
-    """
-
-    def __init__(self, scorer: BiasScorer, weights: StaticWeights) -> None:
-        super().__init__()
-        self._judge, self._mass, self._names = scorer._judge, weights.mass, scorer.gender_words.doubtful
-        self.columns = np.zeros((4, 1 << 12))
-        self.doubtful = np.zeros(1 << 12, dtype=np.bool_)
-        self._after = np.zeros(1 << 12, dtype=np.bool_)
-
-    def __missing__(self, piece: str) -> int:
-        row = 2 * len(self)
-        if row + 2 > len(self.doubtful):
-            self.columns = np.concatenate((self.columns, np.zeros_like(self.columns)), axis=1)
-            self.doubtful = np.concatenate((self.doubtful, np.zeros_like(self.doubtful)))
-            self._after = np.concatenate((self._after, np.zeros_like(self._after)))
-        tokens = split_words(piece)
-        self.columns[:, row] = self.columns[:, row + 1] = self._sums(tokens, initial=False)
-        if not self._names.isdisjoint(tokens):
-            self.columns[:, row + 1] = self._sums(tokens, initial=True)
-            self.doubtful[row] = bool((self.columns[:, row] != self.columns[:, row + 1]).any())
-        self._after[row : row + 2] = [sentence_starts(tokens, initial)[1] for initial in (False, True)]
-        self[piece] = row  # last, so that an interrupt leaves no row half made
-        return row
-
-    def _sums(self, tokens: Sequence[str], *, initial: bool) -> tuple[float, float, float, float]:
-        """Mass, its product with the biases above and below 0, and number of the known tokens."""
-        mass = female = male = known = 0.0
-        for word in self._judge(tokens, initial=initial):
-            if word.note != "out of vocabulary":
-                one = self._mass(word.token)
-                mass, known = mass + one, known + 1
-                female, male = female + one * max(word.bias, 0.0), male + one * min(word.bias, 0.0)
-        return mass, female, male, known
-
-    def begins(self, rows: NDArray[np.int64], at: int, first: int) -> bool:
-        """True if the piece at a position begins a sentence of the text that starts at ``first``."""
-        while at > first:
-            at -= 1
-            row = int(rows[at])
-            if self._after[row] == self._after[row + 1]:  # else the piece is punctuation that passes the state on
-                return bool(self._after[row])
-        return True
+            return None
+        return 0.0 if _exempt(token, start, self.gender_words, self.punctuation) else float(self._biases.item(index))
 
 
 class ContextualEncoder(Protocol):
@@ -393,6 +347,26 @@ def _sums(biases: Sequence[float], shares: FloatArray) -> tuple[float, float, fl
     return female, male, female - male
 
 
+def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> FloatArray:
+    """The sum of each owner's values, to the last bit what ``sum`` of them alone would give; owners ascend."""
+    counts = np.bincount(owner, minlength=size) + 1
+    # A leading 0 gives every owner a value; reduceat adds the others to it just as sum does.
+    padded = np.zeros(len(values) + size)
+    padded[np.arange(1, len(values) + 1) + owner] = values
+    return np.asarray(np.add.reduceat(padded, np.cumsum(counts) - counts), dtype=np.float64)
+
+
+def _not_text(texts: Sequence[object]) -> InputError | None:
+    for at, text in enumerate(texts):
+        if text is not None and not isinstance(text, str):
+            return InputError(f"text {at} is of type {type(text).__name__}; give strings, or None for a missing one")
+    return None
+
+
+def _scored(female: FloatArray, male: FloatArray, known: NDArray[np.int64]) -> ScoredTexts:
+    return ScoredTexts(np.stack([female, male, female - male], axis=1), known)
+
+
 def _explained(
     text: str, words: Sequence[WordBias], importance: Importance, sums: tuple[float, float, float]
 ) -> SentenceBias:
@@ -410,8 +384,3 @@ def _explained(
     # Without a token nothing was shared out, and a rest of rounding is none.
     markers = rest if len(importance.shares) and rest > 1e-12 else 0.0
     return SentenceBias(text, tuple(rows), *sums, markers)
-
-
-def _not_text(texts: Sequence[object]) -> InputError:
-    at, wrong = next((i, t) for i, t in enumerate(texts) if t is not None and not isinstance(t, str))
-    return InputError(f"text {at} is of type {type(wrong).__name__}; give strings, or None for a missing one")

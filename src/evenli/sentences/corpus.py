@@ -33,7 +33,15 @@ from numpy.typing import NDArray
 from evenli._locking import hold
 from evenli._version import __version__
 from evenli.errors import InputError, RunError
-from evenli.sentences.source import choose_columns, fingerprint, is_plain, parse, read_records, source_files
+from evenli.sentences.source import (
+    SourceFile,
+    choose_columns,
+    fingerprint,
+    is_plain,
+    parse,
+    read_records,
+    source_files,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,14 +144,14 @@ def score_corpus(
     """Score every text of a corpus and write the scored folder ``out``.
 
     The source is a JSON Lines, CSV, TSV, Parquet or plain text file (all but Parquet also as ``.gz`` or ``.xz``), a
-    folder of such files or a glob pattern; several files are read in the order of their names. In plain text each
-    line is a row. Nothing is dropped: an empty text scores 0 and is flagged, bytes that are not UTF-8 are replaced
-    and flagged, of a text with more than a million characters the first million is scored. Blank lines between
-    JSON Lines are no rows. Rows whose gold label is ``-`` are scored and flagged ``no_gold``; percentiles and
-    corpora leave them out.
+    folder of such files or a glob pattern, on this machine or behind an address (``s3://bucket/folder``, see
+    ``evenli.sentences.remote``); several files are read in the order of their names. In plain text each line is a row.
+    Nothing is dropped: an empty text scores 0 and is flagged, bytes that are not UTF-8 are replaced and flagged, of a
+    text with more than a million characters the first million is scored. Blank lines between JSON Lines are no rows.
+    Rows whose gold label is ``-`` are scored and flagged ``no_gold``; percentiles and corpora leave them out.
 
     Args:
-        source: File, folder or glob pattern.
+        source: File, folder or glob pattern; or the address of one.
         out: The folder to write; an unfinished one of the same job is continued.
         scorer: Gives F, M and Abs of sentences.
         columns: Text columns; by default premise and hypothesis under their usual names, else text or sentence.
@@ -255,7 +263,7 @@ class Worker:
 class Job:
     """One corpus to score: its files, columns and output folder; both engines work through it."""
 
-    def __init__(self, files: Sequence[Path], out: Path, settings: Mapping[str, Any], *, plain: bool) -> None:
+    def __init__(self, files: Sequence[SourceFile], out: Path, settings: Mapping[str, Any], *, plain: bool) -> None:
         self.out, self.columns = out, tuple(settings["columns"])
         self._files, self._settings, self._plain = files, settings, plain
         self._shards = self._rows = self._blank = 0

@@ -5,6 +5,7 @@ A row travels as a record, the bytes of a JSON object or of a line of plain text
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import glob
 import gzip
@@ -13,12 +14,15 @@ import json
 import lzma
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from pathlib import Path, PurePath
+from typing import Any, BinaryIO
 
 from evenli._hashing import hash_files, hash_text
 from evenli._rows import COLUMNS, find_columns
 from evenli.errors import InputError, PairError
+from evenli.sentences.remote import RemoteFile, answering, is_remote, remote_files
+
+SourceFile = Path | RemoteFile
 
 _LINE_BYTES = 256 << 20
 _PARQUET_ROWS = 50_000
@@ -46,13 +50,17 @@ class Row:
     no_gold: bool
 
 
-def source_files(source: str | Path) -> list[Path]:
-    """The files of a source, a file, folder or glob pattern, in the order of their names."""
+def source_files(source: str | Path) -> list[SourceFile]:
+    """The files of a source, a file, folder or glob pattern, in the order of their names; it may be an address."""
     path = Path(source)
-    if path.is_file():
+    files: list[SourceFile]
+    if is_remote(source):
+        found = remote_files(str(source))
+        files = list(found) if len(found) == 1 else [file for file in found if _listed(file)]
+    elif path.is_file():
         files = [path]
     elif path.is_dir():
-        files = [file for file in path.iterdir() if _kind(file) in _KINDS and file.name[0] != "." and file.is_file()]
+        files = [file for file in path.iterdir() if _listed(file) and file.is_file()]
     elif glob.has_magic(str(source)):
         names = glob.glob(str(source), recursive=True)  # noqa: PTH207 - Path.glob takes no absolute pattern
         files = [Path(name) for name in names if Path(name).is_file()]
@@ -64,24 +72,37 @@ def source_files(source: str | Path) -> list[Path]:
     for file in files:
         if _kind(file) not in _KINDS or (_kind(file) == ".parquet" and file.suffix.lower() != ".parquet"):
             raise InputError(f"{file}: unknown kind of file; {usable}")
-    return sorted(files)
+    return sorted(files, key=lambda file: PurePath(str(file)).parts)
 
 
-def _kind(file: Path) -> str:
+def _listed(file: SourceFile) -> bool:
+    return _kind(file) in _KINDS and file.name[0] != "."
+
+
+def _kind(file: SourceFile) -> str:
     suffixes = [suffix.lower() for suffix in file.suffixes]
     if suffixes[-1:] and suffixes[-1] in _PACKED:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
 
 
-def fingerprint(files: Sequence[Path]) -> dict[str, Any]:
-    """The content of the files; of very large ones size, time and both ends, as reading all of it takes long."""
-    sizes = [file.stat().st_size for file in files]
-    known: dict[str, Any] = {"files": [file.name for file in files][:100], "count": len(files), "bytes": sum(sizes)}
+def fingerprint(files: Sequence[SourceFile]) -> dict[str, Any]:
+    """The content of the files; of very large ones size, time and both ends, as reading all of it takes long.
+
+    Of files elsewhere, what their storage says: size and tag or time.
+    """
+    known: dict[str, Any] = {"files": [file.name for file in files][:100], "count": len(files)}
+    remote = [(file.url, *file.info) for file in files if isinstance(file, RemoteFile)]
+    if remote:
+        total = sum(size for _, size, _ in remote)
+        return {**known, "bytes": total, "method": "address, size and tag", "hash": hash_text(repr(remote))}
+    paths = [file for file in files if isinstance(file, Path)]
+    sizes = [file.stat().st_size for file in paths]
+    known["bytes"] = sum(sizes)
     if sum(sizes) <= _FULL_HASH_BYTES:
-        return {**known, "method": "sha256", "hash": hash_files(files)}
+        return {**known, "method": "sha256", "hash": hash_files(paths)}
     parts = []
-    for file, size in zip(files, sizes, strict=True):
+    for file, size in zip(paths, sizes, strict=True):
         with file.open("rb") as stream:
             head = stream.read(1 << 20)
             stream.seek(max(0, size - (1 << 20)))
@@ -89,7 +110,7 @@ def fingerprint(files: Sequence[Path]) -> dict[str, Any]:
     return {**known, "method": "size, time and both ends", "hash": hash_text(repr(parts))}
 
 
-def is_plain(file: Path, columns: Sequence[str] | None) -> bool:
+def is_plain(file: SourceFile, columns: Sequence[str] | None) -> bool:
     """Whether a file is one text per line; a .txt with a header of tab-separated columns is a table."""
     if _kind(file) != ".txt":
         return False
@@ -102,7 +123,7 @@ def is_plain(file: Path, columns: Sequence[str] | None) -> bool:
     return True
 
 
-def choose_columns(file: Path, columns: Sequence[str] | None) -> tuple[str, ...]:
+def choose_columns(file: SourceFile, columns: Sequence[str] | None) -> tuple[str, ...]:
     """The text columns of a file, judged by its first row."""
     if is_plain(file, columns):
         return ("text",)
@@ -133,7 +154,7 @@ def _pair_columns(names: Iterable[str]) -> tuple[str, ...]:
     return found["premise"], found["hypothesis"]
 
 
-def read_records(file: Path, *, plain: bool) -> Iterator[tuple[int, bytes | None]]:
+def read_records(file: SourceFile, *, plain: bool) -> Iterator[tuple[int, bytes | None]]:
     """Rows of a file with their line; None stands for a blank line, which is no row."""
     kind = _kind(file)
     if plain:
@@ -148,34 +169,48 @@ def read_records(file: Path, *, plain: bool) -> Iterator[tuple[int, bytes | None
         yield from _csv_records(file, commas=kind == ".csv")
 
 
-def _open(file: Path) -> IO[bytes] | gzip.GzipFile | lzma.LZMAFile:
-    match file.suffix.lower():
-        case ".gz":
-            return gzip.GzipFile(file)
-        case ".xz":
-            return lzma.LZMAFile(file)
-        case _:
-            return file.open("rb")
+@contextlib.contextmanager
+def _opened(file: SourceFile) -> Iterator[BinaryIO | gzip.GzipFile | lzma.LZMAFile]:
+    """The bytes of a file, unpacked."""
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(file.open("rb"))
+        match file.suffix.lower():
+            case ".gz":
+                yield stack.enter_context(gzip.GzipFile(fileobj=raw))
+            case ".xz":
+                yield stack.enter_context(lzma.LZMAFile(raw))
+            case _:
+                yield raw
 
 
-def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines without their end, read one at a time, so that a file larger than the memory is fine."""
+@contextlib.contextmanager
+def _reading(file: SourceFile) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into one line."""
+    if isinstance(file, RemoteFile):
+        with answering(file.url):
+            yield
+        return
     try:
-        with _open(file) as stream:
-            for number in itertools.count(1):
-                line = stream.readline(_LINE_BYTES)
-                if not line:
-                    return
-                if len(line) == _LINE_BYTES:
-                    raise InputError(f"{file}, line {number} is longer than {_LINE_BYTES >> 20} MB; is it a text file?")
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                yield number, line.rstrip(b"\r\n")
+        yield
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise InputError(f"cannot read {file}: {error}") from error
 
 
-def _csv_records(file: Path, *, commas: bool) -> Iterator[tuple[int, bytes | None]]:
+def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
+    """Lines without their end, read one at a time, so that a file larger than the memory is fine."""
+    with _reading(file), _opened(file) as stream:
+        for number in itertools.count(1):
+            line = stream.readline(_LINE_BYTES)
+            if not line:
+                return
+            if len(line) == _LINE_BYTES:
+                raise InputError(f"{file}, line {number} is longer than {_LINE_BYTES >> 20} MB; is it a text file?")
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            yield number, line.rstrip(b"\r\n")
+
+
+def _csv_records(file: SourceFile, *, commas: bool) -> Iterator[tuple[int, bytes | None]]:
     # The limit is the module's; its default of 128 KB would refuse long texts.
     csv.field_size_limit(_LINE_BYTES)
     lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
@@ -196,17 +231,19 @@ def _csv_records(file: Path, *, commas: bool) -> Iterator[tuple[int, bytes | Non
         raise PairError(f"{file.name}, line {reader.line_num}: {error}") from error
 
 
-def _parquet_records(file: Path) -> Iterator[tuple[int, bytes]]:
+def _parquet_records(file: SourceFile) -> Iterator[tuple[int, bytes]]:
     import polars as pl
 
-    try:
-        table = pl.scan_parquet(file)
-        total = int(table.select(pl.len()).collect().item())
-        for start in range(0, total, _PARQUET_ROWS):
-            for number, row in enumerate(table.slice(start, _PARQUET_ROWS).collect().iter_rows(named=True), start + 1):
-                yield number, json.dumps(row, ensure_ascii=False, default=str).encode()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"cannot read {file}: {error}") from error
+    with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
+        try:
+            table = pl.scan_parquet(path)
+            total = int(table.select(pl.len()).collect().item())
+            for start in range(0, total, _PARQUET_ROWS):
+                part = table.slice(start, _PARQUET_ROWS).collect()
+                for number, row in enumerate(part.iter_rows(named=True), start + 1):
+                    yield number, json.dumps(row, ensure_ascii=False, default=str).encode()
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"cannot read {file}: {error}") from error
 
 
 def parse(record: bytes, origin: tuple[str, int], columns: Sequence[str], *, plain: bool) -> Row:

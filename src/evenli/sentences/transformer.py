@@ -86,8 +86,8 @@ class TransformerArgmax:
             )
         if getattr(model.config, "is_encoder_decoder", False):
             raise ModelError(f"'{target}' is an encoder-decoder; give an encoder such as BERT")
-        self._device = device or _fastest(self._torch)
-        self._model = model.eval().to(self._device)
+        self.device = device or _fastest(self._torch)
+        self._model = model.eval().to(self.device)
         self._limit = min(max_length, getattr(model.config, "max_position_embeddings", None) or max_length)
         self._batch = batch_size
         self.dimension = int(model.config.hidden_size)
@@ -161,7 +161,7 @@ class TransformerArgmax:
             )
             offsets = batch.pop("offset_mapping").numpy()
             special = batch.pop("special_tokens_mask").numpy().astype(bool)
-            tensors = {key: value.to(self._device) for key, value in batch.items()}
+            tensors = {key: value.to(self.device) for key, value in batch.items()}
             with torch.inference_mode():
                 hidden = self._model(**tensors).last_hidden_state
                 counts, top = _wins(torch, hidden, tensors["attention_mask"].bool())

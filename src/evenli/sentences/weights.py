@@ -308,6 +308,23 @@ class MaxPoolingEncoder(Protocol):
         ...
 
 
+@runtime_checkable
+class CountingEncoder(MaxPoolingEncoder, Protocol):
+    """An encoder that counts for a whole corpus: arrays instead of an object per sentence."""
+
+    @property
+    def dimension(self) -> int:
+        """Dimensions of the sentence embedding."""
+        ...
+
+    def wins(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Dimensions won by every word, sentence after sentence, and the number of words of each sentence.
+
+        A word that the encoder does not know has 0; its markers are left out.
+        """
+        ...
+
+
 @dataclass(frozen=True)
 class MaxPooled:
     """The published importance: the share of an encoder's dimensions that a token wins, markers included.
@@ -331,6 +348,21 @@ class MaxPooled:
         filled = [list(tokens) for tokens in sentences if tokens]
         answers = iter(self.encoder.argmax(filled) if filled else ())
         return [_aligned(tokens, next(answers)) if tokens else Importance(np.zeros(0), ()) for tokens in sentences]
+
+    def shares(self, sentences: Sequence[Sequence[str]]) -> FloatArray:
+        """The shares of ``weigh`` end to end; without any work per sentence if the encoder is a ``CountingEncoder``."""
+        if not sentences:
+            return np.zeros(0)
+        if not isinstance(self.encoder, CountingEncoder):
+            return np.concatenate([one.shares for one in self.weigh(sentences)])
+        counts, lengths = self.encoder.wins(sentences)
+        given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+        if not np.array_equal(lengths, given) or len(counts) != given.sum():
+            raise InputError(
+                f"the encoder counted {len(counts)} words in {len(lengths)} sentences; it was given {given.sum()} in "
+                f"{len(given)}, and must count all of them"
+            )
+        return counts / float(self.encoder.dimension)
 
 
 def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:

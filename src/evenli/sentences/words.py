@@ -41,11 +41,23 @@ class _Pieces(dict[str, tuple[str, ...]]):
     def __missing__(self, piece: str) -> tuple[str, ...]:
         if len(self) >= _LIMIT:
             self.clear()
-        words = self[piece] = tuple(_TOKENS.findall(piece))
+        words = self[piece] = tuple(cut(piece))
         return words
 
 
 _PIECES = _Pieces()
+
+
+def cut(piece: str) -> list[str]:
+    """The words of a piece between two spaces, as ``split_words`` finds them, but not remembered.
+
+    >>> cut("can't"), cut("cannot")
+    (['ca', "n't"], ['can', 'not'])
+    """
+    # Of letters alone, only "cannot" is more than one word, and most pieces have nothing but letters.
+    if piece.isalpha() and (len(piece) != 6 or piece.lower() != "cannot"):
+        return [piece]
+    return _TOKENS.findall(piece)
 
 
 def split_words(text: str) -> list[str]:
@@ -62,7 +74,7 @@ def split_words(text: str) -> list[str]:
 
 def is_word(token: str) -> bool:
     """True if the token has a letter; anything else is punctuation or a number."""
-    return any(map(str.isalpha, token))
+    return token.isalpha() or any(map(str.isalpha, token))
 
 
 def sentence_starts(tokens: Iterable[str], initial: bool = True) -> tuple[list[bool], bool]:
@@ -81,6 +93,20 @@ def sentence_starts(tokens: Iterable[str], initial: bool = True) -> tuple[list[b
         elif token in _ENDS:
             initial = True
     return starts, initial
+
+
+def starts_next(tokens: Sequence[str]) -> bool | None:
+    """Whether a token behind these would begin a sentence; None if that is as it was before them.
+
+    >>> starts_next(["end", "."]), starts_next(["(", "so"]), starts_next(["-"])
+    (True, False, None)
+    """
+    for token in reversed(tokens):
+        if any(map(str.isalnum, token)):
+            return False
+        if token in _ENDS:
+            return True
+    return None
 
 
 class GenderWords:
