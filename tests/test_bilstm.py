@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,10 @@ from evenli.encoders import (  # noqa: E402 - torch must be there first
     nli_accuracy,
     train_encoder,
 )
-from evenli.encoders.nli import EncoderTrainer, features, learning_rate, make_head  # noqa: E402
+from evenli.encoders.graphed import GraphedTrainer  # noqa: E402
+from evenli.encoders.recipe import learning_rate  # noqa: E402
+from evenli.encoders.recurrence import run_both  # noqa: E402
+from evenli.encoders.trainer import EncoderTrainer, features, make_head  # noqa: E402
 from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
 from evenli.sentences import BiasScorer, MaxPooled, split_words  # noqa: E402
 from evenli.training.data import read_examples  # noqa: E402
@@ -204,8 +208,8 @@ def test_broken_folders_are_refused_in_one_line(encoder: BiLSTMMax, tmp_path: Pa
 
 
 def test_bad_settings_are_refused(vectors: WordVectors) -> None:
-    with pytest.raises(InputError, match="'bfloat16' needs a CUDA device; on cpu use float32"):
-        BiLSTMMax(vectors, hidden=4, device="cpu", dtype="bfloat16")
+    with pytest.raises(InputError, match="'float16' needs a CUDA device; on cpu use float32"):
+        BiLSTMMax(vectors, hidden=4, device="cpu", dtype="float16")
     with pytest.raises(InputError, match="no arithmetic 'int8'"):
         BiLSTMMax(vectors, hidden=4, device="cpu", dtype="int8")
     with pytest.raises(InputError, match="must be 1 or more, not 0"):
@@ -424,33 +428,91 @@ def test_training_beats_chance_on_made_up_pairs(toy: dict[str, Any], tmp_path: P
         nli_accuracy(tmp_path, test)
 
 
-def test_reduced_arithmetic_follows_the_fp32_weights(toy: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
-    monkeypatch.setattr(nli, "check_dtype", lambda dtype, device: torch.bfloat16)  # the CPU has it, only slowly
-    reduced = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
-    start = exact.state()
-    for trainer in (exact, reduced):
-        trainer.run_epoch(0, 0.1)
-    ends = [trainer.state() for trainer in (exact, reduced)]
-    assert all(tensor.dtype == torch.float32 for tensor in ends[1].values())
-    for part in ("lstm.", "head."):
-        moves = [torch.cat([(end[name] - start[name]).flatten() for name in start if part in name]) for end in ends]
-        # Steps are far smaller than what bfloat16 resolves in a weight: they add up in fp32 only.
-        off, way = (moves[1] - moves[0]).norm(), moves[0].norm()
-        assert off < 0.1 * way, f"{part} {off / way}"
-    assert reduced.accuracy(reduced.data) == pytest.approx(exact.accuracy(exact.data), abs=0.05)
+def test_the_recurrence_is_that_of_torch() -> None:
+    time, rows, width, hidden = 7, 5, 6, 4
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        lstm = torch.nn.LSTM(width, hidden, bidirectional=True).double()
+        inputs = torch.randn(time, rows, width, dtype=torch.double)
+        towards = torch.randn(time, rows, 2 * hidden, dtype=torch.double)
+    expected = lstm(inputs)[0]
+    (expected * towards).sum().backward()
+    named = dict(lstm.named_parameters())
+
+    def both(name: str) -> Any:
+        return torch.stack([named[f"{name}_l0"], named[f"{name}_l0_reverse"]])
+
+    leaves = [both("weight_ih"), both("weight_hh"), both("bias_ih") + both("bias_hh")]
+    leaves = [leaf.detach().requires_grad_() for leaf in leaves]
+    found = run_both(torch.stack([inputs, inputs.flip(0)]), *leaves)
+    found = torch.cat([found[:, 0], found[:, 1].flip(0)], dim=-1)
+    torch.testing.assert_close(found, expected)
+    (found * towards).sum().backward()
+    for leaf, name in zip(leaves, ("weight_ih", "weight_hh", "bias_hh"), strict=True):
+        for one, suffix in enumerate(("", "_reverse")):
+            torch.testing.assert_close(leaf.grad[one], named[f"{name}_l0{suffix}"].grad, msg=name + suffix)
+
+
+@pytest.mark.parametrize("v1_padding", [False, True])
+def test_padded_steps_are_those_of_packed_ones(toy: dict[str, Any], v1_padding: bool) -> None:
+    recipe = EncoderRecipe(**{**asdict(SMALL), "v1_padding": v1_padding})
+    packed, padded = (
+        kind(toy["vectors"], toy["train"], recipe, seed=0, device="cpu") for kind in (EncoderTrainer, GraphedTrainer)
+    )
+    assert packed.accuracy(packed.data) == padded.accuracy(padded.data)
+    start = packed.state()
+    results = [trainer.run_epoch(0, 0.1) for trainer in (packed, padded)]
+    assert results[0] == pytest.approx(results[1], rel=1e-5)
+    ends = [trainer.state() for trainer in (packed, padded)]
+    for name, tensor in ends[0].items():
+        torch.testing.assert_close(ends[1][name], tensor, atol=1e-5, rtol=1e-4, msg=name)
+        assert not torch.equal(tensor, start[name])
+    padded.load_state(start)
+    assert padded.accuracy(padded.data) == EncoderTrainer(
+        toy["vectors"], toy["train"], recipe, seed=0, device="cpu"
+    ).accuracy(packed.data)
+
+
+def test_wins_are_the_counts_without_markers(encoder: BiLSTMMax) -> None:
+    sentences = [[*split_words(text), "unheardofword"] for text in TEXTS] + [[]]
+    counts, sizes = encoder.wins(sentences)
+    assert sizes.tolist() == [len(words) for words in sentences]
+    for words, found, pooled in zip(
+        sentences, np.split(counts, np.cumsum(sizes)[:-1]), encoder.argmax(sentences), strict=True
+    ):
+        known = encoder.vocabulary.known(words)
+        assert found[[at for at, word in enumerate(words) if word in known]].tolist() == pooled.counts[1:-1]
+        assert found.sum() == encoder.dimension - pooled.counts[0] - pooled.counts[-1]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(("dtype", "limit"), [("float32", 1e-5), ("tf32", 5e-3), ("bfloat16", 5e-2)])
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 1e-5), ("tf32", 5e-3), ("float16", 5e-3)])
 def test_cuda_gives_what_the_cpu_gives(
     toy: dict[str, Any], vectors: WordVectors, encoder: BiLSTMMax, tmp_path: Path, dtype: str, limit: float
 ) -> None:
     fast = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cuda", dtype=dtype)
     np.testing.assert_allclose(fast.encode(TEXTS), encoder.encode(TEXTS), atol=limit)
     assert all(sum(one.counts) == 2 * HIDDEN for one in fast.argmax([split_words(text) for text in TEXTS]))
-    recipe = EncoderRecipe(hidden=HIDDEN, classifier=16, epochs=2, batch_size=16, dtype=dtype)
+    trained = "bfloat16" if dtype == "float16" else dtype
+    recipe = EncoderRecipe(hidden=HIDDEN, classifier=16, epochs=2, batch_size=16, dtype=trained)
     assert run(toy, tmp_path, train=synthetic(2000, 3), recipe=recipe, device="cuda").dev > 0.9
+
+
+@pytest.mark.gpu
+def test_recorded_steps_move_the_fp32_weights(toy: dict[str, Any]) -> None:
+    exact = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
+    reduced = GraphedTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cuda")
+    start = exact.state()
+    for trainer in (exact, reduced):
+        trainer.run_epoch(0, 0.1)
+        trainer.run_epoch(1, 0.1)
+    ends = [trainer.state() for trainer in (exact, reduced)]
+    for part in ("lstm.", "head."):
+        moves = [torch.cat([(end[name] - start[name]).flatten() for name in start if part in name]) for end in ends]
+        # Steps are far smaller than what bfloat16 resolves in a weight: they add up in fp32 only.
+        off, way = (moves[1] - moves[0]).norm(), moves[0].norm()
+        assert off < 0.1 * way, f"{part} {off / way}"
+    assert reduced.accuracy(reduced.data) == pytest.approx(exact.accuracy(exact.data), abs=0.05)
 
 
 def test_training_beats_chance_on_snli(shared_data: Path, tmp_path: Path) -> None:

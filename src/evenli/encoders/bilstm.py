@@ -9,8 +9,9 @@ sentences that are still running, so that padding reaches neither direction and 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,10 +29,13 @@ from evenli.sentences import Pooled, split_words
 from evenli.vectors import WordVectors
 
 MARKERS = ("<s>", "</s>")
-DTYPES = ("float32", "tf32", "bfloat16", "float16")
+DTYPES = ("float32", "tf32", "float16")
+"""Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
 _FORMAT = "evenli bilstm-max 1"
 _LONGEST = 1 << 13
 """Padded tokens of a batch; long sentences are encoded fewer at a time."""
+_AHEAD = 1 << 13
+"""Sentences made ready on the host while the device works on those before."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,36 @@ class Tokens:
     def __len__(self) -> int:
         """Number of sentences."""
         return len(self.lengths)
+
+
+class _Met(dict[str, int]):
+    """Numbers of words; a new word is looked up once."""
+
+    def __init__(self, find: Callable[[str], int]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, word: str) -> int:
+        self[word] = found = self._find(word)
+        return found
+
+
+def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
+    """Sentences from the numbers of all their words: unknown words (-1) are left out, markers put around the rest.
+
+    >>> tokens = surround(np.array([7, -1, 8, -1], dtype=np.int32), np.array([3, 0, 1]))
+    >>> tokens.ids.tolist(), tokens.starts.tolist(), tokens.lengths.tolist()
+    ([0, 7, 8, 1, 0, 1, 0, 1], [0, 4, 6], [4, 2, 2])
+    """
+    known = ids >= 0
+    upto = np.concatenate([[0], np.cumsum(known)])
+    ends = np.cumsum(sizes)
+    lengths = upto[ends] - upto[ends - sizes] + 2
+    starts = np.cumsum(lengths) - lengths
+    made = np.full(int(lengths.sum()), -1, dtype=np.int32)
+    made[starts], made[starts + lengths - 1] = 0, 1
+    made[made < 0] = ids[known]
+    return Tokens(made, starts, lengths)
 
 
 class Vocabulary:
@@ -67,7 +101,8 @@ class Vocabulary:
         self._blocks = [self.markers]
         self._kept = 2
         self._rows: list[int] = [-1, -1]
-        self._ids: dict[str, int] = {marker: at for at, marker in enumerate(MARKERS)}
+        self._ids = _Met(self._find)
+        self._ids.update((marker, at) for at, marker in enumerate(MARKERS))
         self._of_row: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -76,26 +111,21 @@ class Vocabulary:
 
     def id(self, word: str) -> int:
         """Number of a word, -1 if it has no vector."""
-        found = self._ids.get(word)
-        if found is None:
-            found = self._ids[word] = self._meet(self.vectors.find(word))
-        return found
+        return self._ids[word]
 
     def known(self, words: Iterable[str]) -> list[str]:
         """The words that have a vector."""
-        return [word for word in words if self.id(word) >= 0]
+        return [word for word in words if self._ids[word] >= 0]
+
+    def ids(self, words: Sequence[str]) -> NDArray[np.int32]:
+        """Numbers of many words."""
+        return np.fromiter(map(self._ids.__getitem__, words), dtype=np.int32, count=len(words))
 
     def tokens(self, texts: Iterable[str | Sequence[str]]) -> Tokens:
         """Markers around the known words of every text; a text may be given as its words."""
-        ids: list[int] = []
-        ends = [0]
-        for text in texts:
-            ids.append(0)
-            ids += [at for at in map(self.id, _words(text)) if at >= 0]
-            ids.append(1)
-            ends.append(len(ids))
-        edges = np.array(ends, dtype=np.int64)
-        return Tokens(np.array(ids, dtype=np.int32), edges[:-1], np.diff(edges))
+        lists = [_words(text) for text in texts]
+        sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
+        return surround(self.ids(list(itertools.chain.from_iterable(lists))), sizes)
 
     def matrix(self) -> NDArray[np.float32]:
         """The vectors of the words in use."""
@@ -108,12 +138,13 @@ class Vocabulary:
             self._blocks, self._kept = [np.concatenate([*self._blocks, block])], len(self)
         return self._blocks[0]
 
-    def _meet(self, row: int) -> int:
+    def _find(self, word: str) -> int:
+        row = self.vectors.find(word)
         if row < 0:
             return -1
         at = self._of_row.setdefault(row, len(self.words))
         if at == len(self.words):
-            word = self.vectors.words[row]
+            word = self.vectors.words[row]  # as the vectors spell it
             if word in MARKERS:
                 self._of_row[row] = MARKERS.index(word)
                 return self._of_row[row]
@@ -186,22 +217,22 @@ def pool(outputs: Any, lengths: Any = None) -> Any:
 
 @contextmanager
 def arithmetic(device: str, dtype: str) -> Iterator[None]:
-    """Whether cuDNN may round fp32 products to TF32, for the time of a block; by default torch lets it."""
+    """Whether fp32 products may be rounded to TF32, for the time of a block; beside bfloat16 they may."""
     if not device.startswith("cuda"):
         yield
         return
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = dtype == "tf32"
+    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = dtype in {"tf32", "bfloat16"}
     try:
         yield
     finally:
-        torch.backends.cudnn.allow_tf32 = before
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def check_dtype(dtype: str, device: str) -> Any:
+def check_dtype(dtype: str, device: str, known: Sequence[str] = DTYPES) -> Any:
     """The torch type of the weights, or why it cannot be had."""
-    if dtype not in DTYPES:
-        raise InputError(f"no arithmetic '{dtype}'; choose {', '.join(DTYPES)}")
+    if dtype not in known:
+        raise InputError(f"no arithmetic '{dtype}'; choose {', '.join(known)}")
     if dtype != "float32" and not device.startswith("cuda"):
         raise InputError(f"'{dtype}' needs a CUDA device; on {device} use float32")
     return torch.float32 if dtype == "tf32" else getattr(torch, dtype)
@@ -221,8 +252,8 @@ class BiLSTMMax:
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
         v1_padding: Let the zeros behind the shorter sentences of a batch win the maximum, as InferSent V1 does;
             embeddings then depend on the batch. ``argmax`` never counts padding.
-        dtype: ``float32``; on CUDA also ``tf32``, ``bfloat16`` and ``float16``.
-        batch_size: Sentences encoded at a time by ``argmax``.
+        dtype: ``float32``; on CUDA also ``tf32`` and ``float16``. None is tf32 on CUDA, float32 elsewhere.
+        batch_size: Sentences encoded at a time.
         markers: Vectors of ``<s>`` and ``</s>``; None takes those of ``vectors``, else fixed ones.
     """
 
@@ -235,14 +266,15 @@ class BiLSTMMax:
         seed: int = 0,
         device: str | None = None,
         v1_padding: bool = False,
-        dtype: str = "float32",
-        batch_size: int = 64,
+        dtype: str | None = None,
+        batch_size: int = 256,
         markers: NDArray[np.float32] | None = None,
     ) -> None:
         if hidden < 1 or batch_size < 1:
             raise InputError(f"hidden and batch_size must be 1 or more, not {hidden} and {batch_size}")
         self.device = pick_device(torch, device)
-        self.dtype, self._type = dtype, check_dtype(dtype, self.device)
+        self.dtype = dtype or ("tf32" if self.device.startswith("cuda") else "float32")
+        self._type = check_dtype(self.dtype, self.device)
         self.hidden, self.dimension = hidden, 2 * hidden
         self.v1_padding, self.batch_size = v1_padding, batch_size
         self.vocabulary = Vocabulary(vectors, markers)
@@ -262,23 +294,43 @@ class BiLSTMMax:
             digest.update(name.encode() + self.weights[name].numpy().tobytes())
         return f"bilstm-max:{digest.hexdigest()[:32]}"
 
-    def encode(self, texts: Sequence[str | Sequence[str]], batch_size: int = 64) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str | Sequence[str]], batch_size: int | None = None) -> NDArray[np.float32]:
         """Sentence embeddings, [n, 2h]; a text may be given as its words."""
-        tokens = self.vocabulary.tokens(texts)
-        made = np.zeros((len(tokens), self.dimension), dtype=np.float32)
-        for rows, outputs, lengths in self._outputs(tokens, batch_size):
-            made[rows] = pool(outputs, lengths if self.v1_padding else None).float().cpu().numpy()
+        made = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        waiting: tuple[Any, Any] | None = None
+        for at in range(0, len(texts), _AHEAD):
+            tokens = self.vocabulary.tokens(texts[at : at + _AHEAD])
+            rows = torch.empty(len(tokens), self.dimension, device=self.device)
+            for which, outputs, lengths in self._outputs(tokens, batch_size or self.batch_size):
+                rows[which] = pool(outputs, lengths if self.v1_padding else None).float()
+            # A copy to the host waits for the device, so it comes after the work that follows is handed over.
+            if waiting is not None:
+                waiting[0].copy_(waiting[1])
+            waiting = torch.from_numpy(made[at : at + _AHEAD]), rows
+        if waiting is not None:
+            waiting[0].copy_(waiting[1])
         return made
+
+    def wins(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Dimensions won by every word of every sentence, end to end, and the number of words of each.
+
+        A word without a vector wins none; what the markers win is left out.
+        """
+        sizes = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+        ids = self.vocabulary.ids(list(itertools.chain.from_iterable(sentences)))
+        tokens = surround(ids, sizes)
+        inside = np.ones(len(tokens.ids), dtype=bool)
+        inside[tokens.starts] = inside[tokens.starts + tokens.lengths - 1] = False
+        made = np.zeros(len(ids), dtype=np.int64)
+        made[ids >= 0] = self._wins(tokens)[inside]
+        return made, sizes
 
     def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
         """The dimensions each token wins, markers included; the first of equals wins, and the counts sum to 2h."""
         listed = [[MARKERS[0], *self.vocabulary.known(_words(text)), MARKERS[1]] for text in texts]
         tokens = self.vocabulary.tokens(words[1:-1] for words in listed)
-        counts: list[list[int]] = [[]] * len(listed)
-        for rows, outputs, _ in self._outputs(tokens, self.batch_size):
-            for row, wins in zip(rows.tolist(), _wins(outputs).cpu().tolist(), strict=True):
-                counts[row] = wins[: len(listed[row])]
-        return [Pooled(words, wins, self.dimension) for words, wins in zip(listed, counts, strict=True)]
+        counts = np.split(self._wins(tokens), tokens.starts[1:])
+        return [Pooled(words, wins.tolist(), self.dimension) for words, wins in zip(listed, counts, strict=False)]
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that needs no vector file: weights, and the words met so far with their vectors."""
@@ -318,8 +370,8 @@ class BiLSTMMax:
         vectors: WordVectors | None = None,
         device: str | None = None,
         v1_padding: bool | None = None,
-        dtype: str = "float32",
-        batch_size: int = 64,
+        dtype: str | None = None,
+        batch_size: int = 256,
     ) -> BiLSTMMax:
         """Read what ``save`` wrote.
 
@@ -348,8 +400,17 @@ class BiLSTMMax:
         encoder.vocabulary.known(stored.words)
         return encoder
 
-    def _outputs(self, tokens: Tokens, batch_size: int) -> Iterator[tuple[NDArray[np.int64], Any, Any]]:
-        """Outputs of sentences of similar length, the longest first."""
+    def _wins(self, tokens: Tokens) -> NDArray[np.int64]:
+        """Dimensions won by every token."""
+        made = torch.zeros(len(tokens.ids), dtype=torch.int32, device=self.device)
+        starts = torch.from_numpy(tokens.starts).to(self.device)
+        for rows, outputs, _ in self._outputs(tokens, self.batch_size):
+            won = (winners(outputs) + starts[rows][:, None]).flatten()
+            made.scatter_add_(0, won, torch.ones((), dtype=torch.int32, device=self.device).expand_as(won))
+        return np.asarray(made.cpu().numpy(), dtype=np.int64)
+
+    def _outputs(self, tokens: Tokens, batch_size: int) -> Iterator[tuple[Any, Any, Any]]:
+        """Outputs of sentences of similar length, the longest first: their places, outputs and lengths."""
         if batch_size < 1:
             raise InputError(f"batch_size must be 1 or more, not {batch_size}")
         self._grow()
@@ -359,13 +420,13 @@ class BiLSTMMax:
             stop = start + max(1, min(batch_size, _LONGEST // int(tokens.lengths[order[start]])))
             rows, start = order[start:stop], stop
             packed = pack(tokens, rows)
-            ids, places, lengths = (
-                torch.from_numpy(part).to(self.device) for part in (packed.ids, packed.places, packed.lengths)
+            which, ids, places, lengths = (
+                torch.from_numpy(part).to(self.device) for part in (rows, packed.ids, packed.places, packed.lengths)
             )
             with torch.inference_mode(), arithmetic(self.device, self.dtype):
                 inputs = torch.nn.functional.embedding(ids, self._table)
                 outputs = run_lstm(self._lstm, inputs, torch.from_numpy(packed.sizes), places)
-            yield rows, outputs, lengths
+            yield which, outputs, lengths
 
     def _grow(self) -> None:
         if len(self._table) < len(self.vocabulary):
@@ -384,14 +445,10 @@ def _marker(vectors: WordVectors, at: int) -> NDArray[np.float32]:
     return np.random.default_rng([5, at]).normal(0.0, 0.1, vectors.dimension).astype(np.float32)
 
 
-def _wins(outputs: Any) -> Any:
-    """Dimensions won by each position, [sentence, time]; repeats behind the end come later and never win."""
-    length, rows, _ = outputs.shape
-    top = outputs.max(dim=0, keepdim=True).values
-    time = torch.arange(length, device=outputs.device)[:, None, None]
-    winners = torch.where(outputs == top, time, length).min(dim=0).values
-    flat = winners + torch.arange(rows, device=outputs.device)[:, None] * length
-    return torch.bincount(flat.flatten(), minlength=rows * length).view(rows, length)
+def winners(outputs: Any) -> Any:
+    """The first time step with the maximum, [sentence, 2h]; repeats behind the end come later and never win."""
+    time = torch.arange(len(outputs), dtype=torch.int32, device=outputs.device)[:, None, None]
+    return torch.where(outputs == outputs.amax(dim=0), time, len(outputs)).amin(dim=0)
 
 
 def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
