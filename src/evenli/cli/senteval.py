@@ -1,0 +1,138 @@
+"""``evenli senteval``."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.encoders import Encoder
+
+
+def senteval(
+    encoder: shared.Encoder,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the task files, flat or SentEval's own layout.", show_default=False),
+    ] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Names such as MR,CR,STS14; default: all twelve.", show_default=False)
+    ] = None,
+    pooling: shared.Pooling = "mean",
+    seed: Annotated[int, typer.Option(help="Seed of folds, shuffles and initial weights.")] = 1111,
+    kfold: Annotated[int, typer.Option(help="Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
+    classifier: Annotated[str, typer.Option(help="torch (softmax layer, Adam) or sklearn.")] = "torch",
+    hidden: Annotated[int, typer.Option(help="Units of a sigmoid layer before the softmax; 0: none.", min=0)] = 0,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Texts the encoder takes at a time.", min=1, show_default=False)
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder that keeps embeddings between runs.", show_default=False)
+    ] = None,
+    device: shared.Device = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="JSON file for the result.", show_default=False)
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Evaluate an encoder on the twelve SentEval tasks of Dolci et al. 2023."""
+    from evenli.encoders import load_encoder
+    from evenli.encoders.cache import EmbeddingCache
+    from evenli.errors import InputError
+
+    if data is None:
+        raise InputError("--data: where are the SentEval files? A flat folder, or SentEval's downstream folder")
+    chosen = [name.strip() for name in tasks.split(",") if name.strip()] if tasks is not None else None
+    loaded = load_encoder(encoder, pooling=pooling, device=device)
+    if batch_size is not None:
+        loaded = _Batched(loaded, batch_size)
+    store = EmbeddingCache(loaded, cache, identity=_identity(loaded, encoder, pooling))
+    from evenli.encoders.senteval import run_senteval
+
+    result = run_senteval(
+        loaded,
+        data,
+        tasks=chosen,
+        seed=seed,
+        kfold=kfold,
+        hidden=hidden,
+        classifier=classifier,
+        device=device,
+        cache=store,
+        on_task=_Progress(store),
+    )
+    if not result.tasks:
+        raise InputError(f"no task could run: {next(iter(result.missing.values()))}")
+    told = {**result.as_dict(), "encoder": encoder}
+    if out is not None:
+        _write(out, told)
+    for reason in result.missing.values():
+        shared.warn(f"not run: {reason}")
+    if as_json:
+        shared.print_json(told)
+        return
+    from evenli.reports.senteval import print_senteval
+
+    print_senteval(told, shared.console())
+
+
+class _Batched:
+    """An encoder that is asked for some texts at a time, of similar length."""
+
+    def __init__(self, encoder: Encoder, size: int) -> None:
+        self._encoder, self._size = encoder, size
+        if (identity := getattr(encoder, "identity", None)) is not None:
+            self.identity = identity
+
+    def encode(self, texts: Any) -> Any:
+        """[n, d]."""
+        import numpy as np
+
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+        parts = [order[start : start + self._size] for start in range(0, len(order), self._size)]
+        made = [self._encoder.encode([texts[row] for row in part]) for part in parts]
+        return np.concatenate(made)[np.argsort(order)] if made else np.empty((0, 0), dtype=np.float32)
+
+
+class _Progress:
+    """One line on stderr per task, with its time and what had to be encoded."""
+
+    def __init__(self, store: Any) -> None:
+        self._store, self._started, self._encoded = store, 0.0, 0
+
+    def __call__(self, name: str, result: Any) -> None:
+        if result is None:
+            self._started, self._encoded = time.perf_counter(), self._store.encoded
+            if sys.stderr.isatty():
+                print(f"evenli: {name} …", end="\r", file=sys.stderr, flush=True)
+            return
+        seconds = time.perf_counter() - self._started
+        new = self._store.encoded - self._encoded
+        shared.warn(f"{name} {result.score:.2f} ({seconds:.1f} s, {new:,} texts encoded)")
+
+
+def _identity(loaded: Any, spec: str, pooling: str) -> str:
+    """The encoder's own identity, else its spec with the sizes and times of its files."""
+    if (own := getattr(loaded, "identity", None)) is not None:
+        return str(own)
+    folder = Path(spec.partition(":")[2] if spec.startswith(("hf:", "st:")) else spec)
+    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
+    facts = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return f"{spec}|{pooling}|{facts}"
+
+
+def _write(path: Path, content: Any) -> None:
+    from evenli.errors import InputError
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error

@@ -1,0 +1,114 @@
+"""Every text is encoded once: embeddings kept by content, in memory and, if wanted, on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from evenli._hashing import hash_text
+from evenli.encoders.base import Embeddings, Encoder, encode_checked
+from evenli.errors import InputError
+
+_KEYS = ".keys.npy"
+
+
+class EmbeddingCache:
+    """An encoder that remembers what it has encoded.
+
+    On disk an encoder has a folder of its own, named by its identity, with two files for every batch of new texts: the
+    hashes of the texts and their embeddings. A batch counts once its hashes are there, which are written last.
+
+    Args:
+        encoder: The encoder behind it.
+        folder: Where to keep embeddings between runs; None keeps them in memory only.
+        identity: What tells this encoder from others; by default its ``identity`` attribute. Needed for a folder,
+            as embeddings of another encoder would otherwise be taken for its own.
+    """
+
+    def __init__(self, encoder: Encoder, folder: str | Path | None = None, *, identity: str | None = None) -> None:
+        self.encoder = encoder
+        known = identity or getattr(encoder, "identity", None)
+        self.encoded = 0
+        """Texts the encoder itself was asked for."""
+        self._blocks: list[Embeddings] = []
+        self._where: dict[bytes, tuple[int, int]] = {}
+        self._folder: Path | None = None
+        if folder is not None:
+            if known is None:
+                raise InputError(
+                    f"{type(encoder).__name__} has no identity, so its embeddings cannot be told from others in "
+                    f"{folder}; pass EmbeddingCache(encoder, folder, identity=…)"
+                )
+            self._folder = Path(folder) / hash_text(str(known))[:32]
+            self._load(self._folder)
+        self.identity = str(known) if known is not None else type(encoder).__name__
+
+    def __len__(self) -> int:
+        return len(self._where)
+
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d]; only texts never seen before reach the encoder, each once."""
+        keys = [hashlib.sha256(text.encode()).digest() for text in texts]
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._where}
+        if new:
+            made = encode_checked(self.encoder, list(new.values()))
+            if self._blocks and self._blocks[0].shape[1] != made.shape[1]:
+                raise InputError(
+                    f"the encoder gives {made.shape[1]} numbers, the cache holds {self._blocks[0].shape[1]}; "
+                    "give another cache folder"
+                )
+            self.encoded += len(new)
+            self._add(list(new), made)
+            self._store(list(new), made)
+        if not keys:
+            return np.empty((0, 0), dtype=np.float32)
+        places = np.array([self._where[key] for key in keys], dtype=np.int64)
+        found = np.empty((len(keys), self._blocks[0].shape[1]), dtype=np.float32)
+        for block in np.unique(places[:, 0]):
+            rows = np.flatnonzero(places[:, 0] == block)
+            found[rows] = self._blocks[int(block)][places[rows, 1]]
+        return found
+
+    def _add(self, keys: Sequence[bytes], made: Embeddings) -> None:
+        number = len(self._blocks)
+        self._blocks.append(made)
+        self._where.update((key, (number, row)) for row, key in enumerate(keys))
+
+    def _load(self, folder: Path) -> None:
+        for path in sorted(folder.glob("*" + _KEYS)):
+            values = path.with_name(path.name.removesuffix(_KEYS) + ".npy")
+            try:
+                keys, made = np.load(path), np.load(values, mmap_mode="r")
+            except (OSError, ValueError, EOFError) as error:
+                raise InputError(f"{values} cannot be read: {error}; delete {folder} to encode anew") from error
+            if keys.ndim != 2 or made.ndim != 2 or len(keys) != len(made):
+                raise InputError(f"{values} does not fit its keys; delete {folder} to encode anew")
+            self._add([key.tobytes() for key in keys], made)
+
+    def _store(self, keys: Sequence[bytes], made: Embeddings) -> None:
+        if self._folder is None:
+            return
+        name = hashlib.sha256(b"".join(keys)).hexdigest()[:32]
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            _write(self._folder / f"{name}.npy", made)
+            _write(self._folder / f"{name}{_KEYS}", np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, 32))
+        except OSError as error:
+            raise InputError(f"cannot write to {self._folder}: {error.strerror or error}") from error
+
+
+def _write(path: Path, values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> None:
+    """Write whole or not at all, so that another process never reads half a file."""
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.save(stream, values)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,690 @@
+"""SentEval: the readers, the lockstep trainer against a plain one, the tasks, the cache, the command."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evenli.datasets.senteval import TASKS, read_task
+from evenli.encoders import VectorMean
+from evenli.encoders.cache import EmbeddingCache
+from evenli.errors import InputError, ResourceError
+from evenli.reports.senteval import PUBLISHED, PUBLISHED_OVERALL
+from evenli.vectors import WordVectors
+
+torch = pytest.importorskip("torch")
+
+from evenli.encoders.senteval import SentEvalResult, TaskResult, run_senteval  # noqa: E402
+from evenli.encoders.senteval.classifier import DECAYS, TorchFitter, _Accuracy  # noqa: E402
+from evenli.encoders.senteval.folds import numpy_generator, stratified_folds, torch_generator  # noqa: E402
+from evenli.encoders.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
+from evenli.encoders.senteval.procedures import nested  # noqa: E402
+from evenli.encoders.senteval.relatedness import (  # noqa: E402
+    _Grades,
+    cosines,
+    graded,
+    pearson,
+    soft_grades,
+    spearman,
+)
+
+SIZES = {
+    "MR": 10662,
+    "CR": 3775,
+    "SUBJ": 10000,
+    "MPQA": 10606,
+    "TREC": 5952,
+    "SST2": 9613,
+    "SST5": 11855,
+    "STSB": 8628,
+    "SICKR": 9927,
+    "SICKE": 9927,
+    "STS14": 3750,
+    "MRPC": 5801,
+}
+WIDE = 400
+"""Few rows make few steps; many features let the outputs get somewhere in them."""
+NOUNS = ("tree", "car", "house", "river", "cloud", "stone", "bird", "road", "lamp", "door")
+
+
+class Words:
+    """Random vectors for words; a text is their sum."""
+
+    identity = "random words"
+
+    def __init__(self, dimension: int = WIDE, blind: bool = False) -> None:
+        self._made: dict[str, np.ndarray] = {}
+        self._dimension, self._blind, self.asked = dimension, blind, 0
+
+    def encode(self, texts):
+        self.asked += len(texts)
+        return np.stack([self._one(text) for text in texts])
+
+    def _one(self, text: str) -> np.ndarray:
+        words = [text] if self._blind else text.split()
+        return np.sum([self._vector(word) for word in words], axis=0)
+
+    def _vector(self, word: str) -> np.ndarray:
+        if word not in self._made:
+            seed = int.from_bytes(word.encode()[-6:], "big")
+            self._made[word] = np.random.default_rng(seed).standard_normal(self._dimension).astype(np.float32)
+        return self._made[word]
+
+
+def write_flat(folder: Path, rows: int = 120) -> Path:
+    """A small folder in the flat layout; every task can be solved from one word."""
+    draw = np.random.default_rng(0)
+
+    def noun() -> str:
+        return " ".join(draw.choice(NOUNS, 3))
+
+    def both(good: bool) -> list[str]:
+        return [f"{'fine' if good else 'awful'} {noun()} {number}" for number in range(rows)]
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for task, names in (
+        ("MR", ("neg", "pos")),
+        ("CR", ("neg", "pos")),
+        ("SUBJ", ("subjective", "objective")),
+        ("MPQA", ("neg", "pos")),
+    ):
+        for label, name in enumerate(names):
+            (folder / f"{task}.{name}.txt").write_text("\n".join(both(bool(label))) + "\n", encoding="utf-8")
+    kinds = ("NUM", "LOC", "HUM")
+    for split in ("train", "test"):
+        lines = [f"{kinds[row % 3]}:x {kinds[row % 3].lower()} {noun()} ?" for row in range(rows)]
+        (folder / f"TREC.{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        pairs = [
+            "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String",
+            *(f"{row % 2}\t1\t2\t{(text := noun())}\t{text if row % 2 else 'other ' + noun()}" for row in range(rows)),
+        ]
+        (folder / f"msr-para-{split}.tsv").write_text("\n".join(pairs) + "\n", encoding="utf-8")
+    for kind, classes in (("binary", 2), ("fine", 5)):
+        for split in ("train", "dev", "test"):
+            lines = [f"{row % classes} grade{row % classes} {noun()}" for row in range(rows)]
+            (folder / f"SST.{kind}.{split}.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for split in ("train", "dev", "test"):
+        lines = [
+            f'"{(text := noun())}, so","{text if row % 2 else noun()}, so",{5.0 if row % 2 else 1.5}'
+            for row in range(rows)
+        ]
+        (folder / f"stsb-en-{split}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    judgements = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+    for part in ("train", "trial", "test_annotated"):
+        lines = ["pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"]
+        for row in range(rows):
+            text = noun()
+            other = (f"no {noun()}", noun(), text)[row % 3]
+            lines.append(f"{row}\t{text}\t{other}\t{1 + 2 * (row % 3)}\t{judgements[row % 3]}")
+        (folder / f"SICK_{part}.txt").write_text("\r\n".join(lines) + "\r\n", encoding="utf-8")
+    lines = ["dataset\tscore\tsentence1\tsentence2"]
+    for subset in ("headlines", "images"):
+        for row in range(rows // (1 if subset == "images" else 2)):
+            text = noun()
+            lines.append(f"{subset}.test\t{5 * (row % 2)}\t{text}\t{text if row % 2 else noun()}")
+    (folder / "STS14.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_flat(tmp_path_factory.mktemp("senteval"))
+
+
+# Readers
+
+
+def test_the_public_files_have_the_published_sizes(shared_data: Path) -> None:
+    folder = shared_data / "senteval"
+    tasks = {name: read_task(name, folder) for name in TASKS}
+    assert {name: len(task) for name, task in tasks.items()} == SIZES
+    assert {name: task.classes for name, task in tasks.items() if task.classes} == {
+        **dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "MRPC"), 2),
+        "TREC": 6,
+        "SST5": 5,
+        "SICKE": 3,
+    }
+    assert {part: len(rows) for part, rows in tasks["MRPC"].splits.items()} == {"train": 4076, "test": 1725}
+    assert {part: len(rows) for part, rows in tasks["STS14"].subsets.items()} == {
+        "deft-forum": 450,
+        "deft-news": 300,
+        "headlines": 750,
+        "images": 750,
+        "OnWN": 750,
+        "tweet-news": 750,
+    }
+    assert tasks["SICKR"].others[0] == "A group of boys in a yard is playing and a man is standing in the background"
+    assert tasks["SICKR"].scores is not None and tasks["SICKR"].scores[0] == 4.5
+    assert tasks["SICKE"].labels is not None and np.bincount(tasks["SICKE"].labels).tolist() == [1459, 5611, 2857]
+    assert all(text.strip() for task in tasks.values() for text in task.texts + task.others)
+
+
+def test_senteval_layout_and_packings_give_the_same(flat: Path, tmp_path: Path) -> None:
+    base = tmp_path / "downstream"
+    for folder in ("MR", "TREC", "SST/binary", "SST/fine", "SICK", "MRPC", "STS/STSBenchmark", "STS/STS14-en-test"):
+        (base / folder).mkdir(parents=True)
+
+    def text(name: str) -> str:
+        return (flat / name).read_text(encoding="utf-8")
+
+    with gzip.open(base / "MR" / "rt-polarity.neg.gz", "wt", encoding="utf-8") as stream:
+        stream.write(text("MR.neg.txt"))
+    with lzma.open(base / "MR" / "rt-polarity.pos.xz", "wt", encoding="utf-8") as stream:
+        stream.write(text("MR.pos.txt"))
+    (base / "TREC" / "train_5500.label").write_text(text("TREC.train.txt"), encoding="utf-8")
+    (base / "TREC" / "TREC_10.label").write_text(text("TREC.test.txt"), encoding="utf-8")
+    for split in ("train", "dev", "test"):
+        turned = [
+            " ".join(line.split(" ")[1:]) + "\t" + line[0] for line in text(f"SST.binary.{split}.txt").splitlines()
+        ]
+        (base / "SST/binary" / f"sentiment-{split}").write_text("\n".join(turned) + "\n", encoding="utf-8")
+        (base / "SST/fine" / f"sentiment-{split}").write_text(text(f"SST.fine.{split}.txt"), encoding="utf-8")
+        task = read_task("STSB", flat)
+        assert task.scores is not None
+        lines = [
+            f"g\tf\ty\t{row}\t{task.scores[row]}\t{task.texts[row]}\t{task.others[row]}" for row in task.splits[split]
+        ]
+        (base / "STS/STSBenchmark" / f"sts-{split}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    for part in ("train", "trial", "test_annotated"):
+        (base / "SICK" / f"SICK_{part}.txt").write_text(text(f"SICK_{part}.txt"), encoding="utf-8")
+    for split in ("train", "test"):
+        (base / "MRPC" / f"msr_paraphrase_{split}.txt").write_text(text(f"msr-para-{split}.tsv"), encoding="utf-8-sig")
+    for name in ("MR", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "MRPC"):
+        ours, theirs = read_task(name, flat), read_task(name, tmp_path)
+        assert ours.texts == theirs.texts and ours.others == theirs.others
+        for mine, other in ((ours.labels, theirs.labels), (ours.scores, theirs.scores)):
+            assert (mine is None) == (other is None)
+            assert mine is None or other is None or mine.tolist() == other.tolist()
+
+
+def test_sts14_pairs_without_a_score_are_left_out(tmp_path: Path) -> None:
+    folder = tmp_path / "STS" / "STS14-en-test"
+    folder.mkdir(parents=True)
+    for subset in ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"):
+        (folder / f"STS.input.{subset}.txt").write_text("a b\tc d\ne f\tg h\ni j\tk l\n", encoding="utf-8")
+        (folder / f"STS.gs.{subset}.txt").write_text("1.5\n\n4\n", encoding="utf-8")
+    task = read_task("STS14", tmp_path)
+    assert task.texts[:2] == ("a b", "i j") and task.scores is not None and task.scores[:2].tolist() == [1.5, 4.0]
+    assert {part: len(rows) for part, rows in task.subsets.items()}["OnWN"] == 2
+    (folder / "STS.gs.images.txt").write_text("1.5\n", encoding="utf-8")
+    with pytest.raises(InputError, match="STS.gs.images.txt: 1 scores for 3 pairs"):
+        read_task("STS14", tmp_path)
+
+
+def test_latin_1_and_empty_lines(tmp_path: Path) -> None:
+    (tmp_path / "MR.neg.txt").write_bytes(b"clich\xe9 film\n\n")
+    (tmp_path / "MR.pos.txt").write_bytes(b"good\x85 film\n")
+    task = read_task("MR", tmp_path)
+    assert task.texts == ("cliché film", ".", "good\x85 film") and task.labels is not None
+    assert task.labels.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "content", "message"),
+    [
+        (
+            "TREC",
+            "TREC.train.txt",
+            "NUM:x how far ?\nHOW far ?",
+            "TREC.train.txt, line 2: 'HOW far \\?' is no question",
+        ),
+        ("TREC", "TREC.train.txt", "ZZZ:x how far ?", "line 1: unknown class 'ZZZ'; expected ABBR"),
+        ("SST2", "SST.binary.train.txt", "1 good\n3 bad", "line 2: unknown class '3'; expected 0, 1"),
+        ("STSB", "stsb-en-train.csv", "a,b,1\na,b", "stsb-en-train.csv, line 2: 2 fields"),
+        ("STSB", "stsb-en-train.csv", "a,b,high", "'high' is no score"),
+        ("SICKE", "SICK_train.txt", "head\n1\ta\tb\t3\tMAYBE", "SICK_train.txt, line 2: unknown class 'MAYBE'"),
+        ("SICKR", "SICK_train.txt", "head\n1\ta\tb", "3 fields between tabs; expected 5"),
+        ("SICKR", "SICK_train.txt", "head\n1\ta\tb\tnan\tNEUTRAL", "'nan' is no score"),
+        ("MRPC", "msr-para-train.tsv", "head\n7\t1\t2\ta\tb", "unknown class '7'"),
+        ("MR", "MR.neg.txt", "\n\n", "MR.neg.txt holds no text"),
+    ],
+)
+def test_a_broken_line_is_named(flat: Path, tmp_path: Path, task: str, file: str, content: str, message: str) -> None:
+    for path in flat.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / file).write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read_task(task, tmp_path)
+
+
+def test_missing_and_unreadable_files_are_named(flat: Path, tmp_path: Path) -> None:
+    with pytest.raises(ResourceError, match="SICKR: no SICK_train.txt or SICK/SICK_train.txt"):
+        read_task("SICKR", tmp_path)
+    with pytest.raises(ResourceError, match="is no folder"):
+        read_task("MR", tmp_path / "nowhere")
+    with pytest.raises(InputError, match="'SNLI' is no SentEval task; choose MR, CR"):
+        read_task("SNLI", flat)
+    (tmp_path / "MR.neg.txt.xz").write_bytes(b"no archive")
+    with pytest.raises(InputError, match="cannot read .*MR.neg.txt.xz"):
+        read_task("MR", tmp_path)
+
+
+# Folds and measures
+
+
+def test_folds_are_balanced_and_repeatable() -> None:
+    labels = np.repeat([0, 1, 2], [53, 31, 11])
+    folds = stratified_folds(labels, 5, numpy_generator(1, "MR", "outer"))
+    assert np.ptp(np.bincount(folds)) <= 1
+    for label in range(3):
+        assert np.ptp(np.bincount(folds[labels == label], minlength=5)) <= 1
+    again = stratified_folds(labels, 5, numpy_generator(1, "MR", "outer"))
+    other = stratified_folds(labels, 5, numpy_generator(1, "CR", "outer"))
+    assert (folds == again).all() and (folds != other).any()
+    with pytest.raises(InputError, match="12 folds: the smallest class has 11 rows"):
+        stratified_folds(labels, 12, numpy_generator(1))
+
+
+def test_correlations_match_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    draw = np.random.default_rng(3)
+    x, y = draw.standard_normal(200), draw.integers(0, 6, 200).astype(float)
+    assert pearson(x, y) == pytest.approx(stats.pearsonr(x, y)[0], abs=1e-12)
+    assert spearman(x, y) == pytest.approx(stats.spearmanr(x, y)[0], abs=1e-12)
+    assert pearson(2 * x - 1, -x) == -1 and math.isnan(pearson(np.ones(200), x))
+
+
+def test_grades_share_a_score_between_neighbours() -> None:
+    expected = [[0, 0, 0.4, 0.6, 0], [0, 0, 0, 0, 1], [1, 0, 0, 0, 0], [0.5, 0, 0, 0, 0]]
+    assert soft_grades(np.array([3.6, 5.0, 1.0, 0.5])) == pytest.approx(np.array(expected), abs=1e-6)
+    u = np.array([[1, 0], [1, 1], [0, 0]], dtype=np.float32)
+    v = np.array([[1, 1], [-2, -2], [1, 0]], dtype=np.float32)
+    assert cosines(u, v) == pytest.approx([math.sqrt(0.5), -1, 0])
+
+
+# The lockstep trainer
+
+
+def problem_of(rows: int = 300, inputs: int = 11, classes: int = 3, folds: int = 2, seed: int = 0):
+    draw = np.random.default_rng(seed)
+    x = draw.standard_normal((rows, inputs)).astype(np.float32)
+    labels = np.argmax(x @ draw.standard_normal((inputs, classes)) + draw.standard_normal((rows, classes)), axis=1)
+    train = np.stack([draw.permutation(rows) < 0.8 * rows for _ in range(folds)])
+    return torch.from_numpy(x), labels.astype(np.int64), train
+
+
+@pytest.mark.parametrize("decay", [0.0, 1e-2])
+def test_one_model_learns_as_torch_would_teach_it(decay: float) -> None:
+    x, labels, _ = problem_of()
+    train = np.ones((1, len(labels)), dtype=bool)
+    table = Table.of(x)
+    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
+    every = np.arange(len(labels))
+    problem = Problem(table, targets, train, every, np.zeros(1, dtype=np.int64), np.array([decay]))
+    objective = _Accuracy(torch.from_numpy(labels), train, every, np.zeros(1, dtype=np.int64))
+    made = train_together(problem, objective, Recipe(most=3), torch_generator(5, "T"))
+
+    generator = torch_generator(5, "T")
+    start = torch.rand(3, 12, generator=generator).mul_(2).sub_(1).div_(11**0.5)
+    model = torch.nn.Linear(11, 3)
+    model.weight.data, model.bias.data = start[:, :11].clone(), start[:, 11].clone()
+    adam = torch.optim.Adam(model.parameters(), weight_decay=decay)
+    for _ in range(4):
+        for batch in torch.randperm(300, generator=generator).split(64):
+            adam.zero_grad()
+            torch.nn.functional.cross_entropy(model(x[batch]), torch.from_numpy(labels)[batch]).backward()
+            adam.step()
+    assert made.network.layers[0][:, 0, :11].numpy() == pytest.approx(model.weight.detach().numpy(), abs=2e-6)
+    assert made.network.layers[0][:, 0, 11].numpy() == pytest.approx(model.bias.detach().numpy(), abs=2e-6)
+    assert not made.network.layers[0][:, 0, 12:].any()
+    right = (model(x).argmax(dim=1).numpy() == labels).mean()
+    assert made.scores[0] == pytest.approx(right)
+
+
+@pytest.mark.parametrize("hidden", [0, 7])
+def test_models_of_a_lockstep_do_not_touch_each_other(hidden: int) -> None:
+    x, labels, train = problem_of()
+    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
+    watched = np.arange(len(labels))
+    recipe = Recipe(most=3, hidden=hidden)
+
+    def weights(folds: list[int], decays: list[float]):
+        problem = Problem(Table.of(x), targets, train, watched, np.array(folds), np.array(decays))
+        objective = _Accuracy(torch.from_numpy(labels), ~train, watched, np.array(folds))
+        return train_together(problem, objective, recipe, torch_generator(5, "T"))
+
+    both = weights([0, 0, 1, 1], [0.0, 1e-2, 0.0, 1e-2])
+    alone = weights([1], [1e-2])
+    for layer, single in zip(both.network.layers, alone.network.layers, strict=True):
+        assert layer[:, 3].numpy() == pytest.approx(single[:, 0].numpy(), abs=1e-5)
+        assert not np.allclose(layer[:, 1].numpy(), layer[:, 3].numpy(), atol=1e-4)
+        assert not np.allclose(layer[:, 2].numpy(), layer[:, 3].numpy(), atol=1e-4)
+    assert both.scores[3] == alone.scores[0]
+
+
+@pytest.mark.parametrize("hidden", [0, 5])
+def test_gradients_are_those_of_autograd(hidden: int) -> None:
+    x, labels, _ = problem_of(rows=40)
+    table = Table.of(x)
+    network = Network.fresh(table, 3, 2, hidden, torch_generator(2, "G"))
+    for layer in network.layers:
+        layer[:, 1] *= -0.5
+    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
+    inner, outputs = network.forward(table.matrix)
+    objective = _Accuracy(torch.from_numpy(labels), np.ones((1, 40), bool), np.arange(40), np.zeros(2, np.int64))
+    found = network.gradients(table.matrix, inner, objective.slope(outputs, targets))
+    leaves = [layer.clone().requires_grad_() for layer in network.layers]
+    loss = 0
+    for model in range(2):
+        value = table.matrix @ leaves[0][:, model].T
+        if hidden:
+            value = torch.cat([value.sigmoid(), torch.ones(40, 1)], dim=1) @ leaves[1][:, model].T
+        loss = loss + torch.nn.functional.cross_entropy(value, torch.from_numpy(labels), reduction="sum")
+    loss.backward()
+    for mine, leaf in zip(found, leaves, strict=True):
+        assert mine.numpy() == pytest.approx(leaf.grad.numpy(), abs=1e-4)
+
+
+def test_slope_of_the_grades_is_that_of_autograd() -> None:
+    outputs = torch.randn(30, 5, 1, generator=torch_generator(1), requires_grad=True)
+    targets = torch.from_numpy(soft_grades(np.linspace(0, 5, 30)))
+    torch.nn.MSELoss()(outputs[:, :, 0].softmax(dim=1), targets).backward()
+    found = _Grades(np.linspace(0, 5, 30)).slope(outputs.detach(), targets) / 30
+    assert found.numpy() == pytest.approx(outputs.grad.numpy(), abs=1e-8)
+
+
+class Scripted:
+    """Scores as written, one row of them per look; the models asked for are remembered."""
+
+    def __init__(self, script: list[list[float]]) -> None:
+        self.script, self.asked = script, []
+
+    def slope(self, outputs, targets):
+        return outputs.softmax(dim=1).sub_(targets[:, :, None])
+
+    def score(self, outputs, models):
+        row = self.script[min(len(self.asked), len(self.script) - 1)]
+        self.asked.append(models.tolist())
+        return np.array([row[model] for model in models])
+
+
+def test_early_stop_counts_all_misses_and_keeps_the_best() -> None:
+    x, labels, _ = problem_of(rows=64)
+    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
+    train = np.ones((1, 64), dtype=bool)
+
+    def run(script: list[list[float]], recipe: Recipe):
+        objective = Scripted(script)
+        folds = np.zeros(len(script[0]), dtype=np.int64)
+        problem = Problem(Table.of(x), targets, train, np.arange(4), folds, np.zeros(len(folds)))
+        return train_together(problem, objective, recipe, torch_generator(1)), objective
+
+    # Model 0 misses at looks 2, 4, 5: the gain at look 3 does not forgive the first miss.
+    script = [[0.5, 0.1], [0.4, 0.2], [0.6, 0.3], [0.6, 0.4], [0.6, 0.5], [0.6, 0.6], [0.6, 0.7], [0.6, 0.7]]
+    made, objective = run(script, Recipe(tenacity=2, passes=1, most=1000))
+    assert objective.asked[:5] == [[0, 1]] * 5 and objective.asked[5:] == [[1]] * (len(objective.asked) - 5)
+    assert len(objective.asked) == 10  # model 1: best at look 7, then three misses
+    assert made.scores.tolist() == [0.6, 0.7]
+    third, _ = run([*script[:3], [0.0, 0.0]], Recipe(tenacity=0, passes=1, most=1))
+    assert third.scores.tolist() == [0.5, 0.2]
+    short, _ = run([[0.5, 0.1], [0.4, 0.2], [0.6, 0.3], [0, 0]], Recipe(tenacity=1, passes=1, most=1000))
+    assert torch.equal(made.network.layers[0][:, 0], short.network.layers[0][:, 0])
+    _, long = run([[row / 1000] for row in range(100)], Recipe(passes=4, most=200))
+    assert len(long.asked) == 51
+
+
+def test_shared_batches_hold_as_many_rows_of_a_fold_as_published() -> None:
+    from evenli.encoders.senteval.lockstep import _Steps
+
+    x, labels, train = problem_of(rows=2000)
+    targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
+    problem = Problem(Table.of(x), targets, train, np.arange(4), np.array([0, 1]), np.zeros(2))
+    steps = _Steps(problem, Scripted([[0, 0]]), Recipe(), torch_generator(1))
+    assert steps._batch * train.sum() / (2 * len(steps._pool)) == pytest.approx(64, abs=0.5)
+
+
+def shifted(rows: int):
+    """Noise, the same noise with the classes moved apart along all axes, and the classes."""
+    draw = np.random.default_rng(0)
+    labels = draw.integers(0, 2, rows)
+    noise = draw.standard_normal((rows, WIDE)).astype(np.float32)
+    return noise, noise + 0.2 * (2 * labels[:, None] - 1).astype(np.float32), labels
+
+
+def test_nested_folds_find_a_signal_and_nothing_where_there_is_none() -> None:
+    noise, signal, labels = shifted(300)
+
+    def accuracy(features, seed: int = 1):
+        fitter = TorchFitter(torch.from_numpy(features), labels, Recipe(), seed, "MR")
+        with torch.inference_mode():
+            return nested(fitter, labels, 3, seed, "MR")
+
+    found = accuracy(signal)
+    assert found.accuracy > 94 and found.answers.shape == (300,)
+    assert 40 < accuracy(noise).accuracy < 60
+    again, other = accuracy(signal), accuracy(signal, seed=2)
+    assert (found.answers == again.answers).all() and found.dev == again.dev
+    assert abs(found.accuracy - other.accuracy) < 4
+
+
+def test_both_classifiers_agree(flat: Path) -> None:
+    pytest.importorskip("sklearn")
+    _, x, labels = shifted(400)
+    from evenli.encoders.senteval.classifier import SklearnFitter
+
+    ours = TorchFitter(torch.from_numpy(x), labels, Recipe(), 1, "MR")
+    theirs = SklearnFitter(x, labels, 1)
+    assert theirs.grid("nested") == (0.25, 0.5, 1, 2, 4, 8) and theirs.grid("cross_validated")[-1] == 32
+    with torch.inference_mode():
+        first = nested(ours, labels, 4, 1, "MR")
+    second = nested(theirs, labels, 4, 1, "MR")
+    assert (first.answers == second.answers).mean() > 0.93
+    assert abs(first.accuracy - second.accuracy) < 3
+    result = run_senteval(Words(), flat, tasks=["SST2", "MRPC"], classifier="sklearn", kfold=3)
+    assert result.tasks["SST2"].score == 100 and result.settings["classifier"] == "sklearn"
+
+
+def test_graded_pairs_are_learned() -> None:
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((300, 6)).astype(np.float32)
+    scores = np.clip(3 + x[:, 0] + 0.2 * draw.standard_normal(300), 1, 5)
+    splits = {"train": np.arange(150), "dev": np.arange(150, 200), "test": np.arange(200, 300)}
+    with torch.inference_mode():
+        found, dev = graded(torch.from_numpy(x), scores, splits, 1, "SICKR")
+    assert dev > 0.9 and pearson(found, scores[200:]) > 0.9
+    assert found.min() >= 1 and found.max() <= 5
+
+
+# Whole runs
+
+
+def test_all_twelve_tasks_run_and_only_a_useful_encoder_solves_them(flat: Path) -> None:
+    seen: list[tuple[str, bool]] = []
+    result = run_senteval(Words(), flat, kfold=3, on_task=lambda name, done: seen.append((name, done is not None)))
+    assert tuple(result.tasks) == TASKS and not result.missing
+    assert seen == [(name, done) for name in TASKS for done in (False, True)]
+    for name in ("MR", "CR", "SUBJ", "MPQA", "SST2"):
+        assert result.tasks[name].score > 97, name
+    assert result.tasks["MR"].n == 240 and result.tasks["STS14"].n == 180 and result.tasks["STS14"].dev is None
+    assert result.tasks["SICKR"].score > 60 and result.tasks["STS14"].score > 60
+    assert set(result.tasks["MRPC"].metrics) == {"accuracy", "f1"}
+    scores = [task.score for task in result.tasks.values()]
+    assert result.overall == pytest.approx(np.mean(scores))
+    blind = run_senteval(Words(blind=True), flat, kfold=3, tasks=["MR", "STS14"])
+    assert 30 < blind.tasks["MR"].score < 70 and blind.overall is None
+    assert blind.tasks["STS14"].score > 60  # the same text twice is still the same vector
+
+
+def test_sts14_weighs_subsets_by_their_pairs(flat: Path) -> None:
+    metrics = run_senteval(Words(), flat, tasks=["STS14"]).tasks["STS14"].metrics
+    parts = metrics["pearson_headlines"], metrics["pearson_images"]
+    assert metrics["pearson"] == pytest.approx((60 * parts[0] + 120 * parts[1]) / 180)
+    assert metrics["pearson_mean"] == pytest.approx(sum(parts) / 2)
+    assert abs(metrics["pearson"] - metrics["pearson_mean"]) > 1e-6
+
+
+def test_a_result_does_not_depend_on_the_tasks_beside_it(flat: Path) -> None:
+    alone = run_senteval(Words(), flat, tasks=["SICKE"], seed=3).tasks["SICKE"]
+    beside = run_senteval(Words(), flat, tasks=["SICKE", "TREC"], seed=3, kfold=3).tasks["SICKE"]
+    assert alone == beside
+
+
+def test_missing_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -> None:
+    for path in flat.glob("SST*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    result = run_senteval(Words(), tmp_path)
+    assert set(result.tasks) == {"SST2", "SST5"} and len(result.missing) == 10
+    assert "MRPC: no msr-para-train.tsv or MRPC/msr_paraphrase_train.txt" in result.missing["MRPC"]
+    assert result.overall is None
+    again = SentEvalResult.from_dict(json.loads(json.dumps(result.as_dict(), allow_nan=False)))
+    assert again == result
+    with pytest.raises(InputError, match="no SentEval result"):
+        SentEvalResult.from_dict({"tasks": {"MR": 3}})
+
+
+def test_no_variation_gives_no_number_but_a_reason(flat: Path) -> None:
+    class Same:
+        def encode(self, texts):
+            return np.ones((len(texts), 3), dtype=np.float32)
+
+    result = run_senteval(Same(), flat, tasks=["STS14", "SICKR"])
+    for name in ("STS14", "SICKR"):
+        task = result.tasks[name]
+        assert math.isnan(task.score) and "do not vary" in task.note
+        assert task.as_dict()["score"] is None
+    json.dumps(result.as_dict(), allow_nan=False)
+    full = {name: TaskResult(name, 50.0, {}, None, 1) for name in TASKS}
+    assert SentEvalResult(full).overall == 50
+    assert SentEvalResult({**full, "MR": TaskResult("MR", math.nan, {}, None, 1)}).overall is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"tasks": ["MR", "SNLI"]}, "no SentEval task 'SNLI'; choose from MR"),
+        ({"tasks": []}, "choose from MR"),
+        ({"classifier": "svm"}, "no classifier 'svm'; choose torch or sklearn"),
+        ({"classifier": "sklearn", "hidden": 5}, "hidden 5 with classifier sklearn"),
+        ({"kfold": 1}, "kfold 1: expected 2 or more"),
+        ({"kfold": 121, "tasks": ["MR"]}, "121 folds: the smallest class has 120 rows"),
+    ],
+)
+def test_wrong_settings(flat: Path, settings: dict, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run_senteval(Words(), flat, **settings)
+
+
+def test_hidden_units_solve_what_a_line_cannot() -> None:
+    draw = np.random.default_rng(0)
+    x = draw.standard_normal((600, 2)).astype(np.float32)
+    labels = (x[:, 0] * x[:, 1] > 0).astype(np.int64)
+
+    def accuracy(hidden: int) -> float:
+        fitter = TorchFitter(torch.from_numpy(20 * x), labels, Recipe(hidden=hidden, rate=1e-2), 1, "MR")
+        rows = np.arange(600)
+        train = (rows < 400)[None]
+        with torch.inference_mode():
+            fits = fitter.fit(train, ~train, np.zeros(1, dtype=np.int64), np.array(DECAYS[:1]), "search")
+        return float(fits.scores[0])
+
+    assert accuracy(0) < 0.65 and accuracy(20) > 0.85
+
+
+def test_published_scores_give_the_published_mean() -> None:
+    assert sum(PUBLISHED.values()) / 12 == pytest.approx(PUBLISHED_OVERALL, abs=0.04)
+
+
+# Cache
+
+
+def test_texts_are_encoded_once_over_all_tasks(flat: Path) -> None:
+    encoder = Words()
+    task = read_task("SICKR", flat)
+    texts = set(task.texts + task.others)
+    run_senteval(encoder, flat, tasks=["SICKR", "SICKE"])
+    assert encoder.asked == len(texts)
+
+
+def test_cache_on_disk(tmp_path: Path) -> None:
+    first = EmbeddingCache(encoder := Words(), tmp_path)
+    made = first.encode(["a b", "c", "a b"])
+    more = first.encode(["d", "c"])
+    assert encoder.asked == first.encoded == 3 and (made[0] == made[2]).all()
+    again = EmbeddingCache(other := Words(), tmp_path)
+    assert len(again) == 3
+    assert (again.encode(["c", "d", "a b"]) == np.stack([more[1], more[0], made[0]])).all() and other.asked == 0
+    assert (Words().encode(["c"]) == again.encode(["c"])).all()
+    named = EmbeddingCache(Words(), tmp_path, identity="another")
+    assert len(named) == 0 and first.encode([]).shape == (0, 0)
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_cache_refuses_what_it_cannot_tell_apart(tmp_path: Path) -> None:
+    class Nameless:
+        def encode(self, texts):
+            return np.ones((len(texts), 3), dtype=np.float32)
+
+    with pytest.raises(InputError, match="Nameless has no identity"):
+        EmbeddingCache(Nameless(), tmp_path)
+    EmbeddingCache(Words(dimension=24), tmp_path).encode(["a"])
+    with pytest.raises(InputError, match="the encoder gives 8 numbers, the cache holds 24"):
+        EmbeddingCache(Words(dimension=8), tmp_path).encode(["b"])
+    broken = next(path for path in tmp_path.rglob("*.npy") if ".keys" not in path.name)
+    broken.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="cannot be read"):
+        EmbeddingCache(Words(), tmp_path)
+
+
+# Command line
+
+
+def test_command(flat: Path, tmp_path: Path) -> None:
+    typer = pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from evenli.cli.senteval import senteval
+
+    app = typer.Typer()
+    app.command()(senteval)
+    vectors = tmp_path / "v.txt"
+    words = ["fine", "awful", *NOUNS, *(f"grade{number}" for number in range(5))]
+    draw = np.random.default_rng(0)
+    vectors.write_text(
+        "".join(f"{word} {' '.join(f'{x:.4f}' for x in draw.standard_normal(WIDE))}\n" for word in words)
+    )
+    for path in flat.glob("SST*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    common = [f"vectors:{vectors}", "--data", str(tmp_path), "--cache", str(tmp_path / "cache"), "--device", "cpu"]
+    out = tmp_path / "made" / "result.json"
+    done = CliRunner().invoke(app, [*common, "--tasks", "SST2,MR", "--json", "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told == json.loads(out.read_text(encoding="utf-8"))
+    assert told["tasks"]["SST2"]["score"] > 95 and "MR" in told["missing"]
+    assert f"SST2 {told['tasks']['SST2']['score']:.2f} (" in done.stderr and "not run: MR: no MR.neg.txt" in done.stderr
+    again = CliRunner().invoke(app, [*common, "--tasks", "SST2,SST5", "--batch-size", "16"])
+    assert again.exit_code == 0 and "0 texts encoded" in again.stderr
+    assert "No mean: it needs all 12 tasks" in " ".join(again.stdout.split()) and "published" in again.stdout
+    failed = CliRunner().invoke(app, [*common, "--tasks", "MR"])
+    assert isinstance(failed.exception, InputError) and "no task could run" in str(failed.exception)
+    missing = CliRunner().invoke(app, [f"vectors:{vectors}"])
+    assert isinstance(missing.exception, InputError) and "--data" in str(missing.exception)
+
+
+def test_mean_of_word_vectors_fits(flat: Path) -> None:
+    words = ["fine", "awful", *NOUNS]
+    vectors = WordVectors.of(words, np.random.default_rng(0).standard_normal((len(words), WIDE)))
+    result = run_senteval(VectorMean(vectors), flat, tasks=["CR"], kfold=3)
+    assert result.tasks["CR"].score > 97 and result.settings["encoder"].startswith("mean:")
+
+
+def test_tasks_run_without_scipy_scikit_learn_and_typer(flat: Path) -> None:
+    code = (
+        "import sys\n"
+        "for name in ('scipy', 'sklearn', 'typer'): sys.modules[name] = None\n"
+        "import numpy as np\n"
+        "from evenli.encoders.senteval import run_senteval\n"
+        "class Same:\n"
+        "    def encode(self, texts): return np.array([[len(text), 1.0] for text in texts])\n"
+        "print(sorted(run_senteval(Same(), sys.argv[1], tasks=['SICKR', 'SST2', 'STS14']).tasks))\n"
+    )
+    out = subprocess.run([sys.executable, "-c", code, str(flat)], capture_output=True, text=True)
+    assert out.stdout.strip() == "['SICKR', 'SST2', 'STS14']", out.stderr
