@@ -28,11 +28,11 @@ class OnnxModel:
         path = path / "model.onnx" if path.is_dir() else path
         if not path.is_file():
             raise ModelError(f"no ONNX model at {path}")
-        self._tokenizer = _tokenizer(path.parent)
+        self._tokenizer = open_tokenizer(path.parent)
         dtype = options.dtype or "float32"
         if dtype != "float32":
             raise ModelError(f"--dtype {dtype} is not for ONNX models, which are computed in float32")
-        self._session = _session(path, options.threads)
+        self._session = open_session(path, options.threads)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
         if "input_ids" not in self._inputs or unknown:
@@ -86,7 +86,8 @@ class OnnxModel:
         return np.asarray(output[:, self._columns], dtype=np.float32)
 
 
-def _session(path: Path, threads: int | None) -> Any:
+def open_session(path: Path, threads: int | None) -> Any:
+    """An onnxruntime session on the CPU, or one line that says why there is none."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -101,7 +102,8 @@ def _session(path: Path, threads: int | None) -> Any:
         raise ModelError(f"cannot load {path}: {' '.join(str(error).split())[:300]}") from error
 
 
-def _tokenizer(folder: Path) -> Any:
+def open_tokenizer(folder: Path) -> Any:
+    """The tokenizer beside an ONNX model, without padding."""
     from tokenizers import Tokenizer
 
     file = folder / "tokenizer.json"
