@@ -20,7 +20,7 @@ ABOVE = {
     "auditing": FLOORS,
     "testing": [*FLOORS, "auditing"],
     "reproduction": [*FLOORS, "auditing", "mitigation"],
-    "encoders": [*FLOORS, "training"],
+    "encoders": [*FLOORS, "training", "mitigation"],
     "cli": [*FLOORS, "auditing", "training", "meta", "mitigation", "encoders", "reproduction"],
 }
 BASE = {"labels", "errors", "_extras", "_hashing", "_locking", "_rows", "_version"}

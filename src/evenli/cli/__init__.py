@@ -14,6 +14,8 @@ from evenli.cli import (
     compare,
     data,
     doctor,
+    encoder_report,
+    erase,
     export,
     gate,
     measure,
@@ -25,6 +27,7 @@ from evenli.cli import (
     reproduce,
     score,
     seat,
+    senteval,
     table,
     train,
 )
@@ -55,17 +58,24 @@ app.command("meta")(meta.meta)
 app.command("score")(score.score)
 app.command("direction")(score.direction)
 app.command("seat")(seat.seat)
+app.command("senteval")(senteval.senteval)
+app.command("encoder-report")(encoder_report.encoder_report)
 _build = typer.Typer(help="Build pair sets.", no_args_is_help=True, rich_markup_mode=None)
 _build.command("coal")(build.coal)
 _build.command("probe")(build.probe)
 _build.command("dev")(build.dev)
 _build.command("controlled")(build.controlled)
 app.add_typer(_build, name="build")
-_mitigate = typer.Typer(help="Mitigate bias in training data.", no_args_is_help=True, rich_markup_mode=None)
+_mitigate = typer.Typer(
+    help="Mitigate bias in corpora, word vectors and encoders.", no_args_is_help=True, rich_markup_mode=None
+)
 _mitigate.command("swap")(mitigate.swap)
 _mitigate.command("subtract")(mitigate.subtract)
 _mitigate.command("augment")(mitigate.augment)
 _mitigate.command("hard")(mitigate.hard)
+_mitigate.command("inlp")(erase.inlp)
+_mitigate.command("leace")(erase.leace)
+_mitigate.command("sent-debias")(erase.sent_debias)
 app.add_typer(_mitigate, name="mitigate")
 _train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
 _train.command("nli")(train.train_nli)

@@ -24,6 +24,14 @@ ModelArgument = Annotated[
         show_default=False,
     ),
 ]
+Encoder = Annotated[
+    str,
+    typer.Argument(
+        help="st:NAME, hf:ID or a folder, infersent:FOLDER, onnx:FOLDER, vectors:FILE, mitigated:FOLDER or "
+        "py:module:function."
+    ),
+]
+Pooling = Annotated[str, typer.Option(help="Of hf and onnx encoders: mean, cls or max.")]
 Lang = Annotated[str, typer.Option(help="Language: en, ja or zh.")]
 Data = Annotated[
     str | None,

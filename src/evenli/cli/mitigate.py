@@ -135,23 +135,41 @@ def hard(
     control: Annotated[
         bool, typer.Option("--control", help="Only bring the vectors to length 1: the control for the side effect.")
     ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the probes that look for what is left.")] = 0,
     as_json: shared.Json = False,
 ) -> None:
     """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
-    from evenli.errors import InputError
+    from evenli.encoders.report import word_leakage
+    from evenli.errors import InputError, MissingExtraError
     from evenli.mitigation.hard_debias import hard_debias, normalised, save_vectors
     from evenli.vectors import gender_direction, load_vectors
 
     if out.suffix != ".npz":
         raise InputError(f"{out}: end the file name in .npz")
     table = load_vectors(vectors)
-    made = normalised(table) if control else hard_debias(table, gender_direction(table, pairs))
+    direction = gender_direction(table, pairs)
+    made = normalised(table) if control else hard_debias(table, direction)
     save_vectors(made, out)
-    told = {"file": str(out), "words": len(made), "notes": list(made.notes)}
+    leaks: dict[str, Any] | None = None
+    why = ""
+    try:
+        found = word_leakage(table, made, direction, seed=seed)
+        leaks = {"before": found[0].as_dict(), "after": found[1].as_dict()}
+    except (InputError, MissingExtraError) as error:
+        # The vectors are written and good; a small vocabulary or a missing package is no reason to fail.
+        why = str(error)
     if as_json:
-        shared.print_json(told)
+        shared.print_json(
+            {"file": str(out), "words": len(made), "notes": list(made.notes), "leakage": leaks, "not_measured": why}
+        )
         return
     typer.echo(f"{out}: {len(made):,} words" + "".join(f"; {note}" for note in made.notes))
+    if leaks is None:
+        typer.echo(f"what is left was not measured: {why}")
+        return
+    from evenli.reports.encoder import print_leakage
+
+    print_leakage(leaks["before"], leaks["after"], shared.console(), words=True)
 
 
 def _split(text: str) -> Any:

@@ -11,9 +11,7 @@ from evenli.cli import _shared as shared
 
 
 def seat(
-    encoder: Annotated[
-        str, typer.Argument(help="st:NAME, hf:ID or a folder, infersent:FOLDER, vectors:FILE or py:module:function.")
-    ],
+    encoder: shared.Encoder,
     tests: Annotated[
         str | None,
         typer.Option(
@@ -21,7 +19,7 @@ def seat(
         ),
     ] = None,
     level: Annotated[str, typer.Option(help="sentence (SEAT) or word (WEAT).")] = "sentence",
-    pooling: Annotated[str, typer.Option(help="Of hf encoders: mean, cls or max.")] = "mean",
+    pooling: shared.Pooling = "mean",
     permutations: Annotated[int, typer.Option(help="Permutations; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of permutations and bootstrap.")] = 0,
     device: shared.Device = None,

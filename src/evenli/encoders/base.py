@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,17 +13,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
+from evenli._hashing import hash_files, hash_text
 from evenli.errors import InputError, ModelError
 from evenli.sentences import split_words
 from evenli.vectors import WordVectors, load_vectors
 
 Embeddings = NDArray[np.float32]
 POOLINGS = ("mean", "cls", "max")
-_KINDS = ("st", "hf", "infersent", "vectors", "py")
+MITIGATED = "mitigated.json"
+"""The file that makes a folder a mitigated encoder."""
+_KINDS = ("st", "hf", "infersent", "onnx", "vectors", "mitigated", "py")
+_MATTERS = {".safetensors", ".json", ".txt", ".model"}
+"""Files of a checkpoint that its outputs depend on."""
 
 
 class Encoder(Protocol):
-    """Texts to vectors, one row each; a row does not depend on its neighbours."""
+    """Texts to vectors, one row each; a row does not depend on its neighbours.
+
+    Encoders of ``load_encoder`` also have an ``identity``, a text that changes when their outputs could.
+    """
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
@@ -80,6 +89,15 @@ class TransformerEncoder:
         self._model = model.eval().to(self._device)
         self._limit = min(512, getattr(model.config, "max_position_embeddings", None) or 512)
         self._pooling, self._batch = pooling, batch_size
+        # Of a checkpoint on the hub the commit says which one it is, of a folder its files do.
+        self._source = "" if local else f"{name}@{getattr(model.config, '_commit_hash', None) or revision}"
+        self._folder = Path(name).resolve() if local else None
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of checkpoint and pooling."""
+        weights = self._source if self._folder is None else hash_files(_files_of(self._folder))
+        return f"hf:{hash_text(f'{weights}|{self._pooling}')[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
@@ -101,10 +119,23 @@ class TransformerEncoder:
 
 
 class CallableEncoder:
-    """Any function on a list of texts."""
+    """Any function on a list of texts.
 
-    def __init__(self, function: Callable[[list[str]], Any]) -> None:
+    Args:
+        function: The function.
+        spec: What it is called; by default the function's module and name.
+        files: What its outputs depend on, such as the file of its code.
+    """
+
+    def __init__(self, function: Callable[[list[str]], Any], spec: str = "", files: Iterable[Path] = ()) -> None:
         self._function = function
+        self._spec = spec or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
+        self._files = tuple(files)
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of spec and files; code that the file imports is not in it."""
+        return f"callable:{hash_text(f'{self._spec}|{hash_files(self._files)}')[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
@@ -116,15 +147,20 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None)
 
     Args:
         spec: ``st:NAME`` (sentence-transformers), ``hf:ID`` or a checkpoint folder, ``infersent:FOLDER``,
-            ``vectors:FILE`` (mean of words), ``py:module:function``.
-        pooling: For ``hf``: mean, cls or max.
+            ``onnx:FOLDER``, ``vectors:FILE`` (mean of words), ``mitigated:FOLDER`` or the folder itself,
+            ``py:module:function``.
+        pooling: For ``hf`` and ``onnx``: mean, cls or max. A mitigated encoder keeps the one it was fitted with.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
     """
     kind, colon, target = spec.partition(":")
     if not colon or kind not in _KINDS:
         if not Path(spec).is_dir():
             raise ModelError(f"'{spec}' is no encoder; give {', '.join(f'{one}:…' for one in _KINDS)} or a folder")
-        kind, target = "hf", spec
+        kind, target = ("mitigated" if (Path(spec) / MITIGATED).is_file() else "hf"), spec
+    if kind == "mitigated":
+        from evenli.encoders.mitigated import load_mitigated
+
+        return load_mitigated(target, device=device)
     if kind == "vectors":
         return VectorMean(load_vectors(target))
     if kind == "hf":
@@ -133,11 +169,28 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None)
         from evenli.encoders.bilstm import BiLSTMMax
 
         return BiLSTMMax.load(target, device=device)
+    if kind == "onnx":
+        from evenli.encoders.onnx import OnnxEncoder
+
+        return OnnxEncoder(target, pooling)
     if kind == "st":
         sentence_transformers = need("sentence_transformers", extra="bench", purpose="sentence-transformers encoders")
         model = sentence_transformers.SentenceTransformer(target, device=device, trust_remote_code=False)
-        return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False))
-    return CallableEncoder(_function(target))
+        files = _files_of(Path(target)) if Path(target).is_dir() else []
+        return CallableEncoder(
+            lambda texts: model.encode(texts, show_progress_bar=False), "st" if files else spec, files
+        )
+    function = _function(target)
+    code = getattr(sys.modules[target.partition(":")[0]], "__file__", None)
+    return CallableEncoder(function, spec, [Path(code)] if code else [])
+
+
+def resolved_spec(spec: str) -> str:
+    """The spec with its kind and, where it names a file or folder, the whole path: it means the same everywhere."""
+    kind, colon, target = spec.partition(":")
+    if not colon or kind not in _KINDS:
+        kind, target = ("mitigated" if (Path(spec) / MITIGATED).is_file() else "hf"), spec
+    return f"{kind}:{Path(target).resolve()}" if kind != "py" and Path(target).exists() else f"{kind}:{target}"
 
 
 def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
@@ -149,6 +202,10 @@ def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
     if wrong.size:
         raise ModelError(f"the encoder gave a vector that is not finite for '{texts[int(wrong[0])]}'")
     return made
+
+
+def _files_of(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.suffix in _MATTERS and file.is_file())
 
 
 def _pool(torch: Any, hidden: Any, keep: Any, pooling: str) -> Any:

@@ -4,7 +4,7 @@ A fit looks at embeddings once and returns an eraser. The eraser is small, can b
 space, and can be saved. Four fits, by what they promise on the embeddings they saw:
 
 - ``mean_projection``: class means are equal afterwards; changes more than it has to.
-- ``fit_leace``: the same promise with the least change that any affine map can keep it with.
+- ``fit_leace``: the same promise with about the least change that any affine map can keep it with.
 - ``fit_inlp``: a linear classifier finds less in every round; no promise for a fixed number of rounds.
 - ``fit_sentence_debias``: the directions in which swapped sentences differ most are gone; no promise about classes.
 
@@ -24,12 +24,14 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenli._extras import need
 from evenli.errors import InputError
 
 FloatArray = NDArray[np.float64]
 _LAYOUT = 1  # of a stored eraser; raise it when what is stored changes
 _FEWEST = 2  # rows of a class: one alone has no spread
 _HELD_OUT = 0.2
+_NOTHING = 1e-9  # canonical correlation under which there is nothing to erase
 _RIDGE = 1e-3  # of the mean variance: keeps the classifiers of INLP finite without steering them
 
 
@@ -196,39 +198,37 @@ def mean_projection(x: ArrayLike, y: ArrayLike) -> Projection:
     return Projection(_spanned(means - means.mean(axis=0), rows), method="mean projection")
 
 
-def fit_leace(x: ArrayLike, y: ArrayLike) -> Affine:
-    """Least-squares concept erasure in closed form.
+def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
+    """Least-squares concept erasure in closed form (Belrose et al. 2023), by the authors' library concept-erasure.
 
-    With W the pseudo-inverse root of the covariance of x and U an orthonormal basis of the range of ``W Cov(x, y)``,
-    y one-hot: ``r(x) = x - W^+ U U^T W (x - mean)``.
-
-    The result rests on nothing but the moments of the rows given: on them the cross-covariance of r(x) with y is zero,
-    hence class means are equal, hence no linear classifier beats the best constant, and among all affine maps that
-    achieve this the mean squared change is the least, in every inner-product norm. New rows keep the promise as far as
-    they share these moments: with fewer rows than several times d, expect some leakage on them.
-
-    Belrose et al. 2023, "LEACE: Perfect linear concept erasure in closed form".
+    With W the inverse root of the covariance of x and U an orthonormal basis of the range of ``W Cov(x, y)``, y
+    one-hot: ``r(x) = x - W^+ U U^T W (x - mean)``. On the rows given the cross-covariance of r(x) with y is zero, hence
+    class means are equal, hence no linear classifier beats the best constant. New rows keep the promise as far as they
+    share these moments: with fewer rows than several times d, expect some leakage on them.
 
     Args:
         x: Embeddings [n, d].
         y: Class of each row, two or more classes.
+        shrinkage: Estimate the covariance with shrinkage, which is better for rows to come. Without it the mean squared
+            change of the rows given is the least that any affine map with this effect can have.
     """
+    torch = need("torch", extra="encoders", purpose="LEACE")
+    library = need("concept_erasure", extra="encoders", purpose="LEACE")
     rows, classes = _labelled(x, y)
-    centre = rows.mean(axis=0)
-    centred = rows - centre
     onehot = np.eye(classes.max() + 1)[classes]
-    cross = centred.T @ (onehot - onehot.mean(axis=0)) / len(rows)
-    power, axes = np.linalg.eigh(centred.T @ centred / len(rows))
-    kept = power > power[-1] * len(power) * np.finfo(np.float64).eps
-    root = np.sqrt(power[kept])
-    axes = axes[:, kept]
-    whiten, colour = (axes / root) @ axes.T, (axes * root) @ axes.T
-    # Whitened, the total is 1 a dimension: values are canonical correlations, and the threshold needs no scale.
-    u, strength, _ = np.linalg.svd(whiten @ cross, full_matrices=False)
-    u = u[:, strength > 1e-9]
-    if not u.shape[1]:
+    fitted = library.LeaceEraser.fit(
+        torch.from_numpy(rows),
+        torch.from_numpy(onehot),
+        shrinkage=shrinkage,
+        # Would mix in a projection of another rank where the trace grows; outputs are not fed back into a model here.
+        constrain_cov_trace=False,
+        svd_tol=_NOTHING,
+    )
+    read, write = fitted.proj_right.numpy(), fitted.proj_left.numpy()
+    kept = np.abs(read).max(axis=1) > 0
+    if not kept.any():
         raise InputError("the class means are equal already: there is nothing linear to erase")
-    return Affine(read=u.T @ whiten, write=colour @ u, centre=centre, method="LEACE")
+    return Affine(read=read[kept], write=write[:, kept], centre=rows.mean(axis=0), method="LEACE")
 
 
 def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.Generator) -> Projection:

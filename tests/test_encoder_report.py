@@ -1,0 +1,270 @@
+"""Encoders beside their base: figures by hand, nothing computed twice, and what people see."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from evenli.cli import encoder_report as command
+from evenli.datasets.seat import AssociationTest, TextSet, seat_tests, texts_of
+from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder
+from evenli.encoders.report import ReportSettings, average_estimate, encoder_report
+from evenli.errors import InputError, RunError
+from evenli.measures.association import AVERAGED, average_effect, run_associations
+from evenli.reports.encoder import encoder_chart, print_encoders, write_encoder_chart
+
+pytest.importorskip("sklearn")
+QUICK = ReportSettings(permutations=200, resamples=200)
+CODE = """
+import hashlib
+import numpy as np
+
+from evenli.mitigation.gendered import gendered_set
+
+calls = []
+parts = gendered_set()
+LEAN = {w.lower(): s for p in (*parts.fit, *parts.probe, *parts.test) for w, s in zip(p.words, (1, -1))}
+
+
+def vector(word):
+    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "little")
+    row = np.random.default_rng(seed).normal(size=16)
+    row[0] += 4 * LEAN.get(word, 0)
+    return row
+
+
+cache = {}
+
+
+def encode(texts):
+    calls.append(len(texts))
+    made = []
+    for text in texts:
+        words = text.lower().rstrip(".").split()
+        made.append(np.mean([cache.setdefault(w, vector(w)) for w in words], axis=0))
+    return made
+
+
+def other(texts):
+    return np.asarray(encode(texts))[:, ::-1] ** 3
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory):
+    """A folder with an encoder in Python, and two mitigated ones."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "toy_report_encoder.py").write_text(CODE, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.syspath_prepend(str(folder))
+        for method in ("leace", "sent-debias"):
+            mitigate_encoder("py:toy_report_encoder:encode", folder / method, MitigationSettings(method))
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def report(place: Path) -> dict[str, Any]:
+    specs = ["py:toy_report_encoder:encode", f"mitigated:{place / 'leace'}", str(place / "sent-debias")]
+    return encoder_report(specs, folder=place / "out", settings=QUICK)
+
+
+def calls() -> list[int]:
+    import toy_report_encoder  # type: ignore[import-not-found]
+
+    return list(toy_report_encoder.calls)
+
+
+def test_mean_of_sizes_by_hand_and_its_interval() -> None:
+    generator = np.random.default_rng(0)
+    tests = [test for test in seat_tests() if test.name in AVERAGED]
+    vectors = {text: generator.normal(size=8) for text in texts_of(tests)}
+    effects = run_associations(tests, vectors, generator=generator, permutations=100, resamples=0)
+    by_hand = average_effect({one.name: one.effect for one in effects}).absolute
+    found = average_estimate(tests, vectors, generator=np.random.default_rng(1), resamples=500)
+    assert found.value == pytest.approx(by_hand, rel=1e-9)
+    assert 0 <= found.low <= found.value <= found.high <= 2.1
+    again = average_estimate(tests, vectors, generator=np.random.default_rng(1), resamples=500)
+    assert again == found
+
+
+def test_interval_of_one_test_is_that_of_the_test() -> None:
+    generator = np.random.default_rng(2)
+    parts = [TextSet(n, tuple(f"{n}{i}" for i in range(12)), tuple(f"{n}{i}" for i in range(12))) for n in "XYAB"]
+    test = AssociationTest("own", "word", *parts)
+    vectors = {text: generator.normal(size=3) + 2 * (text[0] in "XA") for text in texts_of([test])}
+    (one,) = run_associations([test], vectors, generator=np.random.default_rng(0), permutations=100, resamples=4000)
+    found = average_estimate([test], vectors, generator=np.random.default_rng(0), resamples=4000)
+    assert found.value == pytest.approx(one.effect)
+    assert found.low == pytest.approx(one.low, abs=0.05) and found.high == pytest.approx(one.high, abs=0.05)
+
+
+def test_report_holds_all_figures_and_their_differences(report: dict[str, Any]) -> None:
+    base, leace, debias = report["encoders"]
+    assert [one["label"] for one in report["encoders"]] == ["toy_report_encoder:encode", "leace", "sent-debias"]
+    assert [one["method"] for one in report["encoders"]] == ["", "LEACE", "SentenceDebias"]
+    assert [one["name"] for one in base["seat"]["tests"]] == ["C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b"]
+    sizes = [abs(one["effect"]) for one in base["seat"]["tests"][2:]]
+    assert base["seat"]["mean"]["value"] == pytest.approx(np.mean(sizes), abs=1e-5)
+    assert base["leakage"]["linear"]["low"] > 0.6  # the control: there is something to erase
+    assert leace["leakage"]["linear"]["value"] < base["leakage"]["linear"]["low"]
+    for one in (leace, debias):
+        for name in ("linear", "mlp", "clustering", "correlation"):
+            change = one["leakage"][name]["value"] - base["leakage"][name]["value"]
+            assert one["difference"][name] == pytest.approx(change, abs=1e-5)
+        assert one["difference"]["senteval"] is None
+    assert set(base["difference"].values()) == {0.0, None}
+
+
+def test_leakage_is_that_of_the_mitigation(report: dict[str, Any], place: Path) -> None:
+    stored = json.loads((place / "leace" / "mitigated.json").read_text(encoding="utf-8"))["leakage"]
+    base, leace, _ = report["encoders"]
+    for figures, told in ((base, stored["before"]), (leace, stored["after"])):
+        assert figures["leakage"]["linear"] == told["linear"]
+        assert figures["leakage"]["clustering"] == told["clustering"]
+
+
+def test_what_is_kept_is_not_computed_again(report: dict[str, Any], place: Path) -> None:
+    specs = [one["spec"] for one in report["encoders"]]
+    steps: list[tuple[str, str]] = []
+    again = encoder_report(specs, folder=place / "out", settings=QUICK, on_step=lambda *step: steps.append(step))
+    assert steps == [] and again == report
+    assert json.loads((place / "out" / "report.json").read_text(encoding="utf-8")) == report
+    # A new setting is computed for the figure it touches; a new encoder alone.
+    before = len(calls())
+    more = ReportSettings(permutations=300, resamples=200)
+    encoder_report(specs[:1], folder=place / "out", settings=more, on_step=lambda *step: steps.append(step))
+    assert steps == [("toy_report_encoder:encode", "seat")] and len(calls()) == before + 1
+    steps.clear()
+    encoder_report(
+        [specs[0], "py:toy_report_encoder:other"],
+        folder=place / "out",
+        settings=QUICK,
+        on_step=lambda *step: steps.append(step),
+    )
+    assert steps == [("toy_report_encoder:other", "seat"), ("toy_report_encoder:other", "leakage")]
+
+
+def test_a_stopped_report_goes_on(place: Path, tmp_path: Path) -> None:
+    specs = ["py:toy_report_encoder:encode", str(place / "leace")]
+
+    def stop(encoder: str, figure: str) -> None:
+        if (encoder, figure) == ("leace", "leakage"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encoder_report(specs, folder=tmp_path, settings=QUICK, on_step=stop)
+    assert not (tmp_path / "report.json").exists()
+    steps: list[tuple[str, str]] = []
+    encoder_report(specs, folder=tmp_path, settings=QUICK, on_step=lambda *step: steps.append(step))
+    assert steps == [("leace", "leakage")]
+
+
+def test_bad_input_is_named(place: Path, tmp_path: Path) -> None:
+    spec = "py:toy_report_encoder:encode"
+    with pytest.raises(InputError, match="no encoder given"):
+        encoder_report([])
+    with pytest.raises(InputError, match="is the same encoder as"):
+        encoder_report([spec, spec], folder=tmp_path, settings=QUICK)
+    with pytest.raises(InputError, match="give --data"):
+        encoder_report([spec], tasks=["MR"])
+    (file,) = (tmp_path / "encoders").glob("*.json")
+    file.write_text("[]", encoding="utf-8")
+    with pytest.raises(RunError, match="is not of an encoder report"):
+        encoder_report([spec], folder=tmp_path, settings=QUICK)
+
+
+def scored(report: dict[str, Any]) -> dict[str, Any]:
+    """The report as it were with two SentEval tasks, one of which an encoder lacks."""
+    made = json.loads(json.dumps(report))
+    for at, one in enumerate(made["encoders"]):
+        tasks = {"MR": {"score": 80.0 - at, "metrics": {}}, "CR": {"score": 70.0, "metrics": {}}}
+        one["senteval"] = {"tasks": tasks, "missing": {}, "overall": 75.0 - at / 2}
+        one["difference"]["senteval"] = -at / 2
+    del made["encoders"][2]["senteval"]["tasks"]["CR"]
+    made["encoders"][2]["senteval"]["missing"]["CR"] = "no file custrev.pos"
+    made["tasks"] = ["MR"]
+    return dict(made)
+
+
+def shown(report: dict[str, Any]) -> str:
+    console = Console(width=200, file=io.StringIO())
+    print_encoders(report, console)
+    return str(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def test_table_shows_figures_and_differences(report: dict[str, Any]) -> None:
+    text = shown(report)
+    base, leace, _ = report["encoders"]
+    assert f"{base['seat']['mean']['value']:.3f}" in text
+    assert f"{leace['leakage']['linear']['value']:.3f} ({leace['difference']['linear']:+.3f})" in text
+    assert "SentEval" not in text
+    text = shown(scored(report))
+    assert "74.5 (-0.5)" in text and "79.0 (-1.0)" in text and "CR: no file custrev.pos" in text
+    lost = json.loads(json.dumps(report))
+    lost["encoders"][1]["seat"]["mean"] |= {"value": None, "low": None, "note": "undefined: no effect for C6"}
+    assert "leace: undefined: no effect for C6" in shown(lost)
+
+
+def test_chart_says_what_its_axes_are(report: dict[str, Any], tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    without, with_scores = (encoder_chart(one).to_json() for one in (report, scored(report)))
+    assert "linear probe" in without and "SentEval" not in without
+    assert "SentEval, mean of 1 task(s)" in with_scores and "linear probe" not in with_scores
+    svg, png = write_encoder_chart(report, tmp_path)
+    assert all(label in svg.read_text(encoding="utf-8") for label in ("leace", "sent-debias", "mean |d|"))
+    assert png.read_bytes().startswith(b"\x89PNG")
+    for one in report["encoders"]:
+        assert one["seat"]["mean"]["value"] is not None
+    empty = {**report, "encoders": [{**report["encoders"][0], "seat": {"mean": {"value": None}}}]}
+    with pytest.raises(InputError, match="nothing to draw"):
+        encoder_chart(empty)
+
+
+def test_command_prints_writes_and_repeats(report: dict[str, Any], place: Path) -> None:
+    app = typer.Typer()
+    app.command()(command.encoder_report)
+    specs = [one["spec"] for one in report["encoders"]]
+    arguments = [*specs, "-o", str(place / "out"), "--permutations", "200"]
+    done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert "LEACE" in done.stdout and "report.json" in done.stdout
+    assert {"report.json", "encoders.svg", "encoders.png", "encoders"} <= {f.name for f in (place / "out").iterdir()}
+    before = len(calls())
+    done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    kept = json.loads(done.stdout)
+    assert kept["encoders"][1]["leakage"] == report["encoders"][1]["leakage"]
+    assert len(calls()) - before == 2  # the erasers are compared with their base when they are loaded
+
+
+def test_senteval_task_of_the_real_data(report: dict[str, Any], place: Path, shared_data: Path) -> None:
+    pytest.importorskip("torch")
+    senteval = pytest.importorskip("evenli.encoders.senteval")
+    data = shared_data / "senteval"
+    if not data.is_dir():
+        pytest.skip(f"no SentEval data at {data}")
+    task = "STS14"
+    assert task in list(senteval.TASKS)
+    specs = [one["spec"] for one in report["encoders"][:2]]
+    made = encoder_report(specs, data=data, tasks=[task], folder=place / "out", settings=QUICK)
+    scores = [one["senteval"]["tasks"][task]["score"] for one in made["encoders"]]
+    assert made["tasks"] == [task] and 0 < scores[0] < 100
+    assert made["encoders"][1]["difference"]["senteval"] == pytest.approx(scores[1] - scores[0], abs=1e-5)
+    steps: list[Any] = []
+    encoder_report(
+        specs, data=data, tasks=[task], folder=place / "out", settings=QUICK, on_step=lambda *s: steps.append(s)
+    )
+    assert steps == []
+    with pytest.raises(InputError, match="no SentEval task Nothing"):
+        encoder_report(specs, data=data, tasks=["Nothing"], settings=QUICK)
+    with pytest.raises(InputError, match="no folder"):
+        encoder_report(specs, data=data / "absent", settings=QUICK)

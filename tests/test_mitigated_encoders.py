@@ -1,0 +1,380 @@
+"""Mitigated encoders: what they are fitted on, the folder they are kept in, and what they leave."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from evenli.cli import erase, mitigate, seat
+from evenli.datasets.seat import seat_tests, texts_of
+from evenli.encoders import load_encoder
+from evenli.encoders.base import CallableEncoder, resolved_spec
+from evenli.encoders.mitigated import MitigationSettings, load_mitigated, mitigate_encoder, read_mitigated
+from evenli.encoders.report import HeldOut, Residual, residual_leakage, told_apart, word_leakage
+from evenli.errors import InputError, ModelError
+from evenli.mitigation.erased import Erased
+from evenli.mitigation.erasers import fit_leace
+from evenli.mitigation.gendered import FEMALE, MALE, gendered_set, read_gendered
+from evenli.mitigation.hard_debias import hard_debias, normalised
+from evenli.sentences import split_words
+from evenli.vectors import WordVectors, gender_direction
+
+pytest.importorskip("sklearn")
+D = 24
+
+
+def gendered_vectors(seed: int = 0, strength: float = 3.0) -> WordVectors:
+    """Random vectors for every word of the built-in set; gender words lie on either side of the first axis."""
+    sentences = gendered_set()
+    generator = np.random.default_rng(seed)
+    side: dict[str, int] = {}
+    words: dict[str, None] = {}
+    for part in ("fit", "probe", "test"):
+        for pair in getattr(sentences, part):
+            side |= {pair.words[0]: 1, pair.words[1]: -1}
+            words |= dict.fromkeys(split_words(pair.female) + split_words(pair.male))
+    for text in (*sentences.neutral, *texts_of(seat_tests())):
+        words |= dict.fromkeys(split_words(text))
+    words |= dict.fromkeys(word for row in sentences.occupations for word in row.split())
+    words |= dict.fromkeys(("woman", "man", "she", "he"))
+    matrix = generator.normal(size=(len(words), D))
+    matrix[:, 0] += [strength * side.get(word, 0) for word in words]
+    return WordVectors.of(words, matrix)
+
+
+@pytest.fixture(scope="module")
+def vector_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    vectors = gendered_vectors()
+    path = tmp_path_factory.mktemp("vectors") / "toy.txt"
+    rows = (f"{w} {' '.join(f'{x:.4f}' for x in row)}" for w, row in zip(vectors.words, vectors.matrix, strict=True))
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(vector_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("mitigated") / "leace"
+    mitigate_encoder(f"vectors:{vector_file}", out, MitigationSettings("leace"))
+    return out
+
+
+def copy_of(folder: Path, to: Path) -> Path:
+    to.mkdir()
+    for file in folder.iterdir():
+        (to / file.name).write_bytes(file.read_bytes())
+    return to
+
+
+def changed(folder: Path, to: Path, **base: str) -> Path:
+    made = copy_of(folder, to)
+    about = read_mitigated(made)
+    about["base"] |= base
+    (made / "mitigated.json").write_text(json.dumps(about), encoding="utf-8")
+    return made
+
+
+# What erasers are fitted on.
+
+
+def test_parts_share_no_word_and_no_sentence_and_none_is_of_seat() -> None:
+    sentences = gendered_set()
+    words = {p: {w.lower() for pair in getattr(sentences, p) for w in pair.words} for p in ("fit", "probe", "test")}
+    texts = {p: set(sentences.rows(p)[0]) for p in words}
+    for one, other in (("fit", "probe"), ("fit", "test"), ("probe", "test")):
+        assert not words[one] & words[other]
+        assert not texts[one] & texts[other]
+    tests = texts_of(seat_tests())
+    assert not set().union(*texts.values()) & set(tests)
+    names = {part.words[i] for t in seat_tests() for part in t.sets if "names" in part.title for i in range(len(part))}
+    assert len(names) == 16 and not {name.lower() for name in names} & set().union(*words.values())
+    assert {"she", "woman", "mother", "girl", "hers"} <= words["fit"]
+    # One sentence a word in the test: its rows are the unit of the interval.
+    assert len({pair.words for pair in sentences.test}) == len(sentences.test) > 150
+    assert len(sentences.fit) > 1000
+
+
+def test_versions_differ_in_their_word_only() -> None:
+    sentences = gendered_set()
+    for part in ("fit", "probe", "test"):
+        for pair in getattr(sentences, part):
+            female, male = (split_words(text.lower()) for text in (pair.female, pair.male))
+            apart = {(f, m) for f, m in zip(female, male, strict=True) if f != m}
+            assert apart == {(pair.words[0].lower(), pair.words[1].lower())}
+    texts, classes = sentences.rows("test")
+    assert texts[0] == sentences.test[0].female and texts[-1] == sentences.test[-1].male
+    assert classes[0] == FEMALE and classes[-1] == MALE and classes.mean() == 0.5
+
+
+def test_corpus_gives_pairs_by_swapping(tmp_path: Path) -> None:
+    lines = [f"A woman carries box {i}." for i in range(40)] + [f"He counts to {i}." for i in range(40)]
+    lines += ["Nobody is here.", "A man and a woman wait.", "The bride laughs.", "A woman carries box 0."]
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = read_gendered(file)
+    assert found.fit[0].female == "A woman carries box 0." and found.fit[0].male == "A man carries box 0."
+    assert found.fit[40].female == "She counts to 0." and found.fit[40].male == "He counts to 0."
+    assert len(found.fit) == 80
+    assert found.skipped == {"without a gender word": 1, "both genders": 1, "a held-out word": 1}
+    assert found.test == gendered_set().test
+    assert len(read_gendered(file, limit=10).fit) == 10
+    table = tmp_path / "corpus.jsonl"
+    table.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
+    assert read_gendered(table).fit == found.fit
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("small.txt", "A woman waits.\n", "has 1 sentences to fit on, 50 or more"),
+        ("other.csv", "a,b\n1,2\n", "no column of text among a, b"),
+        ("absent.txt", None, "absent.txt"),
+    ],
+)
+def test_unusable_corpora_are_refused(tmp_path: Path, name: str, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read_gendered(tmp_path / name)
+
+
+def test_words_without_a_vector_are_left_out() -> None:
+    full = gendered_vectors()
+    kept = [w for w in full.words if w != "man"]
+    sentences = gendered_set()
+    known = sentences.known_to(WordVectors.of(kept, full.matrix[[full.index[w] for w in kept]]))
+    without = [pair for pair in sentences.fit if "man" not in pair.words]
+    assert list(known.fit) == without and len(without) < len(sentences.fit)
+    assert known.skipped["a word without a vector"] == len(sentences.fit) - len(without)
+    with pytest.raises(InputError, match=r"too few sentences \(fit 0, probe 0, test 0, occupations 0"):
+        sentences.known_to(WordVectors.of(["a", "b"], [[1.0], [2.0]]))
+
+
+# What is left.
+
+
+def test_leakage_falls_where_the_concept_was(folder: Path) -> None:
+    leaks = read_mitigated(folder)["leakage"]
+    before, after = leaks["before"], leaks["after"]
+    assert before["linear"]["value"] > 0.8 and before["mlp"]["value"] > 0.75  # the control
+    assert after["linear"]["low"] < 0.5 < after["linear"]["high"]
+    assert after["linear"]["value"] < before["linear"]["low"]
+    assert before["majority"] == 0.5
+    assert before["linear"]["n"] == 2 * len(gendered_set().test) == leaks["test_sentences"]
+
+
+def test_lean_has_two_equal_sides_and_follows_the_axis() -> None:
+    generator = np.random.default_rng(0)
+    classes = np.repeat([FEMALE, MALE], 50)
+    probe = generator.normal(size=(100, 4))
+    probe[:, 0] += np.where(classes == FEMALE, 5, -5)
+    neutral = np.column_stack([np.linspace(2, 4, 41), np.full((41, 3), 7.0)])
+    lean = HeldOut(probe, classes, probe, classes, neutral).lean()
+    assert (lean > 0).sum() == (lean < 0).sum() == 20
+    assert lean[-1] > 0 > lean[0]
+
+
+def test_an_encoder_without_gender_leaks_nothing() -> None:
+    vectors = gendered_vectors(strength=0.0)
+    encoder = CallableEncoder(lambda texts: [vectors.matrix[vectors.rows(split_words(t))].mean(axis=0) for t in texts])
+    held = HeldOut.of(encoder, gendered_set())
+    found = residual_leakage(held, held.lean())
+    assert found.linear.low < 0.5 < found.linear.high
+    assert found.mlp.low < 0.5 < found.mlp.high
+
+
+def test_clusters_and_company_by_hand() -> None:
+    generator = np.random.default_rng(1)
+    classes = np.repeat([FEMALE, MALE], 50)
+    rows = generator.normal(size=(100, 3))
+    side = np.repeat([1.0, -1.0], 40)
+    apart = np.column_stack([5 * side, generator.normal(scale=0.1, size=(80, 2))])
+    found = residual_leakage(HeldOut(rows, classes, rows, classes, apart), side)
+    assert found.clustering.value == 1.0 and found.clustering.n == 40
+    assert found.correlation.value == pytest.approx(1.0) and found.correlation.n == 80
+    mixed = residual_leakage(HeldOut(rows, classes, rows, classes, generator.normal(size=(80, 3))), side)
+    assert mixed.clustering.value < 0.8 and mixed.correlation.low < 0 < mixed.correlation.high
+    assert isinstance(mixed, Residual) and mixed.as_dict()["clustering"]["n"] == 40
+    with pytest.raises(InputError, match="lean to no side"):
+        residual_leakage(HeldOut(rows, classes, rows, classes, np.ones((80, 3))), np.zeros(80))
+
+
+def test_words_tell_after_hard_debiasing_what_they_told_before() -> None:
+    generator = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(600)] + ["woman", "man", "she", "he", "girl", "boy", "nurse", "doctor", "teacher"]
+    lean = np.repeat([1.0, -1.0, 0.0], [300, 300, 9])
+    matrix = generator.normal(size=(len(words), D))
+    matrix[:, 0] += 2 * lean
+    matrix[:, 1] += 4 * lean  # the company that a projection of one direction leaves
+    matrix[600:606] = generator.normal(scale=0.05, size=(6, D)) + np.outer([1, -1] * 3, np.eye(D)[0])
+    vectors = WordVectors.of(words, matrix)
+    direction = gender_direction(vectors, [("woman", "man"), ("she", "he"), ("girl", "boy")])
+    before, after = word_leakage(vectors, hard_debias(vectors, direction, equalize=[("woman", "man")]), direction)
+    assert before.linear.value > 0.95 and after.linear.value > 0.9
+    assert after.clustering.value > 0.9
+    same = word_leakage(vectors, normalised(vectors), direction)
+    assert same[0].clustering.value == same[1].clustering.value
+    with pytest.raises(InputError, match="of other words"):
+        word_leakage(vectors, gendered_vectors(), direction)
+    with pytest.raises(InputError, match="neutral words lean"):
+        few = WordVectors.of(words[600:], matrix[600:])
+        word_leakage(few, few, direction)
+
+
+# The folder.
+
+
+def test_folder_is_an_encoder_by_either_spec(folder: Path, vector_file: Path) -> None:
+    base = load_encoder(f"vectors:{vector_file}")
+    texts = ["The woman is here.", "The man is here."]
+    one, other = load_encoder(f"mitigated:{folder}"), load_encoder(str(folder))
+    np.testing.assert_array_equal(one.encode(texts), other.encode(texts))
+    assert np.abs(one.encode(texts) - base.encode(texts)).max() > 0.1
+    assert isinstance(one, Erased) and one.identity == other.identity != base.identity
+    sentences = told_apart(one, gendered_set())  # finds the vectors behind the eraser
+    by_hand = fit_leace(base.encode(sentences.rows("fit")[0]), sentences.rows("fit")[1])
+    np.testing.assert_allclose(one.encode(texts), by_hand(base.encode(texts)), atol=1e-6)
+    assert sorted(file.name for file in folder.iterdir()) == ["eraser.npz", "mitigated.json"]
+
+
+def test_relative_base_works_from_elsewhere(vector_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(vector_file.parent)
+    assert resolved_spec("vectors:toy.txt") == f"vectors:{vector_file.resolve()}"
+    assert resolved_spec("hf:some/model") == "hf:some/model"
+    mitigate_encoder("vectors:toy.txt", tmp_path / "m", MitigationSettings("sent-debias"))
+    monkeypatch.chdir(tmp_path)
+    assert load_encoder("m").encode(["she"]).shape == (1, D)
+    # A mitigated encoder can be mitigated again.
+    mitigate_encoder("m", tmp_path / "twice", MitigationSettings("sent-debias", components=2))
+    monkeypatch.chdir(tmp_path.parent)
+    assert read_mitigated(tmp_path / "twice")["base"]["spec"] == f"mitigated:{tmp_path.resolve() / 'm'}"
+    assert load_mitigated(tmp_path / "twice").eraser.rank == 2  # type: ignore[attr-defined]
+
+
+def test_inlp_keeps_its_history_and_seed(vector_file: Path, tmp_path: Path) -> None:
+    spec = f"vectors:{vector_file}"
+    about = [
+        mitigate_encoder(spec, tmp_path / str(i), MitigationSettings("inlp", iterations=3, seed=7)) for i in range(2)
+    ]
+    assert about[0]["eraser"]["identity"] == about[1]["eraser"]["identity"]
+    assert about[0]["leakage"] == about[1]["leakage"]
+    assert 1 <= about[0]["eraser"]["rank"] <= 3 == about[0]["settings"]["iterations"]
+    assert about[0]["eraser"]["history"][0] > 0.8
+    assert about[0]["settings"]["seed"] == 7 and "components" not in about[0]["settings"]
+
+
+def test_broken_folders_are_named(folder: Path, vector_file: Path, tmp_path: Path) -> None:
+    half = copy_of(folder, tmp_path / "half")
+    (half / "mitigated.json").unlink()
+    with pytest.raises(ModelError, match="no mitigated.json in it"):
+        load_encoder(f"mitigated:{half}")
+    gone = copy_of(folder, tmp_path / "no_eraser")
+    (gone / "eraser.npz").unlink()
+    with pytest.raises(ModelError, match="half-written: no eraser.npz"):
+        load_encoder(str(gone))
+    cut = copy_of(folder, tmp_path / "cut")
+    (cut / "eraser.npz").write_bytes((folder / "eraser.npz").read_bytes()[:200])
+    with pytest.raises(ModelError, match="is not the one mitigated.json speaks of"):
+        load_encoder(str(cut))
+    other = copy_of(folder, tmp_path / "other")
+    fit_leace(np.random.default_rng(0).normal(size=(50, D)), np.repeat([0, 1], 25)).save(other / "eraser.npz")
+    with pytest.raises(ModelError, match="is not the one mitigated.json speaks of"):
+        load_encoder(str(other))
+    with pytest.raises(ModelError, match="has changed since the eraser was fitted"):
+        load_encoder(str(changed(folder, tmp_path / "changed", identity="mean:other")))
+    with pytest.raises(ModelError, match="is gone: no /nowhere/toy.txt"):
+        load_encoder(str(changed(folder, tmp_path / "missing", spec="vectors:/nowhere/toy.txt")))
+    small = tmp_path / "small.txt"
+    small.write_text("she 1.0 2.0\nhe 2.0 1.0\n", encoding="utf-8")
+    identity = load_encoder(f"vectors:{small}").identity  # type: ignore[attr-defined]
+    with pytest.raises(ModelError, match=f"embeddings of {D} numbers"):
+        load_encoder(str(changed(folder, tmp_path / "narrow", spec=f"vectors:{small}", identity=identity)))
+    broken = copy_of(folder, tmp_path / "broken")
+    (broken / "mitigated.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ModelError, match="is broken"):
+        load_encoder(str(broken))
+
+
+def test_only_free_folders_are_written(folder: Path, vector_file: Path, tmp_path: Path) -> None:
+    spec, settings = f"vectors:{vector_file}", MitigationSettings("leace")
+    with pytest.raises(InputError, match="pass --overwrite"):
+        mitigate_encoder(spec, folder, settings)
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InputError, match=r"holds other files \(config.json\)"):
+        mitigate_encoder(spec, tmp_path, settings, overwrite=True)
+    with pytest.raises(InputError, match="is a file"):
+        mitigate_encoder(spec, vector_file, settings)
+    with pytest.raises(InputError, match="no method 'magic'"):
+        MitigationSettings("magic")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="one or more"):
+        MitigationSettings("inlp", iterations=0)
+
+
+def test_identity_changes_with_code_pooling_and_weights(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def identity(spec: str, **more: Any) -> str:
+        return str(load_encoder(spec, device="cpu", **more).identity)  # type: ignore[attr-defined]
+
+    assert identity(f"hf:{checkpoint}") == identity(str(checkpoint)) != identity(str(checkpoint), pooling="cls")
+    other = copy_of(checkpoint, tmp_path / "other")
+    assert identity(str(other)) == identity(str(checkpoint))  # the content, not the place
+    weights = bytearray((other / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (other / "model.safetensors").write_bytes(weights)
+    assert identity(str(other)) != identity(str(checkpoint))
+    monkeypatch.chdir(tmp_path)
+    code = tmp_path / "coded_encoder.py"
+    code.write_text("def encode(texts):\n    return [[1.0] for _ in texts]\n", encoding="utf-8")
+    first = identity("py:coded_encoder:encode")
+    assert first == identity("py:coded_encoder:encode")
+    code.write_text("def encode(texts):\n    return [[2.0] for _ in texts]\n", encoding="utf-8")
+    assert identity("py:coded_encoder:encode") != first
+
+
+# The command line.
+
+app = typer.Typer()
+app.command("inlp")(erase.inlp)
+app.command("leace")(erase.leace)
+app.command("sent-debias")(erase.sent_debias)
+app.command("hard")(mitigate.hard)
+app.command("seat")(seat.seat)
+
+
+def run(*arguments: object) -> str:
+    done = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return str(done.stdout)
+
+
+def test_commands_write_folders_that_seat_takes(vector_file: Path, tmp_path: Path) -> None:
+    spec = f"vectors:{vector_file}"
+    told = run("sent-debias", spec, "-o", tmp_path / "s", "--components", 2)
+    assert f"2 of {D} dimensions removed; use it as mitigated:" in told
+    for row in ("linear probe", "MLP probe", "clusters", "company"):
+        assert row in told
+    about = json.loads(run("inlp", spec, "-o", tmp_path / "i", "--iterations", 2, "--json"))
+    assert about["settings"] == {"iterations": 2, "seed": 0} and about["eraser"]["rank"] <= 2
+    lines = [f"A woman carries box {i}." for i in range(30)] + [f"He counts box {i}." for i in range(30)]
+    (tmp_path / "corpus.txt").write_text("\n".join(lines), encoding="utf-8")
+    about = json.loads(run("leace", spec, "-o", tmp_path / "l", "--fit", tmp_path / "corpus.txt", "--json"))
+    assert about["fit"]["pairs"] == 60 and about["fit"]["source"].endswith("corpus.txt")
+    results = json.loads(run("seat", f"mitigated:{tmp_path / 's'}", "--tests", "C6b", "--json"))
+    assert np.isfinite(results["tests"][0]["effect"])
+
+
+def test_hard_says_what_is_left_or_why_not(vector_file: Path, tmp_path: Path) -> None:
+    assert "linear probe" in run("hard", "--vectors", vector_file, "-o", tmp_path / "hd.npz")
+    told = json.loads(run("hard", "--vectors", vector_file, "-o", tmp_path / "hd.npz", "--control", "--json"))
+    assert told["leakage"]["before"]["clustering"] == told["leakage"]["after"]["clustering"]
+    few = tmp_path / "few.txt"
+    words = ("woman", "man", "girl", "boy", "she", "he", "mother", "father", "nurse")
+    few.write_text("".join(f"{w} {i}.0 {9 - i}.5 1.{i}\n" for i, w in enumerate(words)), encoding="utf-8")
+    assert "what is left was not measured: only" in run("hard", "--vectors", few, "-o", tmp_path / "few.npz")
+    assert (tmp_path / "few.npz").is_file()
