@@ -1,0 +1,306 @@
+"""The experiment of Dolci et al. 2023 on a part of SNLI: does a fairer corpus make a fairer encoder, and at what cost?
+
+BiLSTM-max encoders are trained on the corpus as it is, without its most biased pairs (Sub97 to Sub90), with swapped
+copies of them (Aug97 to Aug90), without as many pairs drawn at random, and on the corpus as it is with hard-debiased
+and with merely normalised word vectors, each with several seeds. SEAT and SentEval follow.
+
+    python tools/retraining_study.py corpora --snli DIR --vectors glove.txt -o study
+    python tools/retraining_study.py run --vectors glove.txt --senteval DIR -o study --jobs 3
+    python tools/retraining_study.py collect -o study --into src/evenli/resources/data
+
+Every step leaves out what is there already. Written for a GPU; `--hidden 64 --limit 2000` tries it on a CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import multiprocessing
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenli._rows import find_columns, read_rows
+from evenli.vectors import WordVectors, load_vectors
+
+PERCENTILES = (97, 95, 93, 90)
+SEEDS = (1, 2, 3)
+TABLE3 = {
+    "beauty pageant wearing black clothing": 0.134793,
+    "middle-aged blonde hula hooping": 0.127903,
+    "a blonde child is wearing a pink bikini": 0.125145,
+    "a showgirl is applying makeup": 0.123312,
+    "the bikini is pink": 0.121159,
+    "football players scoring touchdowns": -0.149844,
+    "football players playing defense": -0.140169,
+    "a defensive player almost intercepted the football from the quarterback": -0.139420,
+    "baseball players": -0.138058,
+    "dodgers player playing baseball": -0.136282,
+}
+"""Most biased sentences of SNLI as printed by Dolci et al. 2023, in lower case."""
+
+
+def main() -> None:
+    """Run one of the steps."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("step", choices=("corpora", "run", "collect"))
+    parser.add_argument("-o", "--out", type=Path, required=True)
+    parser.add_argument("--snli", type=Path, help="folder with SNLI files")
+    parser.add_argument("--vectors", type=Path, help="GloVe")
+    parser.add_argument("--senteval", type=Path, help="folder with the task files")
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument("--only", nargs="+", help="kinds of encoders; default: all")
+    parser.add_argument("--jobs", type=int, default=1, help="models trained side by side")
+    parser.add_argument("--hidden", type=int, default=2048)
+    parser.add_argument("--epochs", type=int, default=8)
+    parser.add_argument("--limit", type=int, help="pairs of the corpus, for a trial")
+    parser.add_argument("--stop-after", type=float, default=float("inf"), help="seconds after which no model is begun")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--into", type=Path, help="folder of the collected figures")
+    arguments = parser.parse_args()
+    {"corpora": corpora, "run": run, "collect": collect}[arguments.step](arguments)
+
+
+def names() -> list[str]:
+    """All kinds of encoders; those that answer the question come first, in case time runs out."""
+    first = ["Original", "HD", "Normalised", "Sub95", "Aug90", "Random95", "Sub90", "Aug95"]
+    return [*first, "Sub97", "Aug97", "Sub93", "Aug93"]
+
+
+def corpora(arguments: argparse.Namespace) -> None:
+    """Pool the SNLI files, train the encoder whose importance scores them, score, and make all corpora."""
+    from evenli.encoders import BiLSTMMax
+    from evenli.mitigation import corpora as made
+    from evenli.mitigation.splits import Split
+    from evenli.sentences import BiasScorer, MaxPooled
+    from evenli.sentences.corpus import CorpusScores, score_corpus
+    from evenli.vectors import gender_direction
+
+    out = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    pooled = out / "snli.jsonl"
+    if not pooled.exists():
+        pool(arguments.snli, pooled, arguments.limit)
+    vectors = load_vectors(arguments.vectors)
+    direction = gender_direction(vectors, "ten")
+    # Nothing scores above the hundredth percentile, whatever the scores: the corpus as it is, split anew.
+    folder = out / "corpora"
+    split = Split() if arguments.limit is None else Split(dev=arguments.limit // 12, test=arguments.limit // 12)
+    if not (folder / "Original").exists():
+        plain = score_corpus(pooled, out / "plain", BiasScorer(vectors, direction))
+        made.subtract(plain.path, folder / "Original", percentile=100, split=split)
+    if not (out / "scored" / "done").exists():
+        scoring = out / "scoring"
+        train(arguments, folder / "Original", vectors, scoring, seed=0)
+        encoder = BiLSTMMax.load(scoring, vectors=vectors, device=arguments.device)
+        began = time.perf_counter()
+        scorer = BiasScorer(vectors, direction, weights=MaxPooled(encoder))
+        score_corpus(pooled, out / "scored", scorer, batch=8192)
+        print(f"scored in {time.perf_counter() - began:.1f} s", flush=True)
+        (out / "scored" / "done").touch()
+    scored = CorpusScores.read(out / "scored")
+    common: dict[str, Any] = {"split": split}
+    for percentile in PERCENTILES:
+        if not (folder / f"Sub{percentile}").exists():
+            made.subtract(scored.path, folder / f"Sub{percentile}", percentile=percentile, **common)
+        if not (folder / f"Aug{percentile}").exists():
+            made.augment(scored.path, folder / f"Aug{percentile}", percentile=percentile, mode="paper", **common)
+    if not (folder / "Random95").exists():
+        made.random_control(scored.path, folder / "Random95", percentile=95, like="subtract", **common)
+
+
+def pool(folder: Path, target: Path, limit: int | None) -> None:
+    """All pairs of all files under the same three column names."""
+    lines = []
+    for file in sorted(folder.glob("*.jsonl*")):
+        rows = read_rows(file)
+        columns = find_columns(rows[0], file)
+        kept = [{name: row[columns[name]] for name in ("premise", "hypothesis", "gold")} for row in rows]
+        lines += [json.dumps({**row, "label": row.pop("gold")}, ensure_ascii=False) for row in kept]
+    target.write_text("\n".join(lines[:limit]) + "\n", encoding="utf-8")
+
+
+def train(arguments: argparse.Namespace, data: Path, vectors: WordVectors, out: Path, seed: int) -> Any:
+    """One encoder."""
+    from evenli.encoders import EncoderRecipe, train_encoder
+    from evenli.training.data import read_examples
+
+    return train_encoder(
+        vectors,
+        read_examples([data / "train.jsonl"]),
+        read_examples([data / "dev.jsonl"]),
+        out,
+        recipe=EncoderRecipe(hidden=arguments.hidden, epochs=arguments.epochs),
+        seed=seed,
+        device=arguments.device,
+        checkpoints=False,
+    )
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Train and evaluate all encoders, one seed of all kinds after the other."""
+    began = time.monotonic()
+    (arguments.out / "results").mkdir(exist_ok=True)
+    wanted = [(name, seed) for seed in arguments.seeds for name in arguments.only or names()]
+    left = [one for one in wanted if not result_file(arguments.out, *one).exists()]
+    print(f"{len(wanted) - len(left)} of {len(wanted)} encoders are done", flush=True)
+    context = multiprocessing.get_context("spawn")
+    tasks = context.Queue()
+    for one in left:
+        tasks.put(one)
+    workers = [
+        context.Process(target=work, args=(arguments, tasks, began + arguments.stop_after))
+        for _ in range(arguments.jobs)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if any(worker.exitcode for worker in workers):
+        raise SystemExit("a worker failed; the same command continues")
+
+
+def work(arguments: argparse.Namespace, tasks: Any, end: float) -> None:
+    """Take tasks until there are none, or no time."""
+    import queue
+
+    vectors = load_vectors(arguments.vectors)
+    while time.monotonic() < end:
+        try:
+            name, seed = tasks.get(timeout=1)
+        except queue.Empty:
+            return
+        result = one_encoder(arguments, vectors, name, seed)
+        file = result_file(arguments.out, name, seed)
+        file.with_suffix(".partial").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        file.with_suffix(".partial").replace(file)
+        print(
+            f"{name} seed {seed}: dev {result['dev']:.4f}, SEAT {result['seat_average']:.3f}, "
+            f"SentEval {result['overall']}, {result['seconds']}",
+            flush=True,
+        )
+
+
+def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, seed: int) -> dict[str, Any]:
+    """Train one encoder and measure it; its weights are not kept."""
+    from evenli.datasets.seat import seat_tests, texts_of
+    from evenli.encoders import BiLSTMMax, encode_checked, nli_accuracy
+    from evenli.encoders.senteval import run_senteval
+    from evenli.measures.association import average_effect, run_associations
+    from evenli.mitigation.hard_debias import hard_debias, normalised
+    from evenli.training.data import read_examples
+    from evenli.vectors import gender_direction
+
+    data = arguments.out / "corpora" / ("Original" if name in {"HD", "Normalised"} else name)
+    if name == "HD":
+        vectors = hard_debias(vectors, gender_direction(vectors, "ten"))
+    elif name == "Normalised":
+        vectors = normalised(vectors)
+    folder = arguments.out / "encoders" / f"{name}-{seed}"
+    shutil.rmtree(folder, ignore_errors=True)
+    clock = [time.perf_counter()]
+    outcome = train(arguments, data, vectors, folder, seed)
+    clock.append(time.perf_counter())
+    test = nli_accuracy(folder, read_examples([data / "test.jsonl"]), device=arguments.device)
+    encoder = BiLSTMMax.load(folder, vectors=vectors, device=arguments.device)
+    tests = seat_tests("sentence")
+    texts = texts_of(tests)
+    embedded = dict(zip(texts, encode_checked(encoder, texts), strict=True))
+    found = run_associations(tests, embedded, generator=np.random.default_rng(0))
+    clock.append(time.perf_counter())
+    scores = run_senteval(encoder, arguments.senteval, device=arguments.device)
+    clock.append(time.perf_counter())
+    shutil.rmtree(folder)
+    return {
+        "name": name,
+        "seed": seed,
+        "pairs": outcome.pairs,
+        "dev": outcome.dev,
+        "test": test,
+        "best": outcome.best,
+        "history": [[one.loss, one.train, one.dev, round(one.seconds, 2)] for one in outcome.history],
+        "seat": [one.as_dict() for one in found],
+        "seat_average": average_effect({one.name: one.effect for one in found}).signed,
+        "senteval": scores.as_dict(),
+        "overall": scores.overall,
+        "seconds": [round(b - a, 1) for a, b in itertools.pairwise(clock)],
+    }
+
+
+def result_file(out: Path, name: str, seed: int) -> Path:
+    """Where the figures of an encoder are."""
+    return out / "results" / f"{name}-{seed}.json"
+
+
+def collect(arguments: argparse.Namespace) -> None:
+    """The figures of all encoders, of the corpora, and of the printed sentences that the corpus has, as tables."""
+    files = sorted((arguments.out / "results").glob("*.json"))
+    results = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    results.sort(key=lambda one: (names().index(one["name"]), one["seed"]))
+    write(arguments.into / "retraining.csv", [figures(result) for result in results])
+    cards = []
+    for name in names():
+        file = arguments.out / "corpora" / name / "card.json"
+        if file.exists() and name != "Original":
+            card = json.loads(file.read_text(encoding="utf-8"))
+            cards.append({"corpus": name, "threshold": f"{card['threshold']['value']:.5f}", **told(card["counts"])})
+    write(arguments.into / "retraining_corpora.csv", cards)
+    write(arguments.into / "retraining_scores.csv", printed_sentences(arguments.out / "scored"))
+    print(f"{len(results)} encoders, {len(cards)} corpora")
+
+
+def figures(result: dict[str, Any]) -> dict[str, Any]:
+    """One encoder in one row: accuracies, SEAT effects, SentEval scores."""
+    seat = {one["name"]: f"{one['effect']:.4f}" for one in result["seat"]}
+    tasks = {name: f"{one['score']:.2f}" for name, one in result["senteval"]["tasks"].items()}
+    facts = {"encoder": result["name"], "seed": result["seed"], "epochs": len(result["history"])}
+    shares = {name: f"{100 * result[name]:.2f}" for name in ("dev", "test")}
+    return {**facts, "pairs": result["pairs"], **shares, **seat, **tasks}
+
+
+def told(counts: dict[str, Any]) -> dict[str, int]:
+    """What was done to a corpus."""
+    kept = {name: counts[name] for name in ("above_threshold", "removed", "added")}
+    return {**kept, "train": counts["splits"]["train"]}
+
+
+def printed_sentences(folder: Path) -> list[dict[str, Any]]:
+    """The score of every sentence of the paper's Table 3 that is there, and the share of texts beyond it."""
+    from evenli.sentences.corpus import CorpusScores
+
+    sides: dict[str, list[Any]] = {"F": [], "M": []}
+    found: dict[str, float] = {}
+    for frame in CorpusScores.read(folder).frames():
+        rows = [json.loads(row) for row in frame["original"]]
+        for column in ("premise", "hypothesis"):
+            scores = {side: frame[f"{column}_{side}"].to_numpy() for side in sides}
+            for side, values in scores.items():
+                sides[side].append(values)
+            for at, row in enumerate(rows):
+                text = row[column].rstrip(" .").lower()
+                if text in TABLE3:
+                    found[text] = float(scores["F" if TABLE3[text] > 0 else "M"][at])
+    made = []
+    for text, value in found.items():
+        every = np.abs(np.concatenate(sides["F" if value > 0 else "M"]))
+        share = float((every > abs(value)).mean())
+        made.append({"sentence": text, "printed": TABLE3[text], "ours": f"{value:.5f}", "beyond": f"{share:.5f}"})
+    every = np.concatenate([frame["pair_max"].to_numpy() for frame in CorpusScores.read(folder).frames(["pair_max"])])
+    return [*made, {"sentence": "(highest of all)", "printed": 0.1498, "ours": f"{every.max():.5f}", "beyond": 0}]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """A table as CSV."""
+    with path.open("w", encoding="utf-8", newline="") as sink:
+        writer = csv.DictWriter(sink, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

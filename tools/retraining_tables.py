@@ -1,0 +1,197 @@
+"""Write the tables and the chart of docs/retraining.md from the stored figures of tools/retraining_study.py.
+
+python tools/retraining_tables.py
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+from scipy import stats
+
+from evenli.datasets.senteval import TASKS
+from evenli.measures.association import AVERAGED
+from evenli.reports.charts import save_chart
+from evenli.resources import read_table
+
+DOCS = Path(__file__).parents[1] / "docs"
+TESTS = ("C1", "C2", *AVERAGED)
+ORDER = [
+    "Original",
+    *(f"{kind}{percentile}" for kind in ("Sub", "Aug") for percentile in (97, 95, 93, 90)),
+    "Random95",
+    "Normalised",
+    "HD",
+]
+PUBLISHED = {"HD": "GloVe-HD"}
+PRINTED = {"STSB": "STSB_p", "STS14": "STS14_p", "MRPC": "MRPC_acc"}
+
+
+def main() -> None:
+    """Fill the page and draw."""
+    ours = defaultdict(list)
+    for row in read_table("retraining.csv"):
+        ours[row["encoder"]].append(row)
+    seat = {row["model"]: row for row in read_table("published_seat.csv")}
+    senteval = {row["model"]: row for row in read_table("published_senteval.csv")}
+    page = DOCS / "retraining.md"
+    text = page.read_text(encoding="utf-8")
+    tables = {
+        "summary": summary(ours, seat, senteval),
+        "seat": effects(ours, seat),
+        "senteval": scores(ours, senteval),
+    }
+    for name, lines in tables.items():
+        start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        before, after = text.partition(start)[0], text.partition(end)[2]
+        text = "\n\n".join([before + start, "\n".join(lines), end + after])
+    page.write_text(text, encoding="utf-8")
+    (png,) = (
+        file
+        for file in save_chart(chart(ours, seat, senteval), "retraining", DOCS / "figures")
+        if file.suffix == ".png"
+    )
+    png.unlink()
+
+
+def mean_effect(row: dict[str, str]) -> float:
+    """Mean of C6 to C8b."""
+    return float(np.mean([float(row[test]) for test in AVERAGED]))
+
+
+def overall(row: dict[str, str]) -> float:
+    """Mean of the twelve tasks."""
+    return float(np.mean([float(row[task]) for task in TASKS]))
+
+
+def summary(ours: dict[str, Any], seat: dict[str, Any], senteval: dict[str, Any]) -> list[str]:
+    """Mean effect and overall score of every kind, and how far each is from the original."""
+    against = "against Original | published"
+    heads = f"| encoder | seeds | SEAT, mean effect | {against} | SentEval | {against} | NLI dev |"
+    lines = [heads, "| --- |" + " --- |" * 8]
+    figures = {
+        name: {"seat": [mean_effect(row) for row in ours[name]], "senteval": [overall(row) for row in ours[name]]}
+        for name in ORDER
+    }
+    spread = {key: pooled([values[key] for values in figures.values()]) for key in ("seat", "senteval")}
+    base = figures["Original"]
+    for name in ORDER:
+        cells = [name, str(len(ours[name]))]
+        printed = PUBLISHED.get(name, name)
+        theirs = {
+            "seat": float(seat[printed]["avg_pub"]) if printed in seat else math.nan,
+            "senteval": float(senteval[printed]["overall_pub"]) if printed in senteval else math.nan,
+        }
+        originals = {"seat": float(seat["Original"]["avg_pub"]), "senteval": float(senteval["Original"]["overall_pub"])}
+        for key, digits in (("seat", 2), ("senteval", 2)):
+            values = figures[name][key]
+            cells.append(f"{np.mean(values):.{digits}f}")
+            if name == "Original":
+                cells += ["", f"{originals[key]:.{digits}f}"]
+                continue
+            change = np.mean(values) - np.mean(base[key])
+            width = half(spread[key], len(values), len(base[key]))
+            cells.append(f"{change:+.{digits}f} ± {width:.{digits}f}")
+            cells.append("" if math.isnan(theirs[key]) else f"{theirs[key] - originals[key]:+.{digits}f}")
+        cells.append(f"{np.mean([float(row['dev']) for row in ours[name]]):.1f} %")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def pooled(groups: list[list[float]]) -> tuple[float, int]:
+    """Standard deviation within the groups and its degrees of freedom."""
+    freedom = sum(len(group) - 1 for group in groups)
+    return math.sqrt(sum(np.var(group) * len(group) for group in groups) / freedom), freedom
+
+
+def half(spread: tuple[float, int], first: int, second: int) -> float:
+    """Half the width of the 95 % interval of a difference of two means."""
+    deviation, freedom = spread
+    return float(stats.t.ppf(0.975, freedom) * deviation * math.sqrt(1 / first + 1 / second))
+
+
+def effects(ours: dict[str, Any], seat: dict[str, Any]) -> list[str]:
+    """The eight tests, ours and printed."""
+    lines = [f"| encoder | {' | '.join(TESTS)} |", f"| --- |{' --- |' * len(TESTS)}"]
+    for name in ORDER:
+        printed = seat.get(PUBLISHED.get(name, name))
+        cells = [
+            pair(np.mean([float(row[test]) for row in ours[name]]), printed and float(printed[test]), 2)
+            for test in TESTS
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def scores(ours: dict[str, Any], senteval: dict[str, Any]) -> list[str]:
+    """The twelve tasks, ours and printed."""
+    lines = [f"| encoder | {' | '.join(TASKS)} |", f"| --- |{' --- |' * len(TASKS)}"]
+    for name in ORDER:
+        printed = senteval.get(PUBLISHED.get(name, name))
+        cells = []
+        for task in TASKS:
+            theirs = None
+            if printed:
+                theirs = float(printed[PRINTED.get(task, task)]) * (100 if task in {"SICKR", "STS14"} else 1)
+            cells.append(pair(np.mean([float(row[task]) for row in ours[name]]), theirs, 1))
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return lines
+
+
+def pair(value: Any, theirs: float | None, digits: int) -> str:
+    """Ours, with the printed one in brackets."""
+    return f"{value:.{digits}f}" + ("" if theirs is None else f" ({theirs:.{digits}f})")
+
+
+def chart(ours: dict[str, Any], seat: dict[str, Any], senteval: dict[str, Any]) -> Any:
+    """Fairness against accuracy (Figure 6 of the paper): every encoder of ours, and the published ones."""
+    points = [
+        {"x": overall(row), "y": mean_effect(row), "name": name, "kind": group(name), "whose": "ours, one dot a seed"}
+        for name in ORDER
+        for row in ours[name]
+    ]
+    points += [
+        {
+            "x": float(senteval[PUBLISHED.get(name, name)]["overall_pub"]),
+            "y": float(seat[PUBLISHED.get(name, name)]["avg_pub"]),
+            "name": name,
+            "kind": group(name),
+            "whose": "published",
+        }
+        for name in ORDER
+        if PUBLISHED.get(name, name) in seat
+    ]
+    kinds = ["Original", "Sub", "Aug", "random removal", "vectors of length 1", "hard-debiased vectors"]
+    colours = ["#1b1f24", "#0072b2", "#009e73", "#8a8f98", "#e69f00", "#d55e00"]
+    return (
+        alt.Chart(alt.InlineData(values=points))
+        .mark_point(size=60, opacity=0.9, filled=True)
+        .encode(
+            x=alt.X("x:Q", scale=alt.Scale(zero=False), axis=alt.Axis(title="SentEval, mean of twelve tasks")),
+            y=alt.Y(
+                "y:Q", scale=alt.Scale(domainMin=0), axis=alt.Axis(title="SEAT, mean effect of C6 to C8b: 0 is neutral")
+            ),
+            color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=colours), legend=alt.Legend(title=None)),
+            shape=alt.Shape(
+                "whose:N",
+                scale=alt.Scale(domain=["ours, one dot a seed", "published"], range=["circle", "cross"]),
+                legend=alt.Legend(title=None),
+            ),
+        )
+        .properties(width=560, height=320)
+    )
+
+
+def group(name: str) -> str:
+    """What was done, without the percentile."""
+    names = {"Random95": "random removal", "Normalised": "vectors of length 1", "HD": "hard-debiased vectors"}
+    return names.get(name, name.rstrip("0123456789"))
+
+
+if __name__ == "__main__":
+    main()
