@@ -16,7 +16,7 @@ from evenli.datasets.seat import seat_tests, texts_of
 from evenli.encoders import load_encoder
 from evenli.encoders.base import CallableEncoder, resolved_spec
 from evenli.encoders.mitigated import MitigationSettings, load_mitigated, mitigate_encoder, read_mitigated
-from evenli.encoders.report import HeldOut, Residual, residual_leakage, told_apart, word_leakage
+from evenli.encoders.residual import HeldOut, Residual, residual_leakage, told_apart, word_leakage
 from evenli.errors import InputError, ModelError
 from evenli.mitigation.erased import Erased
 from evenli.mitigation.erasers import fit_leace

@@ -139,7 +139,7 @@ def hard(
     as_json: shared.Json = False,
 ) -> None:
     """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
-    from evenli.encoders.report import word_leakage
+    from evenli.encoders.residual import word_leakage
     from evenli.errors import InputError, MissingExtraError
     from evenli.mitigation.hard_debias import hard_debias, normalised, save_vectors
     from evenli.vectors import gender_direction, load_vectors

@@ -11,9 +11,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import PackedSequence
 
+from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
 from evenli.errors import InputError, ModelError
 from evenli.models.loading import check_folder, pick_device
-from evenli.sentences import Pooled, split_words
+from evenli.sentences import Pooled
 from evenli.vectors import WordVectors
 
-MARKERS = ("<s>", "</s>")
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
 _FORMAT = "evenli bilstm-max 1"
@@ -36,162 +35,6 @@ _LONGEST = 1 << 13
 """Padded tokens of a batch; long sentences are encoded fewer at a time."""
 _AHEAD = 1 << 13
 """Sentences made ready on the host while the device works on those before."""
-
-
-@dataclass(frozen=True)
-class Tokens:
-    """Sentences as vocabulary ids end to end: sentence ``i`` is ``ids[starts[i] : starts[i] + lengths[i]]``."""
-
-    ids: NDArray[np.int32]
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        """Number of sentences."""
-        return len(self.lengths)
-
-
-class _Met(dict[str, int]):
-    """Numbers of words; a new word is looked up once."""
-
-    def __init__(self, find: Callable[[str], int]) -> None:
-        super().__init__()
-        self._find = find
-
-    def __missing__(self, word: str) -> int:
-        self[word] = found = self._find(word)
-        return found
-
-
-def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
-    """Sentences from the numbers of all their words: unknown words (-1) are left out, markers put around the rest.
-
-    >>> tokens = surround(np.array([7, -1, 8, -1], dtype=np.int32), np.array([3, 0, 1]))
-    >>> tokens.ids.tolist(), tokens.starts.tolist(), tokens.lengths.tolist()
-    ([0, 7, 8, 1, 0, 1, 0, 1], [0, 4, 6], [4, 2, 2])
-    """
-    known = ids >= 0
-    upto = np.concatenate([[0], np.cumsum(known)])
-    ends = np.cumsum(sizes)
-    lengths = upto[ends] - upto[ends - sizes] + 2
-    starts = np.cumsum(lengths) - lengths
-    made = np.full(int(lengths.sum()), -1, dtype=np.int32)
-    made[starts], made[starts + lengths - 1] = 0, 1
-    made[made < 0] = ids[known]
-    return Tokens(made, starts, lengths)
-
-
-class Vocabulary:
-    """The words in use and their vectors; the markers come first.
-
-    A word is looked up as it stands, then in lower case, as everywhere in evenli. Where the vectors have no ``<s>`` or
-    ``</s>``, each gets a fixed normal vector of standard deviation 0.1, the same for every encoder of that dimension.
-
-    Args:
-        vectors: Where vectors are looked up; only those of words met are kept.
-        markers: Vectors of the two markers; None takes them from ``vectors``.
-    """
-
-    def __init__(self, vectors: WordVectors, markers: NDArray[np.float32] | None = None) -> None:
-        self.vectors = vectors
-        if markers is None:
-            markers = np.stack([_marker(vectors, at) for at in range(2)])
-        self.markers = np.asarray(markers, dtype=np.float32)
-        self.words = list(MARKERS)
-        self._blocks = [self.markers]
-        self._kept = 2
-        self._rows: list[int] = [-1, -1]
-        self._ids = _Met(self._find)
-        self._ids.update((marker, at) for at, marker in enumerate(MARKERS))
-        self._of_row: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        """Words in use, markers included."""
-        return len(self.words)
-
-    def id(self, word: str) -> int:
-        """Number of a word, -1 if it has no vector."""
-        return self._ids[word]
-
-    def known(self, words: Iterable[str]) -> list[str]:
-        """The words that have a vector."""
-        return [word for word in words if self._ids[word] >= 0]
-
-    def ids(self, words: Sequence[str]) -> NDArray[np.int32]:
-        """Numbers of many words."""
-        return np.fromiter(map(self._ids.__getitem__, words), dtype=np.int32, count=len(words))
-
-    def tokens(self, texts: Iterable[str | Sequence[str]]) -> Tokens:
-        """Markers around the known words of every text; a text may be given as its words."""
-        lists = [_words(text) for text in texts]
-        sizes = np.fromiter(map(len, lists), dtype=np.int64, count=len(lists))
-        return surround(self.ids(list(itertools.chain.from_iterable(lists))), sizes)
-
-    def matrix(self) -> NDArray[np.float32]:
-        """The vectors of the words in use."""
-        if self._kept < len(self):
-            rows = np.array(self._rows[self._kept :])
-            # Sorted reads are kind to a memory-mapped file.
-            order = np.argsort(rows)
-            block = np.empty((len(rows), self.vectors.dimension), dtype=np.float32)
-            block[order] = self.vectors.matrix[rows[order]]
-            self._blocks, self._kept = [np.concatenate([*self._blocks, block])], len(self)
-        return self._blocks[0]
-
-    def _find(self, word: str) -> int:
-        row = self.vectors.find(word)
-        if row < 0:
-            return -1
-        at = self._of_row.setdefault(row, len(self.words))
-        if at == len(self.words):
-            word = self.vectors.words[row]  # as the vectors spell it
-            if word in MARKERS:
-                self._of_row[row] = MARKERS.index(word)
-                return self._of_row[row]
-            self.words.append(word)
-            self._rows.append(row)
-        return at
-
-
-@dataclass(frozen=True)
-class Packed:
-    """How the sentences of a batch share the time steps.
-
-    Attributes:
-        ids: Token ids, time step after time step, longest sentence first within each.
-        sizes: Sentences still running at every time step.
-        places: [time, sentence in the order given] -> position in the packed outputs. Behind the end of a sentence its
-            last output is repeated, which leaves the maximum and its gradient as they are.
-        lengths: Tokens of every sentence, in the order given.
-    """
-
-    ids: NDArray[np.int32]
-    sizes: NDArray[np.int64]
-    places: NDArray[np.int32]
-    lengths: NDArray[np.int64]
-
-
-def pack(tokens: Tokens, rows: NDArray[np.int64]) -> Packed:
-    """Pack some sentences.
-
-    >>> tokens = Tokens(np.array([0, 1, 0, 7, 8, 1], dtype=np.int32), np.array([0, 2]), np.array([2, 4]))
-    >>> packed = pack(tokens, np.array([0, 1]))
-    >>> packed.ids.tolist(), packed.sizes.tolist()
-    ([0, 0, 7, 1, 8, 1], [2, 2, 1, 1])
-    >>> packed.places.T.tolist()
-    [[1, 3, 3, 3], [0, 2, 4, 5]]
-    """
-    lengths, starts = tokens.lengths[rows], tokens.starts[rows]
-    order = np.argsort(-lengths, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    time = np.arange(lengths[order[0]])[:, None]
-    running = time < lengths[order]
-    sizes = running.sum(axis=1)
-    ids = tokens.ids[(starts[order] + time)[running]]
-    first = np.cumsum(sizes) - sizes
-    places = first[np.minimum(time, lengths - 1)] + rank
-    return Packed(ids, sizes, places.astype(np.int32), lengths)
 
 
 def make_lstm(dimension: int, hidden: int, seed: int) -> Any:
@@ -327,7 +170,7 @@ class BiLSTMMax:
 
     def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
         """The dimensions each token wins, markers included; the first of equals wins, and the counts sum to 2h."""
-        listed = [[MARKERS[0], *self.vocabulary.known(_words(text)), MARKERS[1]] for text in texts]
+        listed = [[MARKERS[0], *self.vocabulary.known(words_of(text)), MARKERS[1]] for text in texts]
         tokens = self.vocabulary.tokens(words[1:-1] for words in listed)
         counts = np.split(self._wins(tokens), tokens.starts[1:])
         return [Pooled(words, wins.tolist(), self.dimension) for words, wins in zip(listed, counts, strict=False)]
@@ -432,17 +275,6 @@ class BiLSTMMax:
         if len(self._table) < len(self.vocabulary):
             new = torch.from_numpy(self.vocabulary.matrix()[len(self._table) :])
             self._table = torch.cat([self._table, new.to(self.device, self._type)])
-
-
-def _words(text: str | Sequence[str]) -> Sequence[str]:
-    return split_words(text) if isinstance(text, str) else text
-
-
-def _marker(vectors: WordVectors, at: int) -> NDArray[np.float32]:
-    row = vectors.index.get(MARKERS[at])
-    if row is not None:
-        return np.array(vectors.matrix[row])
-    return np.random.default_rng([5, at]).normal(0.0, 0.1, vectors.dimension).astype(np.float32)
 
 
 def winners(outputs: Any) -> Any:

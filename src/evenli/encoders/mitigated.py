@@ -17,7 +17,8 @@ import numpy as np
 from evenli._hashing import hash_files
 from evenli._version import __version__
 from evenli.encoders.base import MITIGATED, encode_checked, load_encoder, resolved_spec
-from evenli.encoders.report import HeldOut, residual_leakage, told_apart, write_json
+from evenli.encoders.report import write_json
+from evenli.encoders.residual import HeldOut, residual_leakage, told_apart
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.mitigation.erased import Erased
 from evenli.mitigation.erasers import Affine, Projection, fit_inlp, fit_leace, fit_sentence_debias, load_eraser

@@ -17,8 +17,9 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
-from evenli.encoders.bilstm import Tokens, Vocabulary, arithmetic, check_dtype, make_lstm, pack, pool, run_lstm
+from evenli.encoders.bilstm import arithmetic, check_dtype, make_lstm, pool, run_lstm
 from evenli.encoders.recipe import EncoderRecipe
+from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
 from evenli.errors import ModelError
 from evenli.labels import LABELS
 from evenli.training.loop import Report, Trainer
