@@ -24,11 +24,13 @@ from filelock import FileLock
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
 from evenli.reports.score_chart import distribution_chart, write_distribution_chart
 from evenli.sentences import corpus as module
+from evenli.sentences import shards
 from evenli.sentences import source as reading
-from evenli.sentences.corpus import CorpusScores, score_corpus
+from evenli.sentences.corpus import score_corpus
 from evenli.sentences.distribution import distribution
 from evenli.sentences.percentiles import thresholds
 from evenli.sentences.ray_engine import score_corpus_ray
+from evenli.sentences.scored import CorpusScores
 
 
 class Lengths:
@@ -139,7 +141,7 @@ def test_folder_and_glob_read_in_the_order_of_names(tmp_path: Path) -> None:
 
 
 def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONG_TEXT", 20)
+    monkeypatch.setattr(shards, "LONG_TEXT", 20)
     path = tmp_path / "odd.txt"
     path.write_bytes(b"\xef\xbb\xbffine\r\n\n   \nb\xe9d\n" + b"x" * 50 + b"\nlast")
     scores = score_corpus(path, tmp_path / "out", Lengths())
@@ -209,10 +211,10 @@ def test_batch_size_changes_no_byte(tmp_path: Path, lines: Path) -> None:
 @pytest.mark.usefixtures("small_shards")
 def test_cache_is_bounded(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     score_corpus(lines, tmp_path / "large", Lengths())
-    monkeypatch.setattr(module, "_CACHED", 2)
+    monkeypatch.setattr(shards, "_CACHED", 2)
     score_corpus(lines, tmp_path / "small", Lengths())
     assert digest(tmp_path / "small") == digest(tmp_path / "large")
-    worker = module.Worker(Lengths(), ["text"], 10)
+    worker = shards.Worker(Lengths(), ["text"], 10)
     worker._score(f"sentence {n}" for n in range(50))
     assert list(worker._recent) == ["sentence 48", "sentence 49"]
 
@@ -468,9 +470,9 @@ def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
     code = f"""
 import resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from evenli.sentences import corpus
+from evenli.sentences import corpus, shards
 from test_corpus import Lengths
-corpus.SHARD_ROWS, corpus._CACHED = 5000, 1000
+corpus.SHARD_ROWS, shards._CACHED = 5000, 1000
 class Cheap(Lengths):
     def score_many(self, sentences):
         self.seen = []

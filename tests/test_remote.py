@@ -18,8 +18,9 @@ import pytest
 
 from evenli.errors import InputError, MissingExtraError, RunError
 from evenli.sentences import corpus
-from evenli.sentences.corpus import CorpusScores, corpus_texts, score_corpus
+from evenli.sentences.corpus import corpus_texts, score_corpus
 from evenli.sentences.remote import RemoteFile, is_remote, remote_files
+from evenli.sentences.scored import CorpusScores
 from evenli.sentences.source import fingerprint, read_records, source_files
 from test_corpus import Lengths, digest
 

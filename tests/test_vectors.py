@@ -238,7 +238,7 @@ def test_the_copy_is_used_until_the_file_changes(tmp_path, monkeypatch) -> None:
     first = load_vectors(path)
     assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == [CACHE]
     with monkeypatch.context() as patch:
-        patch.setattr("evenli.vectors.files._blocks", lambda *_: pytest.fail("the text was read again"))
+        patch.setattr("evenli.vectors.files.blocks", lambda *_: pytest.fail("the text was read again"))
         again = load_vectors(path)
     assert same(again) and again.identity == first.identity
 

@@ -78,7 +78,8 @@ def corpora(arguments: argparse.Namespace) -> None:
     from evenli.mitigation import corpora as made
     from evenli.mitigation.splits import Split
     from evenli.sentences import BiasScorer, MaxPooled
-    from evenli.sentences.corpus import CorpusScores, score_corpus
+    from evenli.sentences.corpus import score_corpus
+    from evenli.sentences.scored import CorpusScores
     from evenli.vectors import gender_direction
 
     out = arguments.out
@@ -271,7 +272,7 @@ def told(counts: dict[str, Any]) -> dict[str, int]:
 
 def printed_sentences(folder: Path) -> list[dict[str, Any]]:
     """The score of every sentence of the paper's Table 3 that is there, and the share of texts beyond it."""
-    from evenli.sentences.corpus import CorpusScores
+    from evenli.sentences.scored import CorpusScores
 
     sides: dict[str, list[Any]] = {"F": [], "M": []}
     found: dict[str, float] = {}

@@ -12,7 +12,7 @@ from evenli.cli import _shared as shared
 
 if TYPE_CHECKING:
     from evenli.sentences import BiasScorer
-    from evenli.sentences.corpus import CorpusScores
+    from evenli.sentences.scored import CorpusScores
 
 Vectors = Annotated[
     Path | None,
@@ -75,7 +75,7 @@ def score(
 
         check_chart(chart)
     if out is None and (Path(source) / "scores.json").is_file():
-        from evenli.sentences.corpus import CorpusScores
+        from evenli.sentences.scored import CorpusScores
 
         _summary(CorpusScores.read(source), chart, top, as_json)
         return

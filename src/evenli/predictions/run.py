@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli._headers import UNREADABLE, read_versioned, refuse_newer
 from evenli._locking import hold
 from evenli._version import __version__
 from evenli.errors import RunError
@@ -138,16 +139,11 @@ class RunFolder:
 def read_header(file: Path) -> dict[str, Any]:
     """Read run.json; refuse a broken one or one of a newer evenli."""
     try:
-        header = json.loads(file.read_text(encoding="utf-8"))
-        schema = int(header["schema"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        header = read_versioned(file)
+    except UNREADABLE as error:
         raise RunError(f"{file} is not a readable run header ({error}); choose another --out") from error
-    if schema > SCHEMA:
-        raise RunError(
-            f"{file.parent} was made by evenli {header.get('evenli', '?')} (schema {schema}); this is evenli "
-            f"{__version__} (schema {SCHEMA}). Upgrade evenli or choose another --out"
-        )
-    return dict(header)
+    refuse_newer(header, SCHEMA, made=file.parent, advice="Upgrade evenli or choose another --out")
+    return header
 
 
 def _sync(file: Path) -> None:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from evenli._extras import need
 from evenli.errors import InputError
 from evenli.reports.charts import ACCENT, INK, MUTED, WIDTH, save_chart
-from evenli.sentences.corpus import CorpusScores
 from evenli.sentences.distribution import PERCENTILES, Distribution, distribution
+from evenli.sentences.scored import CorpusScores
 
 _HEIGHT, _LINE = 160, 13
 _COLOURS = {"female (F)": "#d55e00", "male (M)": "#0072b2"}

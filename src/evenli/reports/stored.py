@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evenli._version import __version__
+from evenli._headers import UNREADABLE, read_versioned, refuse_newer
 from evenli.datasets import SUITES
 from evenli.errors import RunError
 from evenli.predictions import Predictions
@@ -105,16 +104,12 @@ def audited_suites(header: dict[str, Any]) -> list[str]:
 def _read_results(folder: Path, suites: list[str]) -> dict[str, Any]:
     file = folder / "results.json"
     try:
-        results = json.loads(file.read_text(encoding="utf-8"))
-        schema = int(results["schema"])
-        missing = [key for key in ("verdict", "competence", *suites) if key not in results]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        results = read_versioned(file)
+    except UNREADABLE as error:
         raise RunError(f"{file} cannot be read ({error}); make it anew with 'evenli measure {folder}'") from error
-    if schema > SCHEMA:
-        raise RunError(
-            f"{file} was made by evenli {results.get('evenli', '?')} (schema {schema}); this is evenli {__version__} "
-            f"(schema {SCHEMA}). Upgrade evenli, or score it again with 'evenli measure {folder}'"
-        )
+    advice = f"Upgrade evenli, or score it again with 'evenli measure {folder}'"
+    refuse_newer(results, SCHEMA, made=file, advice=advice)
+    missing = [key for key in ("verdict", "competence", *suites) if key not in results]
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; make it anew with 'evenli measure {folder}'")
-    return dict(results)
+    return results

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
-from evenli.sentences.corpus import CorpusScores
 from evenli.sentences.percentiles import Thresholds, thresholds
+from evenli.sentences.scored import CorpusScores
 
 PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 """Of the published corpora."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
-from evenli.sentences.corpus import CorpusScores
+from evenli.sentences.scored import CorpusScores
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 from evenli._extras import need
 from evenli.errors import EvenliError, InputError, RunError
-from evenli.sentences.corpus import Chunk, CorpusScores, Job, Scorer, Worker
+from evenli.sentences.corpus import Job
+from evenli.sentences.scored import CorpusScores
+from evenli.sentences.shards import Chunk, Scorer, Worker
 
 _WORKERS: dict[tuple[str, tuple[str, ...], int], Worker] = {}
 

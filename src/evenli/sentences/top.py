@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from evenli.sentences.corpus import CorpusScores
+from evenli.sentences.scored import CorpusScores
 
 SIDES = {"female": "F", "male": "M"}
 

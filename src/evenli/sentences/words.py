@@ -109,6 +109,19 @@ def starts_next(tokens: Sequence[str]) -> bool | None:
     return None
 
 
+@lru_cache(maxsize=1)
+def name_kinds() -> dict[str, frozenset[str]]:
+    """What else a first name can be (``word``, ``time``, ``place``, ``never``), by name; a name not listed is no other.
+
+    >>> sorted(name_kinds()["May"])
+    ['time', 'word']
+    """
+    kinds: dict[str, frozenset[str]] = {}
+    for row in read_table("swap_name_words.csv", ("name", "kind")):
+        kinds[row["name"]] = kinds.get(row["name"], frozenset()) | {row["kind"]}
+    return kinds
+
+
 class GenderWords:
     """The words that state a gender: their bias is 0, since being gendered is their meaning.
 
@@ -121,7 +134,7 @@ class GenderWords:
     """
 
     def __init__(self, words: Iterable[str] | None = None, names: Iterable[str] | None = None) -> None:
-        kinds = _name_kinds()
+        kinds = name_kinds()
         if isinstance(words, str) or isinstance(names, str):
             raise InputError("gender words and names are lists of words, not one string")
         self.words = frozenset(words) if words is not None else _listed_words()
@@ -162,11 +175,3 @@ def _listed_words() -> frozenset[str]:
 def _listed_names() -> frozenset[str]:
     rows = read_table("swap_names.csv", ("male", "female"))
     return frozenset(row[column] for row in rows for column in ("male", "female"))
-
-
-@lru_cache(maxsize=1)
-def _name_kinds() -> dict[str, frozenset[str]]:
-    kinds: dict[str, frozenset[str]] = {}
-    for row in read_table("swap_name_words.csv", ("name", "kind")):
-        kinds[row["name"]] = kinds.get(row["name"], frozenset()) | {row["kind"]}
-    return kinds

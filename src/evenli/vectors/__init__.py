@@ -8,6 +8,7 @@
 [0.333, 0.707, -0.707]
 """
 
+from evenli.vectors.base import WordVectors
 from evenli.vectors.direction import (
     GenderDirection,
     Stability,
@@ -20,7 +21,7 @@ from evenli.vectors.direction import (
     save_direction,
     stability,
 )
-from evenli.vectors.files import WordVectors, load_vectors
+from evenli.vectors.files import load_vectors
 
 __all__ = [
     "GenderDirection",

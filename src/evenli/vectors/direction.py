@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenli._rows import read_rows
 from evenli.errors import InputError
 from evenli.resources import read_lines, read_table
-from evenli.vectors.files import WordVectors
+from evenli.vectors.base import WordVectors
 
 LISTS = ("ten", "long")
 """Shipped pair lists: the ten definitional pairs and the 48 equalize pairs that are single words."""
