@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -83,19 +84,27 @@ def audit(
             on_warning=shared.warn,
         )
     written = ["predictions.parquet", "results.json", "run.json"]
-    if report and "coal" in suites:
-        from evenli.reports.html import write_report
-        from evenli.reports.runs import load_run
-
-        write_report([load_run(folder)], folder / "report.html")
-        written.append("report.html")
-    if report and "probe" in suites:
-        from evenli.reports.probe_chart import write_probe_chart
-
-        written += [file.name for file in write_probe_chart(found.results, folder)]
+    if report:
+        written += _write_reports(folder, suites, found.results)
     if as_json:
         shared.print_json({"folder": str(folder), **found.results})
         return
     from evenli.reports import show_results
 
     show_results(found.results, shared.console(), files=f"{folder}/ {', '.join(written)}")
+
+
+def _write_reports(folder: Path, suites: Sequence[str], results: dict[str, Any]) -> list[str]:
+    """Write what ``--report`` adds to a run folder; returns the names of the files."""
+    written = []
+    if "coal" in suites:
+        from evenli.reports.html import write_report
+        from evenli.reports.runs import load_run
+
+        write_report([load_run(folder)], folder / "report.html")
+        written.append("report.html")
+    if "probe" in suites:
+        from evenli.reports.probe_chart import write_probe_chart
+
+        written += [file.name for file in write_probe_chart(results, folder)]
+    return written

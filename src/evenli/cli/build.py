@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.datasets.probe import ProbeBuild
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .jsonl, .csv or .parquet.")]
 
@@ -82,15 +85,19 @@ def probe(
         corpus=corpus, per_occupation=per_occupation, max_words=max_words, family=family, seed=seed, name_filter=names
     )
     write_pairs(built.pairs, out)
-    card, found = built.pairs.card(), built.report
     if as_json:
-        shared.print_json({**card, "file": str(out), "report": found})
-        return
+        shared.print_json({**built.pairs.card(), "file": str(out), "report": built.report})
+    else:
+        _print_probe(built, out)
+
+
+def _print_probe(built: ProbeBuild, out: Path) -> None:
+    card, found = built.pairs.card(), built.report
     typer.echo(
         f"{out}: {card['rows']} pairs, {card['rows'] // 2} premises, {card['occupations']} occupations, "
         f"sha256 {card['sha256'][:16]}"
     )
-    if corpus is not None:
+    if found["corpus"] is not None:
         dropped = ", ".join(f"{reason} {count:,}" for reason, count in found["dropped"].items())
         typer.echo(f"{found['sentences']:,} sentences, {found['matched']:,} with an occupation, {found['kept']:,} kept")
         typer.echo(f"dropped: {dropped or 'none'}")

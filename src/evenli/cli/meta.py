@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.meta.folder import MetaFolder
 
 
 def meta(
@@ -52,18 +55,9 @@ def meta(
 ) -> None:
     """Train models whose bias is known and see which measures rank them; a killed sweep continues."""
     from evenli.errors import InputError
-    from evenli.meta.folder import MetaFolder
 
-    # "--seeds 0 1 2": the command line library gives 1 and 2 to the arguments, the first of them to FOLDER.
-    numbers = [*(seeds or []), *(more_seeds or [])]
-    if folder is not None and seeds and not folder.exists() and folder.name.isdigit():
-        numbers.insert(1, int(folder.name))
-        folder = None
-    if (folder is None) == (out is None):
-        raise InputError("give the folder of an earlier sweep, or -o for a new one")
-    if stage not in {"prepare", "train", "score"}:
-        raise InputError(f"--stage {stage} is unknown; choose prepare, train or score")
-    place = MetaFolder(folder or out or Path())
+    folder, numbers = _folder_and_seeds(folder, seeds or [], more_seeds or [])
+    place = _place(folder, out, stage)
     if out is not None:
         from evenli.datasets.controlled import parse_rates
         from evenli.meta.prepare import Design, prepare
@@ -101,12 +95,35 @@ def meta(
             offline=offline,
             shown=not as_json,
         )
-    if stage == "train":
-        return
+    if stage == "score":
+        _score(place, measure or [], as_json)
+
+
+def _folder_and_seeds(folder: Path | None, seeds: list[int], more_seeds: list[int]) -> tuple[Path | None, list[int]]:
+    """Folder and seeds as meant: of "--seeds 0 1 2" the command line library takes the 1 for FOLDER."""
+    numbers = [*seeds, *more_seeds]
+    if folder is not None and seeds and not folder.exists() and folder.name.isdigit():
+        numbers.insert(1, int(folder.name))
+        folder = None
+    return folder, numbers
+
+
+def _place(folder: Path | None, out: Path | None, stage: str) -> MetaFolder:
+    from evenli.errors import InputError
+    from evenli.meta.folder import MetaFolder
+
+    if (folder is None) == (out is None):
+        raise InputError("give the folder of an earlier sweep, or -o for a new one")
+    if stage not in {"prepare", "train", "score"}:
+        raise InputError(f"--stage {stage} is unknown; choose prepare, train or score")
+    return MetaFolder(folder or out or Path())
+
+
+def _score(place: MetaFolder, own: list[str], as_json: bool) -> None:
     from evenli.meta.scoring import score_sweep
     from evenli.reports.meta import print_meta, write_meta_charts
 
-    results = score_sweep(place, measure or [])
+    results = score_sweep(place, own)
     place.write_results(results)
     files = write_meta_charts(results, place.path)
     if as_json:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.training import Outcome
 
 Files = Annotated[
     list[Path], typer.Option(help="Training file: .jsonl, .csv, .tsv or .parquet (.xz may follow); may be repeated.")
@@ -72,7 +76,12 @@ def train_nli(
     )
     if as_json:
         shared.print_json({"runs": [outcome.as_dict() for outcome in outcomes]})
-        return
+    else:
+        _print_outcomes(outcomes)
+
+
+def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """One line a run, and the spread over several seeds."""
     for outcome in outcomes:
         figure = f"dev accuracy {outcome.dev}" if outcome.dev else "no dev data"
         typer.echo(f"{outcome.folder}: {figure}; {outcome.pairs_per_second:,.0f} pairs/s")

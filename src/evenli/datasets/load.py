@@ -25,6 +25,9 @@ SUITES = ("coal", "probe", "dev")
 DEV_TEMPLATES = 6
 """Templates per occupation in the sample of Dev's pairs that an audit asks."""
 
+Source = str | Path | None
+"""Where pairs come from: None for the built-in set, a release (folder or archive), or a file."""
+
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
 
 
@@ -67,7 +70,7 @@ def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]
 def load_suite(
     suite: str,
     lang: str = "en",
-    data: str | Path | None = None,
+    data: Source = None,
     *,
     split: str = "full",
     tokenised: bool = False,
@@ -96,12 +99,7 @@ def load_suite(
 
 
 def load_coal(
-    lang: str = "en",
-    data: str | Path | None = None,
-    *,
-    split: str = "full",
-    tokenised: bool = False,
-    axis: Axis | str = "gender",
+    lang: str = "en", data: Source = None, *, split: str = "full", tokenised: bool = False, axis: Axis | str = "gender"
 ) -> PairSet:
     """Load PS, AS and NS pairs.
 

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Literal
 
 from evenli.errors import InputError
-from evenli.mitigation.pronouns import word_set
+from evenli.mitigation.pronoun_words import word_set
 from evenli.mitigation.swap import Mode, Swapper
 
 OCCUPATIONS: dict[str, tuple[str, ...]] = {

@@ -26,8 +26,10 @@ from multiprocessing import get_context
 from typing import Literal, NamedTuple, get_args
 
 from evenli.errors import InputError
-from evenli.mitigation.pronouns import her_is_possessive, his_is_determiner, word_set
+from evenli.mitigation.pronoun_words import word_set
+from evenli.mitigation.pronouns import her_is_possessive, his_is_determiner
 from evenli.resources import read_table
+from evenli.resources.names import name_kinds
 
 Mode = Literal["default", "paper", "released"]
 
@@ -111,7 +113,7 @@ class Swapper:
             pairs = _name_pairs()
             if mode == "default":
                 self._decide = {**self._decide, **dict.fromkeys(pairs, _if_first_name)}
-                pairs = {name: other for name, other in pairs.items() if _NEVER not in _name_kinds().get(name, ())}
+                pairs = {name: other for name, other in pairs.items() if _NEVER not in name_kinds().get(name, ())}
             self._arrows = {**pairs, **self._arrows}
 
     def __call__(self, text: str) -> str:
@@ -211,14 +213,6 @@ def _forms(word: str) -> tuple[str, str, str]:
 def _name_pairs() -> dict[str, str]:
     rows = read_table("swap_names.csv", ("male", "female"))
     return {**{row["male"]: row["female"] for row in rows}, **{row["female"]: row["male"] for row in rows}}
-
-
-@lru_cache(maxsize=1)
-def _name_kinds() -> dict[str, frozenset[str]]:
-    kinds: dict[str, frozenset[str]] = {}
-    for row in read_table("swap_name_words.csv", ("name", "kind")):
-        kinds[row["name"]] = kinds.get(row["name"], frozenset()) | {row["kind"]}
-    return kinds
 
 
 def _sharma_arrows() -> dict[str, str]:
@@ -335,7 +329,7 @@ def _if_first_name(parts: Sequence[str], index: int, target: str) -> str | None:
             return target if adjoins else None
         if gap == "" and _is_name_like(parts, index - 2):
             return None
-    kinds = _name_kinds().get(name)
+    kinds = name_kinds().get(name)
     if kinds:
         lower = previous.lower() if not starts and gap == "" else ""
         if "word" in kinds and starts:

@@ -14,6 +14,7 @@ from itertools import chain
 from evenli._hashing import hash_text
 from evenli.errors import InputError
 from evenli.resources import read_table
+from evenli.resources.names import name_kinds
 
 _TOKENS = re.compile(
     r"""
@@ -107,19 +108,6 @@ def starts_next(tokens: Sequence[str]) -> bool | None:
         if token in _ENDS:
             return True
     return None
-
-
-@lru_cache(maxsize=1)
-def name_kinds() -> dict[str, frozenset[str]]:
-    """What else a first name can be (``word``, ``time``, ``place``, ``never``), by name; a name not listed is no other.
-
-    >>> sorted(name_kinds()["May"])
-    ['time', 'word']
-    """
-    kinds: dict[str, frozenset[str]] = {}
-    for row in read_table("swap_name_words.csv", ("name", "kind")):
-        kinds[row["name"]] = kinds.get(row["name"], frozenset()) | {row["kind"]}
-    return kinds
 
 
 class GenderWords:
