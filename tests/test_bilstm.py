@@ -22,14 +22,17 @@ from evenli.encoders import (  # noqa: E402 - torch must be there first
     nli_accuracy,
     train_encoder,
 )
+from evenli.encoders.base import resolved_spec  # noqa: E402
+from evenli.encoders.bilstm import load_trained  # noqa: E402
 from evenli.encoders.graphed import GraphedTrainer  # noqa: E402
 from evenli.encoders.recipe import learning_rate  # noqa: E402
 from evenli.encoders.recurrence import run_both  # noqa: E402
 from evenli.encoders.trainer import EncoderTrainer, features, make_head  # noqa: E402
 from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
+from evenli.mitigation.hard_debias import save_vectors  # noqa: E402
 from evenli.sentences import BiasScorer, MaxPooled, split_words  # noqa: E402
 from evenli.training.data import read_examples  # noqa: E402
-from evenli.vectors import WordVectors, direction_from_sentences  # noqa: E402
+from evenli.vectors import WordVectors, direction_from_sentences, load_vectors  # noqa: E402
 
 TEXTS = [
     "A person on a horse jumps over a broken down airplane.",
@@ -541,3 +544,33 @@ def test_progress_names_the_epochs(toy: dict[str, Any], tmp_path: Path, capsys: 
     lines = capsys.readouterr().err.splitlines()
     assert any(re.search(r"epoch 1/3  step 19/57  loss \d", line) for line in lines)
     assert any(re.search(r"epoch 3/3  lr 0\.\d+  loss [\d.]+  train 0\.\d+  dev 0\.\d+  \d", line) for line in lines)
+
+
+def test_a_trained_encoder_finds_its_vectors(tmp_path: Path) -> None:
+    words = ["man", "woman", "sleeps", "aster"]
+    file = tmp_path / "vectors.npz"
+    save_vectors(WordVectors.of(words, np.random.default_rng(0).normal(size=(4, 5))), file)
+    made = BiLSTMMax(load_vectors(file), hidden=3, device="cpu")
+    made.encode(["a man sleeps"])
+    made.save(tmp_path / "encoder")
+    target = str(tmp_path / "encoder")
+    whole = made.encode(["an aster"])
+    stored = BiLSTMMax.load(target, device="cpu")
+    assert not np.allclose(stored.encode(["an aster"]), whole), "a word it did not meet is left out"
+    found = load_trained(target, device="cpu")
+    np.testing.assert_allclose(found.encode(["an aster"]), whole, atol=1e-6)
+    assert not found.note
+    moved = file.rename(tmp_path / "moved.npz")
+    lost = load_trained(target, device="cpu")
+    np.testing.assert_allclose(lost.encode(["an aster"]), stored.encode(["an aster"]), atol=1e-6)
+    assert f"give them as infersent:{target},FILE" in lost.note
+    for again in (
+        load_trained(f"{target},{moved}", device="cpu"),
+        load_trained(target, device="cpu", at_hand=load_vectors(moved)),
+    ):
+        np.testing.assert_allclose(again.encode(["an aster"]), whole, atol=1e-6)
+    save_vectors(WordVectors.of(words, np.ones((4, 5))), file)
+    assert load_trained(target, device="cpu").note, "other numbers under the old name are not taken"
+    with pytest.raises(InputError, match="are not the vectors that the encoder"):
+        load_trained(f"{target},{file}", device="cpu")
+    assert resolved_spec(f"infersent:{target},{moved}") == f"infersent:{target},{moved}"

@@ -13,6 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from evenli.encoders import Encoder as Encoding
     from evenli.models import ModelOptions
     from evenli.predictions import Progress
 
@@ -27,8 +28,8 @@ ModelArgument = Annotated[
 Encoder = Annotated[
     str,
     typer.Argument(
-        help="st:NAME, hf:ID or a folder, infersent:FOLDER, onnx:FOLDER, vectors:FILE, mitigated:FOLDER or "
-        "py:module:function."
+        help="st:NAME, hf:ID or a folder, infersent:FOLDER[,VECTORS], onnx:FOLDER, vectors:FILE, mitigated:FOLDER "
+        "or py:module:function."
     ),
 ]
 Pooling = Annotated[str, typer.Option(help="Of hf and onnx encoders: mean, cls or max.")]
@@ -92,6 +93,16 @@ def model_options(
         offline=offline,
         allow_pickle=allow_pickle,
     )
+
+
+def load_encoder(spec: str, pooling: str, device: str | None) -> Encoding:
+    """Load an encoder, and say what should be known of it."""
+    from evenli import encoders
+
+    loaded = encoders.load_encoder(spec, pooling=pooling, device=device)
+    if note := getattr(loaded, "note", ""):
+        warn(note)
+    return loaded
 
 
 def warn(message: str) -> None:

@@ -13,6 +13,7 @@ from evenli.cli import _shared as shared
 if TYPE_CHECKING:
     from evenli.sentences import BiasScorer
     from evenli.sentences.scored import CorpusScores
+    from evenli.vectors import WordVectors
 
 Vectors = Annotated[
     Path | None,
@@ -224,7 +225,7 @@ def _scorer(
     table = load_vectors(vectors)
     chosen: Any
     if encoder is not None:
-        chosen = MaxPooled(_encoder(encoder, device))
+        chosen = MaxPooled(_encoder(encoder, device, table))
     elif weights == "uniform":
         chosen = Uniform()
     elif weights in {"idf", "sif"}:
@@ -237,12 +238,15 @@ def _scorer(
     return BiasScorer(table, gender_direction(table, pairs), weights=chosen, punctuation=punctuation)
 
 
-def _encoder(spec: str, device: str | None) -> Any:
+def _encoder(spec: str, device: str | None, vectors: WordVectors) -> Any:
     kind, _, target = spec.partition(":")
     if kind == "infersent":
-        from evenli.encoders import BiLSTMMax
+        from evenli.encoders.bilstm import load_trained
 
-        return BiLSTMMax.load(target, device=device)
+        loaded = load_trained(target, device=device, at_hand=vectors)
+        if loaded.note:
+            shared.warn(loaded.note)
+        return loaded
     from evenli.sentences import TransformerArgmax
 
     return TransformerArgmax(spec.removeprefix("hf:"), device=device)

@@ -29,7 +29,7 @@ def seat(
     import numpy as np
 
     from evenli.datasets.seat import read_test, seat_tests, texts_of
-    from evenli.encoders import encode_checked, load_encoder
+    from evenli.encoders import encode_checked
     from evenli.errors import InputError
     from evenli.measures.association import run_associations
 
@@ -41,9 +41,7 @@ def seat(
         names = [name.strip() for name in tests.split(",")] if tests else None
         chosen = seat_tests(level, names)  # type: ignore[arg-type]  # one of the two, checked above
     texts = texts_of(chosen)
-    vectors = dict(
-        zip(texts, encode_checked(load_encoder(encoder, pooling=pooling, device=device), texts), strict=True)
-    )
+    vectors = dict(zip(texts, encode_checked(shared.load_encoder(encoder, pooling, device), texts), strict=True))
     found = run_associations(chosen, vectors, generator=np.random.default_rng(seed), permutations=permutations)
     if as_json:
         shared.print_json({"encoder": encoder, "level": level, "tests": [one.as_dict() for one in found]})

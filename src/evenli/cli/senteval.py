@@ -43,14 +43,13 @@ def senteval(
     as_json: shared.Json = False,
 ) -> None:
     """Evaluate an encoder on the twelve SentEval tasks of Dolci et al. 2023."""
-    from evenli.encoders import load_encoder
     from evenli.encoders.cache import EmbeddingCache
     from evenli.errors import InputError
 
     if data is None:
         raise InputError("--data: where are the SentEval files? A flat folder, or SentEval's downstream folder")
     chosen = [name.strip() for name in tasks.split(",") if name.strip()] if tasks is not None else None
-    loaded = load_encoder(encoder, pooling=pooling, device=device)
+    loaded = shared.load_encoder(encoder, pooling, device)
     if batch_size is not None:
         loaded = _Batched(loaded, batch_size)
     store = EmbeddingCache(loaded, cache, identity=_identity(loaded, encoder, pooling))

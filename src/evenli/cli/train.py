@@ -104,6 +104,12 @@ def train_encoder(
     epochs: Annotated[int, typer.Option(help="Passes over the data.", min=1)] = 8,
     batch_size: Annotated[int, typer.Option(help="Pairs per step.", min=1)] = 64,
     lr: Annotated[float, typer.Option(help="First learning rate of SGD.")] = 0.1,
+    v1_padding: Annotated[
+        bool, typer.Option("--v1-padding", help="Let padding take part in the maximum, as InferSent V1 did.")
+    ] = False,
+    dtype: Annotated[
+        str, typer.Option(help="float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA.")
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="Seed.")] = 1234,
     device: shared.Device = None,
     as_json: shared.Json = False,
@@ -123,7 +129,9 @@ def train_encoder(
         read_examples([pairs]),
         read_examples([held]),
         out,
-        recipe=EncoderRecipe(hidden=hidden, epochs=epochs, batch_size=batch_size, lr=lr),
+        recipe=EncoderRecipe(
+            hidden=hidden, epochs=epochs, batch_size=batch_size, lr=lr, v1_padding=v1_padding, dtype=dtype
+        ),
         seed=seed,
         device=device,
         shown=not as_json,

@@ -146,7 +146,7 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None)
     """Load an encoder from its spec.
 
     Args:
-        spec: ``st:NAME`` (sentence-transformers), ``hf:ID`` or a checkpoint folder, ``infersent:FOLDER``,
+        spec: ``st:NAME`` (sentence-transformers), ``hf:ID`` or a checkpoint folder, ``infersent:FOLDER[,VECTORS]``,
             ``onnx:FOLDER``, ``vectors:FILE`` (mean of words), ``mitigated:FOLDER`` or the folder itself,
             ``py:module:function``.
         pooling: For ``hf`` and ``onnx``: mean, cls or max. A mitigated encoder keeps the one it was fitted with.
@@ -166,9 +166,9 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None)
     if kind == "hf":
         return TransformerEncoder(target, pooling, device=device)
     if kind == "infersent":
-        from evenli.encoders.bilstm import BiLSTMMax
+        from evenli.encoders.bilstm import load_trained
 
-        return BiLSTMMax.load(target, device=device)
+        return load_trained(target, device=device)
     if kind == "onnx":
         from evenli.encoders.onnx import OnnxEncoder
 
@@ -190,7 +190,10 @@ def resolved_spec(spec: str) -> str:
     kind, colon, target = spec.partition(":")
     if not colon or kind not in _KINDS:
         kind, target = ("mitigated" if (Path(spec) / MITIGATED).is_file() else "hf"), spec
-    return f"{kind}:{Path(target).resolve()}" if kind != "py" and Path(target).exists() else f"{kind}:{target}"
+    if kind == "py":
+        return spec
+    parts = target.split(",") if kind == "infersent" else [target]
+    return f"{kind}:{','.join(str(Path(part).resolve()) if Path(part).exists() else part for part in parts)}"
 
 
 def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:

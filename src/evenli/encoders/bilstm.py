@@ -26,7 +26,7 @@ from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surrou
 from evenli.errors import InputError, ModelError
 from evenli.models.loading import check_folder, pick_device
 from evenli.sentences import Pooled
-from evenli.vectors import WordVectors
+from evenli.vectors import WordVectors, load_vectors
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
@@ -127,6 +127,8 @@ class BiLSTMMax:
         self.weights = {name: tensor.detach().clone() for name, tensor in lstm.state_dict().items()}
         self._lstm = lstm.eval().requires_grad_(False).to(self.device, self._type)
         self._table = torch.empty(0, vectors.dimension, dtype=self._type, device=self.device)
+        self.note = ""
+        """What a user should know before trusting the embeddings."""
 
     @cached_property
     def identity(self) -> str:
@@ -190,6 +192,7 @@ class BiLSTMMax:
             "v1_padding": self.v1_padding,
             "vectors": self.vocabulary.vectors.name,
             "vectors_sha256": self.vocabulary.vectors.identity,
+            "vectors_file": str(file.resolve()) if (file := self.vocabulary.vectors.file) else None,
         }
         from safetensors.numpy import save_file as save_arrays
         from safetensors.torch import save_file
@@ -292,12 +295,36 @@ def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
     lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
-    """Configuration, weights and stored vectors of a folder."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file as load_arrays
-    from safetensors.torch import load_file
+def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors | None = None) -> BiLSTMMax:
+    """A stored encoder with all words of the vectors it was trained on, where they can be found.
 
+    A folder alone knows the words of the training pairs. A test has others, and without them it would be another test.
+
+    Args:
+        target: ``FOLDER``, or ``FOLDER,VECTORS`` where the file of the vectors is not where it was in training.
+        device: As in ``BiLSTMMax``.
+        at_hand: Vectors that may be the right ones.
+    """
+    folder, _, file = target.partition(",")
+    config = _read_config(Path(folder))
+    vectors = load_vectors(file) if file else None
+    stored = config.get("vectors_file")
+    wanted = config.get("vectors_sha256")
+    if vectors is None and at_hand is not None and at_hand.identity == wanted:
+        vectors = at_hand
+    if vectors is None and isinstance(stored, str) and Path(stored).is_file():
+        there = load_vectors(stored)
+        vectors = there if there.identity == wanted else None
+    encoder = BiLSTMMax.load(folder, vectors=vectors, device=device)
+    if vectors is None:
+        encoder.note = (
+            f"{folder}: the vectors it was trained on ({config.get('vectors')}) are not at hand, so words it did not "
+            f"meet in training are left out; give them as infersent:{folder},FILE"
+        )
+    return encoder
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
     check_folder(folder)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     if not isinstance(config, dict) or config.get("format") != _FORMAT:
@@ -307,6 +334,16 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
         raise ModelError(
             f"{folder / 'config.json'} is not complete: expected hidden, words, vector_dimension, v1_padding"
         )
+    return config
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
+    """Configuration, weights and stored vectors of a folder."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file as load_arrays
+    from safetensors.torch import load_file
+
+    config = _read_config(folder)
     try:
         weights = load_file(folder / "model.safetensors")
         matrix = load_arrays(folder / "vectors.safetensors")["vectors"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +24,8 @@ class WordVectors:
     identity: str
     """SHA-256 of words and numbers: the same for the same vectors, whatever the file format."""
     notes: tuple[str, ...] = ()
+    file: Path | None = None
+    """Where they were read from."""
 
     @classmethod
     def of(cls, words: Iterable[str], matrix: ArrayLike, name: str = "vectors") -> WordVectors:

@@ -47,7 +47,7 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
     place = Path(cache) if cache is not None else path.parent / CACHE
     entry = place / f"{path.name}-{hash_text(f'{path.resolve()}|{limit}')[:12]}"
     stamp = [_LAYOUT, *([stat.st_size, stat.st_mtime_ns] for stat in (source.stat() for source in sources))]
-    stored = _open(entry, stamp, path.name)
+    stored = _open(entry, stamp, path)
     if stored is not None:
         return stored
     try:
@@ -60,13 +60,13 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
         _swap(part, entry)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    stored = _open(entry, stamp, path.name)
+    stored = _open(entry, stamp, path)
     if stored is None:
         raise InputError(f"the copy of {path} in {place} changed while it was read; load the file again")
     return stored
 
 
-def _open(entry: Path, stamp: list[Any], name: str) -> WordVectors | None:
+def _open(entry: Path, stamp: list[Any], path: Path) -> WordVectors | None:
     """The vectors of a cache entry, or nothing if it is absent, of another file, or damaged."""
     try:
         about = json.loads((entry / "about.json").read_text(encoding="utf-8"))
@@ -79,7 +79,8 @@ def _open(entry: Path, stamp: list[Any], name: str) -> WordVectors | None:
         return None
     if matrix.ndim != 2 or matrix.dtype != np.float32 or len(matrix) != len(words):
         return None
-    return WordVectors(words, matrix, {word: row for row, word in enumerate(words)}, name, identity, notes)
+    index = {word: row for row, word in enumerate(words)}
+    return WordVectors(words, matrix, index, path.name, identity, notes, path)
 
 
 def _store(read: Iterator[Block], folder: Path, path: Path, stamp: list[Any], limit: int | None) -> None:
