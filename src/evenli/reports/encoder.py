@@ -19,6 +19,8 @@ _LEAKS = {
     "clustering": "clusters",
     "correlation": "company",
 }
+_POINTS = 4.0
+"""Least width of the axis of SentEval."""
 _HEIGHT = 260
 _COLOURS = ("#0072b2", "#d55e00")
 """Base and mitigated: apart for colour-blind readers; the shapes differ too."""
@@ -113,6 +115,11 @@ def encoder_chart(report: dict[str, Any]) -> Any:
     kinds = ["base", "mitigated"]
     base = alt.Chart(alt.InlineData(values=points))
     scale = alt.Scale(zero=False, nice=True, padding=24)
+    if scored:
+        # Shuffles alone move the mean by some tenths; they should not fill the chart.
+        low, high = min(point["x"] for point in points), max(point["x"] for point in points)
+        spare = max(0.0, _POINTS - (high - low)) / 2
+        scale = alt.Scale(domain=[low - spare, high + spare], nice=True, padding=24)
     x = alt.X("x:Q", scale=scale, axis=alt.Axis(title=title, grid=False))
     y = alt.Y(
         "y:Q",
