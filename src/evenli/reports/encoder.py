@@ -19,7 +19,7 @@ _LEAKS = {
     "clustering": "clusters",
     "correlation": "company",
 }
-_POINTS = 4.0
+_POINTS = 2.0
 """Least width of the axis of SentEval."""
 _HEIGHT = 260
 _COLOURS = ("#0072b2", "#d55e00")
@@ -114,12 +114,12 @@ def encoder_chart(report: dict[str, Any]) -> Any:
     )
     kinds = ["base", "mitigated"]
     base = alt.Chart(alt.InlineData(values=points))
-    scale = alt.Scale(zero=False, nice=True, padding=24)
+    scale, outward = alt.Scale(zero=False, nice=True, padding=24), False
     if scored:
         # Shuffles alone move the mean by some tenths; they should not fill the chart.
         low, high = min(point["x"] for point in points), max(point["x"] for point in points)
         spare = max(0.0, _POINTS - (high - low)) / 2
-        scale = alt.Scale(domain=[low - spare, high + spare], nice=True, padding=24)
+        scale, outward = alt.Scale(domain=[low - spare, high + spare], nice=True, padding=24), spare > 0
     x = alt.X("x:Q", scale=scale, axis=alt.Axis(title=title, grid=False))
     y = alt.Y(
         "y:Q",
@@ -137,8 +137,8 @@ def encoder_chart(report: dict[str, Any]) -> Any:
     across = base.mark_rule(color=MUTED, opacity=0.6).encode(x="left:Q", x2="right:Q", y="y:Q")
     middle = (min(point["x"] for point in points) + max(point["x"] for point in points)) / 2
     names = []
-    for align, shift, right in (("left", 7, False), ("right", -7, True)):  # so that no name leaves the chart
-        chosen = [point for point in points if (point["x"] > middle) == right]
+    for align, shift, right in (("left", 7, False), ("right", -7, True)):  # outward where there is room, else inward
+        chosen = [point for point in points if (point["x"] > middle) == (right != outward)]
         text = alt.Chart(alt.InlineData(values=chosen)).mark_text(align=align, dx=shift, dy=-7, fontSize=10, color=INK)
         names.append(text.encode(x=x, y=y, text="label:N"))
     layers = [bars, marks] if scored else [bars, across, marks]
