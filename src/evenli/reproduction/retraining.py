@@ -29,7 +29,7 @@ def scored_corpus(data: Path | None) -> Iterator[Row]:
     scores = read_table("retraining_scores.csv")
     yield Row(
         "95th percentile of the pair scores of SNLI",
-        f"{_PAPER}, §5",
+        f"{_PAPER}, prose",
         0.0756,
         float(corpora["Sub95"]["threshold"]),
         tolerance=0.005,
