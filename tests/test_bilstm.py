@@ -22,13 +22,15 @@ from evenli.encoders import (  # noqa: E402 - torch must be there first
     nli_accuracy,
     train_encoder,
 )
-from evenli.encoders.base import resolved_spec  # noqa: E402
+from evenli.encoders.base import load_encoder, resolved_spec  # noqa: E402
 from evenli.encoders.bilstm import load_trained  # noqa: E402
 from evenli.encoders.graphed import GraphedTrainer  # noqa: E402
+from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder  # noqa: E402
 from evenli.encoders.recipe import learning_rate  # noqa: E402
 from evenli.encoders.recurrence import run_both  # noqa: E402
 from evenli.encoders.trainer import EncoderTrainer, features, make_head  # noqa: E402
 from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
+from evenli.mitigation.gendered import gendered_set  # noqa: E402
 from evenli.mitigation.hard_debias import save_vectors  # noqa: E402
 from evenli.sentences import BiasScorer, MaxPooled, split_words  # noqa: E402
 from evenli.training.data import read_examples  # noqa: E402
@@ -546,7 +548,7 @@ def test_progress_names_the_epochs(toy: dict[str, Any], tmp_path: Path, capsys: 
     assert any(re.search(r"epoch 3/3  lr 0\.\d+  loss [\d.]+  train 0\.\d+  dev 0\.\d+  \d", line) for line in lines)
 
 
-def test_a_trained_encoder_finds_its_vectors(tmp_path: Path) -> None:
+def test_a_trained_encoder_finds_its_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = ["man", "woman", "sleeps", "aster"]
     file = tmp_path / "vectors.npz"
     save_vectors(WordVectors.of(words, np.random.default_rng(0).normal(size=(4, 5))), file)
@@ -573,4 +575,23 @@ def test_a_trained_encoder_finds_its_vectors(tmp_path: Path) -> None:
     assert load_trained(target, device="cpu").note, "other numbers under the old name are not taken"
     with pytest.raises(InputError, match="are not the vectors that the encoder"):
         load_trained(f"{target},{file}", device="cpu")
-    assert resolved_spec(f"infersent:{target},{moved}") == f"infersent:{target},{moved}"
+    monkeypatch.chdir(tmp_path)
+    assert resolved_spec("infersent:encoder,moved.npz") == f"infersent:{target},{moved}"
+
+
+def test_a_mitigated_encoder_keeps_the_vectors_of_its_base(tmp_path: Path) -> None:
+    sentences = gendered_set()
+    texts = [text for part in ("fit", "probe", "test") for text in sentences.rows(part)[0]] + list(sentences.neutral)
+    words = sorted({word.lower() for text in texts for word in split_words(text)})
+    save_vectors(WordVectors.of(words, np.random.default_rng(0).normal(size=(len(words), 8))), tmp_path / "v.npz")
+    made = BiLSTMMax(load_vectors(tmp_path / "v.npz"), hidden=4, device="cpu")
+    made.save(tmp_path / "encoder")
+    moved = (tmp_path / "v.npz").rename(tmp_path / "moved.npz")
+    spec = f"infersent:{tmp_path / 'encoder'},{moved}"
+    mitigate_encoder(spec, tmp_path / "fairer", MitigationSettings("leace"), pooling="mean", device="cpu")
+    fairer = load_encoder(f"mitigated:{tmp_path / 'fairer'}", device="cpu")
+    base = load_encoder(spec, device="cpu")
+    assert np.abs(fairer.encode(texts[:4]) - base.encode(texts[:4])).max() > 1e-3
+    moved.unlink()
+    with pytest.raises(ModelError, match="is gone: no .*moved.npz; bring it back"):
+        load_encoder(f"mitigated:{tmp_path / 'fairer'}", device="cpu")

@@ -192,8 +192,18 @@ def resolved_spec(spec: str) -> str:
         kind, target = ("mitigated" if (Path(spec) / MITIGATED).is_file() else "hf"), spec
     if kind == "py":
         return spec
-    parts = target.split(",") if kind == "infersent" else [target]
-    return f"{kind}:{','.join(str(Path(part).resolve()) if Path(part).exists() else part for part in parts)}"
+    parts = (str(Path(part).resolve()) if Path(part).exists() else part for part in parts_of(f"{kind}:{target}"))
+    return f"{kind}:{','.join(parts)}"
+
+
+def parts_of(spec: str) -> list[str]:
+    """What a spec with a kind names: one thing, or a folder and its vectors.
+
+    >>> parts_of("infersent:encoder,glove.txt"), parts_of("vectors:a,b.txt")
+    (['encoder', 'glove.txt'], ['a,b.txt'])
+    """
+    kind, _, target = spec.partition(":")
+    return target.split(",") if kind == "infersent" else [target]
 
 
 def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:

@@ -16,7 +16,7 @@ import numpy as np
 
 from evenli._hashing import hash_files
 from evenli._version import __version__
-from evenli.encoders.base import MITIGATED, encode_checked, load_encoder, resolved_spec
+from evenli.encoders.base import MITIGATED, encode_checked, load_encoder, parts_of, resolved_spec
 from evenli.encoders.report import write_json
 from evenli.encoders.residual import HeldOut, residual_leakage, told_apart
 from evenli.errors import EvenliError, InputError, ModelError
@@ -155,9 +155,9 @@ def load_mitigated(folder: str | Path, *, device: str | None = None) -> Erased:
     if hash_files([file]) != about["eraser"]["sha256"]:
         raise ModelError(f"{file} is not the one {MITIGATED} speaks of; mitigate the encoder again")
     eraser = load_eraser(file)
-    place = Path(stored["spec"].partition(":")[2])
-    if place.is_absolute() and not place.exists():
-        raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
+    for place in map(Path, parts_of(stored["spec"])):
+        if place.is_absolute() and not place.exists():
+            raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
     try:
         base = load_encoder(stored["spec"], pooling=stored["pooling"], device=device)
     except EvenliError as error:
