@@ -370,11 +370,11 @@ def test_commands_write_folders_that_seat_takes(vector_file: Path, tmp_path: Pat
 
 
 def test_hard_says_what_is_left_or_why_not(vector_file: Path, tmp_path: Path) -> None:
-    assert "linear probe" in run("hard", "--vectors", vector_file, "-o", tmp_path / "hd.npz")
-    told = json.loads(run("hard", "--vectors", vector_file, "-o", tmp_path / "hd.npz", "--control", "--json"))
+    assert "linear probe" in run("hard", vector_file, "-o", tmp_path / "hd.npz")
+    told = json.loads(run("hard", f"vectors:{vector_file}", "-o", tmp_path / "hd.npz", "--control", "--json"))
     assert told["leakage"]["before"]["clustering"] == told["leakage"]["after"]["clustering"]
     few = tmp_path / "few.txt"
     words = ("woman", "man", "girl", "boy", "she", "he", "mother", "father", "nurse")
     few.write_text("".join(f"{w} {i}.0 {9 - i}.5 1.{i}\n" for i, w in enumerate(words)), encoding="utf-8")
-    assert "what is left was not measured: only" in run("hard", "--vectors", few, "-o", tmp_path / "few.npz")
+    assert "what is left was not measured: only" in run("hard", few, "-o", tmp_path / "few.npz")
     assert (tmp_path / "few.npz").is_file()

@@ -129,8 +129,10 @@ def augment(
 
 
 def hard(
-    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .npz, which --vectors reads.")],
+    vectors: Annotated[str, typer.Argument(help="Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .npz; vectors:FILE is the mean-of-words encoder then.")
+    ],
     pairs: Annotated[str, typer.Option(help="Pairs of the direction: ten, long or a file.")] = "ten",
     control: Annotated[
         bool, typer.Option("--control", help="Only bring the vectors to length 1: the control for the side effect.")
@@ -146,7 +148,13 @@ def hard(
 
     if out.suffix != ".npz":
         raise InputError(f"{out}: end the file name in .npz")
-    table = load_vectors(vectors)
+    file = Path(vectors.removeprefix("vectors:"))
+    if ":" in str(file) and not file.exists():
+        raise InputError(
+            f"{vectors}: hard debiasing is for word vectors; for an encoder choose inlp, leace or sent-debias, or "
+            "train one on hard-debiased vectors"
+        )
+    table = load_vectors(file)
     direction = gender_direction(table, pairs)
     made = normalised(table) if control else hard_debias(table, direction)
     save_vectors(made, out)
