@@ -334,6 +334,7 @@ def test_every_pair_is_seen_once_an_epoch(toy: dict[str, Any]) -> None:
     trainer = EncoderTrainer(toy["vectors"], toy["train"], SMALL, seed=0, device="cpu")
     first, second = trainer.plan(0), trainer.plan(1)
     assert len(first) == trainer.steps_per_epoch == 19
+    assert trainer.data.longest is trainer.data.longest
     assert sorted(np.concatenate(first)) == sorted(np.concatenate(second)) == list(range(300))
     assert not np.array_equal(np.concatenate(first), np.concatenate(second))
     assert all(np.array_equal(one, two) for one, two in zip(first, trainer.plan(0), strict=True))
@@ -497,6 +498,7 @@ def test_cuda_gives_what_the_cpu_gives(
 ) -> None:
     fast = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cuda", dtype=dtype)
     np.testing.assert_allclose(fast.encode(TEXTS), encoder.encode(TEXTS), atol=limit)
+    assert (fast.identity == encoder.identity) == (dtype != "float16")
     assert all(sum(one.counts) == 2 * HIDDEN for one in fast.argmax([split_words(text) for text in TEXTS]))
     trained = "bfloat16" if dtype == "float16" else dtype
     recipe = EncoderRecipe(hidden=HIDDEN, classifier=16, epochs=2, batch_size=16, dtype=trained)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -43,6 +42,7 @@ def senteval(
     as_json: shared.Json = False,
 ) -> None:
     """Evaluate an encoder on the twelve SentEval tasks of Dolci et al. 2023."""
+    from evenli._json import write_json
     from evenli.encoders.cache import EmbeddingCache
     from evenli.errors import InputError
 
@@ -71,7 +71,7 @@ def senteval(
         raise InputError(f"no task could run: {next(iter(result.missing.values()))}")
     told = {**result.as_dict(), "encoder": encoder}
     if out is not None:
-        _write(out, told)
+        write_json(out, told)
     for reason in result.missing.values():
         shared.warn(f"not run: {reason}")
     if as_json:
@@ -125,13 +125,3 @@ def _identity(loaded: Any, spec: str, pooling: str) -> str:
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     facts = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return f"{spec}|{pooling}|{facts}"
-
-
-def _write(path: Path, content: Any) -> None:
-    from evenli.errors import InputError
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error

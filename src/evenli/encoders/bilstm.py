@@ -132,8 +132,12 @@ class BiLSTMMax:
 
     @cached_property
     def identity(self) -> str:
-        """Hash of weights, vectors and all settings that touch a result."""
-        digest = hashlib.sha256(f"{_FORMAT}|{self.hidden}|{self.v1_padding}|{self.dtype}".encode())
+        """Hash of weights, vectors and all settings that touch a result.
+
+        float32 and tf32, the defaults of different devices, are told apart as little as the devices are.
+        """
+        arithmetic = "float16" if self.dtype == "float16" else "float32"
+        digest = hashlib.sha256(f"{_FORMAT}|{self.hidden}|{self.v1_padding}|{arithmetic}".encode())
         digest.update(self.vocabulary.vectors.identity.encode() + self.vocabulary.markers.tobytes())
         for name in sorted(self.weights):
             digest.update(name.encode() + self.weights[name].numpy().tobytes())

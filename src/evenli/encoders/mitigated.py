@@ -15,9 +15,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from evenli._hashing import hash_files
+from evenli._json import write_json
 from evenli._version import __version__
 from evenli.encoders.base import MITIGATED, encode_checked, load_encoder, parts_of, resolved_spec
-from evenli.encoders.report import write_json
 from evenli.encoders.residual import HeldOut, residual_leakage, told_apart
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.mitigation.erased import Erased

@@ -20,6 +20,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from evenli._json import write_json
 from evenli._locking import hold
 from evenli.encoders.bilstm import BiLSTMMax
 from evenli.encoders.graphed import make_trainer
@@ -268,8 +269,7 @@ def _finish(
     try:
         save_file(part(best, "head."), folder / _HEAD)
         facts = {**_facts(identity, history), "outcome": told}
-        (folder / f"{_DONE}.partial").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        (folder / f"{_DONE}.partial").replace(folder / _DONE)
+        write_json(folder / _DONE, facts)
         (folder / FILE).unlink(missing_ok=True)
     except OSError as error:
         raise RunError(f"cannot write to {folder}: {error.strerror or error}") from error

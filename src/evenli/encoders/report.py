@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._hashing import hash_files, hash_text
+from evenli._json import write_json
 from evenli._locking import hold
 from evenli._version import __version__
 from evenli.datasets.seat import seat_tests, texts_of
@@ -175,7 +176,6 @@ class _Kept:
             self._on_step(name)
             self._values[key] = compute()
             if self._file is not None:
-                self._file.parent.mkdir(exist_ok=True)
                 write_json(self._file, {"layout": _LAYOUT, "identity": self._identity, "values": self._values})
         return dict(self._values[key])
 
@@ -321,15 +321,3 @@ def _labels(specs: Sequence[str]) -> list[str]:
     """A short name for each: the last part of the path, or the whole spec where that is not one of a kind."""
     short = [Path(spec.partition(":")[2] or spec).name or spec for spec in specs]
     return [name if short.count(name) == 1 else spec for name, spec in zip(short, specs, strict=True)]
-
-
-def write_json(file: Path, content: dict[str, Any]) -> None:
-    """Write a whole file or none."""
-    unfinished = file.with_name(f"{file.name}.partial")
-    try:
-        unfinished.write_text(
-            json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-        )
-        unfinished.replace(file)
-    except OSError as error:
-        raise RunError(f"cannot write {file}: {error.strerror or error}") from error

@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -85,9 +86,9 @@ class PairTokens:
     tokens: Tokens
     labels: NDArray[np.int64]
 
-    @property
+    @cached_property
     def longest(self) -> NDArray[np.int64]:
-        """Time steps every pair needs."""
+        """Time steps every pair needs; asked for every batch, so it is kept."""
         return np.asarray(self.tokens.lengths.reshape(-1, 2).max(axis=1))
 
 

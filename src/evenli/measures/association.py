@@ -18,15 +18,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.datasets.seat import AssociationTest
 from evenli.errors import InputError
+from evenli.measures._effects import Values, unit, weighted_effects
 from evenli.measures.comparison import holm
 
-Values = NDArray[np.float64]
 Sides = Literal["one", "two"]
 
 AVERAGED = ("C6", "C6b", "C7", "C7b", "C8", "C8b")
 """The gender tests, over which Dolci et al. 2023 average."""
 PERMUTATIONS = 100_000
 RESAMPLES = 2_000
+NO_SPREAD = "no interval: some choices of words leave no spread between targets"
 _SETS = ("X", "Y", "A", "B")
 _FEWEST = 2
 _ROUNDING = 1e-13  # error of one association; sums of n of them tie within n times this
@@ -148,7 +149,7 @@ def association_test(
     )
     if nothing.note:
         return nothing
-    units = [_unit(part) for part in given]
+    units = [unit(part) for part in given]
     targets, n = np.concatenate(units[:2]), len(units[0])
     s = targets @ (units[2].mean(axis=0) - units[3].mean(axis=0))
     spread = float(s.std(ddof=ddof))
@@ -340,14 +341,10 @@ def _interval(
         drawn = _drawn_words(cluster, resamples, generator)
         s += sign * (drawn @ (by_word @ targets.T)) / (drawn @ np.bincount(cluster))[:, None]
     x_weights, y_weights = (_drawn_words(cluster, resamples, generator)[:, cluster] for cluster in clusters[:2])
-    n = x_weights.shape[1]
-    apart = (_share(x_weights) * s[:, :n]).sum(axis=1) - (_share(y_weights) * s[:, n:]).sum(axis=1)
-    weights = np.concatenate([x_weights, y_weights], axis=1)
-    s -= (_share(weights) * s).sum(axis=1, keepdims=True)
-    spread = np.sqrt((weights * s**2).sum(axis=1) / (weights.sum(axis=1) - ddof))
-    if (spread <= _CONSTANT).any():
-        return math.nan, math.nan, "no interval: some choices of words leave no spread between targets"
-    low, high = np.quantile(apart / spread, [(1 - level) / 2, (1 + level) / 2])
+    effects = weighted_effects(s, np.concatenate([x_weights, y_weights], axis=1), x_weights.shape[1], ddof)
+    if np.isnan(effects).any():
+        return math.nan, math.nan, NO_SPREAD
+    low, high = np.quantile(effects, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high), ""
 
 
@@ -355,11 +352,6 @@ def _drawn_words(cluster: NDArray[np.intp], resamples: int, generator: np.random
     """How often every word is drawn with replacement, [resamples, words]."""
     words = int(cluster.max()) + 1
     return generator.multinomial(words, np.full(words, 1 / words), size=resamples).astype(np.float64)
-
-
-def _share(weights: Values) -> Values:
-    share: Values = weights / weights.sum(axis=1, keepdims=True)
-    return share
 
 
 def _clusters(words: Sequence[Sequence[str]] | None, given: Sequence[Values]) -> list[NDArray[np.intp]]:
@@ -397,9 +389,3 @@ def _why_undefined(given: Sequence[Values]) -> str:
         if zeros:
             return f"undefined: {zeros} of {len(part)} embeddings of {name} are zero and have no direction"
     return ""
-
-
-def _unit(rows: Values) -> Values:
-    scaled = rows / np.abs(rows).max(axis=1, keepdims=True)  # squares of very large or small numbers would overflow
-    unit: Values = scaled / np.linalg.norm(scaled, axis=1, keepdims=True)
-    return unit

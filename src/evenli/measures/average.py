@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.datasets.seat import AssociationTest, TextSet
-from evenli.measures.association import RESAMPLES
+from evenli.measures._effects import Values, unit, weighted_effects
+from evenli.measures.association import NO_SPREAD, RESAMPLES
 from evenli.measures.estimate import Estimate
-
-FloatArray = NDArray[np.float64]
 
 
 def average_estimate(
@@ -37,9 +36,9 @@ def average_estimate(
         resamples: Bootstrap resamples.
         level: Coverage of the interval.
     """
-    drawn: dict[tuple[str, ...], FloatArray] = {}
+    drawn: dict[tuple[str, ...], Values] = {}
 
-    def weights(part: TextSet) -> FloatArray:
+    def weights(part: TextSet) -> Values:
         """How often each text of a set is drawn, [resamples, texts]; those of a word come together."""
         words, which = np.unique(np.asarray(part.words, dtype=str), return_inverse=True)
         key = (part.title, *words.tolist())
@@ -50,36 +49,19 @@ def average_estimate(
 
     total, centre = np.zeros(resamples), 0.0
     for test in tests:
-        x, y, a, b = (_unit(np.stack([vectors[text] for text in part.texts])) for part in test.sets)
+        x, y, a, b = (unit(np.stack([vectors[text] for text in part.texts])) for part in test.sets)
         targets = np.concatenate([x, y])
-        observed = _effect(targets @ (a.mean(axis=0) - b.mean(axis=0)), np.ones((1, len(targets))), len(x))
+        observed = weighted_effects(targets @ (a.mean(axis=0) - b.mean(axis=0)), np.ones((1, len(targets))), len(x))
         s = np.zeros((resamples, len(targets)))
         for sign, attributes, part in ((1, a, test.a), (-1, b, test.b)):
             times = weights(part)
             s += sign * (times @ (attributes @ targets.T)) / times.sum(axis=1, keepdims=True)
-        effects = _effect(s, np.concatenate([weights(test.x), weights(test.y)], axis=1), len(x))
+        effects = weighted_effects(s, np.concatenate([weights(test.x), weights(test.y)], axis=1), len(x))
         total += np.sign(observed[0]) * effects / len(tests)
         centre += abs(float(observed[0])) / len(tests)
     if not np.isfinite(total).all():
-        note = "no interval: some choices of words leave no spread between targets"
-        return Estimate(centre, math.nan, math.nan, math.nan, level, len(tests), {}, note)
+        return Estimate(centre, math.nan, math.nan, math.nan, level, len(tests), {}, NO_SPREAD)
     low, high = np.quantile(total, [(1 - level) / 2, (1 + level) / 2])
     note = "over the words of the tests, signs held"
     se = float(total.std(ddof=1))
     return Estimate(centre, max(0.0, float(low)), float(high), se, level, len(tests), {}, note)
-
-
-def _effect(s: FloatArray, weights: FloatArray, n: int) -> FloatArray:
-    """Effect sizes for associations s of n + n targets, each counted ``weights`` times, [resamples]."""
-    s = np.broadcast_to(s, weights.shape)
-    x, y = weights[:, :n], weights[:, n:]
-    apart = (x * s[:, :n]).sum(axis=1) / x.sum(axis=1) - (y * s[:, n:]).sum(axis=1) / y.sum(axis=1)
-    total = weights.sum(axis=1)
-    centred = s - ((weights * s).sum(axis=1) / total)[:, None]
-    spread = np.sqrt((weights * centred**2).sum(axis=1) / (total - 1))
-    return np.asarray(apart / np.where(spread > 1e-12, spread, np.nan))
-
-
-def _unit(rows: NDArray[Any]) -> FloatArray:
-    rows = rows.astype(np.float64)
-    return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
