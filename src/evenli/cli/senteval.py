@@ -52,7 +52,7 @@ def senteval(
     loaded = shared.load_encoder(encoder, pooling, device)
     if batch_size is not None:
         loaded = _Batched(loaded, batch_size)
-    store = EmbeddingCache(loaded, cache, identity=_identity(loaded, encoder, pooling))
+    store = EmbeddingCache(loaded, cache)
     from evenli.encoders.senteval import run_senteval
 
     result = run_senteval(
@@ -87,8 +87,7 @@ class _Batched:
 
     def __init__(self, encoder: Encoder, size: int) -> None:
         self._encoder, self._size = encoder, size
-        if (identity := getattr(encoder, "identity", None)) is not None:
-            self.identity = identity
+        self.identity = encoder.identity  # type: ignore[attr-defined]  # every encoder by spec has one
 
     def encode(self, texts: Any) -> Any:
         """[n, d]."""
@@ -115,13 +114,3 @@ class _Progress:
         seconds = time.perf_counter() - self._started
         new = self._store.encoded - self._encoded
         shared.warn(f"{name} {result.score:.2f} ({seconds:.1f} s, {new:,} texts encoded)")
-
-
-def _identity(loaded: Any, spec: str, pooling: str) -> str:
-    """The encoder's own identity, else its spec with the sizes and times of its files."""
-    if (own := getattr(loaded, "identity", None)) is not None:
-        return str(own)
-    folder = Path(spec.partition(":")[2] if spec.startswith(("hf:", "st:")) else spec)
-    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
-    facts = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return f"{spec}|{pooling}|{facts}"

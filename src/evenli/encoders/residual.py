@@ -13,7 +13,7 @@ from evenli.encoders.base import Encoder, encode_checked
 from evenli.encoders.cache import EmbeddingCache
 from evenli.errors import InputError
 from evenli.measures.estimate import Estimate
-from evenli.measures.leakage import leakage, neighbour_clustering
+from evenli.measures.leakage import Clustering, Leakage, leakage, neighbour_clustering
 from evenli.mitigation.erased import Erased
 from evenli.mitigation.erasers import Eraser
 from evenli.mitigation.gendered import FEMALE, MALE, GenderedSet
@@ -46,6 +46,13 @@ class Residual:
     majority: float
     clustering: Estimate
     correlation: Estimate
+
+    @classmethod
+    def of(cls, probes: Leakage, found: Clustering) -> Residual:
+        """What probes and clustering found, with intervals."""
+        clustered = _share(found.accuracy, found.clustered)
+        company = _correlation(found.correlation, found.asked, found.note)
+        return cls(probes.linear, probes.mlp, probes.majority, clustered, company)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; NaN becomes null."""
@@ -119,13 +126,7 @@ def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -
         raise InputError("the neutral sentences lean to no side: the encoder gives them all the same embedding")
     everyone = np.arange(len(lean_before))
     found = neighbour_clustering(held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone)
-    return Residual(
-        probes.linear,
-        probes.mlp,
-        probes.majority,
-        _share(found.accuracy, found.clustered),
-        _correlation(found.correlation, found.asked, found.note),
-    )
+    return Residual.of(probes, found)
 
 
 def word_leakage(
@@ -170,15 +171,7 @@ def word_leakage(
         found = neighbour_clustering(
             vectors.matrix[rows], bias, k, generator=generator, most=side, asked=np.array(professions, dtype=np.int64)
         )
-        made.append(
-            Residual(
-                probes.linear,
-                probes.mlp,
-                probes.majority,
-                _share(found.accuracy, found.clustered),
-                _correlation(found.correlation, found.asked, found.note),
-            )
-        )
+        made.append(Residual.of(probes, found))
     return made[0], made[1]
 
 
