@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,8 @@ from evenli.resources import read_table
 
 DOCS = Path(__file__).parents[1] / "docs"
 TESTS = ("C1", "C2", *AVERAGED)
-ORDER = [
-    "Original",
-    *(f"{kind}{percentile}" for kind in ("Sub", "Aug") for percentile in (97, 95, 93, 90)),
-    "Random95",
-    "Normalised",
-    "HD",
-]
+FAIRER = [f"{kind}{percentile}" for kind in ("Sub", "Aug") for percentile in (97, 95, 93, 90)]
+ORDER = ["Original", *FAIRER, "Random95", "Normalised", "HD"]
 PUBLISHED = {"HD": "GloVe-HD"}
 PRINTED = {"STSB": "STSB_p", "STS14": "STS14_p", "MRPC": "MRPC_acc"}
 
@@ -70,37 +66,41 @@ def overall(row: dict[str, str]) -> float:
 
 
 def summary(ours: dict[str, Any], seat: dict[str, Any], senteval: dict[str, Any]) -> list[str]:
-    """Mean effect and overall score of every kind, and how far each is from the original."""
+    """Mean effect and overall score of every kind, and how far from the original.
+
+    A star: the published change, of one encoder against one, is further from ours than chance explains.
+    """
     against = "against Original | published"
     heads = f"| encoder | seeds | SEAT, mean effect | {against} | SentEval | {against} | NLI dev |"
     lines = [heads, "| --- |" + " --- |" * 8]
-    figures = {
-        name: {"seat": [mean_effect(row) for row in ours[name]], "senteval": [overall(row) for row in ours[name]]}
-        for name in ORDER
-    }
-    spread = {key: pooled([values[key] for values in figures.values()]) for key in ("seat", "senteval")}
-    base = figures["Original"]
-    for name in ORDER:
-        cells = [name, str(len(ours[name]))]
-        printed = PUBLISHED.get(name, name)
-        theirs = {
-            "seat": float(seat[printed]["avg_pub"]) if printed in seat else math.nan,
-            "senteval": float(senteval[printed]["overall_pub"]) if printed in senteval else math.nan,
-        }
-        originals = {"seat": float(seat["Original"]["avg_pub"]), "senteval": float(senteval["Original"]["overall_pub"])}
-        for key, digits in (("seat", 2), ("senteval", 2)):
-            values = figures[name][key]
-            cells.append(f"{np.mean(values):.{digits}f}")
+    for name, members in {**{name: [name] for name in ORDER}, "all Sub and Aug": FAIRER}.items():
+        rows = [row for member in members for row in ours[member]]
+        cells = [name, str(len(rows))]
+        for value, table, column in ((mean_effect, seat, "avg_pub"), (overall, senteval, "overall_pub")):
+            mean, original = (np.mean([value(row) for row in some]) for some in (rows, ours["Original"]))
+            theirs, printed = published(table, members, column), published(table, ["Original"], column)
+            cells.append(f"{mean:.2f}")
             if name == "Original":
-                cells += ["", f"{originals[key]:.{digits}f}"]
+                cells += ["", f"{printed:.2f}"]
                 continue
-            change = np.mean(values) - np.mean(base[key])
-            width = half(spread[key], len(values), len(base[key]))
-            cells.append(f"{change:+.{digits}f} ± {width:.{digits}f}")
-            cells.append("" if math.isnan(theirs[key]) else f"{theirs[key] - originals[key]:+.{digits}f}")
-        cells.append(f"{np.mean([float(row['dev']) for row in ours[name]]):.1f} %")
+            spread = pooled([[value(row) for row in ours[kind]] for kind in ORDER])
+            width = half(spread, len(rows), len(ours["Original"]))
+            cells.append(f"{mean - original:+.2f} ± {width:.2f}")
+            if theirs is None:
+                cells.append("")
+                continue
+            gap = abs(theirs - printed - (mean - original))
+            star = "" if gap < math.hypot(width, half(spread, len(members), 1)) else " *"
+            cells.append(f"{theirs - printed:+.2f}{star}")
+        cells.append(f"{np.mean([float(row['dev']) for row in rows]):.1f} %")
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def published(table: dict[str, Any], kinds: Sequence[str], column: str) -> float | None:
+    """Mean of a printed figure over these kinds, or None where the paper has none."""
+    found = [table[PUBLISHED.get(kind, kind)] for kind in kinds if PUBLISHED.get(kind, kind) in table]
+    return float(np.mean([float(row[column]) for row in found])) if found else None
 
 
 def pooled(groups: list[list[float]]) -> tuple[float, int]:
@@ -125,7 +125,7 @@ def effects(ours: dict[str, Any], seat: dict[str, Any]) -> list[str]:
             for test in TESTS
         ]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return lines
+    return [*lines, widths(ours, TESTS, 2)]
 
 
 def scores(ours: dict[str, Any], senteval: dict[str, Any]) -> list[str]:
@@ -140,7 +140,17 @@ def scores(ours: dict[str, Any], senteval: dict[str, Any]) -> list[str]:
                 theirs = float(printed[PRINTED.get(task, task)]) * (100 if task in {"SICKR", "STS14"} else 1)
             cells.append(pair(np.mean([float(row[task]) for row in ours[name]]), theirs, 1))
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    return lines
+    return [*lines, widths(ours, TASKS, 1)]
+
+
+def widths(ours: dict[str, Any], columns: Sequence[str], digits: int) -> str:
+    """The last row: how far a difference to the original is uncertain, by the kind with the fewest seeds."""
+    fewest, originals = min(len(rows) for rows in ours.values()), len(ours["Original"])
+    cells = []
+    for column in columns:
+        spread = pooled([[float(row[column]) for row in rows] for rows in ours.values()])
+        cells.append(f"± {half(spread, fewest, originals):.{digits}f}")
+    return f"| *a difference to Original* | {' | '.join(cells)} |"
 
 
 def pair(value: Any, theirs: float | None, digits: int) -> str:

@@ -19,7 +19,7 @@ _SHARES = {"SICKR", "STS14"}
 _OURS = {"GloVe-HD": "HD"}
 _AGREE = {"Aug95"}
 """Models whose change of the mean SEAT effect is about the published one."""
-_PART = "ours: 120k pairs of SNLI, two or three seeds, six epochs"
+_PART = "ours: 120k pairs of SNLI, three seeds each"
 
 
 @chapter
