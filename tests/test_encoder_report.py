@@ -19,7 +19,7 @@ from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder
 from evenli.encoders.report import ReportSettings, encoder_report
 from evenli.errors import InputError, RunError
 from evenli.measures.association import AVERAGED, average_effect, run_associations
-from evenli.measures.average import average_estimate
+from evenli.measures.average import average_change, average_estimate
 from evenli.reports.encoder import encoder_chart, print_encoders, write_encoder_chart
 
 pytest.importorskip("sklearn")
@@ -108,6 +108,32 @@ def test_interval_of_one_test_is_that_of_the_test() -> None:
     assert found.low == pytest.approx(one.low, abs=0.05) and found.high == pytest.approx(one.high, abs=0.05)
 
 
+def test_change_is_the_difference_and_asks_both_encoders_with_the_same_words() -> None:
+    generator = np.random.default_rng(3)
+    tests = [test for test in seat_tests() if test.name in AVERAGED]
+    before = {text: generator.normal(size=8) for text in texts_of(tests)}
+    after = {text: row + 0.02 * generator.normal(size=8) for text, row in before.items()}
+    first, second = (
+        average_estimate(tests, one, generator=np.random.default_rng(1), resamples=500) for one in (before, after)
+    )
+    change = average_change(tests, before, after, generator=np.random.default_rng(1), resamples=500)
+    assert change.value == pytest.approx(second.value - first.value)
+    assert change.low <= change.value <= change.high
+    assert change.high - change.low < 0.2 * (first.high - first.low)  # the words drop out
+    back = average_change(tests, after, before, generator=np.random.default_rng(1), resamples=500)
+    assert (back.value, back.low, back.high) == pytest.approx((-change.value, -change.high, -change.low))
+    none = average_change(tests, before, before, generator=np.random.default_rng(1), resamples=500)
+    assert (none.value, none.low, none.high) == (0, 0, 0)
+
+
+def test_change_of_embeddings_without_direction_is_undefined() -> None:
+    tests = [test for test in seat_tests() if test.name in AVERAGED]
+    texts = texts_of(tests)
+    good = {text: np.random.default_rng(i).normal(size=4) for i, text in enumerate(texts)}
+    found = average_change(tests, {**good, texts[5]: np.zeros(4)}, good, generator=np.random.default_rng(0))
+    assert np.isnan(found.value) and "zero" in found.note
+
+
 def test_report_holds_all_figures_and_their_differences(report: dict[str, Any]) -> None:
     base, leace, debias = report["encoders"]
     assert [one["label"] for one in report["encoders"]] == ["toy_report_encoder:encode", "leace", "sent-debias"]
@@ -122,6 +148,10 @@ def test_report_holds_all_figures_and_their_differences(report: dict[str, Any]) 
             change = one["leakage"][name]["value"] - base["leakage"][name]["value"]
             assert one["difference"][name] == pytest.approx(change, abs=1e-5)
         assert one["difference"]["senteval"] is None
+        change = one["seat"]["change"]
+        assert change["value"] == pytest.approx(one["difference"]["seat"], abs=1e-5)
+        assert change["low"] < change["value"] < change["high"]
+    assert base["seat"]["change"] is None
     assert set(base["difference"].values()) == {0.0, None}
 
 
@@ -151,7 +181,7 @@ def test_what_is_kept_is_not_computed_again(report: dict[str, Any], place: Path)
         settings=QUICK,
         on_step=lambda *step: steps.append(step),
     )
-    assert steps == [("toy_report_encoder:other", "seat"), ("toy_report_encoder:other", "leakage")]
+    assert steps == [("toy_report_encoder:other", name) for name in ("seat", "seat change", "leakage")]
 
 
 def test_a_stopped_report_goes_on(place: Path, tmp_path: Path) -> None:
@@ -205,8 +235,10 @@ def shown(report: dict[str, Any]) -> str:
 def test_table_shows_figures_and_differences(report: dict[str, Any]) -> None:
     text = shown(report)
     base, leace, _ = report["encoders"]
-    assert f"{base['seat']['mean']['value']:.3f}" in text
-    assert f"{leace['leakage']['linear']['value']:.3f} ({leace['difference']['linear']:+.3f})" in text
+    assert f"{base['seat']['mean']['value']:.2f} [" in text
+    assert f"{leace['leakage']['linear']['value']:.2f} ({leace['difference']['linear']:+.2f})" in text
+    change = leace["seat"]["change"]
+    assert f"{change['value']:+.2f} [{change['low']:+.2f}, {change['high']:+.2f}]" in text
     assert "SentEval" not in text
     text = shown(scored(report))
     assert "74.5 (-0.5)" in text and "79.0 (-1.0)" in text and "CR: no file custrev.pos" in text

@@ -22,13 +22,13 @@ from evenli._hashing import hash_files, hash_text
 from evenli._json import write_json
 from evenli._locking import hold
 from evenli._version import __version__
-from evenli.datasets.seat import seat_tests, texts_of
+from evenli.datasets.seat import AssociationTest, seat_tests, texts_of
 from evenli.encoders.base import Embeddings, Encoder, encode_checked, load_encoder
 from evenli.encoders.cache import EmbeddingCache
 from evenli.encoders.residual import HeldOut, residual_leakage, told_apart
 from evenli.errors import InputError, RunError
 from evenli.measures.association import AVERAGED, PERMUTATIONS, RESAMPLES, average_effect, run_associations
-from evenli.measures.average import average_estimate
+from evenli.measures.average import average_change, average_estimate
 from evenli.measures.estimate import Estimate
 from evenli.mitigation.erased import Erased
 from evenli.mitigation.gendered import GenderedSet, gendered_set
@@ -119,7 +119,7 @@ def encoder_report(
                     "label": label,
                     "identity": identity,
                     "method": _method(encoder),
-                    "seat": kept.get("seat", settings.of_seat, partial(_seat, encoder, settings)),
+                    "seat": _seat(encoder, base, kept, settings),
                     "leakage": kept.get(
                         "leakage",
                         {"seed": settings.seed, "base": base.identity, "sentences": base.sentences.held_out_sha256},
@@ -201,11 +201,20 @@ def _leaks(encoder: Encoder, base: _Base, seed: int) -> dict[str, Any]:
     return residual_leakage(held, base.held.lean(), seed=seed).as_dict()
 
 
-def _seat(encoder: Encoder, settings: ReportSettings) -> dict[str, Any]:
+def _seat(encoder: Encoder, base: _Base, kept: _Kept, settings: ReportSettings) -> dict[str, Any]:
+    """All tests, their mean effect, and how far that is from the base."""
+    found = kept.get("seat", settings.of_seat, partial(_effects, encoder, settings))
+    about = {"seed": settings.seed, "resamples": settings.resamples, "base": base.identity}
+    itself, defined = encoder is base.encoder, found["mean"]["value"] is not None
+    change = (
+        None if itself or not defined else kept.get("seat change", about, partial(_change, encoder, base, settings))
+    )
+    return {**found, "change": change}
+
+
+def _effects(encoder: Encoder, settings: ReportSettings) -> dict[str, Any]:
     tests = seat_tests("sentence")
-    texts = texts_of(tests)
-    made: Embeddings = encode_checked(encoder, texts)
-    vectors: dict[str, NDArray[Any]] = dict(zip(texts, made, strict=True))
+    vectors = _vectors(encoder, tests)
     results = run_associations(
         tests,
         vectors,
@@ -217,14 +226,27 @@ def _seat(encoder: Encoder, settings: ReportSettings) -> dict[str, Any]:
     if mean.note:
         estimate = Estimate(math.nan, math.nan, math.nan, math.nan, 0.95, 0, {}, mean.note)
     else:
-        estimate = average_estimate(
-            [test for test in tests if test.name in AVERAGED],
-            vectors,
-            generator=np.random.default_rng(settings.seed),
-            resamples=settings.resamples,
-        )
+        generator = np.random.default_rng(settings.seed)
+        estimate = average_estimate(_averaged(), vectors, generator=generator, resamples=settings.resamples)
     signed = None if math.isnan(mean.signed) else mean.signed
     return {"mean": estimate.as_dict(), "signed": signed, "tests": [result.as_dict() for result in results]}
+
+
+def _change(encoder: Encoder, base: _Base, settings: ReportSettings) -> dict[str, Any]:
+    tests = _averaged()
+    before, after = (_vectors(one, tests) for one in (base.encoder, encoder))
+    generator = np.random.default_rng(settings.seed)
+    return average_change(tests, before, after, generator=generator, resamples=settings.resamples).as_dict()
+
+
+def _averaged() -> list[AssociationTest]:
+    return [test for test in seat_tests("sentence") if test.name in AVERAGED]
+
+
+def _vectors(encoder: Encoder, tests: Sequence[AssociationTest]) -> dict[str, NDArray[Any]]:
+    texts = texts_of(tests)
+    made: Embeddings = encode_checked(encoder, texts)
+    return dict(zip(texts, made, strict=True))
 
 
 def _senteval(

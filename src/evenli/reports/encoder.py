@@ -60,13 +60,14 @@ def print_encoders(report: dict[str, Any], console: Console) -> None:
     """Print one line per encoder, the first without differences, and the SentEval tasks if there are any."""
     encoders = report["encoders"]
     scored = any(one["senteval"] is not None for one in encoders)
-    heads = ["mean |d|", "interval", "linear", "MLP", "clusters", "company", *(["SentEval"] if scored else [])]
+    heads = ["mean |d|", "interval", "change", "interval", "linear", "MLP", "clusters", "company"]
+    heads += ["SentEval"] if scored else []
     table = _table("encoder", "method", *heads)
     for at, one in enumerate(encoders):
         delta = one["difference"] if at else {}
         mean = one["seat"]["mean"]
-        cells = [_changed(mean["value"], delta.get("seat")), _interval(mean)]
-        cells += [_changed(one["leakage"][name]["value"], delta.get(name)) for name in _LEAKS]
+        cells = [_number(mean["value"], digits=2), _interval(mean), *_change(one["seat"]["change"])]
+        cells += [_changed(one["leakage"][name]["value"], delta.get(name), digits=2) for name in _LEAKS]
         if scored:
             cells.append(_changed((one["senteval"] or {}).get("overall"), delta.get("senteval"), digits=1))
         table.add_row(escape(one["label"]), escape(one["method"] or "–"), *cells)
@@ -79,8 +80,9 @@ def print_encoders(report: dict[str, Any], console: Console) -> None:
     majority = encoders[0]["leakage"]["majority"]
     console.print(
         escape(
-            "in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 is neutral, "
-            "interval over the words of the tests; linear, MLP: accuracy of probes for gender on held-out words, "
+            "change and in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 "
+            "is neutral; 95 % intervals over the words of the tests, that of a change with the same words for both "
+            "encoders; linear, MLP: accuracy of probes for gender on held-out words, "
             f"{majority:.2f} is neutral; clusters: 0.5 is neutral; company: 0 is neutral."
             + (f" SentEval: mean of {len(report['tasks'])} task(s), higher is better." if scored else "")
             + " Figures at neutral do not show that an encoder is free of bias."
@@ -181,15 +183,21 @@ def _table(first: str, *others: str) -> Table:
     return table
 
 
-def _number(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.3f}"
+def _number(value: float | None, digits: int = 3) -> str:
+    return "n/a" if value is None else f"{value:.{digits}f}"
 
 
-def _changed(value: float | None, difference: float | None, digits: int = 3) -> str:
+def _changed(value: float | None, difference: float | None, digits: int) -> str:
     if value is None:
         return "n/a"
     return f"{value:.{digits}f}" + ("" if difference is None else f" ({difference:+.{digits}f})")
 
 
-def _interval(one: dict[str, Any]) -> str:
-    return "–" if one["low"] is None else escape(f"[{one['low']:.2f}, {one['high']:.2f}]")
+def _change(change: dict[str, Any] | None) -> tuple[str, str]:
+    if change is None or change["value"] is None:
+        return "", ""
+    return f"{change['value']:+.2f}", _interval(change, sign="+")
+
+
+def _interval(one: dict[str, Any], sign: str = "") -> str:
+    return "–" if one["low"] is None else escape(f"[{one['low']:{sign}.2f}, {one['high']:{sign}.2f}]")
