@@ -133,6 +133,11 @@ def test_a_model_without_segments_takes_two_inputs(tmp_path: Path) -> None:
     assert report.path == tmp_path / "out.onnx"
     assert [entry.name for entry in onnx.load(report.path).graph.input] == ["input_ids", "attention_mask"]
     assert report.max_difference < 1e-5
+    # Of 130 positions RoBERTa never gives away those up to the padding id, here one.
+    model = OnnxModel(str(report.path), ModelOptions(max_length=300), spec="test")
+    prepared = model.prepare(["the nurse walks " * 100], ["a dog"])
+    assert prepared.lengths.max() == model.info.max_length == 129
+    assert np.isfinite(model.logits(prepared.items)).all()
 
 
 @pytest.mark.parametrize("axis", [0, 1])

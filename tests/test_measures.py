@@ -7,6 +7,7 @@ import time
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import binomtest
 
 import evenli
 from evenli.datasets import PAIR_COLUMNS, build_coal, control_pairs, gold_pairs
@@ -25,6 +26,7 @@ from evenli.measures import (
     minimum_detectable_difference,
     row_weights,
 )
+from evenli.measures.estimate import wilson
 from evenli.models import fake_model
 from evenli.predictions import Predictions, predict
 from evenli.reproduction.coal import sample_of_shares
@@ -236,6 +238,15 @@ def test_bootstrap_is_fast() -> None:
 def test_minimum_detectable_difference() -> None:
     estimate = Estimate(0.5, 0.4, 0.6, 0.05, 0.95, 10, {})
     assert minimum_detectable_difference(estimate) == pytest.approx(2.801585 * 2**0.5 * 0.05, rel=1e-5)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.99])
+def test_wilson_is_that_of_scipy(level: float) -> None:
+    for n in (1, 7, 200):
+        for hits in {0, 1, n // 2, n - 1, n}:
+            expected = binomtest(hits, n).proportion_ci(level, method="wilson")
+            assert wilson(hits / n, n, level) == pytest.approx((expected.low, expected.high), abs=1e-15)
+    assert wilson(0.0, 9)[0] == 0 and wilson(1.0, 9)[1] == 1
 
 
 def test_per_occupation() -> None:

@@ -149,6 +149,13 @@ def test_long_texts_are_cut_at_the_positions_of_the_model(build: Callable[..., P
     (folder / "config.json").write_text('{"max_position_embeddings": 4}')
     (at_4,) = OnnxEncoder(folder).encode([long])
     assert at_4[0] == pytest.approx((CLS + SEP + 2 * THE) / 4)
+    # RoBERTa gives no token a position up to that of its padding.
+    (folder / "config.json").write_text('{"model_type": "roberta", "pad_token_id": 1, "max_position_embeddings": 7}')
+    (at_5,) = OnnxEncoder(folder).encode([long])
+    assert at_5[0] == pytest.approx((CLS + SEP + 3 * THE) / 5)
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": 3}')
+    (at_3,) = OnnxEncoder(folder).encode([long])
+    assert at_3[0] == pytest.approx((CLS + SEP + THE) / 3)
 
 
 def test_no_texts(build: Callable[..., Path]) -> None:

@@ -20,4 +20,4 @@ def hash_files(paths: Iterable[Path]) -> str:
 
 def hash_text(text: str) -> str:
     """SHA-256 of a string."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

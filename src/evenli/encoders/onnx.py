@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -13,9 +12,10 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli._hashing import hash_files
+from evenli._positions import longest_input, position_limit
 from evenli.encoders.base import POOLINGS, Embeddings
 from evenli.errors import InputError, ModelError
-from evenli.models.onnx import open_session, open_tokenizer
+from evenli.models.onnx import limits_beside, open_session, open_tokenizer
 from evenli.models.tokens import Tokens
 
 _POOLED = "sentence_embedding"
@@ -139,16 +139,11 @@ def _tokenizer_folder(path: Path) -> Path:
 
 def _limit(folder: Path, tokenizer: Any) -> int:
     """Longest text in tokens: the positions of the model if ``config.json`` tells, else what the tokenizer keeps."""
-    config = folder / "config.json"
-    if config.is_file():
-        try:
-            fields = json.loads(config.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ModelError(f"{config} is not valid JSON: {error}") from error
-        positions = fields.get("max_position_embeddings") if isinstance(fields, dict) else None
-        if isinstance(positions, int) and positions > 0:
-            return min(_LIMIT, positions)
-    return min(_LIMIT, int((tokenizer.truncation or {}).get("max_length", _LIMIT)))
+    config, limit = limits_beside(folder)
+    if position_limit(config) is None:
+        # A stored truncation is often that of whoever used the tokenizer last, but all there is here.
+        limit = (tokenizer.truncation or {}).get("max_length", limit)
+    return longest_input(config, _LIMIT, tokenizer_limit=limit)
 
 
 def _inputs(path: Path, session: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from evenli.encoders.base import Encoder, encode_checked
 from evenli.encoders.cache import EmbeddingCache
 from evenli.errors import InputError
-from evenli.measures.estimate import Estimate
+from evenli.measures.estimate import Estimate, wilson
 from evenli.measures.leakage import Clustering, Leakage, leakage, neighbour_clustering
 from evenli.mitigation.erased import Erased
 from evenli.mitigation.erasers import Eraser
@@ -176,10 +176,7 @@ def word_leakage(
 
 
 def _share(value: float, n: int) -> Estimate:
-    from scipy.stats import binomtest
-
-    found = binomtest(round(value * n), n).proportion_ci(0.95, method="wilson")
-    low, high = float(found.low), float(found.high)
+    low, high = wilson(value, n)
     return Estimate(value, low, high, (high - low) / 3.92, 0.95, n, {}, "over texts, the clusters fixed")
 
 

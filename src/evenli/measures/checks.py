@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 
 from evenli.errors import LabelOrderError
 from evenli.labels import LABELS
-from evenli.measures.estimate import Estimate
+from evenli.measures.estimate import Estimate, wilson
 from evenli.predictions import Predictions
 
 COMPETENT = 0.6
@@ -62,7 +62,7 @@ def competence(checks: Predictions) -> Competence:
     stated = control.filter(~pl.col("case").str.contains("person"))
     per_label = {label: _mean(gold.filter(pl.col("gold") == label)["right"]) for label in LABELS}
     top, share = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height).row(0)
-    accuracy, stated_accuracy = _wilson(gold["right"]), _wilson(stated["right"])
+    accuracy, stated_accuracy = _accuracy(gold["right"]), _accuracy(stated["right"])
     problem = ""
     if share > ONE_LABEL:
         problem = f"it answers '{top}' to {share:.0%} of the gold pairs, whatever they say"
@@ -106,14 +106,14 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
     )
 
 
-def _wilson(right: pl.Series) -> Estimate:
+def _accuracy(right: pl.Series) -> Estimate:
     n, hits = right.len(), int(right.sum())
     if n == 0:
         nan = float("nan")
         return Estimate(nan, nan, nan, nan, 0.95, 0, {}, "no pairs")
-    interval = binomtest(hits, n).proportion_ci(0.95, method="wilson")
     share = hits / n
-    return Estimate(share, interval.low, interval.high, float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})
+    low, high = wilson(share, n)
+    return Estimate(share, low, high, float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})
 
 
 def _mean(series: pl.Series) -> float:

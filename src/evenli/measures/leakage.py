@@ -17,7 +17,7 @@ from scipy.stats import norm
 
 from evenli._extras import need
 from evenli.errors import InputError
-from evenli.measures.estimate import Estimate
+from evenli.measures.estimate import Estimate, wilson
 
 FloatArray = NDArray[np.float64]
 _HIDDEN = 64
@@ -203,7 +203,6 @@ def _fitted(model: Any, *data: Any) -> Any:
 
 def _accuracy(right: NDArray[np.bool_], level: float) -> Estimate:
     n, value = len(right), float(np.mean(right))
-    z = float(norm.ppf((1 + level) / 2))
-    middle = (value + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z * float(np.sqrt(value * (1 - value) / n + z**2 / (4 * n**2))) / (1 + z**2 / n)
-    return Estimate(value, middle - half, middle + half, half / z, level, n, {}, "over test rows, the probe fixed")
+    low, high = wilson(value, n, level)
+    se = (high - low) / (2 * float(norm.ppf((1 + level) / 2)))
+    return Estimate(value, low, high, se, level, n, {}, "over test rows, the probe fixed")

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli._hashing import hash_files
+from evenli._positions import longest_input
 from evenli.errors import LabelError, ModelError
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
-from evenli.models.loading import check_folder, one_line, pick_device
+from evenli.models.loading import OR_ALLOW, check_folder, one_line, pick_device
 from evenli.models.speedups import pack_linear_layers, shorten_last_layer
 from evenli.models.tokens import Tokens
 
@@ -33,11 +34,11 @@ class HFModel:
         name, _, revision = target.partition("@") if not Path(target).exists() else (target, "", "")
         local = Path(name).is_dir()
         if local:
-            check_folder(Path(name), allow_pickle=options.allow_pickle)
+            check_folder(Path(name), allow_pickle=options.allow_pickle, advice=OR_ALLOW)
         source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
         if options.offline:
             source["local_files_only"] = True
-        with one_line(name, local=local, revision=revision):
+        with one_line(name, local=local, revision=revision, advice=OR_ALLOW):
             config = transformers.AutoConfig.from_pretrained(name, **source)
             tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **source)
         names = tuple(config.id2label[index] for index in sorted(config.id2label))
@@ -51,7 +52,7 @@ class HFModel:
             raise ModelError(
                 f"--dtype {dtype} is not for Hugging Face checkpoints; choose float32, bfloat16 or float16"
             )
-        with one_line(name, local=local, revision=revision):
+        with one_line(name, local=local, revision=revision, advice=OR_ALLOW):
             model = transformers.AutoModelForSequenceClassification.from_pretrained(
                 name,
                 dtype=self._torch.float32,
@@ -66,7 +67,7 @@ class HFModel:
         self._tokenizer = tokenizer
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         self._types = "token_type_ids" in tokenizer.model_input_names
-        limit = min(options.max_length, getattr(config, "max_position_embeddings", None) or options.max_length)
+        limit = longest_input(config, options.max_length, tokenizer_limit=tokenizer.model_max_length)
         commit = getattr(config, "_commit_hash", None) or revision or ""
         self.info = ModelInfo(
             spec=spec,

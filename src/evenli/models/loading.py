@@ -9,14 +9,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evenli.errors import ModelError
+from evenli.errors import EvenliError, ModelError
 
 _PICKLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _SAFE = ("model.safetensors", "model.safetensors.index.json")
+CONVERT = "convert it to safetensors"
+OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"
+"""Advice of commands that have the option."""
 
 
-def check_folder(folder: Path, *, allow_pickle: bool = False) -> None:
-    """Refuse a folder that is no checkpoint, wants to run code or keeps its weights in a pickle."""
+def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONVERT) -> None:
+    """Refuse a folder that is no checkpoint, wants to run code or keeps its weights in a pickle.
+
+    Args:
+        folder: The checkpoint.
+        allow_pickle: Accept a pickle.
+        advice: What to do about one.
+    """
     config = folder / "config.json"
     if not config.is_file():
         raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
@@ -35,25 +44,24 @@ def check_folder(folder: Path, *, allow_pickle: bool = False) -> None:
         if allow_pickle:
             return
         raise ModelError(
-            f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; "
-            "convert it to safetensors, or pass --allow-pickle if you trust it"
+            f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; {advice}"
         )
     raise ModelError(f"{folder} holds no weights (model.safetensors)")
 
 
 @contextmanager
-def one_line(name: str, *, local: bool, revision: str = "") -> Iterator[None]:
-    """Turn the loader's many errors into one line that says what to do."""
+def one_line(name: str, *, local: bool, revision: str = "", advice: str = CONVERT) -> Iterator[None]:
+    """Turn the loader's many errors into one line that says what to do; ``advice`` is that about a pickle."""
     try:
         yield
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-        text = " ".join(str(error).split())
+    except EvenliError:
+        raise
+    except Exception as error:  # whatever a broken file makes the loader do
+        text = " ".join(str(error).split()) or type(error).__name__
         if "trust_remote_code" in text or "custom code" in text:
             raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
         if not local and ("safetensors" in text and "does not appear to have" in text):
-            raise ModelError(
-                f"{name} has no safetensors weights; pass --allow-pickle if you trust its pickle file"
-            ) from error
+            raise ModelError(f"{name} has no safetensors weights; {advice}") from error
         if local:
             raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
         at = f"@{revision}" if revision else ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli._hashing import hash_files
+from evenli._positions import longest_input
 from evenli.errors import LabelError, ModelError
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
@@ -43,6 +45,7 @@ class OnnxModel:
         labels = options.labels or _labels(path, self._session)
         self._columns = list(label_columns(labels, origin=f"the model {path}" if not options.labels else "--labels"))
         self._pad = 0
+        config, tokenizer_limit = limits_beside(path.parent)
         files = [path, path.parent / "tokenizer.json", *sorted(path.parent.glob(path.name + "*data"))]
         self.info = ModelInfo(
             spec=spec,
@@ -51,7 +54,7 @@ class OnnxModel:
             fingerprint=hash_files(files),
             labels=tuple(labels),
             dtype=dtype,
-            max_length=options.max_length,
+            max_length=longest_input(config, options.max_length, tokenizer_limit=tokenizer_limit),
         )
         self.bucket = 1
         self.token_budget = options.token_budget or 2_048
@@ -115,6 +118,20 @@ def open_tokenizer(folder: Path) -> Any:
         raise ModelError(f"cannot read {file}: {error}") from error
     tokenizer.no_padding()
     return tokenizer
+
+
+def limits_beside(folder: Path) -> tuple[Any, Any]:
+    """Fields of the model's ``config.json`` and limit of its tokenizer, as far as files beside an ONNX model tell."""
+    config, tokenizer = (_fields(folder / name) for name in ("config.json", "tokenizer_config.json"))
+    return SimpleNamespace(**config), tokenizer.get("model_max_length")
+
+
+def _fields(file: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    except ValueError as error:
+        raise ModelError(f"{file} is not valid JSON: {error}") from error
+    return fields if isinstance(fields, dict) else {}
 
 
 def _labels(path: Path, session: Any) -> tuple[str, ...]:

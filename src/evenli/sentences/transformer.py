@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli._hashing import hash_files
+from evenli._positions import longest_input
 from evenli.errors import InputError, ModelError
 from evenli.sentences.weights import FloatArray, Pooled
 from evenli.sentences.words import split_words
@@ -88,7 +89,7 @@ class TransformerArgmax:
             raise ModelError(f"'{target}' is an encoder-decoder; give an encoder such as BERT")
         self.device = device or _fastest(self._torch)
         self._model = model.eval().to(self.device)
-        self._limit = min(max_length, getattr(model.config, "max_position_embeddings", None) or max_length)
+        self._limit = longest_input(model.config, max_length, tokenizer_limit=self._tokenizer.model_max_length)
         self._batch = batch_size
         self.dimension = int(model.config.hidden_size)
         commit = getattr(model.config, "_commit_hash", None) or revision

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._version import __version__
+from evenli.measures.estimate import wilson
 from evenli.training.data import Examples
 from evenli.training.recipe import Recipe
-
-_Z = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,14 @@ class Accuracy:
 
 
 def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Accuracy:
-    """How often the largest logit is that of the gold label (interval: Wilson 1927).
+    """How often the largest logit is that of the gold label (interval: Wilson's).
 
     >>> logits = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]]
     >>> str(accuracy(logits, np.array([0, 1, 2, 1])))
     '75.00% (95 % interval 30.06% to 95.44%, n = 4)'
     """
     n, share = len(labels), float((logits.argmax(axis=1) == labels).mean())
-    centre = (share + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
-    half = _Z / (1 + _Z**2 / n) * math.sqrt(share * (1 - share) / n + _Z**2 / (4 * n**2))
-    return Accuracy(share, centre - half, centre + half, n)
+    return Accuracy(share, *wilson(share, n), n)
 
 
 def model_card(

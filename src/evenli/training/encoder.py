@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
+from evenli._positions import first_position
 from evenli.training.compiler import compile_static
 from evenli.training.flat import FlatParameters
 
@@ -207,14 +208,3 @@ def unused_parameters(model: Any, ids: Any, types: Any, keep: Any) -> list[str]:
     total = PlainForward(model)(ids, types, keep).sum()
     gradients = torch.autograd.grad(total, [p for _, p in named], allow_unused=True)
     return [name for (name, _), gradient in zip(named, gradients, strict=True) if gradient is None]
-
-
-def position_limit(config: Any) -> int | None:
-    """Longest input a model has position embeddings for, if it has a limit."""
-    limit = getattr(config, "max_position_embeddings", None)
-    return None if limit is None or limit < 8 else int(limit - first_position(config))
-
-
-def first_position(config: Any) -> int:
-    """Row of the position embeddings that belongs to the first token; RoBERTa counts from its padding id."""
-    return config.pad_token_id + 1 if config.model_type in {"camembert", "roberta", "xlm-roberta"} else 0

@@ -18,18 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
+from evenli._positions import position_limit
 from evenli.errors import ModelError
 from evenli.training.batches import NOBODY, Plan, padded_lengths, plan_epoch
 from evenli.training.compiler import compile_static
 from evenli.training.data import FlatTokens
-from evenli.training.encoder import (
-    FusedForward,
-    PlainForward,
-    can_fuse,
-    joined_names,
-    position_limit,
-    unused_parameters,
-)
+from evenli.training.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters
 from evenli.training.flat import AdamW, FlatParameters
 from evenli.training.recipe import Recipe
 from evenli.training.resident import Resident, score

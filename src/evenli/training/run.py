@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from evenli._locking import hold
+from evenli._positions import position_limit
 from evenli._version import __version__
 from evenli.errors import ModelError, RunError
 from evenli.models.loading import pick_device
@@ -23,7 +24,7 @@ from evenli.training.base import Base, load_base, save_model
 from evenli.training.card import Accuracy, accuracy, model_card
 from evenli.training.checkpoint import FILE, load_checkpoint, save_checkpoint
 from evenli.training.data import Examples, FlatTokens, check_classes, overlap, read_examples, tokenise
-from evenli.training.encoder import PlainForward, position_limit
+from evenli.training.encoder import PlainForward
 from evenli.training.loop import Report, Trainer
 from evenli.training.progress import Progress, clock
 from evenli.training.recipe import Recipe

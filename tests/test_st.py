@@ -1,0 +1,226 @@
+"""Sentence-transformers models by their spec: what is read, what is refused, and which one it was."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conftest import make_checkpoint
+from evenli.encoders import load_encoder
+from evenli.encoders.st import load_sentence_transformer
+from evenli.errors import ModelError
+
+torch = pytest.importorskip("torch")
+library = pytest.importorskip("sentence_transformers")
+TEXTS = ["the nurse walks in the rain", "a dog"]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small BERT with mean pooling and a dense layer, saved by the library."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # another name since 6, but the one of all versions
+        from sentence_transformers import models
+
+    folder = tmp_path_factory.mktemp("st")
+    torch.manual_seed(0)
+    bert = models.Transformer(str(make_checkpoint(folder / "bert")))
+    modules = [bert, models.Pooling(32), models.Dense(32, 8)]
+    library.SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder / "model"))
+    return folder / "model"
+
+
+@pytest.fixture
+def model(saved: Path, tmp_path: Path) -> Path:
+    """A copy to break."""
+    return shutil.copytree(saved, tmp_path / "model")
+
+
+def pickled(folder: Path) -> Path:
+    """Turn safetensors into the pickle that older versions wrote."""
+    from safetensors.torch import load_file
+
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    return folder / "pytorch_model.bin"
+
+
+def changed(file: Path, change: Callable[[Any], None]) -> None:
+    fields = json.loads(file.read_text())
+    change(fields)
+    file.write_text(json.dumps(fields))
+
+
+def identity(folder: Path) -> str:
+    return load_sentence_transformer(str(folder), device="cpu").identity
+
+
+def test_a_folder_gives_what_the_library_gives(model: Path) -> None:
+    expected = library.SentenceTransformer(str(model), device="cpu").encode(TEXTS)
+    made = load_encoder(f"st:{model}", device="cpu").encode(TEXTS)
+    assert made.shape == (2, 8) and np.abs(made[0] - made[1]).max() > 1e-3
+    np.testing.assert_allclose(made, expected, atol=1e-6)
+
+
+def test_identity_follows_what_the_output_depends_on(model: Path, tmp_path: Path) -> None:
+    first = identity(model)
+    assert identity(shutil.copytree(model, tmp_path / "copy")) == first
+    (model / "README.md").write_text("other words")
+    assert identity(model) == first
+    seen = {first}
+    changed(model / "1_Pooling" / "config.json", lambda fields: fields.update(pooling_mode="cls"))
+    seen.add(identity(model))
+    (dense,) = model.glob("*_Dense/model.safetensors")
+    from safetensors.torch import load_file, save_file
+
+    save_file({name: one + 1 for name, one in load_file(dense).items()}, dense)
+    seen.add(identity(model))
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("part", ["", "2_Dense"])
+def test_pickled_weights_are_refused(model: Path, part: str) -> None:
+    file = pickled(model / part)
+    with pytest.raises(ModelError, match="is a pickle.*convert the model to safetensors") as caught:
+        load_encoder(f"st:{model}", device="cpu")
+    assert str(file) in str(caught.value) and "\n" not in str(caught.value)
+    assert "allow-pickle" not in str(caught.value)
+
+
+def test_other_pickles_are_refused_but_for_those_nobody_reads(model: Path) -> None:
+    (model / "training_args.bin").write_bytes(b"beside model.safetensors")
+    (model / "openvino").mkdir()
+    (model / "openvino" / "openvino_model.bin").write_bytes(b"")
+    load_encoder(f"st:{model}", device="cpu")
+    for name in ("weights.pt", "weights.pkl", "weights.pth", "pytorch_model.bin"):
+        (model / "1_Pooling" / name).write_bytes(b"")
+        with pytest.raises(ModelError, match=f"{name} is a pickle"):
+            load_encoder(f"st:{model}", device="cpu")
+        (model / "1_Pooling" / name).unlink()
+
+
+@pytest.mark.parametrize("kind", ["evil.Pooling", "os.system", "sentence_transformers_evil.Pooling", 3])
+def test_code_of_the_folder_is_not_run(model: Path, tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (model / "evil.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
+    changed(model / "modules.json", lambda modules: modules[1].update(type=kind))
+    monkeypatch.setattr(library, "SentenceTransformer", lambda *_, **__: pytest.fail("loaded before it was checked"))
+    monkeypatch.syspath_prepend(model)
+    with pytest.raises(ModelError, match="asks to run code of its own"):
+        load_encoder(f"st:{model}", device="cpu")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("2_Dense/config.json", {"activation_function": "evil.Layer"}),
+        ("1_Pooling/router_config.json", {"types": {"a": "evil.Layer"}}),
+        ("1_Pooling/wordembedding_config.json", {"tokenizer_class": "evil.Tokenizer"}),
+    ],
+)
+def test_code_named_by_a_module_is_not_run(model: Path, name: str, fields: dict[str, Any]) -> None:
+    file = model / name
+    file.write_text(json.dumps((json.loads(file.read_text()) if file.is_file() else {}) | fields))
+    with pytest.raises(ModelError, match=r"asks to run code of its own \(evil\."):
+        load_encoder(f"st:{model}", device="cpu")
+
+
+def test_modules_outside_of_the_folder_are_refused(model: Path) -> None:
+    shutil.move(model / "2_Dense", model.parent / "dense")
+    changed(model / "modules.json", lambda modules: modules[2].update(path="../dense"))
+    with pytest.raises(ModelError, match=r"names a module at '\.\./dense', which is not inside"):
+        load_encoder(f"st:{model}", device="cpu")
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:100])
+
+
+@pytest.mark.parametrize(
+    ("break_it", "message"),
+    [
+        (lambda folder: cut(folder / "model.safetensors"), "cannot load the checkpoint"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "cannot load the checkpoint.*safetensors"),
+        (lambda folder: cut(folder / "2_Dense" / "model.safetensors"), "cannot load the checkpoint"),
+        (lambda folder: (folder / "2_Dense" / "config.json").unlink(), "cannot load the checkpoint"),
+        (lambda folder: cut(folder / "modules.json"), "modules.json is broken"),
+        (lambda folder: (folder / "modules.json").write_text("[3]"), "modules.json is broken"),
+        (lambda folder: (folder / "adapter_config.json").write_text("{}"), "is an adapter of another model"),
+        (lambda folder: [one.unlink() for one in folder.glob("*.json")], "neither modules.json nor config.json"),
+    ],
+)
+def test_broken_folders_are_one_line(model: Path, break_it: Callable[[Path], object], message: str) -> None:
+    break_it(model)
+    with pytest.raises(ModelError, match=message) as caught:
+        load_encoder(f"st:{model}", device="cpu")
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_name_on_the_command_line(run_cli) -> None:
+    done = run_cli("seat", "st:no/such")
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    assert "cannot get no/such from the hub or its local cache" in line
+
+
+@pytest.mark.parametrize("name", ["nosuch", "no/such@main", "./nosuch", "no/such/folder", "no such"])
+def test_unknown_names_are_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ModelError, match=f"cannot get {name} from the hub or its local cache") as caught:
+        load_encoder(f"st:{name}", device="cpu")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_device_that_is_not_there_is_one_line(model: Path) -> None:
+    with pytest.raises(ModelError, match="device 'tpu' is not available"):
+        load_encoder(f"st:{model}", device="tpu")
+
+
+@pytest.fixture
+def hub(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of a hub that is switched off; returns the folder of one commit."""
+    there = tmp_path / "cache" / "models--sentence-transformers--tiny"
+    shutil.copytree(model, there / "snapshots" / COMMIT)
+    (there / "refs").mkdir()
+    (there / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    return there / "snapshots" / COMMIT
+
+
+def test_a_name_is_known_by_its_commit(hub: Path, model: Path) -> None:
+    short = load_encoder("st:tiny", device="cpu")
+    np.testing.assert_allclose(short.encode(TEXTS), load_encoder(f"st:{model}", device="cpu").encode(TEXTS), atol=1e-6)
+    same = [load_encoder(f"st:{name}", device="cpu") for name in ("sentence-transformers/tiny", f"tiny@{COMMIT}")]
+    assert {one.identity for one in same} == {short.identity}  # type: ignore[attr-defined]
+    later = hub.rename(hub.with_name(COMMIT[::-1]))
+    (hub.parents[1] / "refs" / "main").write_text(later.name)
+    assert load_encoder("st:tiny", device="cpu").identity != short.identity  # type: ignore[attr-defined]
+    with pytest.raises(ModelError, match=f"cannot get tiny@{COMMIT} from the hub"):
+        load_encoder(f"st:tiny@{COMMIT}", device="cpu")
+
+
+def test_a_cache_without_files_nobody_asks_for_will_do(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class IncompleteError(FileNotFoundError):
+        snapshot_path = str(hub)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise IncompleteError("some files are missing")
+
+    expected = load_encoder("st:tiny", device="cpu").encode(TEXTS)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", refuse)
+    np.testing.assert_array_equal(load_encoder("st:tiny", device="cpu").encode(TEXTS), expected)
+
+
+def test_a_name_is_checked_as_a_folder_is(hub: Path) -> None:
+    pickled(hub / "2_Dense")
+    with pytest.raises(ModelError, match="is a pickle"):
+        load_encoder("st:tiny", device="cpu")
