@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,11 @@ from evenli.errors import InputError
 from evenli.measures.association import (
     AVERAGED,
     AssociationResult,
+    _all_halves,
     _random_halves,
     association_test,
     average_effect,
     benjamini_hochberg,
-    collapse,
     run_associations,
 )
 from evenli.measures.comparison import holm
@@ -115,6 +116,17 @@ def test_eight_words_a_side_are_counted_exactly() -> None:
     assert (found.exact, found.permutations) == (True, 12_870)
     assert not run(*drawn(8), permutations=12_869).exact
     assert not run(*drawn(10)).exact
+
+
+def test_all_halves_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    pooled = np.sort(np.random.default_rng(0).normal(size=10))
+    whole = np.array([sum(half) for half in itertools.combinations(pooled, 5)])
+    monkeypatch.setattr("evenli.measures.association._COUNTED", 100)
+    parts = list(_all_halves(pooled))
+    assert [len(part) for part in parts] == [100, 100, 52]
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-15)
+    sets = drawn(5, shift=1.0)
+    assert run(*sets).p == slow(*sets)[1]
 
 
 @pytest.mark.parametrize("sides", ["one", "two"])
@@ -298,19 +310,9 @@ def test_average_effect() -> None:
     assert math.isnan(missing.signed) and missing.note == "undefined: no effect for C6b, C7, C7b, C8, C8b"
 
 
-def test_duplicates_collapse() -> None:
-    texts, vectors = collapse(["a", "b", "a", "c", "b"], [[1, 0], [0, 1], [1, 0], [1, 1], [0, 1]])
-    assert texts == ("a", "b", "c")
-    assert vectors.tolist() == [[1, 0], [0, 1], [1, 1]]
-    with pytest.raises(InputError, match="'a' has two different vectors"):
-        collapse(["a", "a"], [[1, 0], [0, 1]])
-    with pytest.raises(InputError, match="2 texts have 1 vectors"):
-        collapse(["a", "b"], [[1, 0]])
+def test_a_set_holds_no_text_twice() -> None:
     with pytest.raises(InputError, match="Flowers holds 'rose' more than once"):
         TextSet("Flowers", ("rose", "rose"), ("rose", "rose"))
-    # Collapsed sets of unequal size are undefined, not silently uneven.
-    x = collapse(["a", "b", "a"], [ONE, FIFTH, ONE])[1]
-    assert "|X| = 2 and |Y| = 3" in run(x, [MINUS_ONE, FIFTH, MINUS_FIFTH]).note
 
 
 def test_our_tests_have_the_published_sizes() -> None:
@@ -428,6 +430,26 @@ def test_all_tests_together() -> None:
     assert by_name["C6"].p > 0.05  # control: nothing was planted there
     with pytest.raises(InputError, match="no vector for 'aster' and .* more texts"):
         run_associations(tests, {}, generator=np.random.default_rng(0))
+
+
+def test_what_a_test_finds_does_not_depend_on_the_others() -> None:
+    every = seat_tests()
+    vectors = stereotyped(every)
+    settings = {"permutations": 1_000, "resamples": 200}
+
+    def found(tests, seed: int = 0) -> dict[str, tuple[float, ...]]:
+        results = run_associations(tests, vectors, generator=np.random.default_rng(seed), **settings)
+        return {one.name: (one.effect, one.p, one.low, one.high) for one in results}
+
+    together = found(every)
+    assert found(every[::-1]) == together
+    for test in every:
+        assert found([test]) == {test.name: together[test.name]}
+    other = found(every, seed=1)
+    assert all(other[name][2:] != together[name][2:] for name in together)
+    # The same texts under another name are drawn for anew.
+    renamed = found([replace(test, name=f"own {test.name}") for test in every])
+    assert all(renamed[f"own {name}"][2:] != together[name][2:] for name in together)
 
 
 def test_vectors_decide_not_the_path() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.datasets.seat import AssociationTest
 
 
 def seat(
@@ -15,10 +18,12 @@ def seat(
     tests: Annotated[
         str | None,
         typer.Option(
-            help="Names such as C1,C6,C6b, or a JSON file of your own; default: all eight.", show_default=False
+            help="Names such as C1,C6,C6b, JSON files of your own, or both; default: all eight.", show_default=False
         ),
     ] = None,
-    level: Annotated[str, typer.Option(help="sentence (SEAT) or word (WEAT).")] = "sentence",
+    level: Annotated[
+        str, typer.Option(help="Of the eight tests: sentence (SEAT) or word (WEAT); a file has its own.")
+    ] = "sentence",
     pooling: shared.Pooling = "mean",
     permutations: Annotated[int, typer.Option(help="Permutations; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, typer.Option(help="Seed of permutations and bootstrap.")] = 0,
@@ -28,24 +33,54 @@ def seat(
     """Association tests of an encoder: effect sizes, p-values, intervals, Holm."""
     import numpy as np
 
-    from evenli.datasets.seat import read_test, seat_tests, texts_of
+    from evenli._version import __version__
+    from evenli.datasets.seat import texts_of
     from evenli.encoders import encode_checked
-    from evenli.errors import InputError
-    from evenli.measures.association import run_associations
+    from evenli.encoders.unknown import tell_unknown
+    from evenli.measures.association import average_effect, run_associations
 
-    if level not in {"sentence", "word"}:
-        raise InputError(f"--level {level} is unknown; choose sentence or word")
-    if tests is not None and Path(tests).suffix == ".json":
-        chosen = [read_test(tests)]
-    else:
-        names = [name.strip() for name in tests.split(",")] if tests else None
-        chosen = seat_tests(level, names)  # type: ignore[arg-type]  # one of the two, checked above
+    chosen = _chosen(tests, level)
     texts = texts_of(chosen)
-    vectors = dict(zip(texts, encode_checked(shared.load_encoder(encoder, pooling, device), texts), strict=True))
+    loaded = shared.load_encoder(encoder, pooling, device)
+    vectors = dict(zip(texts, encode_checked(loaded, texts), strict=True))
     found = run_associations(chosen, vectors, generator=np.random.default_rng(seed), permutations=permutations)
+    found = tell_unknown(loaded, chosen, found)
     if as_json:
-        shared.print_json({"encoder": encoder, "level": level, "tests": [one.as_dict() for one in found]})
+        settings = {"seed": seed, "permutations": permutations, "pooling": pooling}
+        mean = average_effect({one.name: one.effect for one in found})
+        shared.print_json(
+            {
+                "encoder": encoder,
+                "identity": str(loaded.identity),  # type: ignore[attr-defined]  # every encoder by spec has one
+                "version": __version__,
+                "settings": settings,
+                "tests": [{**one.as_dict(), "kind": test.level} for test, one in zip(chosen, found, strict=True)],
+                "mean": None if mean.note else {"signed": mean.signed, "absolute": mean.absolute},
+            }
+        )
         return
     from evenli.reports.association import print_associations
 
     print_associations(found, shared.console())
+
+
+def _chosen(tests: str | None, level: str) -> list[AssociationTest]:
+    """The tests that are named, in their order, each once."""
+    from evenli.datasets.seat import read_test, seat_tests
+    from evenli.errors import InputError
+
+    if level not in {"sentence", "word"}:
+        raise InputError(f"--level {level} is unknown; choose sentence or word")
+    if tests is None:
+        return seat_tests(level)  # type: ignore[arg-type]  # one of the two
+    parts = [tests] if Path(tests).is_file() else [part.strip() for part in tests.split(",")]
+    found = []
+    for part in dict.fromkeys(filter(None, parts)):
+        found += [read_test(part)] if Path(part).suffix == ".json" else seat_tests(level, [part])  # type: ignore[arg-type]
+    if not found:
+        raise InputError(f"--tests '{tests}' names no test; give names such as C6,C6b, or a JSON file")
+    names = [test.name for test in found]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"two tests are called {twice}; rename one of the files")
+    return found

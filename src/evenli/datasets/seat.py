@@ -96,11 +96,12 @@ def read_test(path: str | Path) -> AssociationTest:
     """Read a test of the user's own.
 
     The file is a JSON object with ``targ1``, ``targ2``, ``attr1`` and ``attr2``, each with a ``category`` and a list of
-    ``examples``. Repeated examples count once. Examples of several words make it a sentence test.
+    ``examples``. Repeated examples count once. Examples of several words make it a sentence test; a list ``words``, the
+    word that each example is about, lets intervals resample words and not sentences.
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:  # neither UTF-8 nor JSON
@@ -125,8 +126,13 @@ def _given(part: Any, where: str) -> TextSet:
     bad = [text for text in examples if not isinstance(text, str) or not text.strip()]
     if bad:
         raise InputError(f"{where}: {json.dumps(bad[0])} is not a text; every example is a word or a sentence")
+    words = part.get("words", examples)
+    if not isinstance(words, list) or len(words) != len(examples) or not all(isinstance(word, str) for word in words):
+        raise InputError(f"{where}: 'words' is not a list of one word for each of the {len(examples)} examples")
+    kept = dict(reversed(list(zip(examples, words, strict=True))))  # the first of repeated examples counts
     texts = tuple(dict.fromkeys(examples))
-    return TextSet(str(part.get("category") or where.rpartition(" ")[2]), texts, texts)
+    title = str(part.get("category") or where.rpartition(" ")[2])
+    return TextSet(title, texts, tuple(kept[text] for text in texts))
 
 
 def _text_sets(level: Level) -> dict[str, TextSet]:

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
-_CONSTANT = 1e-12
+CONSTANT = 1e-12
+"""A spread of associations up to this is none."""
 
 
 def unit(rows: NDArray[Any]) -> Values:
@@ -32,7 +33,7 @@ def weighted_effects(s: Values, weights: Values, n: int, ddof: int = 1) -> Value
     apart = (_share(weights[:, :n]) * s[:, :n]).sum(axis=1) - (_share(weights[:, n:]) * s[:, n:]).sum(axis=1)
     centred = s - (_share(weights) * s).sum(axis=1, keepdims=True)
     spread = np.sqrt((weights * centred**2).sum(axis=1) / (weights.sum(axis=1) - ddof))
-    made: Values = apart / np.where(spread > _CONSTANT, spread, np.nan)
+    made: Values = apart / np.where(spread > CONSTANT, spread, np.nan)
     return made
 
 

@@ -16,9 +16,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenli._hashing import hash_text
 from evenli.datasets.seat import AssociationTest
 from evenli.errors import InputError
-from evenli.measures._effects import Values, unit, weighted_effects
+from evenli.measures._effects import CONSTANT, Values, unit, weighted_effects
 from evenli.measures.comparison import holm
 
 Sides = Literal["one", "two"]
@@ -31,9 +32,8 @@ NO_SPREAD = "no interval: some choices of words leave no spread between targets"
 _SETS = ("X", "Y", "A", "B")
 _FEWEST = 2
 _ROUNDING = 1e-13  # error of one association; sums of n of them tie within n times this
-_CONSTANT = 1e-12
-_SAME_TEXT = 1e-3  # batching moves an encoder's output by less, dropout by far more
 _CHUNK = 1_000_000  # bytes of selections held at once while sampling
+_COUNTED = 100_000  # halves held at once where all are counted
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)  # [byte, bit]
 _COUNTS = _BITS.sum(axis=1, dtype=np.uint8)
 _MASKS = np.array([128 >> bit for bit in range(8)], dtype=np.uint8)
@@ -153,7 +153,7 @@ def association_test(
     targets, n = np.concatenate(units[:2]), len(units[0])
     s = targets @ (units[2].mean(axis=0) - units[3].mean(axis=0))
     spread = float(s.std(ddof=ddof))
-    if spread <= _CONSTANT:
+    if spread <= CONSTANT:
         return replace(nothing, note="undefined: all targets have the same association, so nothing separates X from Y")
     effect = float((s[:n].mean() - s[n:].mean()) / spread)
     p, exact, counted = _p_value(s, n, sides, permutations, generator)
@@ -176,10 +176,13 @@ def run_associations(
 ) -> list[AssociationResult]:
     """Run several tests and correct their p-values for each other.
 
+    The draws of a test depend on the generator and on the test's name: what it finds alone it finds among others, but
+    for the correction.
+
     Args:
         tests: From ``seat_tests`` or ``read_test``.
         vectors: Embedding of every text of the tests. A text has one vector wherever it occurs.
-        generator: Source of partitions and resamples.
+        generator: Source of the seed of all partitions and resamples.
         ddof: As in :func:`association_test`, like all further settings.
         permutations: Most partitions to count per test.
         sides: ``one`` or ``two``.
@@ -190,12 +193,13 @@ def run_associations(
     if missing:
         more = f" and {len(set(missing)) - 1} more texts" if len(set(missing)) > 1 else ""
         raise InputError(f"no vector for '{missing[0]}'{more}; give one for every text of the tests")
+    seed = int(generator.integers(2**63))
     results = []
     for test in tests:
         arrays = [[np.asarray(vectors[text]) for text in part.texts] for part in test.sets]
         result = association_test(
             *arrays,
-            generator=generator,
+            generator=np.random.default_rng([seed, int(hash_text(test.name), 16)]),
             ddof=ddof,
             permutations=permutations,
             sides=sides,
@@ -207,26 +211,6 @@ def run_associations(
     p_values = [result.p for result in results]
     corrected = zip(results, holm(p_values), benjamini_hochberg(p_values), strict=True)
     return [replace(result, p_holm=by_holm, p_bh=by_bh) for result, by_holm, by_bh in corrected]
-
-
-def collapse(texts: Sequence[str], vectors: ArrayLike) -> tuple[tuple[str, ...], Values]:
-    """Keep the first of every repeated text, with its vector.
-
-    A repeated text says nothing twice: it would count as evidence and make halves look alike. One text with two
-    different vectors is refused, as keeping either would be arbitrary.
-
-    >>> collapse(["a", "b", "a"], [[1, 0], [0, 1], [1, 0]])[0]
-    ('a', 'b')
-    """
-    rows = _matrix(vectors, "the texts")
-    if len(rows) != len(texts):
-        raise InputError(f"{len(texts)} texts have {len(rows)} vectors; give one each")
-    first: dict[str, int] = {}
-    for i, text in enumerate(texts):
-        kept = rows[first.setdefault(text, i)]
-        if np.abs(rows[i] - kept).max(initial=0) > _SAME_TEXT * np.abs(kept).max(initial=0):
-            raise InputError(f"'{text}' has two different vectors; encode without dropout, and every text once")
-    return tuple(first), rows[list(first.values())]
 
 
 def average_effect(effects: Mapping[str, float], names: Sequence[str] = AVERAGED) -> AverageEffect:
@@ -281,8 +265,11 @@ def _p_value(
 
 
 def _all_halves(pooled: Values) -> Iterator[Values]:
-    halves = np.array(list(itertools.combinations(range(len(pooled)), len(pooled) // 2)))
-    yield pooled[halves].sum(axis=1)
+    n = len(pooled) // 2
+    halves = itertools.combinations(range(len(pooled)), n)
+    for _ in range(0, math.comb(len(pooled), n), _COUNTED):
+        items = itertools.chain.from_iterable(itertools.islice(halves, _COUNTED))
+        yield pooled[np.fromiter(items, dtype=np.intp).reshape(-1, n)].sum(axis=1)
 
 
 def _sampled_halves(pooled: Values, count: int, generator: np.random.Generator) -> Iterator[Values]:

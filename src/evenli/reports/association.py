@@ -65,7 +65,8 @@ def _legend(results: Sequence[AssociationResult], compared: bool) -> str:
     sides = "two-sided" if any(result.sides == "two" for result in results) else "one-sided"
     return (
         "d: positive if the first targets go with the first attributes, 0 if neither does; interval: bootstrap over "
-        f"the words of targets and attributes; p: {sides}, {' and '.join(how) or 'no partitions'}; Holm and BH: "
+        "the words of targets and attributes (over the texts of a test file that does not list its words); "
+        f"p: {sides}, {' and '.join(how) or 'no partitions'}; Holm and BH: "
         "corrected for the tests shown."
         + (" published: InferSent on GloVe, Dolci et al. 2023." if compared else "")
         + " An effect near 0 does not show that a model is free of bias."
