@@ -13,6 +13,8 @@ from evenli.cli import _shared as shared
 
 if TYPE_CHECKING:
     from evenli.encoders import Encoder
+    from evenli.encoders.cache import EmbeddingCache
+    from evenli.encoders.senteval import ResultFile, TaskResult
 
 
 def senteval(
@@ -37,44 +39,71 @@ def senteval(
     ] = None,
     device: shared.Device = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="JSON file for the result.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="JSON file for the result, written after every task; what is in it is not run again.",
+            show_default=False,
+        ),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Begin anew in a file that is there.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Evaluate an encoder on the twelve SentEval tasks of Dolci et al. 2023."""
-    from evenli._json import write_json
+    from evenli._extras import need
     from evenli.encoders.cache import EmbeddingCache
-    from evenli.errors import InputError
+    from evenli.errors import InputError, RunError
 
     if data is None:
         raise InputError("--data: where are the SentEval files? A flat folder, or SentEval's downstream folder")
     chosen = [name.strip() for name in tasks.split(",") if name.strip()] if tasks is not None else None
+    need("torch", extra="hf", purpose="SentEval")
+    from evenli.encoders.senteval import ResultFile, run_senteval
+    from evenli.encoders.senteval.results import settings_of
+    from evenli.encoders.senteval.stored import as_told
+
+    file = None if out is None else ResultFile(out, overwrite=overwrite)
     loaded = shared.load_encoder(encoder, pooling, device)
     if batch_size is not None:
         loaded = _Batched(loaded, batch_size)
     store = EmbeddingCache(loaded, cache)
-    from evenli.encoders.senteval import run_senteval
-
+    known = {}
+    if file is not None:
+        settings = settings_of(store.identity, seed=seed, kfold=kfold, hidden=hidden, classifier=classifier)
+        known = file.open(encoder, settings, data)
+        for name in known:
+            shared.warn(f"{name}: kept from {out}")
     result = run_senteval(
         loaded,
         data,
-        tasks=chosen,
+        tasks=[*chosen, *known] if chosen else chosen,
         seed=seed,
         kfold=kfold,
         hidden=hidden,
         classifier=classifier,
         device=device,
         cache=store,
-        on_task=_Progress(store),
+        on_task=_Progress(store, file),
+        known=known,
     )
     if not result.tasks:
         raise InputError(f"no task could run: {next(iter(result.missing.values()))}")
-    told = {**result.as_dict(), "encoder": encoder}
-    if out is not None:
-        write_json(out, told)
-    for reason in result.missing.values():
-        shared.warn(f"not run: {reason}")
+    failed: RunError | None = None
+    if file is not None:
+        try:
+            file.write(result)
+        except RunError as error:
+            failed = error
+    _tell(as_told(result, encoder), as_json)
+    if failed is not None:  # after the table, which would be lost otherwise
+        raise failed
+
+
+def _tell(told: dict[str, Any], as_json: bool) -> None:
     if as_json:
+        for reason in told["missing"].values():
+            shared.warn(f"not run: {reason}")
         shared.print_json(told)
         return
     from evenli.reports.senteval import print_senteval
@@ -93,19 +122,25 @@ class _Batched:
         """[n, d]."""
         import numpy as np
 
+        from evenli.encoders.base import encode_checked, name_of
+        from evenli.errors import ModelError
+
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         parts = [order[start : start + self._size] for start in range(0, len(order), self._size)]
-        made = [self._encoder.encode([texts[row] for row in part]) for part in parts]
+        made = [encode_checked(self._encoder, [texts[row] for row in part]) for part in parts]
+        if len(widths := sorted({one.shape[1] for one in made})) > 1:
+            few, many = widths[0], widths[-1]
+            raise ModelError(f"{name_of(self._encoder)} gave rows of {few} and of {many} numbers; give all one length")
         return np.concatenate(made)[np.argsort(order)] if made else np.empty((0, 0), dtype=np.float32)
 
 
 class _Progress:
-    """One line on stderr per task, with its time and what had to be encoded."""
+    """One line on stderr per task, with its time and what had to be encoded; the result goes to the file."""
 
-    def __init__(self, store: Any) -> None:
-        self._store, self._started, self._encoded = store, 0.0, 0
+    def __init__(self, store: EmbeddingCache, file: ResultFile | None) -> None:
+        self._store, self._file, self._started, self._encoded = store, file, 0.0, 0
 
-    def __call__(self, name: str, result: Any) -> None:
+    def __call__(self, name: str, result: TaskResult | None) -> None:
         if result is None:
             self._started, self._encoded = time.perf_counter(), self._store.encoded
             if sys.stderr.isatty():
@@ -114,3 +149,11 @@ class _Progress:
         seconds = time.perf_counter() - self._started
         new = self._store.encoded - self._encoded
         shared.warn(f"{name} {result.score:.2f} ({seconds:.1f} s, {new:,} texts encoded)")
+        if self._file is None:
+            return
+        from evenli.errors import RunError
+
+        try:
+            self._file.add(result)
+        except RunError as error:  # the tasks to come are worth having all the same
+            shared.warn(str(error))

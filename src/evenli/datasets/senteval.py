@@ -10,16 +10,19 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import lzma
 import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli._hashing import hash_text
 from evenli.errors import InputError, ResourceError
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC")
@@ -69,6 +72,13 @@ class Task:
         """How many classes there are; 0 in a task on scores."""
         return 0 if self.labels is None else int(self.labels.max()) + 1
 
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of everything in it: the same in both layouts and every packing."""
+        answers = [None if values is None else values.tolist() for values in (self.labels, self.scores)]
+        parts = [{part: rows.tolist() for part, rows in one.items()} for one in (self.splits, self.subsets)]
+        return hash_text(json.dumps([self.name, self.texts, self.others, answers, parts]))
+
 
 def read_task(name: str, folder: str | Path) -> Task:
     """Read one task from a folder in either layout.
@@ -76,13 +86,27 @@ def read_task(name: str, folder: str | Path) -> Task:
     Args:
         name: One of TASKS.
         folder: The flat folder, SentEval's ``downstream`` folder or the folder that holds it.
+
+    Raises:
+        ResourceError: A file is not there.
+        InputError: A file is broken; both name task and file.
     """
     if name not in TASKS:
         raise InputError(f"'{name}' is no SentEval task; choose {', '.join(TASKS)}")
-    folder = Path(folder)
-    if not folder.is_dir():
-        raise ResourceError(f"{folder} is no folder; give the one with the SentEval files")
-    return _READERS[name](_Source(name, folder))
+    folder = folder_of(folder)
+    try:
+        return _READERS[name](_Source(name, folder))
+    except InputError as error:
+        raise type(error)(f"{name}: {error}") from error
+    except OSError as error:
+        raise InputError(f"{name}: cannot read in {folder}: {error.strerror or error}") from error
+
+
+def folder_of(data: str | Path) -> Path:
+    """The folder with the task files; a ResourceError if there is none."""
+    if not Path(data).is_dir():
+        raise ResourceError(f"{data} is no folder; give the one with the SentEval files")
+    return Path(data)
 
 
 class _Source:
@@ -100,7 +124,7 @@ class _Source:
                     if (path := root / (name + packed)).is_file():
                         return path
         wanted = " or ".join(names)
-        raise ResourceError(f"{self.task}: no {wanted} (plain, .xz or .gz) in {self.folder}; get the file or skip it")
+        raise ResourceError(f"no {wanted} (plain, .xz or .gz) in {self.folder}; get the file or skip it")
 
     def has(self, name: str) -> bool:
         """True if the file is there in any packing."""
@@ -136,13 +160,33 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
 
 def _fields(path: Path, count: int, header: bool) -> Iterator[tuple[list[str], str]]:
     """Tab-separated fields; quotation marks are text there."""
+    found = False
     for row, (line, where) in enumerate(_lines(path)):
         if not line.strip() or (header and row == 0):
             continue
         fields = line.split("\t")
         if len(fields) < count:
             raise InputError(f"{where}: {len(fields)} fields between tabs; expected {count}")
+        found = True
         yield fields, where
+    if not found:
+        raise InputError(f"{path} holds no rows; get the file again")
+
+
+def _csv(path: Path) -> Iterator[tuple[list[str], str]]:
+    """Three fields between commas: sentence, sentence, score."""
+    content = _text_of(path)
+    if not content.strip():
+        raise InputError(f"{path} holds no text; get the file again")
+    reader = csv.reader(io.StringIO(content, newline=""))
+    try:
+        for fields in reader:
+            where = f"{path.name}, line {reader.line_num}"
+            if len(fields) != 3:
+                raise InputError(f"{where}: {len(fields)} fields; expected sentence, sentence, score")
+            yield fields, where
+    except csv.Error as error:
+        raise InputError(f"{path.name}, line {reader.line_num}: {error}; get the file again") from error
 
 
 def _number(text: str, where: str) -> float:
@@ -185,6 +229,9 @@ class _Rows:
     def task(self, name: str, *, scored: bool = False, subsets: bool = False) -> Task:
         parts = {part: np.array(rows, dtype=np.int64) for part, rows in self.splits.items()}
         everything = {"test": np.arange(len(self.texts), dtype=np.int64)}
+        learned = self.splits.get("train", self.splits.get("all", ()))
+        if not scored and len({self.values[row] for row in learned}) < 2:
+            raise InputError("all rows to learn from are of one class; get the files again")
         return Task(
             name,
             tuple(self.texts),
@@ -236,11 +283,7 @@ def _stsb(source: _Source) -> Task:
     for split in ("train", "dev", "test"):
         path = source.find(f"stsb-en-{split}.csv", f"STS/STSBenchmark/sts-{split}.csv")
         if path.name.startswith("stsb-en-"):
-            reader = csv.reader(io.StringIO(_text_of(path), newline=""))
-            for fields in reader:
-                where = f"{path.name}, line {reader.line_num}"
-                if len(fields) != 3:
-                    raise InputError(f"{where}: {len(fields)} fields; expected sentence, sentence, score")
+            for fields, where in _csv(path):
                 rows.add(split, _number(fields[2], where), fields[0], fields[1])
         else:
             for fields, where in _fields(path, 7, header=False):

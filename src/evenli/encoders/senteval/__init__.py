@@ -3,6 +3,7 @@
 from evenli.datasets.senteval import TASKS
 from evenli.encoders.senteval.lockstep import Recipe
 from evenli.encoders.senteval.results import SentEvalResult, TaskResult
+from evenli.encoders.senteval.stored import ResultFile
 from evenli.encoders.senteval.tasks import CLASSIFIERS, run_senteval
 
-__all__ = ["CLASSIFIERS", "TASKS", "Recipe", "SentEvalResult", "TaskResult", "run_senteval"]
+__all__ = ["CLASSIFIERS", "TASKS", "Recipe", "ResultFile", "SentEvalResult", "TaskResult", "run_senteval"]

@@ -117,7 +117,11 @@ def _search(fitter: Fitter, train: Masks, valid: Masks, grid: tuple[float, ...])
 
 
 def _best(scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Best column of every row and its score in percent, to two places: nearly equal goes to the weaker strength."""
+    """Best column of every row and its score in percent, to two places: of equal ones the first of the grid wins.
+
+    As in SentEval. That is the weakest decay of the torch classifier and the smallest C, so the strongest penalty, of
+    scikit-learn's.
+    """
     percent = np.round(100 * scores, 2)
     return np.argmax(percent, axis=1), percent.max(axis=1)
 

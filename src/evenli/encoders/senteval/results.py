@@ -22,6 +22,7 @@ class TaskResult:
         dev: What the search or the early stop saw, in percent; None in STS14, which has no training.
         n: Rows tested.
         note: Why the score is undefined.
+        data: Hash of the texts and answers it was computed on.
     """
 
     name: str
@@ -30,6 +31,7 @@ class TaskResult:
     dev: float | None
     n: int
     note: str = ""
+    data: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON; an undefined number is null."""
@@ -40,6 +42,7 @@ class TaskResult:
             "dev": None if self.dev is None else _plain(self.dev),
             "n": self.n,
             "note": self.note,
+            "data": self.data,
         }
 
 
@@ -74,8 +77,13 @@ class SentEvalResult:
         try:
             tasks = {name: _task(task) for name, task in content["tasks"].items()}
             return cls(tasks, dict(content.get("missing", {})), dict(content.get("settings", {})))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"no SentEval result: {error!r}; expected what `evenli senteval -o` writes") from error
+
+
+def settings_of(encoder: str, *, seed: int, kfold: int, hidden: int, classifier: str) -> dict[str, Any]:
+    """What scores depend on besides the data; ``encoder`` is an identity."""
+    return {"seed": seed, "kfold": kfold, "hidden": hidden, "classifier": classifier, "encoder": encoder}
 
 
 def _task(content: Mapping[str, Any]) -> TaskResult:
@@ -86,6 +94,7 @@ def _task(content: Mapping[str, Any]) -> TaskResult:
         content["dev"],
         int(content["n"]),
         content.get("note", ""),
+        content.get("data", ""),
     )
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from evenli.datasets.senteval import TASKS, Task, read_task
-from evenli.encoders.base import Encoder
+from evenli.datasets.senteval import TASKS, Task, folder_of, read_task
+from evenli.encoders.base import Embeddings, Encoder
 from evenli.encoders.cache import EmbeddingCache
 from evenli.encoders.senteval.classifier import SklearnFitter, TorchFitter
 from evenli.encoders.senteval.lockstep import Recipe, Tensor
 from evenli.encoders.senteval.procedures import Fitter, cross_validated, nested, split
 from evenli.encoders.senteval.relatedness import cosines, graded, pearson, spearman
-from evenli.encoders.senteval.results import SentEvalResult, TaskResult
-from evenli.errors import InputError, ResourceError
+from evenli.encoders.senteval.results import SentEvalResult, TaskResult, settings_of
+from evenli.errors import InputError
 from evenli.models.loading import pick_device
 
 CLASSIFIERS = ("torch", "sklearn")
@@ -38,11 +39,12 @@ def run_senteval(
     device: str | None = None,
     cache: EmbeddingCache | str | Path | None = None,
     on_task: OnTask | None = None,
+    known: Mapping[str, TaskResult] | None = None,
 ) -> SentEvalResult:
     """Evaluate an encoder on the SentEval tasks (Conneau and Kiela 2018; the twelve of Dolci et al. 2023).
 
-    A task whose files are not there is reported in ``missing``, and the others run. A task's result depends on the
-    seed and its own data, not on which tasks run beside it.
+    A task whose files are not there, or broken, is reported in ``missing`` with the reason, and the others run. A
+    task's result depends on the seed and its own data, not on which tasks run beside it.
 
     Args:
         encoder: Anything with ``encode(texts)`` that gives [n, d].
@@ -55,6 +57,7 @@ def run_senteval(
         device: Where classifiers are trained: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
         cache: An EmbeddingCache of this encoder, or a folder to keep its embeddings in.
         on_task: Called with a task's name and None when it starts, and with its result when it is done.
+        known: Results that are there already, of the same encoder, settings and data; these tasks are not run.
     """
     names = _chosen(tasks)
     if classifier not in CLASSIFIERS:
@@ -63,22 +66,32 @@ def run_senteval(
         raise InputError(f"hidden {hidden} with classifier {classifier}; give 0, or units for the torch classifier")
     if kfold < 2:
         raise InputError(f"kfold {kfold}: expected 2 or more")
-    if not Path(data).is_dir():
-        raise ResourceError(f"{data} is no folder; give the one with the SentEval files")
+    data = folder_of(data)
+    if isinstance(cache, EmbeddingCache) and encoder is not cache and encoder is not cache.encoder:
+        raise InputError("the cache is one of another encoder; give that of this one, or a folder")
     store = cache if isinstance(cache, EmbeddingCache) else EmbeddingCache(encoder, cache)
-    settings = {"seed": seed, "kfold": kfold, "hidden": hidden, "classifier": classifier, "encoder": store.identity}
-    runner = _Runner(store, seed, kfold, Recipe(hidden=hidden), classifier, pick_device(torch, device))
+    settings = settings_of(store.identity, seed=seed, kfold=kfold, hidden=hidden, classifier=classifier)
+    runner = _Runner(seed, kfold, Recipe(hidden=hidden), classifier, pick_device(torch, device))
     done: dict[str, TaskResult] = {}
     missing: dict[str, str] = {}
     for name in names:
+        if known is not None and name in known:
+            done[name] = known[name]
+            continue
         try:
             task = read_task(name, data)
-        except ResourceError as error:
+        except InputError as error:
             missing[name] = str(error)
             continue
         if on_task is not None:
             on_task(name, None)
-        done[name] = runner.run(task)
+        # An encoder that fails is no fault of the task: it stops the run.
+        both = store.encode(task.texts + task.others)
+        try:
+            done[name] = replace(runner.run(task, both), data=task.sha256)
+        except InputError as error:  # too few rows for the folds
+            missing[name] = f"{name}: {error}"
+            continue
         if on_task is not None:
             on_task(name, done[name])
     return SentEvalResult(done, missing, settings)
@@ -94,14 +107,11 @@ def _chosen(tasks: Sequence[str] | None) -> list[str]:
 
 
 class _Runner:
-    def __init__(
-        self, store: EmbeddingCache, seed: int, kfold: int, recipe: Recipe, classifier: str, device: str
-    ) -> None:
-        self._store, self._seed, self._kfold, self._recipe = store, seed, kfold, recipe
+    def __init__(self, seed: int, kfold: int, recipe: Recipe, classifier: str, device: str) -> None:
+        self._seed, self._kfold, self._recipe = seed, kfold, recipe
         self._classifier, self._device = classifier, device
 
-    def run(self, task: Task) -> TaskResult:
-        both = self._store.encode(task.texts + task.others)
+    def run(self, task: Task, both: Embeddings) -> TaskResult:
         if task.subsets:
             return _similarity(task, both)
         features = self._features(task, both)
