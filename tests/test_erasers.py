@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -404,6 +405,36 @@ def test_debiased_vectors_can_be_saved(words: WordVectors, tmp_path: Path) -> No
     assert again.words == made.words and again.identity == made.identity
     with pytest.raises(InputError, match="stored as .npz"):
         save_vectors(made, tmp_path / "v.txt")
+
+
+def test_saved_vectors_are_small_and_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A word as long as the file, one that is no valid text, one that ends in a zero byte.
+    names = ["x" * 5_000, "half \ud83d", "end\x00", "女", *(f"w{i}" for i in range(2_000))]
+    made = WordVectors.of(names, np.arange(2 * len(names)).reshape(-1, 2))
+    path = save_vectors(made, tmp_path / "v.npz")
+    again = load_vectors(path)
+    assert again.words == made.words and again.identity == made.identity
+    assert load_vectors(path).words == made.words  # from the copy
+    assert path.stat().st_size < made.matrix.nbytes + 20_000
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["v.npz"]
+    for word in ("two\nlines", ""):
+        with pytest.raises(InputError, match="is empty or has a line break"):
+            save_vectors(WordVectors.of(["a", word], np.eye(2)), tmp_path / "v.npz")
+
+    def full(out: IO[bytes], **_: object) -> None:
+        out.write(b"half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    stored = path.read_bytes()
+    with pytest.raises(InputError, match=r"cannot write .*v\.npz: No space left on device"):
+        save_vectors(made, path)
+    assert path.read_bytes() == stored
+    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["v.npz"]
+    monkeypatch.undo()
+    assert load_vectors(save_vectors(made, tmp_path / "new" / "v.npz")).identity == made.identity
+    with pytest.raises(InputError, match="cannot write"):
+        save_vectors(made, path / "v.npz")
 
 
 def test_hard_debias_bad_input(words: WordVectors) -> None:

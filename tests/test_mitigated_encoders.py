@@ -14,16 +14,19 @@ from typer.testing import CliRunner
 from evenli.cli import erase, mitigate, seat
 from evenli.datasets.seat import seat_tests, texts_of
 from evenli.encoders import load_encoder
-from evenli.encoders.base import CallableEncoder, resolved_spec
+from evenli.encoders.base import CallableEncoder, VectorMean, resolved_spec
+from evenli.encoders.debiased import write_debiased
 from evenli.encoders.mitigated import MitigationSettings, load_mitigated, mitigate_encoder, read_mitigated
 from evenli.encoders.residual import HeldOut, Residual, residual_leakage, told_apart, word_leakage
 from evenli.errors import InputError, ModelError
 from evenli.mitigation.erased import Erased
 from evenli.mitigation.erasers import fit_leace
 from evenli.mitigation.gendered import FEMALE, MALE, gendered_set, read_gendered
-from evenli.mitigation.hard_debias import hard_debias, normalised
+from evenli.mitigation.hard_debias import hard_debias, normalised, save_vectors
+from evenli.resources import read_table
+from evenli.resources.names import name_kinds
 from evenli.sentences import split_words
-from evenli.vectors import WordVectors, gender_direction
+from evenli.vectors import WordVectors, gender_direction, load_vectors
 
 pytest.importorskip("sklearn")
 D = 24
@@ -114,18 +117,39 @@ def test_versions_differ_in_their_word_only() -> None:
 def test_corpus_gives_pairs_by_swapping(tmp_path: Path) -> None:
     lines = [f"A woman carries box {i}." for i in range(40)] + [f"He counts to {i}." for i in range(40)]
     lines += ["Nobody is here.", "A man and a woman wait.", "The bride laughs.", "A woman carries box 0."]
+    lines += ["Yes, ma’am, she is.", "Yes, ma’am, he and she are."]
     file = tmp_path / "corpus.txt"
     file.write_text("\n".join(lines), encoding="utf-8")
     found = read_gendered(file)
     assert found.fit[0].female == "A woman carries box 0." and found.fit[0].male == "A man carries box 0."
     assert found.fit[40].female == "She counts to 0." and found.fit[40].male == "He counts to 0."
     assert len(found.fit) == 80
-    assert found.skipped == {"without a gender word": 1, "both genders": 1, "a held-out word": 1}
+    assert found.skipped == {
+        "without a gender word": 1,
+        "both genders": 2,
+        "a word of no listed gender": 1,
+        "a held-out word": 1,
+    }
     assert found.test == gendered_set().test
     assert len(read_gendered(file, limit=10).fit) == 10
     table = tmp_path / "corpus.jsonl"
     table.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
     assert read_gendered(table).fit == found.fit
+
+
+def test_a_corpus_of_first_names(tmp_path: Path) -> None:
+    names = {word for pair in gendered_set().fit for word in pair.words if word.istitle()} - name_kinds().keys()
+    pairs = [(row["female"], row["male"]) for row in read_table("swap_names.csv", ("male", "female"))]
+    female, male = zip(*[pair for pair in pairs if names.issuperset(pair)][:40], strict=True)
+    file = tmp_path / "names.txt"
+    lines = [f"Yesterday we saw {name} with a green hat." for name in (*female, *male)]
+    lines.append(f"Yesterday we saw {female[0]} with a green hat and {male[1]} without.")
+    file.write_text("\n".join(lines), encoding="utf-8")
+    found = read_gendered(file)
+    assert found.skipped["both genders"] == 1 and sum(found.skipped.values()) == 1
+    assert [pair.words for pair in found.fit] == [*zip(female, male, strict=True), *zip(male, female, strict=True)]
+    assert [pair.female for pair in found.fit] == lines[:40] * 2
+    assert [pair.male for pair in found.fit] == lines[40:80] * 2
 
 
 @pytest.mark.parametrize(
@@ -371,10 +395,47 @@ def test_commands_write_folders_that_seat_takes(vector_file: Path, tmp_path: Pat
 
 def test_hard_says_what_is_left_or_why_not(vector_file: Path, tmp_path: Path) -> None:
     assert "linear probe" in run("hard", vector_file, "-o", tmp_path / "hd.npz")
-    told = json.loads(run("hard", f"vectors:{vector_file}", "-o", tmp_path / "hd.npz", "--control", "--json"))
+    again = ["hard", f"vectors:{vector_file}", "-o", tmp_path / "hd.npz", "--control", "--json"]
+    with pytest.raises(InputError, match=r"hd\.npz exists; pass --overwrite"):
+        run(*again)
+    told = json.loads(run(*again, "--overwrite"))
     assert told["leakage"]["before"]["clustering"] == told["leakage"]["after"]["clustering"]
     few = tmp_path / "few.txt"
     words = ("woman", "man", "girl", "boy", "she", "he", "mother", "father", "nurse")
     few.write_text("".join(f"{w} {i}.0 {9 - i}.5 1.{i}\n" for i, w in enumerate(words)), encoding="utf-8")
     assert "what is left was not measured: only" in run("hard", few, "-o", tmp_path / "few.npz")
     assert (tmp_path / "few.npz").is_file()
+
+
+def test_hard_makes_a_folder_that_is_an_encoder(vector_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "fairer"
+    assert f"use it as mitigated:{out}" in run("hard", vector_file, "-o", out)
+    base, fairer = load_encoder(str(vector_file)), load_encoder(f"mitigated:{out}")
+    texts = ["She is a nurse.", "He is a doctor."]
+    assert np.abs(base.encode(texts) - fairer.encode(texts)).max() > 1e-3
+    expected = VectorMean(hard_debias(load_vectors(vector_file), gender_direction(load_vectors(vector_file), "ten")))
+    np.testing.assert_allclose(fairer.encode(texts), expected.encode(texts), atol=1e-6)
+    (found,) = json.loads(run("seat", f"mitigated:{out}", "--tests", "C6b", "--json"))["tests"]
+    assert np.isfinite(found["effect"])
+    with pytest.raises(InputError, match="holds a mitigated encoder; pass --overwrite"):
+        run("hard", vector_file, "-o", out)
+    run("hard", vector_file, "-o", out, "--overwrite")
+    (out / "notes.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(InputError, match=r"holds other files \(notes.txt\)"):
+        run("hard", vector_file, "-o", out, "--overwrite")
+    save_vectors(load_vectors(vector_file), out / "vectors.npz")
+    with pytest.raises(ModelError, match="is not the one mitigated.json speaks of"):
+        load_encoder(f"mitigated:{out}")
+
+
+def test_vectors_that_are_those_of_the_base_are_refused(vector_file: Path, tmp_path: Path) -> None:
+    table = load_vectors(vector_file)
+    with pytest.raises(ModelError, match="nothing was mitigated"):
+        write_debiased(table, table, vector_file, tmp_path / "same", settings={})
+
+
+def test_what_is_erased_already_is_not_erased_again(vector_file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("concept_erasure")
+    run("leace", f"vectors:{vector_file}", "-o", tmp_path / "once")
+    with pytest.raises(InputError, match="there is nothing linear to erase"):
+        run("leace", f"mitigated:{tmp_path / 'once'}", "-o", tmp_path / "twice")

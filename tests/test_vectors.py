@@ -84,10 +84,14 @@ def test_every_format_gives_the_same_vectors(tmp_path, name, content) -> None:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_arrays(tmp_path, dtype) -> None:
     np.savez(tmp_path / "a.npz", words=np.array(WORDS), vectors=MATRIX.astype(dtype))
+    as_bytes = [word.encode() for word in WORDS]
+    np.savez(tmp_path / "c.npz", words=np.array(as_bytes), vectors=MATRIX.astype(dtype))
+    lines = np.frombuffer(b"\n".join(as_bytes), dtype=np.uint8)
+    np.savez(tmp_path / "d.npz", words=lines, vectors=MATRIX.astype(dtype))
     np.save(tmp_path / "b.npy", np.asfortranarray(MATRIX.astype(dtype)))
     (tmp_path / "b.vocab").write_bytes("\n".join(WORDS).encode())
     expected = MATRIX.astype(dtype).astype(np.float32)
-    for name in ("a.npz", "b.npy"):
+    for name in ("a.npz", "b.npy", "c.npz", "d.npz"):
         vectors = load_vectors(tmp_path / name)
         assert list(vectors.words) == WORDS and np.array_equal(vectors.matrix, expected)
 
@@ -208,6 +212,9 @@ def test_nothing_is_unpickled(tmp_path, monkeypatch) -> None:
         ({"vectors": MATRIX}, "needs the arrays words and vectors; it holds vectors"),
         ({"words": np.array(["a"]), "vectors": MATRIX}, "8 rows but 1 words"),
         ({"words": np.arange(8), "vectors": MATRIX}, "list of text"),
+        ({"words": np.arange(8, dtype=np.uint8), "vectors": MATRIX}, "8 rows but 1 words"),
+        ({"words": np.full(8, 255, dtype=np.uint8), "vectors": MATRIX}, "cannot read .*can't decode byte 0xff"),
+        ({"words": np.full(7, 10, dtype=np.uint8), "vectors": MATRIX}, "row 1: the word is empty"),
         ({"words": np.array(WORDS), "vectors": MATRIX[0]}, "table of numbers"),
         ({"words": np.array(["", *WORDS[1:]]), "vectors": MATRIX}, "row 1: the word is empty"),
         ({"words": np.array(WORDS, dtype=object), "vectors": MATRIX}, "dtype str"),

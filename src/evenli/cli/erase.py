@@ -77,6 +77,8 @@ def _mitigate(
     about = mitigate_encoder(
         encoder, out, MitigationSettings(**given), pooling=pooling, device=device, overwrite=overwrite
     )
+    if about["note"]:
+        shared.warn(about["note"])
     if as_json:
         shared.print_json({"folder": str(out), **about})
         return

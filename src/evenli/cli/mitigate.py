@@ -25,6 +25,7 @@ def swap(
     ] = "default",
     no_names: Annotated[bool, typer.Option("--no-names", help="Leave first names as they are.")] = False,
     only_swapped: Annotated[bool, typer.Option("--only-swapped", help="Write the swapped copies alone.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Add gender-swapped copies to a training set; labels and other columns are kept."""
@@ -36,6 +37,7 @@ def swap(
     if select not in {"all", "occupation"}:
         raise InputError(f"no selection '{select}'; choose all or occupation")
     chosen = cast(Mode, mode)
+    _check_new(out, overwrite)
     if _is_text(corpus):
         if select == "occupation":
             raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
@@ -131,23 +133,31 @@ def augment(
 def hard(
     vectors: Annotated[str, typer.Argument(help="Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="File to write: .npz; vectors:FILE is the mean-of-words encoder then.")
+        Path,
+        typer.Option(
+            "--out", "-o", help="A folder, an encoder as mitigated:FOLDER then, or a file of vectors that ends in .npz."
+        ),
     ],
     pairs: Annotated[str, typer.Option(help="Pairs of the direction: ten, long or a file.")] = "ten",
     control: Annotated[
         bool, typer.Option("--control", help="Only bring the vectors to length 1: the control for the side effect.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the probes that look for what is left.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
+    from evenli.encoders.debiased import write_debiased
     from evenli.encoders.residual import word_leakage
     from evenli.errors import InputError, MissingExtraError
     from evenli.mitigation.hard_debias import hard_debias, normalised, save_vectors
     from evenli.vectors import gender_direction, load_vectors
 
-    if out.suffix != ".npz":
-        raise InputError(f"{out}: end the file name in .npz")
+    as_file = out.suffix == ".npz"
+    if as_file:
+        _check_new(out, overwrite)
+    elif out.suffix in {".txt", ".vec", ".bin", ".npy", ".gz"}:
+        raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
     file = Path(vectors.removeprefix("vectors:"))
     if ":" in str(file) and not file.exists():
         raise InputError(
@@ -157,7 +167,11 @@ def hard(
     table = load_vectors(file)
     direction = gender_direction(table, pairs)
     made = normalised(table) if control else hard_debias(table, direction)
-    save_vectors(made, out)
+    if as_file:
+        save_vectors(made, out)
+    else:
+        settings = {"pairs": pairs, "control": control}
+        write_debiased(table, made, file, out, settings=settings, overwrite=overwrite)
     leaks: dict[str, Any] | None = None
     why = ""
     try:
@@ -167,17 +181,26 @@ def hard(
         # The vectors are written and good; a small vocabulary or a missing package is no reason to fail.
         why = str(error)
     if as_json:
+        where = {"file" if as_file else "folder": str(out)}
         shared.print_json(
-            {"file": str(out), "words": len(made), "notes": list(made.notes), "leakage": leaks, "not_measured": why}
+            {**where, "words": len(made), "notes": list(made.notes), "leakage": leaks, "not_measured": why}
         )
         return
     typer.echo(f"{out}: {len(made):,} words" + "".join(f"; {note}" for note in made.notes))
+    typer.echo(f"use it as {'vectors' if as_file else 'mitigated'}:{out}")
     if leaks is None:
         typer.echo(f"what is left was not measured: {why}")
         return
     from evenli.reports.encoder import print_leakage
 
     print_leakage(leaks["before"], leaks["after"], shared.console(), words=True)
+
+
+def _check_new(out: Path, overwrite: bool) -> None:
+    from evenli.errors import InputError
+
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists; pass --overwrite to replace it, or name another file")
 
 
 def _split(text: str) -> Any:

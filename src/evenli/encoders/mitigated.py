@@ -18,6 +18,8 @@ from evenli._hashing import hash_files
 from evenli._json import write_json
 from evenli._version import __version__
 from evenli.encoders.base import MITIGATED, encode_checked, load_encoder, parts_of, resolved_spec
+from evenli.encoders.debiased import METHOD, DebiasedMean, load_debiased
+from evenli.encoders.folder import FORMAT, check_free
 from evenli.encoders.residual import HeldOut, residual_leakage, told_apart
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.mitigation.erased import Erased
@@ -26,7 +28,6 @@ from evenli.mitigation.gendered import GenderedSet, gendered_set, read_gendered
 
 Method = Literal["inlp", "leace", "sent-debias"]
 METHODS: tuple[Method, ...] = get_args(Method)
-FORMAT = "evenli mitigated-encoder 1"
 ERASER = "eraser.npz"
 BUILT_IN = "built-in"
 
@@ -81,7 +82,7 @@ def mitigate_encoder(
         What ``mitigated.json`` holds.
     """
     out = Path(out)
-    _check_free(out, overwrite=overwrite)
+    check_free(out, (ERASER,), overwrite=overwrite)
     sentences = gendered_set() if settings.fit == BUILT_IN else read_gendered(settings.fit)
     base = load_encoder(spec, pooling=pooling, device=device)
     sentences = told_apart(base, sentences)
@@ -99,6 +100,7 @@ def mitigate_encoder(
         "version": __version__,
         "method": settings.method,
         "base": {"spec": resolved_spec(spec), "pooling": pooling, "identity": _identity(base)},
+        "note": str(getattr(base, "note", "")),
         "settings": {name: asdict(settings)[name] for name in used[settings.method]},
         "fit": {
             "source": sentences.source,
@@ -145,16 +147,25 @@ def read_mitigated(folder: str | Path) -> dict[str, Any]:
     return dict(about)
 
 
-def load_mitigated(folder: str | Path, *, device: str | None = None) -> Erased:
-    """Load a mitigated encoder: its base by the stored spec, with the eraser behind it."""
+def load_mitigated(folder: str | Path, *, device: str | None = None) -> Erased | DebiasedMean:
+    """Load a mitigated encoder: its base by the stored spec, with the eraser behind it, or debiased vectors."""
     folder = Path(folder)
     about = read_mitigated(folder)
-    stored, file = about["base"], folder / ERASER
+    if about["method"] == METHOD:
+        return load_debiased(folder, about, _load_base(folder, about["base"], device))
+    file = folder / ERASER
     if not file.is_file():
         raise ModelError(f"{folder} is half-written: no {ERASER} in it; mitigate the encoder again")
     if hash_files([file]) != about["eraser"]["sha256"]:
         raise ModelError(f"{file} is not the one {MITIGATED} speaks of; mitigate the encoder again")
     eraser = load_eraser(file)
+    try:
+        return Erased(_load_base(folder, about["base"], device), eraser)
+    except InputError as error:
+        raise ModelError(f"{folder}: {error}") from error
+
+
+def _load_base(folder: Path, stored: dict[str, Any], device: str | None) -> Any:
     for place in map(Path, parts_of(stored["spec"])):
         if place.is_absolute() and not place.exists():
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
@@ -167,10 +178,7 @@ def load_mitigated(folder: str | Path, *, device: str | None = None) -> Erased:
             f"the base of {folder}, {stored['spec']}, has changed since the eraser was fitted; bring it back or "
             "mitigate the encoder again"
         )
-    try:
-        return Erased(base, eraser)
-    except InputError as error:
-        raise ModelError(f"{folder}: {error}") from error
+    return base
 
 
 def _fitted(made: Any, sentences: GenderedSet, settings: MitigationSettings) -> Projection | Affine:
@@ -186,18 +194,6 @@ def _fitted(made: Any, sentences: GenderedSet, settings: MitigationSettings) -> 
 
 def _identity(encoder: Any) -> str:
     return str(encoder.identity)
-
-
-def _check_free(out: Path, *, overwrite: bool) -> None:
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise InputError(f"{out} is a file; name a folder to write")
-    others = sorted(file.name for file in out.iterdir() if not file.name.startswith((ERASER, MITIGATED)))
-    if others:
-        raise InputError(f"{out} holds other files ({', '.join(others[:3])}); name a new folder")
-    if (out / MITIGATED).is_file() and not overwrite:
-        raise InputError(f"{out} holds a mitigated encoder; pass --overwrite to replace it or name a new folder")
 
 
 def _write(out: Path, eraser: Projection | Affine, about: dict[str, Any]) -> None:

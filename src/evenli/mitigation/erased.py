@@ -70,6 +70,11 @@ class Erased:
         """Changes when any output could, as far as the encoder has an identity."""
         return hash_text(f"{getattr(self.encoder, 'identity', type(self.encoder).__name__)}|{self.eraser.identity}")
 
+    @property
+    def note(self) -> str:
+        """What a user should know of the encoder before trusting the embeddings."""
+        return str(getattr(self.encoder, "note", ""))
+
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """Embeddings [n, d] without the concept."""
         return self.eraser(self._base(texts))

@@ -31,6 +31,8 @@ FloatArray = NDArray[np.float64]
 _LAYOUT = 1  # of a stored eraser; raise it when what is stored changes
 _FEWEST = 2  # rows of a class: one alone has no spread
 _HELD_OUT = 0.2
+_ROUNDING = 1e-6  # of float32 embeddings
+_EQUAL = "the class means are equal already: there is nothing linear to erase"
 _NOTHING = 1e-9  # canonical correlation under which there is nothing to erase
 _RIDGE = 1e-3  # of the mean variance: keeps the classifiers of INLP finite without steering them
 
@@ -215,6 +217,10 @@ def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
     torch = need("torch", extra="encoders", purpose="LEACE")
     library = need("concept_erasure", extra="encoders", purpose="LEACE")
     rows, classes = _labelled(x, y)
+    means = np.stack([rows[classes == label].mean(axis=0) for label in range(classes.max() + 1)])
+    centred = rows - rows.mean(axis=0)
+    if np.abs(means - means.mean(axis=0)).max() <= _ROUNDING * np.abs(centred).max():
+        raise InputError(_EQUAL)
     onehot = np.eye(classes.max() + 1)[classes]
     fitted = library.LeaceEraser.fit(
         torch.from_numpy(rows),
@@ -227,7 +233,7 @@ def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
     read, write = fitted.proj_right.numpy(), fitted.proj_left.numpy()
     kept = np.abs(read).max(axis=1) > 0
     if not kept.any():
-        raise InputError("the class means are equal already: there is nothing linear to erase")
+        raise InputError(_EQUAL)
     return Affine(read=read[kept], write=write[:, kept], centre=rows.mean(axis=0), method="LEACE")
 
 

@@ -166,7 +166,7 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     """Take the sentences to fit on from a corpus: each that says one gender, with its gender-swapped copy.
 
     Probe and test stay the built-in ones, so that figures compare across fits; sentences with a word of theirs are
-    left out, as are those that name both genders.
+    left out, as are those that name both genders and those with a word of no listed gender.
 
     Args:
         path: Text, one sentence a line, or a table with a column ``text``, ``sentence``, ``premise`` or ``hypothesis``
@@ -178,15 +178,18 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     held_out = {word.lower() for pair in (*built_in.probe, *built_in.test) for word in pair.words}
     side, swapper = _sides(), Swapper()
     found: list[SentencePair] = []
-    skipped = {"without a gender word": 0, "both genders": 0, "a held-out word": 0}
+    skipped = {"without a gender word": 0, "both genders": 0, "a word of no listed gender": 0, "a held-out word": 0}
     for text in dict.fromkeys(_texts(path)):
         changes = swapper.explain(text)
         if not changes:
             skipped["without a gender word"] += 1
             continue
-        genders = {side.get(change.word) or side.get(change.word.lower()) for change in changes}
-        if len(genders) > 1 or None in genders:
+        genders = {side.get(change.word, side.get(change.word.lower())) for change in changes}
+        if genders >= {FEMALE, MALE}:
             skipped["both genders"] += 1
+            continue
+        if None in genders:
+            skipped["a word of no listed gender"] += 1
             continue
         words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
         if held_out & {form for word in map(str.lower, words) for form in (word, word.removesuffix("s"))}:

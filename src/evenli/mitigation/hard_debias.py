@@ -9,6 +9,7 @@ Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,13 +94,21 @@ def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npz":
         raise InputError(f"word vectors are stored as .npz, not as {path.name}")
-    # As bytes: an array of text takes four bytes a letter, and the longest word sets the width of all.
-    words = np.array([word.encode("utf-8") for word in vectors.words])
+    broken = next((word for word in vectors.words if not word or "\n" in word), None)
+    if broken is not None:
+        raise InputError(f"the word {broken!r} is empty or has a line break and cannot be saved; remove it")
+    # One word a line: in an array of words the longest sets the width of all.
+    words = np.frombuffer("\n".join(vectors.words).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    unfinished = path.with_name(f"{path.name}.partial")
     try:
-        with path.open("wb") as out:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("wb") as out:
             np.savez(out, words=words, vectors=np.asarray(vectors.matrix))
+        unfinished.replace(path)
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+        with suppress(OSError):
+            unfinished.unlink()
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     return path
 
 

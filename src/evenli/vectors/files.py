@@ -30,7 +30,8 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
     """Load a file of word vectors, memory-mapped.
 
     Text of GloVe, word2vec and fastText (``.vec``) and word2vec binary, each also as ``.gz`` or ``.xz``; ``.npz`` with
-    ``words`` and ``vectors``; ``.npy`` with the words, one a line, in a ``.txt`` or ``.vocab`` of the same stem.
+    ``vectors`` and ``words``, a list of text or the UTF-8 bytes (uint8) of one word a line; ``.npy`` with the words,
+    one a line, in a ``.txt`` or ``.vocab`` of the same stem.
 
     Args:
         path: The file.
@@ -72,7 +73,7 @@ def _open(entry: Path, stamp: list[Any], path: Path) -> WordVectors | None:
         about = json.loads((entry / "about.json").read_text(encoding="utf-8"))
         if about["stamp"] != stamp:
             return None
-        words = tuple((entry / "words.txt").read_bytes().decode("utf-8").split("\n"))
+        words = tuple((entry / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n"))
         matrix = np.load(entry / "matrix.npy", mmap_mode="r", allow_pickle=False)
         identity, notes = str(about["identity"]), tuple(about["notes"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -134,7 +135,7 @@ def _store(read: Iterator[Block], folder: Path, path: Path, stamp: list[Any], li
         notes.append(f"{zeros} word(s) have a zero vector: cosines with them are undefined")
     identity = identity_of(digest.hexdigest(), words, dimension)
     about = {"stamp": stamp, "identity": identity, "notes": notes}
-    (folder / "words.txt").write_bytes("\n".join(words).encode("utf-8"))
+    (folder / "words.txt").write_bytes("\n".join(words).encode("utf-8", "surrogatepass"))
     (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
 
 

@@ -219,6 +219,8 @@ def _arrays(path: Path, words: Path) -> tuple[Sequence[bytes | str], NDArray[Any
                 found = ", ".join(archive.files) or "nothing"
                 raise InputError(f"{path} needs the arrays words and vectors; it holds {found}")
             listed, matrix = archive["words"], archive["vectors"]
+        if listed.ndim == 1 and listed.dtype == np.uint8:
+            return listed.tobytes().decode("utf-8", "surrogatepass").split("\n"), matrix
     except (*BROKEN, ValueError, TypeError, AttributeError) as error:
         hint = "; store words as text (dtype str), not as objects" if "allow_pickle" in str(error) else ""
         raise InputError(f"cannot read {path}: {str(error).partition(chr(10))[0]}{hint}") from error
