@@ -22,8 +22,9 @@ from evenli.encoders import (  # noqa: E402 - torch must be there first
     nli_accuracy,
     train_encoder,
 )
-from evenli.encoders.base import load_encoder, resolved_spec  # noqa: E402
+from evenli.encoders.base import load_encoder, parts_of, resolved_spec  # noqa: E402
 from evenli.encoders.bilstm import load_trained  # noqa: E402
+from evenli.encoders.cache import EmbeddingCache  # noqa: E402
 from evenli.encoders.graphed import GraphedTrainer  # noqa: E402
 from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder  # noqa: E402
 from evenli.encoders.recipe import learning_rate  # noqa: E402
@@ -219,7 +220,7 @@ def test_bad_settings_are_refused(vectors: WordVectors) -> None:
         BiLSTMMax(vectors, hidden=4, device="cpu", dtype="int8")
     with pytest.raises(InputError, match="must be 1 or more, not 0"):
         BiLSTMMax(vectors, hidden=0)
-    with pytest.raises(InputError, match="an encoder recipe cannot have lr = 0"):
+    with pytest.raises(InputError, match="lr = 0 cannot train an encoder; expected a number above 0"):
         EncoderRecipe(lr=0)
 
 
@@ -429,6 +430,19 @@ def test_training_beats_chance_on_made_up_pairs(toy: dict[str, Any], tmp_path: P
     assert nli_accuracy(tmp_path, test, device="cpu") > 0.9
     same = nli_accuracy(tmp_path, toy["dev"], device="cpu")
     assert same == pytest.approx(outcome.dev)
+    # A test set has words that training did not have; with their vectors they count.
+    known = toy["vectors"]
+    alike = [known.matrix[known.words.index(word)] for word in ("no", "a")]
+    wider = WordVectors.of([*known.words, "nay", "an"], np.vstack([known.matrix, *alike]), "wider")
+    run(toy, tmp_path / "wider", train=synthetic(2000, 3), recipe=recipe, vectors=wider)
+    others = [re.sub(r"^no ", "nay ", re.sub(r"^a ", "an ", text)) for text in test.hypotheses]
+    renamed = SimpleNamespace(premises=test.premises, hypotheses=others, labels=test.labels)
+    assert nli_accuracy(tmp_path / "wider", renamed, vectors=wider, device="cpu") == pytest.approx(
+        nli_accuracy(tmp_path / "wider", test, vectors=wider, device="cpu")
+    )
+    assert nli_accuracy(tmp_path / "wider", renamed, device="cpu") < nli_accuracy(
+        tmp_path / "wider", renamed, vectors=wider, device="cpu"
+    )
     (tmp_path / "classifier.safetensors").unlink()
     with pytest.raises(ModelError, match="has no usable classifier.safetensors"):
         nli_accuracy(tmp_path, test)
@@ -581,6 +595,50 @@ def test_a_trained_encoder_finds_its_vectors(tmp_path: Path, monkeypatch: pytest
     assert resolved_spec("infersent:encoder,moved.npz") == f"infersent:{target},{moved}"
 
 
+def test_a_folder_may_have_commas_in_its_name(vectors: WordVectors, tmp_path: Path) -> None:
+    save_vectors(vectors, tmp_path / "v.npz")
+    folder = tmp_path / "seed 1, hidden 4"
+    made = BiLSTMMax(load_vectors(tmp_path / "v.npz"), hidden=HIDDEN, seed=3, device="cpu")
+    expected = made.encode(TEXTS)
+    made.save(folder)
+    for target, parts in (
+        (f"{folder}", [str(folder)]),
+        (f"{folder},{tmp_path / 'v.npz'}", [str(folder), str(tmp_path / "v.npz")]),
+    ):
+        assert parts_of(f"infersent:{target}") == parts
+        assert resolved_spec(f"infersent:{target}") == f"infersent:{target}"
+        np.testing.assert_allclose(load_encoder(f"infersent:{target}", device="cpu").encode(TEXTS), expected, atol=1e-6)
+    assert parts_of("infersent:encoder,") == parts_of("infersent:encoder") == ["encoder"]
+    with pytest.raises(ModelError, match="absent is not a checkpoint"):
+        load_trained(f"{tmp_path / 'absent'},v.npz")
+
+
+def test_training_replaces_nothing_of_others(toy: dict[str, Any], vectors: WordVectors, tmp_path: Path) -> None:
+    (tmp_path / "data.csv").write_text("mine", encoding="utf-8")
+    with pytest.raises(RunError, match=r"holds other files \(data.csv\); name a new folder"):
+        run(toy, tmp_path)
+    model = tmp_path / "model"
+    model.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (model / name).write_text("{}", encoding="utf-8")
+    with pytest.raises(RunError, match=r"holds other files \(config.json, model.safetensors\)"):
+        run(toy, model)
+    assert (model / "config.json").read_text(encoding="utf-8") == "{}"
+    run(toy, tmp_path / "mine")
+    with pytest.raises(RunError, match=r"holds another run \(epochs was 3, now 4\)"):
+        run(toy, tmp_path / "mine", recipe=EncoderRecipe(**{**asdict(SMALL), "epochs": 4}))
+
+
+def test_v1_padding_does_not_reach_what_is_kept(vectors: WordVectors, tmp_path: Path) -> None:
+    v1 = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cpu", v1_padding=True)
+    assert np.abs(v1.encode(TEXTS)[1] - v1.encode(TEXTS[1:2])[0]).max() > 1e-3  # the control
+    with pytest.raises(InputError, match="depends on its batch"):
+        EmbeddingCache(v1)
+    v1.save(tmp_path)
+    loaded = load_trained(str(tmp_path), device="cpu")
+    np.testing.assert_allclose(EmbeddingCache(loaded).encode(TEXTS)[1], v1.encode(TEXTS[1:2])[0], atol=1e-6)
+
+
 def test_a_mitigated_encoder_keeps_the_vectors_of_its_base(tmp_path: Path) -> None:
     sentences = gendered_set()
     texts = [text for part in ("fit", "probe", "test") for text in sentences.rows(part)[0]] + list(sentences.neutral)
@@ -594,6 +652,11 @@ def test_a_mitigated_encoder_keeps_the_vectors_of_its_base(tmp_path: Path) -> No
     fairer = load_encoder(f"mitigated:{tmp_path / 'fairer'}", device="cpu")
     base = load_encoder(spec, device="cpu")
     assert np.abs(fairer.encode(texts[:4]) - base.encode(texts[:4])).max() > 1e-3
+    made.encode(texts)
+    made.save(tmp_path / "without")
+    about = mitigate_encoder(f"infersent:{tmp_path / 'without'}", tmp_path / "told", MitigationSettings("leace"))
+    assert "are not at hand" in about["note"]
+    assert load_encoder(f"mitigated:{tmp_path / 'told'}").note == about["note"]  # type: ignore[attr-defined]
     moved.unlink()
     with pytest.raises(ModelError, match="is gone: no .*moved.npz; bring it back"):
         load_encoder(f"mitigated:{tmp_path / 'fairer'}", device="cpu")

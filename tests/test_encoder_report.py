@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from evenli.cli import encoder_report as command
 from evenli.datasets.seat import AssociationTest, TextSet, seat_tests, texts_of
 from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder
-from evenli.encoders.report import ReportSettings, encoder_report
+from evenli.encoders.report import ReportSettings, _labels, encoder_report
 from evenli.errors import InputError, RunError
 from evenli.measures.association import AVERAGED, average_effect, run_associations
 from evenli.measures.average import average_change, average_estimate
@@ -217,7 +217,8 @@ def scored(report: dict[str, Any]) -> dict[str, Any]:
     """The report as it were with two SentEval tasks, one of which an encoder lacks."""
     made = json.loads(json.dumps(report))
     for at, one in enumerate(made["encoders"]):
-        tasks = {"MR": {"score": 80.0 - at, "metrics": {}}, "CR": {"score": 70.0, "metrics": {}}}
+        scores = {"MR": 80.0 - at, "CR": 70.0}
+        tasks = {name: {"score": score, "metrics": {}, "note": ""} for name, score in scores.items()}
         one["senteval"] = {"tasks": tasks, "missing": {}, "overall": 75.0 - at / 2}
         one["difference"]["senteval"] = -at / 2
     del made["encoders"][2]["senteval"]["tasks"]["CR"]
@@ -245,6 +246,48 @@ def test_table_shows_figures_and_differences(report: dict[str, Any]) -> None:
     lost = json.loads(json.dumps(report))
     lost["encoders"][1]["seat"]["mean"] |= {"value": None, "low": None, "note": "undefined: no effect for C6"}
     assert "leace: undefined: no effect for C6" in shown(lost)
+
+
+def test_a_mitigation_of_another_encoder_is_told(report: dict[str, Any], place: Path) -> None:
+    assert [one["note"] for one in report["encoders"]] == ["", "", ""]
+    made = encoder_report(["py:toy_report_encoder:other", str(place / "leace")], folder=place / "out", settings=QUICK)
+    base, leace = made["encoders"]
+    assert base["note"] == "" and "mitigates another encoder" in leace["note"]
+    assert "leace: mitigates another encoder" in shown(made)
+
+
+def test_labels_are_those_of_the_encoder_not_of_its_vectors() -> None:
+    specs = ["infersent:runs/bilstm,data/glove.npz", "vectors:a,b.txt", "runs/other", "st:me/mini"]
+    assert _labels(specs) == ["bilstm", "a,b.txt", "other", "mini"]
+
+
+def test_a_report_of_somebody_else_is_not_replaced(report: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text('{"mine": 1}', encoding="utf-8")
+    with pytest.raises(RunError, match=r"report\.json is no encoder report and would be replaced"):
+        encoder_report([report["encoders"][0]["spec"]], folder=tmp_path, settings=QUICK)
+    assert (tmp_path / "report.json").read_text(encoding="utf-8") == '{"mine": 1}'
+
+
+def test_an_undefined_task_is_told_and_left_out(
+    report: dict[str, Any], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    senteval = pytest.importorskip("evenli.encoders.senteval")
+
+    def run(encoder: Any, data: Path, *, tasks: list[str], **others: Any) -> Any:
+        (name,) = tasks
+        score, note = (80.0, "") if name == "MR" else (float("nan"), "the predictions do not vary")
+        return senteval.SentEvalResult({name: senteval.TaskResult(name, score, {"pearson": score}, None, 5, note)})
+
+    monkeypatch.setattr(senteval, "run_senteval", run)
+    spec = report["encoders"][0]["spec"]
+    made = encoder_report([spec], data=tmp_path, tasks=["MR", "STS14"], folder=place / "out", settings=QUICK)
+    (one,) = made["encoders"]
+    assert made["tasks"] == ["MR"] and one["senteval"]["overall"] == 80
+    assert one["senteval"]["tasks"]["STS14"]["score"] is None
+    assert json.loads((place / "out" / "report.json").read_text(encoding="utf-8"))["tasks"] == ["MR"]
+    text = shown(made)
+    assert "STS14: the predictions do not vary" in text and "n/a" in text
 
 
 def test_chart_says_what_its_axes_are(report: dict[str, Any], tmp_path: Path) -> None:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from conftest import make_checkpoint
+from evenli.datasets.seat import read_test
 from evenli.encoders import VectorMean, encode_checked, load_encoder
+from evenli.encoders.base import CallableEncoder
 from evenli.errors import InputError, ModelError
+from evenli.models.loading import CONVERT, OR_ALLOW, one_line
 from evenli.vectors import WordVectors
 
 
@@ -66,6 +73,20 @@ def test_poolings_differ_and_unknown_ones_are_refused(checkpoint: Path) -> None:
         load_encoder(str(checkpoint), pooling="median")
 
 
+@pytest.mark.parametrize("kind", ["hf", "infersent"])
+def test_advice_about_pickles_names_no_option_that_is_not_there(tmp_path: Path, kind: str) -> None:
+    pickled = make_checkpoint(tmp_path / "pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="pickle checkpoint .*; convert it to safetensors$"):
+        load_encoder(f"{kind}:{pickled}")
+    for advice, expected in ((CONVERT, "convert it to safetensors$"), (OR_ALLOW, "or pass --allow-pickle")):
+        with (
+            pytest.raises(ModelError, match=f"me/it has no safetensors weights; .*{expected}"),
+            one_line("me/it", local=False, advice=advice),
+        ):
+            raise OSError("me/it does not appear to have a file named model.safetensors")
+
+
 def test_encoders_that_misbehave_are_named() -> None:
     class Wrong:
         def __init__(self, answer: object) -> None:
@@ -84,6 +105,109 @@ def test_encoders_that_misbehave_are_named() -> None:
         load_encoder("py:no_such_module:encode")
 
 
+class Fixed:
+    """Gives one answer, whatever is asked."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def encode(self, texts: list[str]) -> object:
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        ([[1.0, 2.0], [3.0]], "rows of unequal length"),
+        ([["a", "b"], ["c", "d"]], "strings"),
+        ("ab", "str"),
+        (None, "NoneType"),
+        ({"a": [1.0], "b": [2.0]}, "dict"),
+        (np.ones((2, 3), dtype=complex), "complex numbers"),
+        (np.array([[1.0, None], [2.0, 3.0]]), "objects"),
+        (np.array([np.ones(2), np.ones(3)], dtype=object), "objects"),
+        (np.empty((2, 0)), r"no numbers \(shape \(2, 0\)\)"),
+        ([1.0, 2.0], r"an array of shape \(2,\) for 2 texts"),
+        (np.ones((2, 3, 1)), r"an array of shape \(2, 3, 1\) for 2 texts"),
+        ([[1.0], [np.inf]], "a vector that is not finite for 'b'"),
+        ([[1e300], [1.0]], "a vector that is not finite for 'a'"),
+    ],
+)
+def test_wrong_outputs_are_one_line_that_names_the_encoder(answer: object, message: str) -> None:
+    expected = f" gave {message}; return one row of finite numbers per text$"
+    with pytest.raises(ModelError, match=f"^the encoder{expected}"):
+        encode_checked(Fixed(answer), ["a", "b"])
+    named = Fixed(answer)
+    named.spec = "st:mine"
+    with pytest.raises(ModelError, match=f"^st:mine{expected}"):
+        encode_checked(named, ["a", "b"])
+    for spec in ("", "py:mine:encode"):
+        with pytest.raises(ModelError, match=f"^{spec or 'test_encoders:Fixed.encode'}{expected}"):
+            CallableEncoder(Fixed(answer).encode, spec).encode(["a", "b"])
+
+
+def test_tensors_are_taken_with_gradient_and_in_any_type() -> None:
+    torch = pytest.importorskip("torch")
+    rows = [[1.0, 2.0], [3.0, 4.0]]
+    for answer in (
+        torch.tensor(rows, requires_grad=True),
+        torch.tensor(rows, dtype=torch.bfloat16),
+        torch.tensor(rows).long(),
+        [torch.tensor(row, requires_grad=True) for row in rows],
+    ):
+        made = CallableEncoder(lambda texts, answer=answer: answer).encode(["a", "b"])
+        assert made.dtype == np.float32 and made.tolist() == rows
+        assert encode_checked(Fixed(answer), ["a", "b"]).tolist() == rows
+    with pytest.raises(ModelError, match="complex numbers"):
+        encode_checked(Fixed(torch.ones(2, 2, dtype=torch.complex64)), ["a", "b"])
+    with pytest.raises(ModelError, match="what is no array"):
+        encode_checked(Fixed(torch.ones(2, 2).to_sparse()), ["a", "b"])
+
+
+def test_a_callable_that_raises_is_named() -> None:
+    def fail(texts: list[str]) -> object:
+        raise KeyError("no\nword")
+
+    with pytest.raises(ModelError, match=r"^py:mine:fail raised KeyError: 'no\\nword'$") as caught:
+        CallableEncoder(fail, "py:mine:fail").encode(["a"])
+    assert isinstance(caught.value.__cause__, KeyError)
+
+    def refuse(texts: list[str]) -> object:
+        raise InputError("not this one")
+
+    with pytest.raises(InputError, match="^not this one$"):
+        CallableEncoder(refuse).encode(["a"])
+    assert CallableEncoder(fail).encode([]).shape == (0, 0)
+
+
+def test_objects_with_encode_by_spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "evenli_mine.py").write_text(
+        "class Mine:\n"
+        "    identity = 'one'\n"
+        "    def encode(self, texts): return [[len(text), 1] for text in texts]\n"
+        "    def __call__(self, texts): raise TypeError('not by this way')\n"
+        "made, other, text, number = Mine(), Mine(), 'encode', 3\n"
+        "other.identity = 'two'\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "evenli_broken.py").write_text("1 / 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    encoder = load_encoder("py:evenli_mine:made")
+    assert encoder.encode(["a", "bcd"]).tolist() == [[1, 1], [3, 1]]
+    before = encoder.identity
+    sys.modules["evenli_mine"].made.identity = "three"
+    assert load_encoder("py:evenli_mine:made").identity != before
+    for name, message in (
+        ("evenli_mine:Mine", "is a class; make an object of it in evenli_mine"),
+        ("evenli_mine:text", "neither a function nor an object with encode"),
+        ("evenli_mine:number", "neither a function nor an object with encode"),
+        ("evenli_mine:absent", "expected py:module:function"),
+        ("evenli_broken:encode", "importing evenli_broken raised ZeroDivisionError"),
+    ):
+        with pytest.raises(ModelError, match=f"^py:{name}.*{message}"):
+            load_encoder(f"py:{name}")
+
+
 def test_seat_on_own_test_and_callable(run_cli, vectors: Path, own_test: Path, tmp_path: Path) -> None:
     done = run_cli("seat", f"vectors:{vectors}", "--tests", own_test, "--json")
     assert done.returncode == 0, done.stderr
@@ -96,10 +220,57 @@ def test_seat_on_own_test_and_callable(run_cli, vectors: Path, own_test: Path, t
     assert "C8b" in done.stdout and "C7 " not in done.stdout
 
 
+def test_seat_takes_names_and_files_together_and_tells_its_settings(run_cli, vectors: Path, own_test: Path) -> None:
+    done = run_cli("seat", vectors, "--tests", f"C6,{own_test},C6,", "--seed", "3", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [(one["name"], one["kind"]) for one in told["tests"]] == [("C6", "sentence"), ("own", "word")]
+    assert told["settings"] == {"seed": 3, "permutations": 100_000, "pooling": "mean"}
+    assert told["identity"].startswith("mean:") and told["mean"] is None
+
+
+def test_seat_tells_words_without_a_vector(run_cli, vectors: Path, own_test: Path) -> None:
+    done = run_cli("seat", f"vectors:{vectors}", "--tests", f"{own_test},C6", "--json")
+    own, names = json.loads(done.stdout)["tests"]
+    assert own["note"] == ""
+    # John, Paul, Amy and Lisa are there, career, office, family and home too: eight of the 32 words of C6.
+    assert "24 of 32 words have no vector (Mike, " in names["note"]
+    assert "24 of 32 words have no vector" in run_cli("seat", vectors, "--tests", "C6").stdout.replace("\n", " ")
+
+
+def test_a_test_file_may_name_the_words_of_its_sentences(tmp_path: Path) -> None:
+    part = {"examples": ["A dog.", "Dogs.", "A cat.", "A dog."], "words": ["dog", "dog", "cat", "other"]}
+    path = tmp_path / "own.json"
+    content = dict.fromkeys(("targ1", "targ2", "attr1", "attr2"), part)
+    path.write_text(json.dumps(content), encoding="utf-8-sig")
+    assert read_test(path).x.words == ("dog", "dog", "cat")
+    assert read_test(path).x.texts == ("A dog.", "Dogs.", "A cat.")
+    path.write_text(json.dumps({**content, "attr1": {**part, "words": ["dog"]}}), encoding="utf-8")
+    with pytest.raises(InputError, match="attr1: 'words' is not a list of one word for each of the 4 examples"):
+        read_test(path)
+
+
+def test_an_interrupt_is_told(tmp_path: Path) -> None:
+    code = "import time\n\n\ndef encode(texts):\n    print('here', flush=True)\n    time.sleep(60)\n"
+    (tmp_path / "slow.py").write_text(code, encoding="utf-8")
+    command = [sys.executable, "-m", "evenli", "seat", "py:slow:encode"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert told.splitlines() == ["evenli: interrupted; what a folder holds is kept, and the same command continues"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["seat", "nothing"], "is no encoder"),
+        (["seat", "py:mine:ragged"], "py:mine:ragged gave rows of unequal length"),
+        (["seat", "py:mine:fail"], "py:mine:fail raised TypeError: object of type 'int' has no len()"),
+        (["seat", "VECTORS", "--tests", ","], "names no test"),
+        (["train", "encoder", "--data", "absent", "--vectors", "v.txt", "-o", "x"], "no file or folder absent"),
+        (["train", "encoder", "--data", ".", "--dev", "d.jsonl", "--vectors", "v.txt", "-o", "x"], "--dev is for a"),
         (["seat", "vectors:absent.txt"], "absent.txt"),
         (["seat", "VECTORS", "--tests", "C9"], "no association test C9"),
         (["seat", "VECTORS", "--tests", "absent.json"], "absent.json"),
@@ -108,6 +279,10 @@ def test_seat_on_own_test_and_callable(run_cli, vectors: Path, own_test: Path, t
 )
 def test_bad_input_is_one_line(run_cli, vectors: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
     real = {"VECTORS": f"vectors:{vectors}"}
+    (tmp_path / "mine.py").write_text(
+        "def ragged(texts):\n    return [[1.0] * len(text) for text in texts]\n"
+        "def fail(texts):\n    return [len(3) for text in texts]\n"
+    )
     done = run_cli(*(real.get(argument, argument) for argument in arguments), cwd=tmp_path)
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in done.stderr

@@ -16,7 +16,7 @@ import pytest
 from evenli.datasets.senteval import TASKS, read_task
 from evenli.encoders import VectorMean
 from evenli.encoders.cache import EmbeddingCache
-from evenli.errors import InputError, ResourceError
+from evenli.errors import InputError, ModelError, ResourceError, RunError
 from evenli.reports.senteval import PUBLISHED, PUBLISHED_OVERALL
 from evenli.vectors import WordVectors
 
@@ -245,6 +245,12 @@ def test_latin_1_and_empty_lines(tmp_path: Path) -> None:
         ("SICKR", "SICK_train.txt", "head\n1\ta\tb\tnan\tNEUTRAL", "'nan' is no score"),
         ("MRPC", "msr-para-train.tsv", "head\n7\t1\t2\ta\tb", "unknown class '7'"),
         ("MR", "MR.neg.txt", "\n\n", "MR.neg.txt holds no text"),
+        ("MRPC", "msr-para-test.tsv", "junk\n", "MRPC: .*msr-para-test.tsv holds no rows"),
+        ("SICKR", "SICK_trial.txt", "head\n\n", "SICKR: .*SICK_trial.txt holds no rows"),
+        ("STSB", "stsb-en-dev.csv", "", "STSB: .*stsb-en-dev.csv holds no text"),
+        ("STSB", "stsb-en-dev.csv", '"' + "a" * 140_000, "STSB: stsb-en-dev.csv, line 1: field larger than"),
+        ("STS14", "STS14.tsv", "head\n", "STS14: .*STS14.tsv holds no rows"),
+        ("TREC", "TREC.train.txt", "NUM:x how far ?\nNUM:x how old ?", "TREC: all rows to learn from are of one class"),
     ],
 )
 def test_a_broken_line_is_named(flat: Path, tmp_path: Path, task: str, file: str, content: str, message: str) -> None:
@@ -540,6 +546,57 @@ def test_missing_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) 
         SentEvalResult.from_dict({"tasks": {"MR": 3}})
 
 
+def test_broken_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -> None:
+    for path in flat.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "msr-para-test.tsv").write_text("junk\n", encoding="utf-8")
+    (tmp_path / "MR.pos.txt").write_text("", encoding="utf-8")
+    (tmp_path / "CR.neg.txt").unlink()
+    packed = lzma.compress((flat / "CR.neg.txt").read_bytes())
+    (tmp_path / "CR.neg.txt.xz").write_bytes(packed[: len(packed) // 2])
+    (tmp_path / "SUBJ.objective.txt").write_text("fine tree\n" * 5, encoding="utf-8")
+    chosen = ["MR", "CR", "SUBJ", "SST2", "MRPC"]
+    seen = []
+    result = run_senteval(Words(), tmp_path, tasks=chosen, on_task=lambda name, done: done and seen.append(name))
+    assert seen == list(result.tasks) == ["SST2"]
+    assert result.tasks["SST2"] == run_senteval(Words(), flat, tasks=["SST2"]).tasks["SST2"]
+    assert result.missing["MR"] == f"MR: {tmp_path / 'MR.pos.txt'} holds no text; get the file again"
+    assert result.missing["CR"].startswith(f"CR: cannot read {tmp_path / 'CR.neg.txt.xz'}: ")
+    assert result.missing["SUBJ"] == "SUBJ: 10 folds: the smallest class has 5 rows; choose 2 to 5 folds"
+    assert result.missing["MRPC"] == f"MRPC: {tmp_path / 'msr-para-test.tsv'} holds no rows; get the file again"
+
+    class Broken(Words):
+        def encode(self, texts):
+            return super().encode(texts) * np.nan
+
+    with pytest.raises(ModelError, match="not finite"):  # no fault of a task
+        run_senteval(Broken(), flat, tasks=["SST2", "SST5"])
+
+
+def test_known_results_are_not_computed_again(flat: Path) -> None:
+    encoder, seen = Words(), []
+    known = {name: TaskResult(name, 50.0, {"accuracy": 50.0}, None, 3) for name in ("SST5", "CR")}
+    result = run_senteval(
+        encoder, flat, tasks=["SST5", "SST2"], known=known, on_task=lambda name, done: seen.append(name)
+    )
+    assert list(result.tasks) == ["SST2", "SST5"] and seen == ["SST2", "SST2"]
+    assert result.tasks["SST5"] is known["SST5"]
+    assert encoder.asked == len(set(read_task("SST2", flat).texts))
+
+
+def test_a_task_has_one_hash_in_every_packing(flat: Path, tmp_path: Path) -> None:
+    for path in flat.glob("SST.*"):
+        (tmp_path / f"{path.name}.xz").write_bytes(lzma.compress(path.read_bytes()))
+    names = ("SST2", "SST5")
+    hashes = [read_task(name, folder).sha256 for folder in (flat, tmp_path) for name in names]
+    assert hashes[:2] == hashes[2:] and hashes[0] != hashes[1]
+    assert run_senteval(Words(), flat, tasks=["SST2"]).tasks["SST2"].data == hashes[0]
+    lines = (flat / "SST.binary.test.txt").read_text(encoding="utf-8").replace("0 grade0", "1 grade0", 1)
+    (tmp_path / "SST.binary.test.txt").write_text(lines, encoding="utf-8")
+    changed = [read_task(name, tmp_path).sha256 for name in names]
+    assert changed[0] != hashes[0] and changed[1] == hashes[1]
+
+
 def test_no_variation_gives_no_number_but_a_reason(flat: Path) -> None:
     class Same:
         def encode(self, texts):
@@ -564,7 +621,6 @@ def test_no_variation_gives_no_number_but_a_reason(flat: Path) -> None:
         ({"classifier": "svm"}, "no classifier 'svm'; choose torch or sklearn"),
         ({"classifier": "sklearn", "hidden": 5}, "hidden 5 with classifier sklearn"),
         ({"kfold": 1}, "kfold 1: expected 2 or more"),
-        ({"kfold": 121, "tasks": ["MR"]}, "121 folds: the smallest class has 120 rows"),
     ],
 )
 def test_wrong_settings(flat: Path, settings: dict, message: str) -> None:
@@ -667,6 +723,139 @@ def test_command(flat: Path, tmp_path: Path) -> None:
     assert isinstance(failed.exception, InputError) and "no task could run" in str(failed.exception)
     missing = CliRunner().invoke(app, [f"vectors:{vectors}"])
     assert isinstance(missing.exception, InputError) and "--data" in str(missing.exception)
+
+
+MINE = """
+import os, zlib
+def _row(text):
+    if text.startswith(os.environ.get("STOP_AT", "nothing")):
+        raise KeyboardInterrupt
+    return [zlib.crc32(f"{text.split()[0]} {number}".encode()) / 2**31 - 1 for number in range(40)]
+def encode(texts): return [_row(text) for text in texts]
+def other(texts): return [_row(text) for text in texts]
+def ragged(texts): return [[1.0] * len(text) for text in texts]
+def wide(texts): return [[1.0] * len(texts[0]) for text in texts]
+"""
+
+
+@pytest.fixture
+def command(flat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Run the command on one encoder; the output and, with it, the error that a user would see as one line."""
+    typer = pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from evenli.cli.senteval import senteval
+
+    app = typer.Typer()
+    app.command()(senteval)
+    (tmp_path / "evenli_senteval_mine.py").write_text(MINE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    data = tmp_path / "data"
+    data.mkdir()
+    for pattern in ("SST*", "STS14*"):
+        for path in flat.glob(pattern):
+            (data / path.name).write_bytes(path.read_bytes())
+
+    def run(*arguments: object, spec: str = "py:evenli_senteval_mine:encode"):
+        return CliRunner().invoke(app, [spec, "--data", str(data), "--device", "cpu", *map(str, arguments)])
+
+    run.data = data
+    return run
+
+
+def test_a_stopped_run_continues(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "new" / "result.json"
+    monkeypatch.setenv("STOP_AT", "grade4")  # only SST5 has it
+    stopped = command("--tasks", "SST2,SST5,STS14", "-o", out)
+    assert stopped.exit_code != 0 and stopped.stdout == ""
+    kept = json.loads(out.read_text(encoding="utf-8"))
+    assert list(kept["tasks"]) == ["SST2"] and kept["tasks"]["SST2"]["score"] == 100
+    monkeypatch.delenv("STOP_AT")
+    again = command("--tasks", "SST5", "-o", out, "--json")
+    assert again.exit_code == 0, again.output
+    assert f"SST2: kept from {out}" in again.stderr and "SST2 100.00" not in again.stderr
+    assert "evenli: SST5 " in again.stderr and "kept from" not in again.stderr.partition("SST5 ")[2]
+    told = json.loads(again.stdout)
+    assert told == json.loads(out.read_text(encoding="utf-8"))
+    assert list(told["tasks"]) == ["SST2", "SST5"] and told["tasks"]["SST2"] == kept["tasks"]["SST2"]
+    assert not list(out.parent.glob("*.partial"))
+    whole = command("-o", out, "--json")
+    fresh = command("-o", tmp_path / "fresh.json", "--json")
+    assert json.loads(whole.stdout) == json.loads(fresh.stdout)
+    assert list(json.loads(whole.stdout)["tasks"]) == ["SST2", "SST5", "STS14"]
+
+
+def test_a_file_of_something_else_is_refused(command, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    assert command("--tasks", "SST2", "-o", out).exit_code == 0
+    before = out.read_bytes()
+    test = command.data / "SST.binary.test.txt"
+    content = test.read_text(encoding="utf-8")
+    for arguments, message in (
+        (["--seed", 2], "holds a result with seed 1111, not 2"),
+        (["--kfold", 4], "kfold 10, not 4"),
+        (["--hidden", 3], "hidden 0, not 3"),
+        (["--classifier", "sklearn"], "classifier torch, not sklearn"),
+        ([], "another encoder"),
+    ):
+        spec = "py:evenli_senteval_mine:encode" if arguments else "py:evenli_senteval_mine:other"
+        refused = command("--tasks", "STS14", "-o", out, *arguments, spec=spec)
+        assert isinstance(refused.exception, InputError) and message in str(refused.exception)
+        assert str(refused.exception).endswith("give another file, or --overwrite to begin anew")
+    for change, message in (
+        (lambda: test.write_text(content.replace("0 grade0", "1 grade0", 1)), "holds SST2 on other data"),
+        (test.unlink, "holds SST2, which cannot be compared: SST2: no SST.binary.test.txt"),
+    ):
+        change()
+        refused = command("--tasks", "STS14", "-o", out)
+        assert isinstance(refused.exception, InputError) and message in str(refused.exception)
+    assert out.read_bytes() == before
+    anew = command("--tasks", "STS14", "-o", out, "--overwrite")
+    assert anew.exit_code == 0, anew.output
+    assert list(json.loads(out.read_text(encoding="utf-8"))["tasks"]) == ["STS14"]
+    for wrong in ("", "[]", '{"tasks": {}}', '{"format": "evenli senteval 1", "tasks": {"MR": 3}}'):
+        out.write_text(wrong, encoding="utf-8")
+        refused = command("--tasks", "STS14", "-o", out)
+        assert isinstance(refused.exception, InputError) and "holds no SentEval result" in str(refused.exception)
+        assert out.read_text(encoding="utf-8") == wrong
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_loaded(command, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("", encoding="utf-8")
+    for out, message in ((tmp_path, "it is a folder; give a file name"), (plain / "in" / "it.json", "cannot write")):
+        refused = command("-o", out, spec="nothing")
+        assert isinstance(refused.exception, RunError) and message in str(refused.exception)
+
+
+def test_a_table_is_printed_even_if_it_cannot_be_written(
+    command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evenli.encoders.senteval import stored
+
+    def full(file: Path, content: object) -> None:
+        raise RunError(f"cannot write {file}: No space left on device")
+
+    monkeypatch.setattr(stored, "write_json", full)
+    done = command("--tasks", "SST2,STS14", "-o", tmp_path / "result.json")
+    assert isinstance(done.exception, RunError) and "No space left" in str(done.exception)
+    assert "SST2" in done.stdout and "STS14" in done.stdout and "100.00" in done.stdout
+
+
+def test_parts_of_a_batch_are_checked(command) -> None:
+    for name, message in (
+        ("ragged", "evenli_senteval_mine:ragged gave rows of unequal length"),
+        ("wide", "evenli_senteval_mine:wide gave rows of 19 and of 23 numbers"),
+    ):
+        done = command("--tasks", "SST2", "--batch-size", 50, spec=f"py:evenli_senteval_mine:{name}")
+        assert isinstance(done.exception, ModelError) and message in str(done.exception)
+
+
+def test_a_broken_task_does_not_fail_the_command(command) -> None:
+    (command.data / "SST.fine.dev.txt").write_text("junk\n", encoding="utf-8")
+    done = command("--tasks", "SST2,SST5")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("not run: SST5: SST.fine.dev.txt, line 1: ") == 1 and "not run" not in done.stderr
 
 
 def test_mean_of_word_vectors_fits(flat: Path) -> None:

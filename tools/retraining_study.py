@@ -121,9 +121,12 @@ def pool(folder: Path, target: Path, limit: int | None) -> None:
     for file in sorted(folder.glob("*.jsonl*")):
         rows = read_rows(file)
         columns = find_columns(rows[0], file)
-        kept = [{name: row[columns[name]] for name in ("premise", "hypothesis", "gold")} for row in rows]
-        lines += [json.dumps({**row, "label": row.pop("gold")}, ensure_ascii=False) for row in kept]
-    target.write_text("\n".join(lines[:limit]) + "\n", encoding="utf-8")
+        wanted = {"premise": columns["premise"], "hypothesis": columns["hypothesis"], "label": columns["gold"]}
+        kept = ({name: row[column] for name, column in wanted.items()} for row in rows)
+        lines += [json.dumps(row, ensure_ascii=False) for row in kept]
+    partial = target.with_suffix(".partial")
+    partial.write_text("\n".join(lines[:limit]) + "\n", encoding="utf-8")
+    partial.replace(target)
 
 
 def train(arguments: argparse.Namespace, data: Path, vectors: WordVectors, out: Path, seed: int) -> Any:
@@ -207,7 +210,7 @@ def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, 
     clock = [time.perf_counter()]
     outcome = train(arguments, data, vectors, folder, seed)
     clock.append(time.perf_counter())
-    test = nli_accuracy(folder, read_examples([data / "test.jsonl"]), device=arguments.device)
+    test = nli_accuracy(folder, read_examples([data / "test.jsonl"]), vectors=vectors, device=arguments.device)
     encoder = BiLSTMMax.load(folder, vectors=vectors, device=arguments.device)
     tests = seat_tests("sentence")
     texts = texts_of(tests)
@@ -288,7 +291,7 @@ def printed_sentences(folder: Path) -> list[dict[str, Any]]:
                     found[text] = float(scores["F" if TABLE3[text] > 0 else "M"][at])
     made = []
     for text, value in found.items():
-        every = np.abs(np.concatenate(sides["F" if value > 0 else "M"]))
+        every = np.abs(np.concatenate(sides["F" if TABLE3[text] > 0 else "M"]))
         share = float((every > abs(value)).mean())
         made.append({"sentence": text, "printed": TABLE3[text], "ours": f"{value:.5f}", "beyond": f"{share:.5f}"})
     every = np.concatenate([frame["pair_max"].to_numpy() for frame in CorpusScores.read(folder).frames(["pair_max"])])

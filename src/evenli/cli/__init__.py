@@ -92,6 +92,9 @@ def _root(
         raise typer.Exit
 
 
+_INTERRUPTED = 130
+
+
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
     try:
@@ -100,9 +103,12 @@ def main() -> None:
         message = " ".join(str(error).split())
         print(f"evenli: {message}", file=sys.stderr)
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("evenli: interrupted; finished batches are kept, the same command continues", file=sys.stderr)
-        raise SystemExit(130) from None
+    except (KeyboardInterrupt, SystemExit) as stop:
+        # Typer turns an interrupt into an exit of its own, without a word.
+        if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:
+            raise
+        print("evenli: interrupted; what a folder holds is kept, and the same command continues", file=sys.stderr)
+        raise SystemExit(_INTERRUPTED) from None
     except BrokenPipeError:
         sys.stderr.close()
         raise SystemExit(0) from None

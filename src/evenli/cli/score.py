@@ -84,6 +84,8 @@ def score(
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
     from evenli.sentences.remote import is_remote
 
+    if not source.strip():
+        raise InputError("nothing to score: give a sentence in quotes, a corpus, or a folder that was scored")
     looks_like_files = Path(source).exists() or is_remote(source) or any(sign in source for sign in "*?[")
     make = partial(
         _scorer, vectors, weights=weights, counts=counts, encoder=encoder, pairs=pairs, punctuation=punctuation

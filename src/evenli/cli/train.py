@@ -1,4 +1,4 @@
-"""``evenli train nli``."""
+"""``evenli train nli`` and ``evenli train encoder``."""
 
 from __future__ import annotations
 
@@ -121,6 +121,10 @@ def train_encoder(
     from evenli.training.data import read_examples
     from evenli.vectors import load_vectors
 
+    if not data.exists():
+        raise InputError(f"--data: no file or folder {data}")
+    if dev is not None and data.is_dir():
+        raise InputError(f"--dev is for a training file; {data} is a folder and has its own dev.jsonl")
     pairs, held = (data / "train.jsonl", data / "dev.jsonl") if data.is_dir() else (data, dev)
     if held is None:
         raise InputError("--dev: which pairs choose the epoch? Give a file, or a folder with train.jsonl and dev.jsonl")

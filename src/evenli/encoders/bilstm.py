@@ -22,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import PackedSequence
 
+from evenli.encoders.base import parts_of
 from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
 from evenli.errors import InputError, ModelError
 from evenli.models.loading import check_folder, pick_device
@@ -30,6 +31,8 @@ from evenli.vectors import WordVectors, load_vectors
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
+FILES = ("config.json", "model.safetensors", "vectors.safetensors", "words.txt")
+"""What ``save`` writes."""
 _FORMAT = "evenli bilstm-max 1"
 _LONGEST = 1 << 13
 """Padded tokens of a batch; long sentences are encoded fewer at a time."""
@@ -142,6 +145,10 @@ class BiLSTMMax:
         for name in sorted(self.weights):
             digest.update(name.encode() + self.weights[name].numpy().tobytes())
         return f"bilstm-max:{digest.hexdigest()[:32]}"
+
+    def unknown(self, words: Sequence[str]) -> list[str]:
+        """Words or phrases of which no part has a vector."""
+        return [word for word in words if not self.vocabulary.known(words_of(word))]
 
     def encode(self, texts: Sequence[str | Sequence[str]], batch_size: int | None = None) -> NDArray[np.float32]:
         """Sentence embeddings, [n, 2h]; a text may be given as its words."""
@@ -295,7 +302,10 @@ def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
     given = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     for name in sorted(wanted.keys() | given.keys()):
         if wanted.get(name) != given.get(name):
-            raise ModelError(f"the LSTM needs {name} of shape {wanted.get(name)}, found {given.get(name)}")
+            raise ModelError(
+                f"these are not the weights of this LSTM: {name} should have the shape {wanted.get(name)}, found "
+                f"{given.get(name)}"
+            )
     lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
@@ -309,9 +319,9 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
         device: As in ``BiLSTMMax``.
         at_hand: Vectors that may be the right ones.
     """
-    folder, _, file = target.partition(",")
+    folder, *file = parts_of(f"infersent:{target}")
     config = _read_config(Path(folder))
-    vectors = load_vectors(file) if file else None
+    vectors = load_vectors(file[0]) if file else None
     stored = config.get("vectors_file")
     wanted = config.get("vectors_sha256")
     if vectors is None and at_hand is not None and at_hand.identity == wanted:
@@ -319,7 +329,8 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
     if vectors is None and isinstance(stored, str) and Path(stored).is_file():
         there = load_vectors(stored)
         vectors = there if there.identity == wanted else None
-    encoder = BiLSTMMax.load(folder, vectors=vectors, device=device)
+    # As V1 is evaluated: one sentence at a time, where there is no padding.
+    encoder = BiLSTMMax.load(folder, vectors=vectors, device=device, v1_padding=False)
     if vectors is None:
         encoder.note = (
             f"{folder}: the vectors it was trained on ({config.get('vectors')}) are not at hand, so words it did not "

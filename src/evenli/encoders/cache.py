@@ -31,6 +31,11 @@ class EmbeddingCache:
     """
 
     def __init__(self, encoder: Encoder, folder: str | Path | None = None, *, identity: str | None = None) -> None:
+        if getattr(encoder, "v1_padding", False):
+            raise InputError(
+                "with v1_padding an embedding depends on its batch and cannot be kept; use v1_padding=False, which "
+                "gives what sentences encoded one at a time have"
+            )
         self.encoder = encoder
         known = identity or getattr(encoder, "identity", None)
         self.encoded = 0
@@ -47,6 +52,8 @@ class EmbeddingCache:
             self._folder = Path(folder) / hash_text(str(known))[:32]
             self._load(self._folder)
         self.identity = str(known) if known is not None else type(encoder).__name__
+        self.note = str(getattr(encoder, "note", ""))
+        """What a user should know of the encoder before trusting the embeddings."""
 
     def __len__(self) -> int:
         return len(self._where)

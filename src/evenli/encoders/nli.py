@@ -22,10 +22,10 @@ import torch
 
 from evenli._json import write_json
 from evenli._locking import hold
-from evenli.encoders.bilstm import BiLSTMMax
+from evenli.encoders.bilstm import FILES, BiLSTMMax, load_trained
 from evenli.encoders.graphed import make_trainer
 from evenli.encoders.recipe import EncoderRecipe, learning_rate
-from evenli.encoders.trainer import EncoderTrainer, Pairs, features, make_head, part
+from evenli.encoders.trainer import EncoderTrainer, Pairs, features, make_head, part, resolve_dtype
 from evenli.errors import InputError, ModelError, RunError
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
@@ -123,9 +123,11 @@ def train_encoder(
         "train": _fingerprint(train),
         "dev": _fingerprint(dev),
         "recipe": asdict(recipe),
+        "dtype": resolve_dtype(recipe, place),
         "seed": seed,
     }
     with _alone(folder):
+        _check_free(folder)
         done = _finished(folder, identity)
         if done is not None:
             return done
@@ -153,16 +155,23 @@ def train_encoder(
         return _finish(folder, trainer, history, best, identity)
 
 
-def nli_accuracy(folder: str | Path, pairs: Pairs, *, device: str | None = None) -> float:
+def nli_accuracy(
+    folder: str | Path, pairs: Pairs, *, vectors: WordVectors | None = None, device: str | None = None
+) -> float:
     """Accuracy of a trained encoder and its classifier, from 0 to 1.
 
-    Words that were neither in the training nor in the dev pairs are dropped.
+    Args:
+        folder: What ``train_encoder`` wrote.
+        pairs: Test pairs.
+        vectors: The vectors it was trained on. None looks for their file; where that is gone, words that were neither
+            in the training nor in the dev pairs are dropped.
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
     """
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
     _check("test", pairs)
-    encoder = BiLSTMMax.load(folder, device=device)
+    encoder = load_trained(str(folder), device=device, at_hand=vectors)
     try:
         weights = load_file(Path(folder) / _HEAD)
         head = make_head(encoder.dimension, len(weights["1.bias"]), 0)
@@ -276,8 +285,20 @@ def _finish(
     return EncoderOutcome(folder=folder, history=tuple(history), **cast(dict[str, Any], told))
 
 
+def _check_free(folder: Path) -> None:
+    """Refuse a folder with anything but a run of ours in it: its files would be replaced."""
+    found = {file.name for file in folder.iterdir() if not file.name.startswith(".")}
+    others = sorted(found - {_DONE, _HEAD, FILE, *FILES})
+    if not others and found and not found & {_DONE, FILE}:
+        others = sorted(found)
+    if others:
+        raise RunError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
+
+
 def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    changed = [f"{name} was {before.get(name)}, now {new}" for name, new in now.items() if before.get(name) != new]
+    old, new = ({**one, **one.get("recipe", {})} for one in (before, now))
+    changed = [f"{name} was {old.get(name)}, now {new[name]}" for name in new if old.get(name) != new[name]]
+    changed = [one for one in changed if not one.startswith("recipe was")]
     if changed:
         raise RunError(f"{folder} holds another run ({'; '.join(changed)}); choose another folder or delete it")
 

@@ -8,6 +8,15 @@ from dataclasses import dataclass
 
 from evenli.errors import InputError
 
+DTYPES = ("auto", "float32", "tf32", "bfloat16")
+_EXPECTED = {
+    "lr": "a number above 0",
+    "decay": "a number above 0, at most 1",
+    "min_lr": "0 or more",
+    "clip": "a number above 0",
+    "dtype": ", ".join(DTYPES),
+}
+
 
 @dataclass(frozen=True)
 class EncoderRecipe:
@@ -51,11 +60,12 @@ class EncoderRecipe:
             "shrink": self.shrink >= 1,
             "min_lr": self.min_lr >= 0,
             "clip": self.clip > 0,
-            "dtype": self.dtype in {"auto", "float32", "tf32", "bfloat16"},
+            "dtype": self.dtype in DTYPES,
         }
         for name, fine in wrong.items():
             if not fine:
-                raise InputError(f"an encoder recipe cannot have {name} = {getattr(self, name)}")
+                expected = _EXPECTED.get(name, "1 or more")
+                raise InputError(f"{name} = {getattr(self, name)} cannot train an encoder; expected {expected}")
 
 
 def learning_rate(recipe: EncoderRecipe, dev: Sequence[float]) -> float | None:

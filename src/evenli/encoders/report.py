@@ -23,9 +23,10 @@ from evenli._json import write_json
 from evenli._locking import hold
 from evenli._version import __version__
 from evenli.datasets.seat import AssociationTest, seat_tests, texts_of
-from evenli.encoders.base import Embeddings, Encoder, encode_checked, load_encoder
+from evenli.encoders.base import Embeddings, Encoder, encode_checked, load_encoder, parts_of
 from evenli.encoders.cache import EmbeddingCache
 from evenli.encoders.residual import HeldOut, residual_leakage, told_apart
+from evenli.encoders.unknown import tell_unknown
 from evenli.errors import InputError, RunError
 from evenli.measures.association import AVERAGED, PERMUTATIONS, RESAMPLES, average_effect, run_associations
 from evenli.measures.average import average_change, average_estimate
@@ -34,7 +35,8 @@ from evenli.mitigation.erased import Erased
 from evenli.mitigation.gendered import GenderedSet, gendered_set
 
 FORMAT = "evenli encoder-report 1"
-_LAYOUT = 1  # raise it when a stored figure would come out otherwise
+REPORT = "report.json"
+_LAYOUT = 2  # raise it when a stored figure would come out otherwise
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,10 @@ class ReportSettings:
     senteval_seed: int = 1111
 
     @property
-    def of_seat(self) -> dict[str, int]:
-        """Those that SEAT depends on."""
-        return {"seed": self.seed, "permutations": self.permutations, "resamples": self.resamples}
+    def of_seat(self) -> dict[str, Any]:
+        """What SEAT depends on, its texts included."""
+        asked = hash_text("\n".join(texts_of(seat_tests("sentence"))))
+        return {"seed": self.seed, "permutations": self.permutations, "resamples": self.resamples, "texts": asked}
 
 
 def encoder_report(
@@ -99,6 +102,7 @@ def encoder_report(
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunError(f"cannot make the folder {folder}: {error.strerror or error}") from error
+        _check_free(folder)
     lock = hold(folder, f"another process writes a report to {folder}; wait for it") if folder else nullcontext()
     encoders: list[dict[str, Any]] = []
     base: _Base | None = None
@@ -119,6 +123,7 @@ def encoder_report(
                     "label": label,
                     "identity": identity,
                     "method": _method(encoder),
+                    "note": _note(encoder, base),
                     "seat": _seat(encoder, base, kept, settings),
                     "leakage": kept.get(
                         "leakage",
@@ -137,12 +142,28 @@ def encoder_report(
             "encoders": encoders,
         }
         if folder is not None:
-            write_json(folder / "report.json", report)
+            write_json(folder / REPORT, report)
     return report
 
 
+def _check_free(folder: Path) -> None:
+    """Refuse a folder whose report.json is none of ours."""
+    file = folder / REPORT
+    if not file.exists():
+        return
+    try:
+        ours = json.loads(file.read_text(encoding="utf-8")).get("format") == FORMAT
+    except (OSError, ValueError, AttributeError):
+        ours = False
+    if not ours:
+        raise RunError(f"{file} is no encoder report and would be replaced; choose another folder")
+
+
 class _Known:
-    """Embeddings of this run: an encoder and its mitigated versions ask for each text once."""
+    """Embeddings of this run: an encoder and its mitigated versions ask for each text once.
+
+    Those of the first encoder and of the last one are held; of all encoders they would fill the memory.
+    """
 
     def __init__(self) -> None:
         self._caches: dict[str, EmbeddingCache] = {}
@@ -151,7 +172,11 @@ class _Known:
         """The encoder behind a cache; of a mitigated one what stands before the eraser."""
         if isinstance(encoder, Erased):
             return replace(encoder, encoder=self.share(encoder.encoder))
-        return self._caches.setdefault(str(encoder.identity), EmbeddingCache(encoder))
+        identity = str(encoder.identity)
+        for other in list(self._caches)[1:]:
+            if other != identity:
+                del self._caches[other]
+        return self._caches.setdefault(identity, EmbeddingCache(encoder))
 
 
 class _Kept:
@@ -204,7 +229,7 @@ def _leaks(encoder: Encoder, base: _Base, seed: int) -> dict[str, Any]:
 def _seat(encoder: Encoder, base: _Base, kept: _Kept, settings: ReportSettings) -> dict[str, Any]:
     """All tests, their mean effect, and how far that is from the base."""
     found = kept.get("seat", settings.of_seat, partial(_effects, encoder, settings))
-    about = {"seed": settings.seed, "resamples": settings.resamples, "base": base.identity}
+    about = {**settings.of_seat, "base": base.identity}
     itself, defined = encoder is base.encoder, found["mean"]["value"] is not None
     change = (
         None if itself or not defined else kept.get("seat change", about, partial(_change, encoder, base, settings))
@@ -222,6 +247,7 @@ def _effects(encoder: Encoder, settings: ReportSettings) -> dict[str, Any]:
         permutations=settings.permutations,
         resamples=settings.resamples,
     )
+    results = tell_unknown(encoder, tests, results)
     mean = average_effect({result.name: result.effect for result in results})
     if mean.note:
         estimate = Estimate(math.nan, math.nan, math.nan, math.nan, 0.95, 0, {}, mean.note)
@@ -271,7 +297,7 @@ def _senteval(
             result = run_senteval(encoder, Path(data), tasks=[task], seed=seed, device=device, cache=cache)
             if task in result.missing:
                 return {"missing": result.missing[task]}
-            return {"score": float(result.tasks[task].score), "metrics": dict(result.tasks[task].metrics)}
+            return {name: result.tasks[task].as_dict()[name] for name in ("score", "metrics", "note")}
 
         value = kept.get(task, {"seed": seed, "data": origin}, run)
         if "missing" in value:
@@ -325,21 +351,32 @@ def _figure(one: dict[str, Any], name: str) -> float | None:
 
 
 def _common(encoders: Sequence[dict[str, Any]]) -> list[str]:
-    """SentEval tasks that every encoder has a score for."""
+    """SentEval tasks that every encoder has a defined score for."""
     if not encoders or any(one["senteval"] is None for one in encoders):
         return []
-    return [task for task in encoders[0]["senteval"]["tasks"] if all(task in e["senteval"]["tasks"] for e in encoders)]
+    scores = [{name: one["score"] for name, one in encoder["senteval"]["tasks"].items()} for encoder in encoders]
+    return [task for task in scores[0] if all(one.get(task) is not None for one in scores)]
 
 
 def _method(encoder: Encoder) -> str:
     """Methods of the erasers behind an encoder, the first applied first; empty for an encoder without."""
     if not isinstance(encoder, Erased):
-        return ""
+        return str(getattr(getattr(encoder, "encoder", encoder), "method", ""))
     before = _method(encoder.encoder)  # type: ignore[arg-type]  # an encoder by spec
     return f"{before}, {encoder.eraser.method}" if before else str(encoder.eraser.method)  # type: ignore[attr-defined]
 
 
+def _note(encoder: Any, base: _Base) -> str:
+    """What should be known of an encoder, and whether it is a mitigation of another one than the base."""
+    notes, mitigated = [str(getattr(encoder, "note", ""))], isinstance(encoder, Erased)
+    while isinstance(encoder, Erased) and str(encoder.identity) != base.identity:
+        encoder = encoder.encoder
+    if mitigated and str(encoder.identity) != base.identity:
+        notes.append("mitigates another encoder, or another pooling, than the first: no difference is its doing alone")
+    return "; ".join(filter(None, notes))
+
+
 def _labels(specs: Sequence[str]) -> list[str]:
     """A short name for each: the last part of the path, or the whole spec where that is not one of a kind."""
-    short = [Path(spec.partition(":")[2] or spec).name or spec for spec in specs]
+    short = [Path(parts_of(spec)[0] if ":" in spec else spec).name or spec for spec in specs]
     return [name if short.count(name) == 1 else spec for name, spec in zip(short, specs, strict=True)]

@@ -73,8 +73,12 @@ def print_encoders(report: dict[str, Any], console: Console) -> None:
         table.add_row(escape(one["label"]), escape(one["method"] or "–"), *cells)
     console.print(table)
     for one in encoders:
-        if one["seat"]["mean"]["value"] is None:
-            console.print(escape(f"{one['label']}: {one['seat']['mean']['note']}"))
+        tasks = (one["senteval"] or {}).get("tasks", {})
+        notes = [one["note"], "" if one["seat"]["mean"]["value"] is not None else one["seat"]["mean"]["note"]]
+        notes += [f"{test['name']}: {test['note']}" for test in one["seat"]["tests"] if test["note"]]
+        notes += [f"{task}: {found['note']}" for task, found in tasks.items() if found["note"]]
+        for note in filter(None, notes):
+            console.print(escape(f"{one['label']}: {note}"))
     if scored:
         _print_tasks(report, console)
     majority = encoders[0]["leakage"]["majority"]
@@ -167,12 +171,12 @@ def _print_tasks(report: dict[str, Any], console: Console) -> None:
     console.print(table)
     missing = {task: why for one in encoders for task, why in one["senteval"]["missing"].items()}
     for task, why in missing.items():
-        console.print(escape(f"{task}: {why}"))
+        console.print(escape(why if why.startswith(task) else f"{task}: {why}"))
 
 
 def _score(one: dict[str, Any], task: str) -> float | None:
     found = one["senteval"]["tasks"].get(task)
-    return None if found is None else float(found["score"])
+    return None if found is None or found["score"] is None else float(found["score"])
 
 
 def _table(first: str, *others: str) -> Table:
