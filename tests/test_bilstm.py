@@ -208,7 +208,7 @@ def test_broken_folders_are_refused_in_one_line(encoder: BiLSTMMax, tmp_path: Pa
     encoder.save(tmp_path / "wide")
     config = json.loads((tmp_path / "wide" / "config.json").read_text())
     (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "hidden": 8}))
-    assert "needs bias_hh_l0 of shape (32,), found (64,)" in refused(tmp_path / "wide")
+    assert "bias_hh_l0 should have the shape (32,), found (64,)" in refused(tmp_path / "wide")
     (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "hidden": "many"}))
     assert "is not complete" in refused(tmp_path / "wide")
 
