@@ -23,7 +23,19 @@ ABOVE = {
     "encoders": [*FLOORS, "training", "mitigation"],
     "cli": [*FLOORS, "auditing", "training", "meta", "mitigation", "encoders", "reproduction"],
 }
-BASE = {"labels", "errors", "_extras", "_hashing", "_headers", "_json", "_locking", "_positions", "_rows", "_version"}
+BASE = {
+    "labels",
+    "errors",
+    "_extras",
+    "_hashing",
+    "_headers",
+    "_json",
+    "_locking",
+    "_positions",
+    "_rows",
+    "_version",
+    "_whole",
+}
 
 
 def imported(file: Path) -> set[str]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evenli.datasets import controlled, read_release
+from evenli.datasets import read_release
 from evenli.datasets.controlled import (
     DEV_WIDTH,
     TEST_OFFSET,
@@ -389,8 +389,16 @@ def test_write_end_to_end(tmp_path: Path) -> None:
         write_controlled(folder, "en", [0.0, 1.0], TRAIN, DEV)
 
 
-def test_leaking_templates_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controlled, "TRAIN_WIDTH", 2)
+def test_width_decides_the_rows_of_train(tmp_path: Path) -> None:
+    card = write_controlled(tmp_path / "set", "en", [0.5], TRAIN[:33], DEV, width=4)
+    assert card["rows"] == {"train": 240, "dev": 3_000, "test": 3_000}
+    assert card["width"] == {"train": 4, "dev": 50, "test": 50}
+    assert card["templates"]["train"]["distinct"] == 33
+    with pytest.raises(InputError, match="34"):
+        write_controlled(tmp_path / "set", "en", [0.5], TRAIN[:33], DEV, width=5)
+
+
+def test_leaking_templates_are_refused(tmp_path: Path) -> None:
     own = load_axis().templates("en")
     for train, dev, message in (
         ([*TRAIN[:30], DEV[7]], DEV, r"1 template\(s\) of train also stand in dev and test, for example 'the \[Sub\]"),
@@ -402,19 +410,18 @@ def test_leaking_templates_are_refused(tmp_path: Path, monkeypatch: pytest.Monke
         (TRAIN, [*DEV[:108], own[200]], r"1 template\(s\) of dev and test also stand in evaluation"),
     ):
         with pytest.raises(InputError, match=message):
-            write_controlled(tmp_path / "set", "en", [0.0, 1.0], train, dev)
+            write_controlled(tmp_path / "set", "en", [0.0, 1.0], train, dev, width=2)
     assert not (tmp_path / "set").exists()
     # Only what is used counts: the chain beyond its end is not looked at.
-    assert write_controlled(tmp_path / "set", "en", [0.5], [*TRAIN[:31], DEV[0]], DEV)["rows"]["train"] == 120
+    assert write_controlled(tmp_path / "set", "en", [0.5], [*TRAIN[:31], DEV[0]], DEV, width=2)["rows"]["train"] == 120
 
 
-def test_folders_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controlled, "TRAIN_WIDTH", 2)
+def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here already")
     with pytest.raises(EvenliError, match="cannot write .*file/train: Not a directory") as caught:
-        write_controlled(tmp_path / "file", "en", [0.0], TRAIN, DEV)
+        write_controlled(tmp_path / "file", "en", [0.0], TRAIN, DEV, width=2)
     assert "\n" not in str(caught.value)
     for rates, message in (([0.33], "steps of 0.05"), ([2.0], "outside 0..1"), ([], "given: none")):
         with pytest.raises(InputError, match=message):
-            write_controlled(tmp_path / "set", "en", rates, TRAIN, DEV)
+            write_controlled(tmp_path / "set", "en", rates, TRAIN, DEV, width=2)
     assert not (tmp_path / "set").exists()

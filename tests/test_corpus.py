@@ -266,6 +266,53 @@ corpus.score_corpus({str(lines)!r}, sys.argv[1], Slow())
     assert digest(tmp_path / "out") == digest(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("moment", ["shards", "header", "make"])
+def test_a_run_killed_while_it_starts_over_is_not_refused(
+    tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    class Other(Lengths):
+        identity = "other"
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    score_corpus(lines, out, Other())
+    with monkeypatch.context() as patch:
+        if moment == "shards":
+            patch.setattr(module.shutil, "rmtree", die)
+        elif moment == "header":
+            patch.setattr(module.Job, "_write_header", die)
+        else:
+            made = Path.mkdir
+            patch.setattr(Path, "mkdir", lambda path, *a, **k: die() if path.name == "shards" else made(path, *a, **k))
+        with pytest.raises(KeyboardInterrupt):
+            score_corpus(lines, out, Lengths(), overwrite=True)
+    fresh = score_corpus(lines, tmp_path / "fresh", Lengths())
+    score_corpus(lines, out, Lengths(), overwrite=True)
+    assert digest(out) == digest(fresh.path)
+
+
+def test_what_a_killed_run_left_without_a_header_is_cleared(tmp_path: Path, lines: Path) -> None:
+    class Other(Lengths):
+        identity = "other"
+
+    out = tmp_path / "out"
+    score_corpus(lines, out, Other())
+    (out / "scores.json").unlink()
+    (out / ".scores.json.tmp").write_text("{")
+    scorer = Lengths()
+    score_corpus(lines, out, scorer)
+    # The old shards have the right rows, but nothing says who scored them.
+    assert len(scorer.seen) > 0
+    assert digest(out) == digest(score_corpus(lines, tmp_path / "fresh", Lengths()).path)
+    (out / "scores.json").unlink()
+    (out / "shards" / "photo.png").write_text("mine")
+    with pytest.raises(RunError, match="not empty and not a scored corpus"):
+        score_corpus(lines, out, Lengths(), overwrite=True)
+    assert (out / "shards" / "photo.png").is_file()
+
+
 def test_folders_that_are_refused(tmp_path: Path, lines: Path) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
@@ -349,7 +396,7 @@ def test_more_bad_input(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(scorer, "score_many", lambda sentences: np.full((len(sentences), 3), np.nan))
     with pytest.raises(InputError, match="no finite score for 'number 0'"):
         score_corpus(lines, tmp_path / "out", scorer)
-    monkeypatch.setattr(reading, "_LINE_BYTES", 10)
+    monkeypatch.setattr(reading, "LINE_BYTES", 10)
     with pytest.raises(InputError, match="is it a text file"):
         score_corpus(lines, tmp_path / "other", Lengths())
 

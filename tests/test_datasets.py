@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import tarfile
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from evenli import _rows
 from evenli.datasets import (
     PairSet,
     build_coal,
@@ -215,6 +217,50 @@ def test_mixed_languages_are_refused(pair_file) -> None:
     english = [GOOD | {"sentence1": f"the nurse waits {c}.", "sentence2": f"the woman waits {c}."} for c in "a愛"]
     with pytest.raises(InputError, match=r"1 of 2 premises .* do not look like language 'en'"):
         load_coal("en", pair_file(english))
+
+
+def test_tables_from_a_spreadsheet(tmp_path: Path) -> None:
+    long = "word " * 40_000
+    path = tmp_path / "sheet.csv"
+    path.write_text(f"premise,hypothesis,label\nA,B,neutral\n{long},B,neutral\n", encoding="utf-8-sig")
+    pairs = read_pairs(path, "en").frame
+    assert pairs["premise"].to_list() == ["A", long] and pairs["id"].to_list() == ["0", "1"]
+    path.write_text('premise,hypothesis,label\n"A\nA",B,neutral\nC,D,maybe\n', encoding="utf-8")
+    with pytest.raises(PairError, match="sheet.csv, line 4: unknown label 'maybe'"):
+        read_pairs(path, "en")
+
+
+def test_a_cell_beyond_all_bounds_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_rows, "LINE_BYTES", 10)
+    path = tmp_path / "sheet.csv"
+    path.write_text("premise,hypothesis\nA,B\nA very long one,B\n", encoding="utf-8")
+    limit = csv.field_size_limit()
+    try:
+        with pytest.raises(PairError, match="sheet.csv, line 3: field larger than field limit"):
+            read_pairs(path, "en")
+    finally:
+        csv.field_size_limit(limit)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_a_failure_leaves_the_old_pair_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    path = tmp_path / f"pairs{suffix}"
+    pairs = build_coal("en")
+    write_pairs(pairs, path)
+    before = path.read_bytes()
+
+    def full(self: object, file: Path, *_: object, **__: object) -> None:
+        target = self if suffix == ".jsonl" else file
+        with open(str(target), "w") as sink:  # noqa: PTH123 - Path.write_text is the one replaced
+            sink.write("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(pl.DataFrame, "write_csv", full)
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    with pytest.raises(InputError, match="cannot write .*: No space left on device"):
+        write_pairs(pairs, path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 def test_bad_json_line_is_named(tmp_path: Path) -> None:

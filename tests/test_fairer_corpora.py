@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 from evenli.errors import InputError, RunError
 from evenli.mitigation import review
 from evenli.mitigation.corpora import augment, combined, random_control, subtract
-from evenli.mitigation.splits import Split, resplit
+from evenli.mitigation.splits import Split
 from evenli.sentences.corpus import score_corpus
 
 
@@ -257,26 +256,6 @@ def test_the_page_shows_the_top_only(tmp_path: Path, many: Path, monkeypatch: py
     assert len(table(tmp_path / "out/removed.csv")) == 40
 
 
-def test_resplit_of_rows_in_memory() -> None:
-    rows = [{"pairID": f"{n}", "sentence1": "a", "gold_label": "-" if n % 10 == 0 else "neutral"} for n in range(100)]
-    rows += [{**row, "pairID": f"{row['pairID']}-swapped"} for row in rows[:50]]
-    splits = resplit(rows, dev=21, test=21, seed=3)
-    assert splits.no_gold == 15
-    assert [len(splits.dev), len(splits.test), len(splits.train)] == [21, 21, 93]
-    parts = {"train": splits.train, "dev": splits.dev, "test": splits.test}
-    where = {row["pairID"]: name for name, part in parts.items() for row in part}
-    assert len(where) == 135
-    assert Counter(where[f"{n}-swapped"] == where[f"{n}"] for n in range(50) if n % 10) == {True: 45}
-    assert resplit(rows, dev=21, test=21, seed=3) == splits
-    assert resplit(rows, dev=21, test=21, seed=4) != splits
-    # Given sources do the same as ids.
-    bare = [{"sentence1": str(n)} for n in range(40)]
-    sources = [n // 2 * 2 for n in range(40)]
-    twins = resplit(bare, dev=10, test=10, seed=0, sources=sources)
-    dev = {int(row["sentence1"]) for row in twins.dev}
-    assert dev == {n ^ 1 for n in dev}
-
-
 def test_bad_input(tmp_path: Path, five: Path, pair_file) -> None:
     with pytest.raises(InputError, match="5 rows cannot give 10000 for dev and 10000 for test"):
         subtract(five, tmp_path / "out", percentile=100)
@@ -293,8 +272,6 @@ def test_bad_input(tmp_path: Path, five: Path, pair_file) -> None:
     other.identity = "other"
     with pytest.raises(InputError, match="scored by 'letters', not by 'other'"):
         augment(five, tmp_path / "out", percentile=50, split=None, scorer=other)
-    with pytest.raises(InputError, match="2 rows but 1 sources"):
-        resplit([{}, {}], sources=[0])
     with pytest.raises(InputError, match="no such folder"):
         subtract(tmp_path / "none", tmp_path / "out", percentile=50)
     score_corpus(pair_file([pair(0, "a", "-")], "none.jsonl"), tmp_path / "unlabelled", Letters())
@@ -315,6 +292,39 @@ def test_folders_that_are_refused(tmp_path: Path, five: Path) -> None:
     augment(five, tmp_path / "out", percentile=50, split=None, overwrite=True)
     assert not (tmp_path / "out/removed.csv").exists()
     assert not [entry for entry in tmp_path.iterdir() if entry.name.endswith(".tmp")]
+
+
+def test_folders_with_the_card_of_something_else_are_kept(tmp_path: Path, five: Path) -> None:
+    for name, card in (("controlled", '{"name": "bias-controlled", "files": {}}'), ("broken", "{"), ("list", "[]")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "card.json").write_text(card, encoding="utf-8")
+        with pytest.raises(RunError, match="not a corpus made here"):
+            subtract(five, folder, percentile=50, split=None, overwrite=True)
+        assert (folder / "card.json").read_text(encoding="utf-8") == card
+
+
+def test_the_old_corpus_stays_until_the_new_one_is_there(
+    tmp_path: Path, five: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subtract(five, tmp_path / "out", percentile=50, split=None)
+    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    there = sorted(tmp_path.iterdir())
+    rename = Path.rename
+
+    def fail(path: Path, target: Path) -> Path:
+        if path.name.endswith(".tmp"):
+            raise OSError(13, "Permission denied")
+        return rename(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", fail)
+        with pytest.raises(RunError, match="cannot write to .*out: Permission denied"):
+            augment(five, tmp_path / "out", percentile=50, split=None, overwrite=True)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
+    assert sorted(tmp_path.iterdir()) == there
+    augment(five, tmp_path / "out", percentile=50, split=None, overwrite=True)
+    assert (tmp_path / "out/added.csv").is_file() and sorted(tmp_path.iterdir()) == there
 
 
 def test_snli(tmp_path: Path, shared_data: Path) -> None:

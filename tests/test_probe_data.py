@@ -279,6 +279,14 @@ def test_substitution_by_hand(text_file: Callable[..., Path]) -> None:
     }
 
 
+def test_lines_end_at_line_ends_alone(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.txt"
+    path.write_bytes("\ufeffThe nurse\u2028is at\x0cwork.\r\nThe driver\x85is late.\r\n".encode())
+    report = build_probe(corpus=path, per_occupation=1, occupations=TWO)
+    assert report.report["sentences"] == 2
+    assert {"The nurse is at work.", "The driver is late."} <= set(report.pairs.frame["premise"])
+
+
 def test_corpus_formats_agree(tmp_path: Path, text_file: Callable[..., Path]) -> None:
     rows = [("The nurse is at work.", "A driver waits."), ("Drivers are here.", "Two nurses were there.")]
     (tmp_path / "c.jsonl").write_text("".join(json.dumps({"sentence1": a, "sentence2": b}) + "\n" for a, b in rows))

@@ -14,7 +14,8 @@ from evenli.datasets import SLOT, build_coal, control_pairs, gold_pairs, read_re
 from evenli.datasets.validate import leaking_words, looks_like
 from evenli.errors import ResourceError
 from evenli.labels import LABELS
-from evenli.resources import cards, load_axis, read_table
+from evenli.mitigation import Swapper
+from evenli.resources import cards, load_axis, read_lines, read_table
 from evenli.resources.store import DATA
 
 LANGS = ("en", "ja", "zh")
@@ -26,6 +27,39 @@ def test_every_resource_states_its_source_and_is_intact(card) -> None:
     assert card.title and card.source and card.licence
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", card.date)
     assert card.verify(), f"{card.name} changed: run tools/seal_resources.py if that was intended"
+
+
+def test_files_of_the_current_folder_shadow_no_shipped_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = read_table("probe_occupations.csv")
+    (tmp_path / "probe_occupations.csv").write_text("occupation,gender,plural\nwizard,male,wizards\n")
+    (tmp_path / "swap_words.csv").write_text("male,female,ways,list\nman,wizard,both,x\n")
+    (tmp_path / "own.txt").write_bytes(b"\xef\xbb\xbfa\xe2\x80\xa8b\r\n# no\r\nc\r\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_table("probe_occupations.csv") == shipped
+    assert Swapper()("A man waits.") == "A woman waits."
+    for own in (Path("probe_occupations.csv"), "./probe_occupations.csv", tmp_path / "probe_occupations.csv"):
+        assert [row["occupation"] for row in read_table(own)] == ["wizard"]
+    assert read_lines(Path("own.txt")) == ["a\u2028b", "c"]
+    with pytest.raises(ResourceError, match=r"no resource 'own.txt' is shipped; .* write ./own.txt"):
+        read_lines("own.txt")
+    with pytest.raises(ResourceError, match="no file professions.csv"):
+        read_table(Path("professions.csv"))
+
+
+def test_a_quoted_cell_may_hold_lines(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('word,note\na,"b\nc"\n', encoding="utf-8")
+    assert read_table(tmp_path / "t.csv") == [{"word": "a", "note": "b\nc"}]
+
+
+def test_an_axis_finds_its_tables_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (DATA.parent / "axes" / "gender.toml").read_text(encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    name = load_axis().language("en").templates.name
+    (tmp_path / name).write_text("the [Sub] waits.\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert load_axis("mine.toml").templates("en") == ["the [Sub] waits."]
+    assert load_axis("mine.toml").templates("ja") == load_axis().templates("ja")
+    assert len(load_axis().templates("en")) > 1
 
 
 def test_no_resource_without_card() -> None:

@@ -279,6 +279,12 @@ def test_each_caption_falls_for_its_own_reason(lang: str, cases: dict[str, str],
             assert dropped(templates_from_captions(path, lang, exclude=[EXCLUDED[lang]])) == {reason: 1}, caption
 
 
+def test_captions_end_at_line_ends_alone(tmp_path: Path) -> None:
+    (tmp_path / "c.txt").write_bytes("A man rides\u2028a horse\x0calong the\x85shore.\r\nA cat.\r\n".encode())
+    found = templates_from_captions(tmp_path / "c.txt", "en")
+    assert found.read == 2 and found.templates == ["the [Sub] rides a horse along the shore."]
+
+
 def test_layouts_give_the_same_templates(tmp_path: Path) -> None:
     captions = ["A man rides a horse along the shore.", "Here a woman feeds duck#2 and #3 of the birds."]
     plain = templates_from_captions(write(tmp_path, "\n\n".join(captions)), "en")

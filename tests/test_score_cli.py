@@ -159,6 +159,17 @@ def test_top_sentences_are_distinct_and_ordered(tmp_path: Path) -> None:
     source.write_text("aaa\nb\ncc\naaa\n", encoding="utf-8")
     found = top_sentences(score_corpus(source, tmp_path / "out", Lengths()), 2)
     assert found == {"female": [(3.0, "aaa"), (2.0, "cc")], "male": [(-3.0, "aaa"), (-2.0, "cc")]}
+    # A line that fills the top of the corpus hides no other; ties are told apart by the text.
+    source.write_text("aaaa\n" * 150 + "cc\nbb\na\ndd\n", encoding="utf-8")
+    found = top_sentences(score_corpus(source, tmp_path / "many", Lengths()), 3)
+    assert found["female"] == [(4.0, "aaaa"), (2.0, "bb"), (2.0, "cc")]
+    assert [text for _, text in top_sentences(tmp_path / "many", 9)["male"]] == ["aaaa", "bb", "cc", "dd", "a"]
+    pairs = [("aaaaa", "-"), ("aaa", "neutral"), ("aa", "entailment")]
+    rows = [{"premise": text, "hypothesis": "b", "gold": gold} for text, gold in pairs]
+    source = tmp_path / "pairs.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = top_sentences(score_corpus(source, tmp_path / "pairs", Lengths()), 5)
+    assert found["female"] == [(3.0, "aaa"), (2.0, "aa"), (1.0, "b")]
 
 
 @pytest.mark.parametrize(

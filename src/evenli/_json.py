@@ -6,17 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from evenli._whole import write_whole
 from evenli.errors import RunError
 
 
 def write_json(file: Path, content: Any) -> None:
     """Write a whole file or none; the folder is made."""
-    unfinished = file.with_name(f"{file.name}.partial")
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(
-            json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8"
-        )
-        unfinished.replace(file)
+        write_whole(file, lambda unfinished: unfinished.write_text(text, encoding="utf-8"))
     except OSError as error:
         raise RunError(f"cannot write {file}: {error.strerror or error}") from error

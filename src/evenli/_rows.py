@@ -29,6 +29,21 @@ COLUMNS = {
 }
 """What we call a column, and what SNLI, MNLI, OCNLI, JNLI, JSICK, XNLI and NLI-CoAL call it."""
 
+LINE_BYTES = 256 << 20
+"""The longest line or cell that is read; the limit of the csv module, 128 KB, would refuse long texts."""
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text without their ends, which are ``\n`` or ``\r\n``.
+
+    Unlike ``splitlines``, which also cuts at U+2028, form feeds and others that stand within sentences.
+
+    >>> split_lines("a\u2028b\r\n\nc\n")
+    ['a\u2028b', '', 'c']
+    """
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
 
 def parse_json_lines(text: str, origin: str, required: Sequence[str]) -> list[dict[str, Any]]:
     """Parse JSON Lines; a broken line or a missing field is named with its number."""
@@ -52,7 +67,7 @@ def numbered_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         return
     try:
         data = path.read_bytes()
-        text = (lzma.decompress(data) if suffixes[-1:] == [".xz"] else data).decode("utf-8")
+        text = (lzma.decompress(data) if suffixes[-1:] == [".xz"] else data).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start})") from error
     except (OSError, lzma.LZMAError) as error:
@@ -63,9 +78,13 @@ def numbered_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         lines = io.StringIO(text, newline="")
         # Tab-separated releases of NLI data never quote, and their sentences hold stray quotation marks.
         style: dict[str, Any] = {} if kind == ".csv" else {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
+        csv.field_size_limit(LINE_BYTES)
         reader = csv.DictReader(lines, **style)
-        for row in reader:
-            yield reader.line_num, row
+        try:
+            for row in reader:
+                yield reader.line_num, row
+        except csv.Error as error:
+            raise PairError(f"{path.name}, line {reader.reader.line_num}: {error}") from error
     else:
         raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv, .tsv or .parquet (.xz may follow)")
 

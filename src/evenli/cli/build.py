@@ -157,7 +157,7 @@ def controlled(
         axis=axis,
     )
     chains = template_chains(design, exclude=load_axis(axis).templates(lang))
-    card = write_controlled(out, lang, design.rates, *chains, balanced=balanced, axis=axis)
+    card = write_controlled(out, lang, design.rates, *chains, balanced=balanced, width=width, axis=axis)
     if as_json:
         shared.print_json({"folder": str(out), **card})
         return

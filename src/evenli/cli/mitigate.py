@@ -255,12 +255,14 @@ def _swap_pairs(
 
 
 def _swap_text(corpus: Path, out: Path, mode: Any, names: bool, only_swapped: bool) -> dict[str, int]:
+    from evenli._rows import split_lines
+    from evenli._whole import write_whole
     from evenli.datasets.probe_files import read_text
     from evenli.errors import InputError
     from evenli.mitigation import Swapper
 
     swapper = Swapper(mode, names)
-    given = read_text(corpus).splitlines()
+    given = split_lines(read_text(corpus))
     if not given:
         raise InputError(f"{corpus} holds no text")
     gendered = [line for line in given if swapper.gendered(line)]
@@ -268,9 +270,9 @@ def _swap_text(corpus: Path, out: Path, mode: Any, names: bool, only_swapped: bo
     swapped = dict.fromkeys(swapper.swap_all(gendered))
     copies = [line for line in swapped if line not in known]
     written = copies if only_swapped else [*given, *copies]
+    text = "".join(f"{line}\n" for line in written)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text("".join(f"{line}\n" for line in written), encoding="utf-8")
+        write_whole(out, lambda file: file.write_text(text, encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror or error}") from error
     return {
@@ -290,23 +292,26 @@ def _write_rows(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
     import csv
     import json
 
+    from evenli._whole import write_whole
     from evenli.errors import InputError
 
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+    def write(file: Path) -> None:
         if out.suffix == ".parquet":
             import polars as pl
 
-            pl.DataFrame(rows, infer_schema_length=None).write_parquet(out, compression="zstd")
+            pl.DataFrame(rows, infer_schema_length=None).write_parquet(file, compression="zstd")
         elif out.suffix == ".csv":
             names = list(dict.fromkeys(name for row in rows for name in row))
-            with out.open("w", encoding="utf-8", newline="") as sink:
+            with file.open("w", encoding="utf-8", newline="") as sink:
                 writer = csv.writer(sink)
                 writer.writerow(names)
                 writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
         else:
-            with out.open("w", encoding="utf-8") as sink:
+            with file.open("w", encoding="utf-8") as sink:
                 sink.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+    try:
+        write_whole(out, write)
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror or error}") from error
 
@@ -325,5 +330,5 @@ def _is_text(corpus: Path) -> bool:
 
     if [suffix.lower() for suffix in corpus.suffixes if suffix.lower() != ".xz"][-1:] != [".txt"]:
         return False
-    header = read_text(corpus).partition("\n")[0].split("\t")
+    header = read_text(corpus).partition("\n")[0].rstrip("\r").split("\t")
     return not set(header) & set(COLUMNS["premise"])

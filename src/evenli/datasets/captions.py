@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evenli._rows import split_lines
 from evenli.datasets.coal import SLOT
 from evenli.datasets.scenes import template_key
 from evenli.datasets.validate import leaking_words, looks_like
@@ -207,7 +208,7 @@ def _read_captions(path: Path) -> list[str]:
         raise InputError(f"{path} is not UTF-8 text (byte {error.start}); convert it to UTF-8") from error
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise InputError(f"cannot read {path}: {error}") from error
-    lines = text.splitlines()
+    lines = split_lines(text)
     if lines and "\t" in lines[0] and lines[0].split("\t")[-1].strip().lower() in _HEADERS:
         del lines[0]
     captions = [_CAPTION_ID.sub("", line.split("\t")[-1].strip(), count=1) for line in lines]

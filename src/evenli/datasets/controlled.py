@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -26,6 +24,7 @@ from evenli.datasets.controlled_pairs import (
     evaluation_pairs,
 )
 from evenli.datasets.controlled_release import DEV_WIDTH, TEST_OFFSET, official_controlled, recover_controlled
+from evenli.datasets.scenes import template_key
 from evenli.errors import InputError
 from evenli.labels import LABELS
 from evenli.resources import Axis, load_axis
@@ -96,6 +95,7 @@ def write_controlled(
     chain_dev: Sequence[str],
     *,
     balanced: bool = False,
+    width: int = TRAIN_WIDTH,
     axis: Axis | str = "gender",
 ) -> dict[str, Any]:
     """Write train and dev at every rate, test at rates 1 and 0, and ``card.json`` that says what they are.
@@ -107,9 +107,10 @@ def write_controlled(
         folder: Where to write; files of other rates that are there already are refused.
         lang: Language.
         rates: Bias rates; the file number is ten times the rate.
-        chain_train: Templates of train, 529.
+        chain_train: Templates of train, one fewer than words and ``width`` together: 529.
         chain_dev: Templates of dev and test, 109.
         balanced: Alternate the groups in the order of roles.
+        width: Templates per word in train.
         axis: Axis or its name.
 
     Returns:
@@ -118,11 +119,11 @@ def write_controlled(
     axis = load_axis(axis) if isinstance(axis, str) else axis
     _check_rates(rates)
     splits = {
-        "train": build_controlled(lang, chain_train, width=TRAIN_WIDTH, axis=axis),
+        "train": build_controlled(lang, chain_train, width=width, axis=axis),
         "dev": build_controlled(lang, chain_dev, width=DEV_WIDTH, axis=axis),
         "test": build_controlled(lang, chain_dev, width=DEV_WIDTH, offset=TEST_OFFSET, axis=axis),
     }
-    card = _card(lang, axis, rates, balanced, splits)
+    card = _card(lang, axis, rates, balanced, width, splits)
     contents = {
         f"{split}/{split}_r-{round(10 * rate, 6):g}.jsonl": (splits[split], rate)
         for split in ("train", "dev")
@@ -155,7 +156,7 @@ def _check_rates(rates: Sequence[float]) -> None:
 
 
 def _card(
-    lang: str, axis: Axis, rates: Sequence[float], balanced: bool, splits: Mapping[str, ControlledPairs]
+    lang: str, axis: Axis, rates: Sequence[float], balanced: bool, width: int, splits: Mapping[str, ControlledPairs]
 ) -> dict[str, Any]:
     """What the sets are, still without their files; templates that stand in two of them are refused."""
     train, dev, test = splits["train"], splits["dev"], splits["test"]
@@ -168,6 +169,7 @@ def _card(
         "source": "built by evenli: construction and words of NLI-CoAL, Anantaprayoon et al. 2024",
         "balanced": balanced,
         "rates": list(rates),
+        "width": {"train": width, "dev": DEV_WIDTH, "test": DEV_WIDTH},
         "rows": {split: len(pairs) for split, pairs in splits.items()},
         "labels": {split: _counts(pairs.labels(1.0)) for split, pairs in splits.items()},
         "words": {
@@ -187,14 +189,10 @@ def _distinct(pairs: ControlledPairs) -> list[str]:
 
 
 def _check_disjoint(chains: Mapping[str, Sequence[str]]) -> None:
-    """Compare without case, spaces and punctuation: a template that differs only there is the same sentence."""
-
-    def bare(template: str) -> str:
-        return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", template).lower())
-
+    """Refuse templates that stand in two chains, compared by ``template_key``."""
     for (name, chain), (other, templates) in combinations(chains.items(), 2):
-        known = {bare(template) for template in templates}
-        shared = [template for template in chain if bare(template) in known]
+        known = {template_key(template) for template in templates}
+        shared = [template for template in chain if template_key(template) in known]
         if shared:
             raise InputError(
                 f"{len(shared)} template(s) of {name} also stand in {other}, for example '{shared[0]}'; "

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evenli._rows import find_columns, parse_json_lines, read_rows
+from evenli._rows import find_columns, numbered_rows, parse_json_lines, read_rows
+from evenli._whole import write_whole
 from evenli.datasets.pairs import PAIR_COLUMNS, PairSet
 from evenli.errors import InputError, PairError
 from evenli.labels import LABELS, canonical_label
@@ -20,12 +21,12 @@ def read_pairs(path: str | Path, lang: str, *, suite: str = "coal", name: str | 
 
     Columns may carry our names or those of SNLI and NLI-CoAL (``sentence1``, ``gold_label``, ``occ_word`` …).
     """
-    rows = read_rows(path)
+    rows = list(numbered_rows(path))
     if not rows:
         raise InputError(f"{path} holds no pairs")
-    columns = find_columns(rows[0], path)
+    columns = find_columns(rows[0][1], path)
     return PairSet.from_rows(
-        (_normal(row, columns, f"{Path(path).name}, line {number}", number) for number, row in enumerate(rows, 1)),
+        (_normal(row, columns, f"{Path(path).name}, line {line}", number) for number, (line, row) in enumerate(rows)),
         name=name or Path(path).name,
         suite=suite,
         lang=lang,
@@ -36,17 +37,20 @@ def read_pairs(path: str | Path, lang: str, *, suite: str = "coal", name: str | 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:
     """Write a pair set as JSON Lines, CSV or Parquet, by the file's ending."""
     path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix not in {".parquet", ".csv", ".jsonl", ".json"}:
+        raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
+
+    def write(file: Path) -> None:
         if path.suffix == ".parquet":
-            pairs.frame.write_parquet(path, compression="zstd")
+            pairs.frame.write_parquet(file, compression="zstd")
         elif path.suffix == ".csv":
-            pairs.frame.write_csv(path)
-        elif path.suffix in {".jsonl", ".json"}:
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in pairs.frame.iter_rows(named=True))
-            path.write_text("".join(lines), encoding="utf-8")
+            pairs.frame.write_csv(file)
         else:
-            raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in pairs.frame.iter_rows(named=True))
+            file.write_text("".join(lines), encoding="utf-8")
+
+    try:
+        write_whole(path, write)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
@@ -57,7 +61,7 @@ def _normal(row: Mapping[str, Any], columns: Mapping[str, str], where: str, numb
         value = row.get(theirs)
         values[ours] = None if value is None or value == "" else str(value)
     if values["id"] is None:
-        values["id"] = str(number - 1)
+        values["id"] = str(number)
     for needed in ("premise", "hypothesis"):
         if not values[needed]:
             raise PairError(f"{where}: the {needed} is empty")

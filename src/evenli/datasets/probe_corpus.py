@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evenli._rows import COLUMNS, find_columns, numbered_rows
+from evenli._rows import COLUMNS, find_columns, numbered_rows, split_lines
 from evenli.datasets.probe_files import read_text
 from evenli.datasets.probe_words import (
     NameFilter,
@@ -117,7 +117,7 @@ def _candidate(text: str, matches: Sequence[re.Match[str]], name: str) -> Senten
 def _sentences(path: Path) -> Iterator[str]:
     """Both sentences of every row of an NLI file, or the lines of a text file, spaces tidied."""
     if [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".xz"][-1:] == [".txt"]:
-        lines = read_text(path).splitlines()
+        lines = split_lines(read_text(path))
         header = lines[0].split("\t") if lines else []
         # SNLI and MNLI are also released as tables that end in .txt.
         if not set(header) & set(COLUMNS["premise"]):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli._rows import numbered_rows
+from evenli._rows import LINE_BYTES, numbered_rows
 from evenli.datasets.coal import SLOT
 from evenli.datasets.files import read_pairs
 from evenli.datasets.pairs import PairSet
@@ -55,7 +55,7 @@ def read_text(path: Path) -> str:
     """The text of a file; ``.xz`` is unpacked on the way."""
     try:
         data = path.read_bytes()
-        return (lzma.decompress(data) if path.suffix.lower() == ".xz" else data).decode("utf-8")
+        return (lzma.decompress(data) if path.suffix.lower() == ".xz" else data).decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(f"no such file: {path}") from None
     except UnicodeDecodeError as error:
@@ -68,7 +68,11 @@ def _cells(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:
     # As in other tab-separated releases, quotation marks belong to the sentences.
     stream = io.StringIO(read_text(path), newline="")
     reader = csv.reader(stream) if delimiter == "," else csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-    return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    csv.field_size_limit(LINE_BYTES)
+    try:
+        return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise PairError(f"{path.name}, line {reader.line_num}: {error}") from error
 
 
 def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, list[str]]]) -> PairSet:

@@ -13,26 +13,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+from evenli._rows import COLUMNS
 from evenli.errors import InputError
 from evenli.mitigation.pronoun_words import word_set
 from evenli.mitigation.swap import Mode, Swapper
-
-OCCUPATIONS: dict[str, tuple[str, ...]] = {
-    "female": (
-        *("attendant", "cashier", "teacher", "nurse", "assistant", "secretary", "auditor", "cleaner", "receptionist"),
-        *("clerk", "counselor", "designer", "hairdresser", "writer", "housekeeper", "librarian", "accountant"),
-        *("editor", "tailor"),
-    ),
-    "male": (
-        *("driver", "supervisor", "janitor", "cook", "CEO", "laborer", "construction worker", "baker", "developer"),
-        *("carpenter", "manager", "lawyer", "farmer", "salesperson", "physician", "guard", "analyst", "mechanic"),
-        "sheriff",
-    ),
-}
-"""The 38 occupations of Sharma et al. 2021 by the gender they are stereotyped as."""
+from evenli.resources import read_table
 
 SUFFIX = "-swapped"
-_ID_COLUMNS = ("id", "pairID", "pair_ID", "sentence_pair_id")
 # What the notebook looks for; a missing comma there lost "him" and "guy" (but not "guys").
 _SHARMA_GENDER = word_set("she he her his girl boy man men woman women male female guys lady ladies")
 _SHARMA_TOKENS = _SHARMA_GENDER | {f"{word}s" for word in _SHARMA_GENDER}
@@ -103,7 +90,9 @@ def swap_augment(
         Random(shuffle_seed).shuffle(order)
     counts = {"rows_given": len(rows)}
     if select == "occupation":
-        words = occupations if occupations is not None else (*OCCUPATIONS["female"], *OCCUPATIONS["male"])
+        words = occupations
+        if words is None:
+            words = [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
         mentions = _mentions(words, released=mode == "released")
         order = [index for index in order if mentions(rows[index][premise])]
         counts["matched"] = len(order)
@@ -121,7 +110,7 @@ def swap_augment(
     for index in sorted(chosen):
         copy = dict(rows[index])
         copy[premise], copy[hypothesis] = swapper(copy[premise]), swapper(copy[hypothesis])
-        for column in _ID_COLUMNS:
+        for column in COLUMNS["id"]:
             if copy.get(column) is not None:
                 copy[column] = f"{copy[column]}{SUFFIX}"
         copies.append(copy)

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._rows import COLUMNS, read_rows
+from evenli._rows import COLUMNS, read_rows, split_lines
 from evenli.datasets.probe_files import read_text
 from evenli.datasets.scenes import compose_templates
 from evenli.errors import InputError
@@ -262,7 +262,7 @@ def _sides() -> dict[str, int]:
 
 def _texts(path: Path) -> Iterator[str]:
     if [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".xz"][-1:] == [".txt"]:
-        lines = read_text(path).splitlines()
+        lines = split_lines(read_text(path))
         # SNLI and MNLI are also released as tables that end in .txt.
         if not set(lines[0].split("\t") if lines else ()) & set(COLUMNS["premise"]):
             yield from _stripped(lines)

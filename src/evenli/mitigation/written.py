@@ -226,7 +226,7 @@ def _quantiles(values: NDArray[np.float64]) -> dict[str, float] | None:
 def _new_folder(out: Path, overwrite: bool) -> Iterator[Path]:
     """A folder beside ``out`` that takes its name when all is written; a failure leaves nothing behind."""
     if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        if not (out / "card.json").is_file():
+        if not _made_here(out):
             raise RunError(f"{out} is not empty and not a corpus made here; choose another folder")
         if not overwrite:
             raise RunError(f"{out} holds a corpus; choose another folder or overwrite it")
@@ -234,10 +234,33 @@ def _new_folder(out: Path, overwrite: bool) -> Iterator[Path]:
     try:
         temporary.mkdir(parents=True)
         yield temporary
-        if out.exists():
-            shutil.rmtree(out)
-        temporary.rename(out)
+        _take_place(temporary, out)
     except OSError as error:
         raise RunError(f"cannot write to {out}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _made_here(folder: Path) -> bool:
+    """Whether a folder holds a card of ours; other folders of evenli have a card.json too."""
+    try:
+        card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(card, dict) and card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+
+
+def _take_place(new: Path, out: Path) -> None:
+    """Give a folder the name of another, which is deleted when it is replaced and not before."""
+    old = out.with_name(f".{out.name}.{os.getpid()}.old")
+    replaced = out.exists()
+    if replaced:
+        out.rename(old)
+    try:
+        new.rename(out)
+    except OSError:
+        if replaced:
+            old.rename(out)
+        raise
+    if replaced:
+        shutil.rmtree(old, ignore_errors=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import io
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from evenli._rows import split_lines
 from evenli.errors import ResourceError
 
 if sys.version_info >= (3, 11):
@@ -76,23 +78,35 @@ def locate(name: str | Path, base: Path = DATA) -> Path:
 
 
 def read_lines(path: str | Path) -> list[str]:
-    """Non-empty lines of a text resource, stripped; lines starting with ``#`` are comments."""
-    lines = (line.strip() for line in _read_text(Path(path)).splitlines())
+    """Non-empty lines of a text resource, stripped; lines starting with ``#`` are comments.
+
+    As in ``read_table``, a bare name is a shipped file; one of your own is given as a Path or with its folder.
+    """
+    lines = (line.strip() for line in split_lines(_read_text(path)))
     return [line for line in lines if line and not line.startswith("#")]
 
 
 def read_table(path: str | Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
     """Rows of a CSV resource as dictionaries; ``required`` columns must be there."""
-    rows = list(csv.DictReader(_read_text(Path(path)).splitlines()))
+    try:
+        rows = list(csv.DictReader(io.StringIO(_read_text(path), newline="")))
+    except csv.Error as error:
+        raise ResourceError(f"{path} is not a readable table: {error}") from error
     missing = [column for column in required if not rows or column not in rows[0]]
     if missing:
         raise ResourceError(f"{path} needs the column(s) {', '.join(missing)}")
     return rows
 
 
-def _read_text(path: Path) -> str:
-    path = path if path.is_file() else locate(path)
+def _read_text(path: str | Path) -> str:
+    # A file of the same name in the current folder must not take the place of a shipped list.
+    if isinstance(path, str) and Path(path).name == path:
+        if not (DATA / path).is_file():
+            raise ResourceError(f"no resource '{path}' is shipped; for a file of your own write ./{path}")
+        path = DATA / path
     try:
-        return path.read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ResourceError(f"no file {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ResourceError(f"cannot read {path}: {error}") from error

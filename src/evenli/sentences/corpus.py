@@ -121,16 +121,17 @@ class Job:
         with lock:
             # Read again: the process that held the lock a moment ago may have written.
             stored = read_header(self.out)
-            if stored is not None and overwrite:
-                (self.out / "scores.json").unlink()
-                shutil.rmtree(self.out / "shards", ignore_errors=True)
-                stored = None
-            if stored is not None:
+            if stored is not None and not overwrite:
                 self._compare(stored)
+            else:
+                # Shards go before their header and come after it: a header never speaks of the shards of another job,
+                # and a run killed in between leaves a folder that is still known as ours.
+                with writing(self.out):
+                    if (self.out / "shards").exists():
+                        shutil.rmtree(self.out / "shards")
+                self._write_header({"status": "running"})
             with writing(self.out):
                 (self.out / "shards").mkdir(exist_ok=True)
-            if stored is None:
-                self._write_header({"status": "running"})
             yield
 
     def chunks(self) -> Iterator[Chunk]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +103,7 @@ def read_header(out: Path) -> dict[str, Any] | None:
     """The stored header, None for a new folder; a foreign folder is refused."""
     file = out / "scores.json"
     if not file.is_file():
-        if any(entry.name != ".lock" for entry in out.iterdir()):
+        if not all(_left_behind(entry) for entry in out.iterdir()):
             raise RunError(f"{out} is not empty and not a scored corpus; choose another folder")
         return None
     try:
@@ -114,6 +115,13 @@ def read_header(out: Path) -> dict[str, Any] | None:
         raise RunError(f"{file} is not a readable header ({error}); choose another folder") from error
     refuse_newer(header, SCHEMA, made=out, advice="Upgrade evenli or choose another folder")
     return header
+
+
+def _left_behind(entry: Path) -> bool:
+    """Whether a run that was killed without a header may have left this."""
+    if entry.name == "shards" and entry.is_dir():
+        return all(re.fullmatch(r"\d{6}\.parquet|\.\d{6}\.parquet\.tmp", file.name) for file in entry.iterdir())
+    return entry.name in {".lock", ".scores.json.tmp"}
 
 
 def replace(file: Path, content: bytes) -> None:

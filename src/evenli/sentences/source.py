@@ -18,13 +18,12 @@ from pathlib import Path, PurePath
 from typing import Any, BinaryIO
 
 from evenli._hashing import hash_files, hash_text
-from evenli._rows import COLUMNS, find_columns
+from evenli._rows import COLUMNS, LINE_BYTES, find_columns
 from evenli.errors import InputError, PairError
 from evenli.sentences.remote import RemoteFile, answering, is_remote, remote_files
 
 SourceFile = Path | RemoteFile
 
-_LINE_BYTES = 256 << 20
 _PARQUET_ROWS = 50_000
 _FULL_HASH_BYTES = 4 << 30
 _KINDS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet")
@@ -200,19 +199,18 @@ def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
     """Lines without their end, read one at a time, so that a file larger than the memory is fine."""
     with _reading(file), _opened(file) as stream:
         for number in itertools.count(1):
-            line = stream.readline(_LINE_BYTES)
+            line = stream.readline(LINE_BYTES)
             if not line:
                 return
-            if len(line) == _LINE_BYTES:
-                raise InputError(f"{file}, line {number} is longer than {_LINE_BYTES >> 20} MB; is it a text file?")
+            if len(line) == LINE_BYTES:
+                raise InputError(f"{file}, line {number} is longer than {LINE_BYTES >> 20} MB; is it a text file?")
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             yield number, line.rstrip(b"\r\n")
 
 
 def _csv_records(file: SourceFile, *, commas: bool) -> Iterator[tuple[int, bytes | None]]:
-    # The limit is the module's; its default of 128 KB would refuse long texts.
-    csv.field_size_limit(_LINE_BYTES)
+    csv.field_size_limit(LINE_BYTES)
     lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
     # Tab-separated releases of NLI data never quote, and their sentences hold stray quotation marks.
     reader = csv.reader(lines) if commas else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
