@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from evenli.errors import InputError, RunError
 from evenli.labels import LABELS
 from evenli.measures import Sample, measures
 from evenli.measures.comparison import DESIGN, align, compare, holm
+from evenli.measures.sample import weight_chunks
 from evenli.predictions import Predictions
 from evenli.predictions.table import COLUMNS
 from evenli.reports.comparing import compare_runs, conclude
@@ -122,7 +124,7 @@ def test_occupation_scores_are_those_of_the_audit() -> None:
 
 
 def test_a_run_against_itself() -> None:
-    (found,) = compare(B, B, resamples=200)
+    (found,) = compare(random_table(3), random_table(3), resamples=200)
     for difference in found.measures.values():
         assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
         assert not difference.is_clear
@@ -157,7 +159,8 @@ def test_p_is_never_zero_and_seeds_repeat() -> None:
     even, biased = table("n" * len(items), items), table("".join(follow[item[0]] for item in items), items)
     (found,) = compare(even, biased, resamples=199)
     assert found.measures["coal"].p == pytest.approx(2 / 200)
-    assert compare(A, B, seed=1)[0].measures == compare(A, B, seed=1)[0].measures
+    one, two = random_table(0), random_table(1)
+    assert compare(one, two, seed=1)[0].measures == compare(one, two, seed=1)[0].measures
 
 
 def test_pairing_narrows_the_interval() -> None:
@@ -182,6 +185,32 @@ def test_undefined_measures_have_a_note() -> None:
     assert math.isnan(found.measures["coal_non"].value) and found.measures["coal_non"].note
     assert not found.measures["coal_non"].is_clear
     assert found.measures["coal_pro"].value == -1
+
+
+def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
+    # NS lies in two of four templates: (1/2)^4 = 6 % of the resamples miss both.
+    found = compare(A, B)[0].measures
+    missing = found["coal_non"]
+    assert missing.value == 0.5 and np.isnan([missing.low, missing.high, missing.se, missing.p, missing.p_holm]).all()
+    assert missing.note.startswith("no interval: undefined in 6.") and not missing.is_clear
+    # PS lies in three of four: (1/4)^4 = 0.4 % miss all of them.
+    told = found["coal_pro"]
+    assert "% of the resamples are undefined and left out" in told.note and told.low < 0.5 <= told.high
+    assert found["fn_bias"].note == ""
+
+
+def test_one_cluster_gives_no_interval() -> None:
+    items = [("PS", "nurse", "female", "t1")] * 4
+    difference = compare(table("eenn", items), table("eeee", items))[0].measures["coal_pro"]
+    assert difference.value == 0.5 and np.isnan([difference.low, difference.high, difference.se, difference.p]).all()
+    assert difference.note == "no interval: one occupation and one template leave nothing to resample"
+
+
+def test_chunks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = compare(random_table(0), random_table(1), random_table(2))
+    monkeypatch.setattr("evenli.measures.comparison.weight_chunks", partial(weight_chunks, at_once=160 * 300))
+    cut = compare(random_table(0), random_table(1), random_table(2))
+    assert [one.measures for one in cut] == [one.measures for one in whole]
 
 
 def test_different_items_are_refused_with_counts() -> None:
@@ -251,7 +280,7 @@ def test_control_a_biased_model_is_found(runs: Path) -> None:
 def test_a_mute_model_gives_no_conclusion(runs: Path) -> None:
     stored = [load_run(runs / name) for name in ("biased", "mute")]
     (found,) = compare_runs(stored, resamples=200)
-    assert "not competent" in conclude(*stored, found)
+    assert "competent at this task, so the score does not speak of bias" in conclude(*stored, found)
 
 
 def test_command_prints_and_json_is_strict(runs: Path) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import lzma
 import time
+from functools import partial
 from math import exp, log
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from evenli.errors import InputError
 from evenli.labels import LABELS
 from evenli.measures import Sample, cluster_weights, get_measure, intervals, measures, row_weights
 from evenli.measures.probe import labour_comparison, occupation_curve
+from evenli.measures.sample import weight_chunks
 from evenli.predictions import Predictions
 from evenli.reproduction import sharma
 from evenli.reproduction.ledger import ledger
@@ -164,6 +166,15 @@ def test_a_weight_matrix_equals_a_loop(draw) -> None:
             single = [float(entry(sample.weighted(row), stereotype)) for row in weights]
             assert together.shape == (12,) and np.ptp(together) > 0
             np.testing.assert_allclose(together, single, rtol=1e-5, err_msg=entry.name)
+
+
+@pytest.mark.parametrize("method", ["cluster", "row"])
+def test_chunks_of_resamples_change_nothing(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample, slices = Sample(random_table(380)), (None, "female")
+    estimate = partial(intervals, sample, measures("probe"), stereotypes=slices, resamples=400, method=method)
+    whole = estimate()
+    monkeypatch.setattr("evenli.measures.estimate.weight_chunks", partial(weight_chunks, at_once=760 * 64))
+    assert estimate() == whole
 
 
 def test_a_weight_is_a_repeated_premise() -> None:

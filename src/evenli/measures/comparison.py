@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from evenli.errors import InputError
+from evenli.measures.estimate import defined, nothing_to_resample
 from evenli.measures.probe import leans_dominant
 from evenli.measures.registry import measures
-from evenli.measures.sample import Sample, Values, Weights, cluster_weights
+from evenli.measures.sample import Sample, Values, weight_chunks
 from evenli.predictions import Predictions
 
 DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
@@ -40,7 +41,7 @@ class Difference:
         level: Coverage of the interval.
         p: Two-sided bootstrap p; never 0.
         p_holm: The same after Holm's correction for several runs compared with one.
-        note: Why there is no value.
+        note: Why there is no value or no interval, or how many resamples the interval leaves out.
     """
 
     first: float
@@ -131,9 +132,9 @@ def compare(
         raise InputError(f"{resamples} resamples are too few for an interval; use at least 100")
     base = first.suite(suite)
     aligned = [align(base, other.suite(suite), suite) for other in (second, *others)]
-    sample = Sample(base)
-    weights = cluster_weights(base.frame, resamples, np.random.default_rng(seed))
-    return _corrected([_compare(sample, Sample(other), weights, level, suite) for other in aligned])
+    sample, others_drawn = Sample(base), [Sample(other) for other in aligned]
+    drawn = _draw_differences(sample, others_drawn, suite, resamples, np.random.default_rng(seed))
+    return _corrected([_compare(sample, *pair, level, suite) for pair in zip(others_drawn, drawn, strict=True)])
 
 
 def align(first: Predictions, second: Predictions, suite: str = "coal") -> Predictions:
@@ -172,12 +173,29 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _compare(first: Sample, second: Sample, weights: Weights, level: float, suite: str) -> Comparison:
-    first_drawn, second_drawn = first.weighted(weights), second.weighted(weights)
+def _draw_differences(
+    first: Sample, others: Sequence[Sample], suite: str, resamples: int, generator: np.random.Generator
+) -> list[dict[str, Values]]:
+    """Resampled differences to the first per table and measure; every resample draws the same for all tables."""
+    names = [entry.name for entry in measures(suite)]
+    drawn: list[dict[str, list[Values]]] = [{name: [] for name in names} for _ in others]
+    for weights in weight_chunks(first.frame, resamples, generator):
+        resampled = first.weighted(weights)
+        base = {entry.name: entry(resampled) for entry in measures(suite)}
+        for other, kept in zip(others, drawn, strict=True):
+            resampled = other.weighted(weights)
+            for entry in measures(suite):
+                kept[entry.name].append(entry(resampled) - base[entry.name])
+        del resampled, weights  # need not wait for the next chunk
+    return [{name: np.concatenate(parts) for name, parts in kept.items()} for kept in drawn]
+
+
+def _compare(first: Sample, second: Sample, drawn: dict[str, Values], level: float, suite: str) -> Comparison:
+    reason = nothing_to_resample(first.frame)
     found = {}
     for entry in measures(suite):
         ends = float(entry(first)), float(entry(second))
-        found[entry.name] = _difference(*ends, entry(second_drawn) - entry(first_drawn), level)
+        found[entry.name] = _difference(*ends, drawn[entry.name], level, reason)
     if suite == "probe":  # an item is a premise with both its hypotheses
         before, after, items = leans_dominant(first), leans_dominant(second), first.paired.first.frame
     else:
@@ -189,18 +207,21 @@ def _compare(first: Sample, second: Sample, weights: Weights, level: float, suit
     return Comparison(found, mcnemar, _moved(items, before, after), items.height, clusters)
 
 
-def _difference(first: float, second: float, drawn: Values, level: float) -> Difference:
-    drawn = drawn[~np.isnan(drawn)]
-    if np.isnan(second - first) or not drawn.size:
-        nan = float("nan")
+def _difference(first: float, second: float, drawn: Values, level: float, reason: str = "") -> Difference:
+    nan = float("nan")
+    if np.isnan(second - first):
         note = "undefined: the items lack rows that the formula needs"
         return Difference(first, second, nan, nan, nan, nan, level, nan, nan, note)
+    drawn, note = (drawn[:0], reason) if reason else defined(drawn)
+    if not drawn.size:
+        return Difference(first, second, second - first, nan, nan, nan, level, nan, nan, note)
     drawn = np.where(np.abs(drawn) < _NOISE, 0.0, drawn)
     low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
     # Counting the observed difference as one more resample keeps p above 0 (Davison and Hinkley 1997, section 4.2).
     tail = (min(int((drawn <= 0).sum()), int((drawn >= 0).sum())) + 1) / (drawn.size + 1)
     p = min(1.0, 2 * tail)
-    return Difference(first, second, second - first, float(low), float(high), float(drawn.std(ddof=1)), level, p, p)
+    se = float(drawn.std(ddof=1))
+    return Difference(first, second, second - first, float(low), float(high), se, level, p, p, note)
 
 
 def _corrected(found: list[Comparison]) -> list[Comparison]:

@@ -1,11 +1,15 @@
 """Net Neutral, Fraction Neutral and Threshold (Dev et al. 2020): how often a model stays neutral.
 
+The paper thresholds every sentence pair. The released ``evaluation.py`` first averages the probabilities of an
+occupation with a gendered word over all templates and thresholds the averages: ``aggregate="pair"``.
+
 They reward silence: a model that always answers neutral looks perfect, and a wrong answer counts the same whether it
 follows the stereotype or not. Kept as the baseline NLI-CoAL is measured against.
 """
 
 from __future__ import annotations
 
+from evenli.errors import InputError
 from evenli.labels import NEUTRAL
 from evenli.measures.registry import measure
 from evenli.measures.sample import Sample, Values
@@ -61,9 +65,9 @@ def nn(sample: Sample, stereotype: str | None = None) -> Values:
     reference=_DEV,
     suites=_BOTH,
 )
-def t50(sample: Sample, stereotype: str | None = None) -> Values:
-    """Share of pairs with a neutral probability above one half."""
-    return sample.above(NEUTRAL, 0.5, stereotype=stereotype)
+def t50(sample: Sample, stereotype: str | None = None, *, aggregate: str = "row") -> Values:
+    """Share of sentence pairs, or of averages per occupation and gendered word, with p_n above one half."""
+    return _threshold(sample, 0.5, stereotype, aggregate)
 
 
 @measure(
@@ -76,6 +80,44 @@ def t50(sample: Sample, stereotype: str | None = None) -> Values:
     reference=_DEV,
     suites=_BOTH,
 )
-def t70(sample: Sample, stereotype: str | None = None) -> Values:
-    """Share of pairs with a neutral probability above 0.7."""
-    return sample.above(NEUTRAL, 0.7, stereotype=stereotype)
+def t70(sample: Sample, stereotype: str | None = None, *, aggregate: str = "row") -> Values:
+    """Share of sentence pairs, or of averages per occupation and gendered word, with p_n above 0.7."""
+    return _threshold(sample, 0.7, stereotype, aggregate)
+
+
+@measure(
+    title="Threshold 0.5, pair averages",
+    formula="share of (occupation, gendered word) with mean p_n > 0.5",
+    low=0,
+    high=1,
+    even=1,
+    direction=_LESS,
+    reference="evaluation.py of Dev et al. 2020",
+    suites=("dev",),
+)
+def t50_pair(sample: Sample, stereotype: str | None = None) -> Values:
+    """``t50`` as the released code computes it: averaged over templates, then thresholded."""
+    return t50(sample, stereotype, aggregate="pair")
+
+
+@measure(
+    title="Threshold 0.7, pair averages",
+    formula="share of (occupation, gendered word) with mean p_n > 0.7",
+    low=0,
+    high=1,
+    even=1,
+    direction=_LESS,
+    reference="evaluation.py of Dev et al. 2020",
+    suites=("dev",),
+)
+def t70_pair(sample: Sample, stereotype: str | None = None) -> Values:
+    """``t70`` as the released code computes it: averaged over templates, then thresholded."""
+    return t70(sample, stereotype, aggregate="pair")
+
+
+def _threshold(sample: Sample, threshold: float, stereotype: str | None, aggregate: str) -> Values:
+    if aggregate == "row":
+        return sample.above(NEUTRAL, threshold, stereotype=stereotype)
+    if aggregate == "pair":
+        return sample.above_in_pairs(NEUTRAL, threshold, stereotype)
+    raise InputError(f"no aggregate '{aggregate}'; choose row or pair")

@@ -8,19 +8,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from scipy.special import ndtri
 
 from evenli.errors import InputError
 from evenli.measures.registry import Measure
-from evenli.measures.sample import Sample, cluster_weights, row_weights
+from evenli.measures.sample import Sample, Values, weight_chunks
 
 POWER_FACTOR = 1.959964 + 0.841621
 """z of a two-sided 5 % test plus z of 80 % power."""
+UNDEFINED = 0.01
+"""Largest share of undefined resamples that may be left out of an interval; beyond it there is none."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value, its interval and what it rests on; an undefined value is NaN with a note."""
+    """A value, its interval and what it rests on; an undefined value or interval is NaN with a note."""
 
     value: float
     low: float
@@ -58,30 +61,67 @@ def intervals(
         seed: Seed of the bootstrap.
         method: ``cluster`` (two-way over occupations and templates) or ``row`` (naive, for comparison).
     """
-    draw = {"cluster": cluster_weights, "row": row_weights}.get(method)
-    if draw is None:
+    if method not in {"cluster", "row"}:
         raise InputError(f"no bootstrap '{method}'; choose cluster or row")
     if resamples < 100:
         raise InputError(f"{resamples} resamples are too few for an interval; use at least 100")
-    frame = sample.frame
-    resampled = sample.weighted(draw(frame, resamples, np.random.default_rng(seed)))
-    tail = (1 - level) / 2
+    frame, nan = sample.frame, float("nan")
+    parts = {name: frame if name is None else frame.filter(frame["stereotype"] == name) for name in stereotypes}
+    reasons = {name: nothing_to_resample(part, method) for name, part in parts.items()}
+    values = {(entry.name, name): float(entry(sample, name)) for name in parts for entry in measures}
+    wanted = [
+        (entry, name)
+        for name in parts
+        for entry in measures
+        if not (reasons[name] or math.isnan(values[entry.name, name]))
+    ]
+    drawn: dict[tuple[str, str | None], list[Values]] = {(entry.name, name): [] for entry, name in wanted}
+    chunks = weight_chunks(frame, resamples, np.random.default_rng(seed), method) if wanted else iter(())
+    for resampled in map(sample.weighted, chunks):
+        for entry, name in wanted:
+            drawn[entry.name, name].append(entry(resampled, name))
+        del resampled  # its weights need not wait for the next chunk
     found = {}
-    for stereotype in stereotypes:
-        part = frame if stereotype is None else frame.filter(frame["stereotype"] == stereotype)
-        clusters = {name: part[column].n_unique() for name, column in _CLUSTERS}
-        for entry in measures:
-            value = float(entry(sample, stereotype))
-            if np.isnan(value):
-                note = "undefined: this slice has no rows that the formula needs"
-                found[entry.name, stereotype] = Estimate(value, value, value, value, level, part.height, clusters, note)
-                continue
-            values = entry(resampled, stereotype)
-            values = values[~np.isnan(values)]
-            low, high = np.quantile(values, [tail, 1 - tail])
-            se = float(values.std(ddof=1))
-            found[entry.name, stereotype] = Estimate(value, float(low), float(high), se, level, part.height, clusters)
+    for (measure, name), value in values.items():
+        low, high, se = nan, nan, nan
+        if math.isnan(value):
+            note = "undefined: this slice has no rows that the formula needs"
+        elif reasons[name]:
+            note = reasons[name]
+        else:
+            usable, note = defined(np.concatenate(drawn[measure, name]))
+            if usable.size:
+                low, high = (float(end) for end in np.quantile(usable, [(1 - level) / 2, (1 + level) / 2]))
+                se = float(usable.std(ddof=1))
+        clusters = {label: parts[name][column].n_unique() for label, column in _CLUSTERS}
+        found[measure, name] = Estimate(value, low, high, se, level, parts[name].height, clusters, note)
     return found
+
+
+def nothing_to_resample(part: pl.DataFrame, method: str = "cluster") -> str:
+    """Why every resample of these rows would be the same; empty if they differ.
+
+    Occupations are drawn within their stereotype, rows within their subset: one alone is drawn every time.
+    """
+    if method == "row":
+        most = part.group_by("subset").len()["len"].max()
+        return "" if part.height == 0 or most != 1 else "no interval: one row per set leaves nothing to resample"
+    within = part.group_by("stereotype").agg(pl.col("occupation").n_unique())["occupation"]
+    if part["template"].n_unique() != 1 or within.max() != 1:
+        return ""
+    alone = "one occupation" if within.len() == 1 else "one occupation per stereotype"
+    return f"no interval: {alone} and one template leave nothing to resample"
+
+
+def defined(drawn: Values) -> tuple[Values, str]:
+    """The resamples with a value, and a note on the others; none where more than 1 % have no value."""
+    missing = np.isnan(drawn)
+    share = float(missing.mean())
+    if share > UNDEFINED:
+        return drawn[
+            :0
+        ], f"no interval: undefined in {share:.1%} of the resamples, at most {UNDEFINED:.0%} may be left out"
+    return drawn[~missing], f"{share:.2%} of the resamples are undefined and left out" if share else ""
 
 
 def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:

@@ -13,7 +13,8 @@ def by_occupation(sample: Sample, *, resamples: int = 2000, level: float = 0.95,
     """Share of biased answers per occupation, most biased first.
 
     A biased answer is entailment in PS, contradiction in AS and anything but neutral in NS, so the score is NLI-CoAL
-    over the parts an occupation defines. The interval resamples the occupation's templates.
+    over the parts an occupation defines. The interval resamples the occupation's templates; with a
+    single template there is nothing to resample and the ends are NaN.
 
     Returns:
         Columns occupation, stereotype, n, templates, score, low, high, and the label shares entailment, neutral,
@@ -44,6 +45,10 @@ def by_occupation(sample: Sample, *, resamples: int = 2000, level: float = 0.95,
     tail = (1 - level) / 2
     for hits, rows in summary.select("biased", "rows").iter_rows():
         count = len(hits)
+        if count < 2:
+            lows.append(float("nan"))
+            highs.append(float("nan"))
+            continue
         if count not in draws:
             draws[count] = _draw(count, resamples, generator)
         weights = draws[count]

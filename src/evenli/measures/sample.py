@@ -6,6 +6,8 @@ number; give it a matrix of resampling weights and the same code returns one num
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +21,11 @@ from evenli.predictions import Predictions
 
 Values = NDArray[np.float64]
 Weights = NDArray[np.float32]
+AT_ONCE = 12_000_000
+"""Weights held at a time, 48 MB: all resamples of NLI-CoAL, a few of a set of millions. Slices copy them, four times at
+most."""
+_EXACT, _ROUNDED = 1e-9, 1e-5
+"""How far above a threshold a mean is still rounding: of float64 sums, and of the float32 sums of resamples."""
 
 
 class Sample:
@@ -38,13 +45,15 @@ class Sample:
         self._probabilities = shifted / shifted.sum(axis=1, keepdims=True)
         self._predicted = logits.argmax(axis=1)
         self.weights = weights
-        self._masks: dict[tuple[str | None, str | None], NDArray[np.bool_]] = {}
+        self._masks: dict[tuple[str | None, str | None], NDArray[np.bool_] | slice] = {}
         self._totals: dict[tuple[str | None, str | None], tuple[Weights, Values]] = {}
+        self._pair_means: dict[str, tuple[Values, Values]] = {}
+        self._pair_columns: dict[str, Weights] = {}
 
     def weighted(self, weights: Weights) -> Sample:
         """The same rows under other weights."""
         other = Sample.__new__(Sample)
-        other.__dict__.update(self.__dict__, weights=weights, _totals={})
+        other.__dict__.update(self.__dict__, weights=weights, _totals={}, _pair_means={})
         other.__dict__.pop("paired", None)
         return other
 
@@ -61,6 +70,39 @@ class Sample:
         over = self._probabilities[:, LABELS.index(label)] > threshold
         return self.mean(over.astype(np.float32), subset, stereotype)
 
+    def above_in_pairs(self, label: str, threshold: float, stereotype: str | None = None) -> Values:
+        """Weighted share of pairs of occupation and group word whose mean probability of ``label`` is above it.
+
+        The mean is over the pair's templates. A pair weighs the mean weight of its rows, so without weights each counts
+        once. NaN where a hypothesis does not end in its template, because the word cannot be told then.
+        """
+        found = self._word_pairs
+        if found is None:
+            return np.full(() if self.weights is None else self.weights.shape[:-1], np.nan)
+        order, starts = found
+        if label not in self._pair_means:
+            sizes = np.diff(starts, append=self.frame.height)
+            probabilities = self._probabilities[order, LABELS.index(label)]
+            if self.weights is None:
+                self._pair_means[label] = np.add.reduceat(probabilities, starts) / sizes, np.ones(len(starts))
+            else:
+                if label not in self._pair_columns:
+                    ones = np.ones_like(probabilities)
+                    self._pair_columns[label] = np.stack([probabilities, ones], axis=1).astype(np.float32)
+                weights, columns = self.weights[..., order], self._pair_columns[label]
+                ends = zip(starts, starts + sizes, strict=True)
+                sums = np.stack([weights[..., a:b] @ columns[a:b] for a, b in ends], axis=-2).astype(np.float64)
+                with np.errstate(invalid="ignore"):  # a pair that was not drawn has no mean and no weight
+                    self._pair_means[label] = sums[..., 0] / sums[..., 1], sums[..., 1] / sizes
+        means, weight = self._pair_means[label]
+        if stereotype is not None:
+            mask = self._stereotypes[order][starts] == stereotype
+            means, weight = means[..., mask], weight[..., mask]
+        above = means > threshold + (_EXACT if self.weights is None else _ROUNDED)
+        summed, total = (weight * above).sum(axis=-1), weight.sum(axis=-1)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
+
     def mean(self, values: NDArray[np.floating], subset: str | None = None, stereotype: str | None = None) -> Values:
         """Weighted mean of a column over a slice; NaN where the slice has no weight."""
         key = (subset, stereotype)
@@ -70,15 +112,18 @@ class Sample:
                 mask &= self._subsets == subset
             if stereotype is not None:
                 mask &= self._stereotypes == stereotype
-            self._masks[key] = mask
-        mask = self._masks[key]
+            # Nothing is copied where the slice is everything.
+            self._masks[key] = slice(None) if mask.all() else mask
+        chosen = np.ascontiguousarray(values[self._masks[key]])
         if self.weights is None:
-            return np.asarray(values[mask].mean(dtype=np.float64) if mask.any() else np.nan)
+            return np.asarray(chosen.mean(dtype=np.float64) if chosen.size else np.nan)
         if key not in self._totals:
-            part = np.ascontiguousarray(self.weights[..., mask])
+            rows = self._masks[key]
+            part = self.weights if isinstance(rows, slice) else self.weights.take(np.flatnonzero(rows), axis=-1)
+            part = np.ascontiguousarray(part)
             self._totals[key] = part, part.sum(axis=-1, dtype=np.float64)
         part, total = self._totals[key]
-        summed = part @ values[mask].astype(np.float32)
+        summed = part @ chosen.astype(np.float32, copy=False)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
 
@@ -107,12 +152,31 @@ class Sample:
     @cached_property
     def paired(self) -> Paired:
         """Rows that ask the same of two groups, side by side: those whose id differs in the group at its end only."""
-        groups, rows = _pair_rows(self.frame)
-        first = Sample(Predictions(self.frame[rows[0]]))
+        groups, rows, first = self._pairing
         if self.weights is not None:
             # The two rows share occupation and template, so a resample draws both or neither.
-            first = first.weighted(np.ascontiguousarray(self.weights[..., rows[0]]))
+            first = first.weighted(self.weights.take(rows[0], axis=-1))
         return Paired(groups, rows, first)
+
+    @cached_property
+    def _pairing(self) -> tuple[tuple[str, str], NDArray[np.int64], Sample]:
+        groups, rows = _pair_rows(self.frame)
+        return groups, rows, Sample(Predictions(self.frame[rows[0]]))
+
+    @cached_property
+    def _word_pairs(self) -> tuple[NDArray[np.int64] | slice, NDArray[np.int64]] | None:
+        """Row order that puts each pair of occupation and group word side by side, and where each pair begins."""
+        bare, template = pl.col("hypothesis").str.strip_chars_end(" ."), pl.col("template").str.strip_chars_end(" .")
+        columns = self.frame.select(
+            pl.col("occupation").fill_null(""), word=bare.str.strip_suffix(template), found=bare.str.ends_with(template)
+        )
+        if not columns["found"].fill_null(False).all():
+            return None
+        pairs = columns.select(pl.struct("occupation", "word").rank("dense")).to_series().to_numpy().astype(np.int64)
+        # Dev's generator writes them side by side already, and then nothing need be copied.
+        together = int((np.diff(pairs) != 0).sum()) + 1 == len(np.unique(pairs))
+        order = slice(None) if together else np.argsort(pairs, kind="stable")
+        return order, np.flatnonzero(np.diff(pairs[order], prepend=-1))
 
     @cached_property
     def _subsets(self) -> NDArray[np.object_]:
@@ -145,34 +209,108 @@ def cluster_weights(frame: pl.DataFrame, resamples: int, generator: np.random.Ge
     are drawn within their stereotype because the design fixes how many of each there are. This is the pigeonhole
     bootstrap of Owen (2007); it errs on the wide side.
     """
-    occupations = frame["occupation"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
-    templates = frame["template"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
-    strata = frame["stereotype"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
-    drawn = np.zeros((resamples, int(occupations.max()) + 1), dtype=np.float32)
-    stratum_of = np.zeros(drawn.shape[1], dtype=np.int64)
-    stratum_of[occupations] = strata
-    for stratum in np.unique(strata):
-        members = np.flatnonzero(stratum_of == stratum)
-        drawn[:, members] = _draw(len(members), resamples, generator)
-    drawn_templates = _draw(int(templates.max()) + 1, resamples, generator)
-    weights: Weights = drawn[:, occupations]
-    weights *= drawn_templates[:, templates]
+    (weights,) = weight_chunks(frame, resamples, generator, at_once=resamples * frame.height)
     return weights
 
 
 def row_weights(frame: pl.DataFrame, resamples: int, generator: np.random.Generator) -> Weights:
     """Naive bootstrap over rows within their subset, for comparison: too narrow, because rows are not independent."""
-    weights = np.zeros((resamples, frame.height), dtype=np.float32)
-    subsets = frame["subset"].to_numpy()
-    for subset in np.unique(subsets):
-        members = np.flatnonzero(subsets == subset)
-        weights[:, members] = _draw(len(members), resamples, generator)
+    (weights,) = weight_chunks(frame, resamples, generator, "row", at_once=resamples * frame.height)
     return weights
+
+
+def weight_chunks(
+    frame: pl.DataFrame,
+    resamples: int,
+    generator: np.random.Generator,
+    method: str = "cluster",
+    *,
+    at_once: int = AT_ONCE,
+) -> Iterator[Weights]:
+    """The same weights a few resamples at a time, so that memory does not grow with the table.
+
+    Args:
+        frame: Rows of one suite.
+        resamples: How many there are in all.
+        generator: Randomness; how the resamples are cut does not change what is drawn.
+        method: ``cluster`` or ``row``.
+        at_once: Most weights of a chunk, but for a single resample.
+    """
+    size = min(resamples, max(1, at_once // frame.height))
+    if 8 < size < resamples:
+        # BLAS sums eight rows abreast: whole eights give the digits that all rows at once give.
+        size -= size % 8
+    expand = {"cluster": _clusters, "row": _rows}[method](frame, _Drawing(resamples, size, at_once, generator))
+    for start in range(0, resamples, size):
+        yield expand(start)
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """How draws are cut: ``size`` resamples at a time, at most ``at_once`` counts kept."""
+
+    resamples: int
+    size: int
+    at_once: int
+    generator: np.random.Generator
+
+    def members(self, count: int) -> Callable[[int], Weights]:
+        """Draw among ``count`` members for all resamples; gives the counts of the chunk that begins at a resample."""
+        if count * self.resamples <= self.at_once:
+            kept = _draw(count, self.resamples, self.generator)
+            return lambda start: kept[start : start + self.size]
+        # Too many to keep: remember where the generator stood before each chunk and draw again when it is due.
+        stood = {}
+        for start in range(0, self.resamples, self.size):
+            stood[start] = deepcopy(self.generator)
+            _draw(count, self._rows(start), self.generator)
+        return lambda start: _draw(count, self._rows(start), deepcopy(stood[start]))
+
+    def _rows(self, start: int) -> int:
+        return min(self.size, self.resamples - start)
+
+
+def _clusters(frame: pl.DataFrame, drawing: _Drawing) -> Callable[[int], Weights]:
+    occupations = frame["occupation"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    templates = frame["template"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    strata = frame["stereotype"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    stratum_of = np.zeros(int(occupations.max()) + 1, dtype=np.int64)
+    stratum_of[occupations] = strata
+    groups = [np.flatnonzero(stratum_of == stratum) for stratum in np.unique(stratum_of)]
+    drawn = [(members, drawing.members(len(members))) for members in groups]
+    drawn_templates = drawing.members(int(templates.max()) + 1)
+
+    def expand(start: int) -> Weights:
+        of_template = drawn_templates(start)
+        of_occupation = np.zeros((len(of_template), len(stratum_of)), dtype=np.float32)
+        for members, counts in drawn:
+            of_occupation[:, members] = counts(start)
+        weights: Weights = np.take(of_occupation, occupations, axis=1)
+        weights *= np.take(of_template, templates, axis=1)
+        return weights
+
+    return expand
+
+
+def _rows(frame: pl.DataFrame, drawing: _Drawing) -> Callable[[int], Weights]:
+    subsets = frame["subset"].to_numpy()
+    groups = [np.flatnonzero(subsets == subset) for subset in np.unique(subsets)]
+    drawn = [(members, drawing.members(len(members))) for members in groups]
+
+    def expand(start: int) -> Weights:
+        blocks = [(members, counts(start)) for members, counts in drawn]
+        weights = np.zeros((len(blocks[0][1]), frame.height), dtype=np.float32)
+        for members, counts in blocks:
+            weights[:, members] = counts
+        return weights
+
+    return expand
 
 
 def _draw(size: int, resamples: int, generator: np.random.Generator) -> Weights:
     """How often each of ``size`` members is drawn when ``size`` are drawn with replacement, ``resamples`` times."""
-    picks = generator.integers(0, size, (resamples, size)) + np.arange(resamples)[:, None] * size
+    picks = generator.integers(0, size, (resamples, size))
+    picks += np.arange(resamples)[:, None] * size
     return np.bincount(picks.ravel(), minlength=resamples * size).reshape(resamples, size).astype(np.float32)
 
 
