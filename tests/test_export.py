@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 
 from conftest import make_checkpoint  # noqa: E402
-from evenli.errors import InputError, LabelError, ModelError  # noqa: E402
+from evenli.errors import InputError, LabelError, ModelError, RunError  # noqa: E402
 from evenli.models.onnx import OnnxModel  # noqa: E402
 from evenli.models.spec import ModelOptions  # noqa: E402
 from evenli.training.export import export_onnx, quantise  # noqa: E402
@@ -175,3 +176,53 @@ def test_what_cannot_be_exported(tmp_path: Path, source: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(InputError, match="belongs to another model; give -o a folder of its own, such as out/"):
         export_onnx(source, tmp_path / "out.onnx")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_a_checkpoint_is_never_written_over(tmp_path: Path, source: Path) -> None:
+    copy = shutil.copytree(source, tmp_path / "copy")
+    other = make_checkpoint(tmp_path / "other")
+    (tmp_path / "link").symlink_to(copy)
+    before = contents(copy), contents(other)
+    for out in (copy, copy / "model.onnx", copy / "x.onnx", tmp_path / "link"):
+        with pytest.raises(InputError, match="is the checkpoint itself.*give -o a folder of its own"):
+            export_onnx(copy, out)
+    with pytest.raises(InputError, match=r"other holds a checkpoint \(model.safetensors\).*a folder of its own"):
+        export_onnx(copy, other)
+    assert (contents(copy), contents(other)) == before
+
+
+def test_an_export_replaces_an_export_but_nothing_else(tmp_path: Path, source: Path, monkeypatch) -> None:
+    first = export_onnx(source, tmp_path / "out")
+    turned = make_checkpoint(tmp_path / "turned", labels=["entailment", "neutral", "contradiction"], layers=1)
+    assert export_onnx(source, tmp_path / "out", int8=True).bytes < first.bytes
+    export_onnx(turned, tmp_path / "out")
+    labels = json.loads((tmp_path / "out" / "config.json").read_text())["id2label"]
+    assert list(labels.values()) == ["entailment", "neutral", "contradiction"]
+
+    # A full disk leaves graph, tokenizer and labels of one model.
+    before = contents(tmp_path / "out")
+    write = Path.write_bytes
+
+    def full(file: Path, content: bytes) -> int:
+        if file.name == "config.json.partial":
+            write(file, content[:5])
+            raise OSError(28, "No space left on device")
+        return write(file, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(RunError, match="No space left"):
+            export_onnx(source, tmp_path / "out")
+    assert contents(tmp_path / "out") == before
+
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "config.json").write_text('{"model_type": "bert", "hidden_size": 8}')
+    with pytest.raises(InputError, match=r"config.json belongs to another model; give -o a folder of its own$"):
+        export_onnx(source, tmp_path / "theirs")
+    shutil.copy(first.path, tmp_path / "out" / "second.onnx")
+    with pytest.raises(InputError, match="config.json belongs to another model"):
+        export_onnx(source, tmp_path / "out")  # second.onnx needs the files that are there

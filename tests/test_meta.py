@@ -122,8 +122,50 @@ def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
         score_sweep(copy)
     assert train_sweep(copy, str(base), seeds=[0], recipe=recipe, device="cpu", shown=False) == 1
     np.testing.assert_array_equal(copy.logits(lost), before)
-    with pytest.raises(RunError, match=r"another recipe \(lr\)"):
+    with pytest.raises(RunError, match=r"another recipe \(lr was 0.0015, now 0.001\)"):
         train_sweep(copy, str(base), seeds=[1], recipe=make_recipe("control", **RECIPE | {"lr": 1e-3}), shown=False)
+    assert copy.training()["recipe"]["dtype"] == "float32"
+
+
+def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_path: Path, capsys) -> None:
+    from evenli.meta.training import train_sweep
+    from evenli.training import make_recipe
+
+    recipe = make_recipe("control", **RECIPE)
+    copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
+    file = copy.path / "models.jsonl"
+    first, second, third = file.read_text().splitlines()
+    known = copy.models()
+    # Killed while writing the second line; the third was glued to it.
+    file.write_text(f"{first}\n{second[:20]}{third}\n")
+    assert list(copy.models()) == [Cell(0, "bias", 0.0)]
+    assert copy.unreadable() == 1
+    with pytest.raises(RunError, match="no complete sweep"):
+        score_sweep(copy)
+    file.write_text(f"{first}\n{third}\n{second[:-1]}")
+    before = copy.logits(Cell(0, "bias", 0.5))
+    assert train_sweep(copy, str(base), seeds=[0], recipe=recipe, device="cpu") == 1
+    assert "1 line(s) of models.jsonl cannot be read" in capsys.readouterr().err
+    assert file.read_text().splitlines()[:3] == [first, third, second[:-1]]
+    assert copy.models().keys() == known.keys()
+    assert copy.models()[Cell(0, "bias", 0.5)]["loss"] == known[Cell(0, "bias", 0.5)]["loss"]
+    np.testing.assert_array_equal(copy.logits(Cell(0, "bias", 0.5)), before)
+    assert score_sweep(copy)["seeds"] == [0]
+
+
+def test_a_sweep_keeps_base_and_arithmetic(prepared: MetaFolder, tmp_path: Path) -> None:
+    folder = MetaFolder(shutil.copytree(prepared.path, tmp_path / "copy"))
+    (folder.path / "training.json").unlink(missing_ok=True)
+    folder.check_base("a", "1", {"lr": 1, "dtype": "float32"})
+    folder.check_base("a", "1", {"lr": 1, "dtype": "float32"})
+    with pytest.raises(RunError, match=r"another recipe \(dtype was float32, now bfloat16\); choose"):
+        folder.check_base("a", "1", {"lr": 1, "dtype": "bfloat16"})
+    with pytest.raises(RunError, match="another base model of the same name; choose"):
+        folder.check_base("a", "2", {"lr": 1, "dtype": "float32"})
+    with pytest.raises(
+        RunError, match=r"another base model \(a, now b\) and another recipe \(lr was 1, now 2\); choose"
+    ):
+        folder.check_base("b", "2", {"lr": 2, "dtype": "float32"})
 
 
 def test_perfect_models_have_the_scores_of_the_closed_form(tmp_path: Path) -> None:
@@ -247,6 +289,8 @@ def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
         (["meta"], "-o for a new one"),
         (["meta", "-o", str(tmp_path / "x")], "--base"),
         (["meta", "-o", str(tmp_path / "x"), "--rates", "0:1", "--stage", "prepare"], "evenli:"),
+        (["meta", "-o", str(tmp_path / "x"), "--quick", "--rates", "0,1"], "leave out --rates, or --quick"),
+        (["meta", "-o", str(tmp_path / "x"), "--quick", "--width", "500"], "leave out --width, or --quick"),
         (["meta", str(tmp_path)], "no meta-evaluation"),
         (["meta", str(sweep.path), "--stage", "fly"], "choose prepare, train or score"),
     ):

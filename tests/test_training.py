@@ -5,12 +5,14 @@ import json
 import lzma
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,14 +24,18 @@ from conftest import make_checkpoint  # noqa: E402
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, PairError, RunError  # noqa: E402
 from evenli.labels import LABELS  # noqa: E402
 from evenli.training import Trainer, evaluate, make_recipe, train  # noqa: E402
+from evenli.training import run as run_module  # noqa: E402
 from evenli.training.base import load_base  # noqa: E402
 from evenli.training.batches import NOBODY, padded_lengths, plan_epoch  # noqa: E402
+from evenli.training.card import model_card  # noqa: E402
 from evenli.training.compiler import compile_static  # noqa: E402
 from evenli.training.data import read_examples, tokenise  # noqa: E402
 from evenli.training.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters  # noqa: E402
 from evenli.training.flat import AdamW, FlatParameters  # noqa: E402
 from evenli.training.loop import judge  # noqa: E402
 from evenli.training.resident import Resident  # noqa: E402
+from evenli.training.trackers import make_trackers  # noqa: E402
+from evenli.training.world import World  # noqa: E402
 
 PAIRS, DEV_PAIRS = 2_000, 1_000
 
@@ -301,11 +307,40 @@ def test_card_and_metrics_say_what_happened(trained, snli: tuple[Path, Path]) ->
     assert [line["dev_accuracy"] for line in lines if "dev_accuracy" in line] == [a.value for a in trained.history]
 
 
+def test_a_base_is_not_replaced_by_what_is_trained_from_it(base: Path, snli, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    shutil.copytree(base, own)
+    before = {file.name: file.read_bytes() for file in own.iterdir()}
+    with pytest.raises(RunError, match=r"holds files of another model \(config\.json, model\.safetensors\)"):
+        train(str(own), [snli[0]], own, recipe=make_recipe(epochs=1), shown=False)
+    assert {name: (own / name).read_bytes() for name in before} == before
+
+
 def test_the_same_command_again_trains_nothing_and_another_is_refused(trained, base: Path, snli) -> None:
     again = {"dev": [snli[1]], "seeds": [4], "shown": False}
     assert train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)[0] == trained
     with pytest.raises(RunError, match=r"holds another run \(epochs was 5, now 6\)"):
         train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=6), **again)
+
+
+def test_a_run_is_known_by_labels_tokenizer_and_arithmetic(trained, base: Path, snli, tmp_path: Path) -> None:
+    identity = json.loads((trained.folder / "training.json").read_text())["identity"]
+    assert (identity["dtype"], identity["device"]) == ("float32", "cpu")
+    again = {"dev": [snli[1]], "seeds": [4], "shown": False}
+    with pytest.raises(RunError, match=r"holds another run \(dtype was float32, now bfloat16\)"):
+        train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5, dtype="bfloat16"), **again)
+    other = shutil.copytree(base, tmp_path / "other")
+    words = (other / "tokenizer.json").read_text(encoding="utf-8")
+    (other / "tokenizer.json").write_text(words + "\n", encoding="utf-8")
+    with pytest.raises(RunError, match=r"holds another run \(base was [0-9a-f]{12}…, now [0-9a-f]{12}…\)"):
+        train(str(other), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)
+
+
+def test_the_same_weights_with_other_labels_are_another_base(tmp_path: Path) -> None:
+    turned = make_checkpoint(tmp_path / "turned", labels=["contradiction", "neutral", "entailment"])
+    straight = make_checkpoint(tmp_path / "straight")
+    assert digest(turned / "model.safetensors") == digest(straight / "model.safetensors")
+    assert load_base(str(turned)).fingerprint != load_base(str(straight)).fingerprint
 
 
 def test_seed_fixes_the_weights(base: Path, snli: tuple[Path, Path]) -> None:
@@ -576,15 +611,126 @@ def test_missing_trackers_are_named(base: Path, snli: tuple[Path, Path], tmp_pat
             train(str(base), [snli[0]], tmp_path / "out", log=["mlflow"], recipe=make_recipe(epochs=1), shown=False)
 
 
+class FakeMlflow(SimpleNamespace):
+    """Runs as mlflow has them: one that starts while another is open is its child."""
+
+    def __init__(self) -> None:
+        super().__init__(open=[], ended=[], logged=[])
+
+    def start_run(self, *, run_name: str, nested: bool) -> FakeMlflow:
+        self.open.append(run_name)
+        return self
+
+    def __enter__(self) -> FakeMlflow:
+        return self
+
+    def __exit__(self, kind: object, *rest: object) -> None:
+        self.ended.append((self.open.pop(), "FAILED" if kind else "FINISHED"))
+
+    def log_params(self, settings: dict[str, object]) -> None:
+        self.logged.append((tuple(self.open), settings["seed"]))
+
+    def log_metrics(self, figures: dict[str, float], step: int) -> None:
+        assert len(self.open) == 1
+
+
+def test_every_seed_has_a_tracked_run_of_its_own(base: Path, snli, tmp_path: Path, monkeypatch) -> None:
+    mlflow = FakeMlflow()
+    monkeypatch.setitem(sys.modules, "mlflow", mlflow)
+    few = tmp_path / "few.jsonl"
+    few.write_text("".join(snli[0].read_text(encoding="utf-8").splitlines(keepends=True)[:120]), encoding="utf-8")
+    recipe = make_recipe(epochs=1)
+    train(str(base), [few], tmp_path / "out", seeds=[3, 5], log=["mlflow"], recipe=recipe, device="cpu", shown=False)
+    assert mlflow.logged == [(("seed-3",), 3), (("seed-5",), 5)]
+    assert mlflow.ended == [("seed-3", "FINISHED"), ("seed-5", "FINISHED")]
+    with pytest.raises(RunError), make_trackers(["mlflow"], tmp_path / "bad", recipe.as_dict()):
+        raise RunError("disk full")
+    assert mlflow.ended[2:] == [("bad", "FAILED")]
+    assert mlflow.open == []
+
+
+def test_tensorboard_is_closed(tmp_path: Path, monkeypatch) -> None:
+    pytest.importorskip("tensorboard")
+    from torch.utils import tensorboard
+
+    closed = []
+    monkeypatch.setattr(tensorboard.SummaryWriter, "close", lambda self: closed.append(self.log_dir))
+    with make_trackers(["tensorboard"], tmp_path, {}) as trackers:
+        trackers[0]({"loss": 1.0}, 1)
+        assert closed == []
+    assert closed == [str(tmp_path / "tensorboard")]
+
+
+def test_nothing_in_a_name_leaves_its_place_in_the_card(pair_file) -> None:
+    yaml = pytest.importorskip("yaml")
+    label = {"entailment": 0, "neutral": 1, "contradiction": 2}
+    rows = [{"premise": "a", "hypothesis": f"b{i}", "label": i} for i in label.values()]
+    examples = replace(read_examples([pair_file(rows)], "hf"), sources=("a|b*c.jsonl",))
+    name = 'x: [y] # "z"\n`tags`: <b>'
+    card = model_card(
+        title="#t|*",
+        base=name,
+        revision="",
+        train=examples,
+        truncated=0,
+        dev=None,
+        shared=0,
+        result=None,
+        recipe=make_recipe(),
+        machine="CPU",
+        seconds=1.0,
+    )
+    front, text = card.split("---\n", 2)[1:]
+    assert yaml.safe_load(front)["base_model"] == name
+    assert r"""from x: \[y\] \# "z" \`tags\`: \<b\>.""" in text
+    assert r"| files | a\|b\*c.jsonl |" in text
+    assert r"# \#t\|\*" in text
+
+
+# Several processes.
+
+
+def test_the_leading_process_decides_for_all(monkeypatch) -> None:
+    wishes = {0: False, 1: False}
+
+    def all_reduce(tensor) -> None:
+        assert float(tensor) == float(wishes[0] if rank == 0 else 0.0)  # others add nothing
+        tensor.fill_(float(wishes[0]))
+
+    monkeypatch.setattr(torch.distributed, "all_reduce", all_reduce)
+    for wishes[0] in (False, True):
+        for wishes[1] in (False, True):
+            for rank in (0, 1):
+                assert World(rank, 2, "cpu").agree(wishes[rank]) is wishes[0]
+    assert World().agree(True)
+    assert not World().agree(False)
+
+
+@pytest.mark.parametrize(("agreed", "minutes", "saves"), [(True, 1_000.0, 2), (False, 0.0, 1)])
+def test_a_timed_checkpoint_is_written_when_agreed(
+    agreed: bool, minutes: float, saves: int, base: Path, snli, tmp_path: Path, monkeypatch
+) -> None:
+    asked, saved = [], []
+    monkeypatch.setattr(World, "agree", lambda self, wanted: asked.append(wanted) or agreed)
+    monkeypatch.setattr(run_module, "save_checkpoint", lambda folder, state, facts: saved.append(facts["step"]))
+    recipe = make_recipe(epochs=1)
+    train(str(base), [snli[0]], tmp_path, recipe=recipe, checkpoint_minutes=minutes, device="cpu", shown=False)
+    assert asked == [minutes == 0]  # one report inside the epoch, after step 50
+    assert len(saved) == saves
+
+
 @pytest.mark.slow
 def test_two_processes_train_what_one_trains(base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("accelerate")
     code = """
-import sys, torch
+import os, sys, torch
 torch.set_num_threads(1)
 from evenli.training import make_recipe, train
 base, data, out = sys.argv[1:]
-train(base, [data], out, recipe=make_recipe(lr=1e-4, epochs=1, dropout=0.0, batch_size=31), device="cpu", shown=False)
+recipe = make_recipe(lr=1e-4, epochs=1, dropout=0.0, batch_size=31)
+# Clocks that never agree on when a checkpoint is due.
+minutes = 0.0 if os.environ.get("RANK", "0") == "0" else 1_000.0
+train(base, [data], out, recipe=recipe, checkpoint_minutes=minutes, device="cpu", shown=False)
 """
     script = tmp_path / "script.py"
     script.write_text(code)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def meta(
+    context: typer.Context,
     folder: Annotated[
         Path | None,
         typer.Argument(help="Folder of an earlier sweep, to score again or go on with.", show_default=False),
@@ -63,6 +64,9 @@ def meta(
         from evenli.meta.prepare import Design, prepare
 
         if quick:
+            given = [f"--{name}" for name in ("rates", "width") if _is_given(context, name)]
+            if given:
+                raise InputError(f"--quick chooses rates and width itself; leave out {' and '.join(given)}, or --quick")
             rates, width = "0,0.5,1", 50
         design = Design(
             lang=lang,
@@ -97,6 +101,12 @@ def meta(
         )
     if stage == "score":
         _score(place, measure or [], as_json)
+
+
+def _is_given(context: typer.Context, option: str) -> bool:
+    """Whether an option stands in the command, also with the value it has anyway."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name not in {"DEFAULT", "DEFAULT_MAP"}
 
 
 def _folder_and_seeds(folder: Path | None, seeds: list[int], more_seeds: list[int]) -> tuple[Path | None, list[int]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli._hashing import hash_files, hash_text
+from evenli._hashing import checkpoint_files, hash_files, hash_text
 from evenli._positions import longest_input
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.sentences import split_words
@@ -24,8 +24,6 @@ POOLINGS = ("mean", "cls", "max")
 MITIGATED = "mitigated.json"
 """The file that makes a folder a mitigated encoder."""
 _KINDS = ("st", "hf", "infersent", "onnx", "vectors", "mitigated", "py")
-MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken"}
-"""Files of a checkpoint that its outputs depend on: weights, configuration and vocabularies."""
 _EXPECTED = "return one row of finite numbers per text"
 _NO_NUMBERS = {"c": "complex numbers", "O": "objects", "S": "bytes", "U": "strings"}
 
@@ -105,7 +103,7 @@ class TransformerEncoder:
     @cached_property
     def identity(self) -> str:
         """Hash of checkpoint and pooling."""
-        weights = self._source if self._folder is None else hash_files(files_of(self._folder))
+        weights = self._source if self._folder is None else hash_files(checkpoint_files(self._folder, nested=True))
         return f"hf:{hash_text(f'{weights}|{self._pooling}')[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
@@ -246,11 +244,6 @@ def name_of(encoder: Encoder) -> str:
     """What to call an encoder in a message: its ``spec``, if it has one."""
     spec = getattr(encoder, "spec", None)
     return spec if spec and isinstance(spec, str) else "the encoder"
-
-
-def files_of(folder: Path) -> list[Path]:
-    """What the outputs of a checkpoint depend on; pickles are refused before, and its code is never run."""
-    return sorted(file for file in folder.rglob("*") if file.suffix in MATTERS and file.is_file())
 
 
 def _rows_of(made: Any, texts: Sequence[str], name: str) -> Embeddings:

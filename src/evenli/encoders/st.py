@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from evenli._extras import need
+from evenli._hashing import MATTERS, checkpoint_files
 from evenli._positions import longest_input
-from evenli.encoders.base import MATTERS, CallableEncoder, files_of
+from evenli.encoders.base import CallableEncoder
 from evenli.errors import ModelError
 from evenli.models.loading import one_line, pick_device
 
@@ -49,7 +50,7 @@ def load_sentence_transformer(target: str, *, device: str | None = None) -> Call
         ).float()  # as hf: does; half precision is slow on a CPU
         _shorten(model)
     # Of a model on the hub the commit says which one it is, of a folder its files do.
-    spec, files = ("st", files_of(folder)) if local else (f"st:{name}@{folder.name}", [])
+    spec, files = ("st", checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
     return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,18 +131,16 @@ class MetaFolder:
         levels = self.header["levels"]
         return [Cell(seed, axis, level) for seed in seeds for axis in AXES for level in levels.get(axis, [])]
 
-    def has(self, cell: Cell) -> bool:
-        """Whether the logits of a model are stored."""
-        return self._logits_file(cell).is_file()
-
     def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
         """Keep the answers of a model and what is known about it."""
         file = self._logits_file(cell)
         try:
             file.parent.mkdir(exist_ok=True)
             line = {"seed": cell.seed, "axis": cell.axis, "level": cell.level, **facts}
-            with (self.path / _MODELS).open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
+            with (self.path / _MODELS).open("ab+") as stream:
+                # A process that was killed may have left half a line, which must not swallow this one.
+                whole = not stream.seek(0, os.SEEK_END) or _last_byte(stream) == b"\n"
+                stream.write((b"" if whole else b"\n") + json.dumps(line).encode() + b"\n")
             partial = file.with_suffix(".partial.npy")
             np.save(partial, logits.astype(np.float32))
             os.replace(partial, file)  # noqa: PTH105 - also over existing files on Windows
@@ -157,23 +155,29 @@ class MetaFolder:
             raise RunError(f"{self._logits_file(cell)} cannot be read ({error}); delete it and train again") from error
 
     def models(self) -> dict[Cell, dict[str, Any]]:
-        """What is known about every trained model whose logits are stored; a later line counts more."""
-        file = self.path / _MODELS
-        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+        """What is known about every trained model whose logits are stored; a later line counts more.
+
+        A line that cannot be read is left out: its model counts as missing.
+        """
         found = {}
-        for line in lines:
-            if not line.endswith("}"):
-                continue  # written when the process was killed
-            facts = json.loads(line)
+        for line in self._lines():
+            facts = _facts(line)
+            if facts is None:
+                continue
             cell = Cell(facts.pop("seed"), facts.pop("axis"), facts.pop("level"))
-            if self.has(cell):
+            if self._logits_file(cell).is_file():
                 found[cell] = facts
         return found
 
+    def unreadable(self) -> int:
+        """How many lines about models cannot be read, written when a process was killed or a disk full."""
+        return sum(_facts(line) is None for line in self._lines())
+
     def seeds(self) -> list[int]:
         """Seeds with a model at every level."""
-        known = {cell.seed for cell in self.models()}
-        return sorted(seed for seed in known if all(self.has(cell) for cell in self.cells([seed])))
+        known = self.models()
+        seeds = {cell.seed for cell in known}
+        return sorted(seed for seed in seeds if all(cell in known for cell in self.cells([seed])))
 
     def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
         """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
@@ -182,10 +186,21 @@ class MetaFolder:
         before = self.training()
         if not before:
             _replace(file, json.dumps(now, indent=2) + "\n")
-        elif before["base"] != now["base"] or before["recipe"] != now["recipe"]:
-            changed = [key for key in now["recipe"] if before["recipe"].get(key) != now["recipe"][key]]
-            what = f"recipe ({', '.join(changed)})" if before["base"] == now["base"] else "base model"
-            raise RunError(f"{self.path} holds a sweep with another {what}; choose another -o or delete the folder")
+            return
+        changed = [
+            f"{key} was {before['recipe'].get(key)}, now {value}"
+            for key, value in now["recipe"].items()
+            if before["recipe"].get(key) != value
+        ]
+        what = [f"recipe ({'; '.join(changed)})"] if changed else []
+        if before["base"] != now["base"]:
+            same = " of the same name" if before["name"] == name else f" ({before['name']}, now {name})"
+            what.insert(0, f"base model{same}")
+        if what:
+            raise RunError(
+                f"{self.path} holds a sweep with another {' and another '.join(what)}; "
+                "choose another -o or delete the folder"
+            )
 
     def training(self) -> dict[str, Any]:
         """Base and recipe of the trained models; empty before the first."""
@@ -205,8 +220,26 @@ class MetaFolder:
         _replace(file, json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
         return file
 
+    def _lines(self) -> list[str]:
+        file = self.path / _MODELS
+        return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+
     def _logits_file(self, cell: Cell) -> Path:
         return self.path / "logits" / f"{cell.name}.npy"
+
+
+def _facts(line: str) -> dict[str, Any] | None:
+    """A line about a model, or None where it is not whole."""
+    try:
+        facts = json.loads(line)
+    except ValueError:
+        return None
+    return facts if isinstance(facts, dict) and {"seed", "axis", "level"} <= set(facts) else None
+
+
+def _last_byte(stream: BinaryIO) -> bytes:
+    stream.seek(-1, os.SEEK_END)
+    return stream.read(1)
 
 
 def _replace(file: Path, text: str) -> None:

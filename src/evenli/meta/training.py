@@ -49,17 +49,21 @@ def train_sweep(
     """
     progress = Progress(shown=shown)
     with folder.locked():
-        missing = [cell for cell in folder.cells(seeds) if not folder.has(cell)]
+        stored = folder.models()
+        missing = [cell for cell in folder.cells(seeds) if cell not in stored]
         if not missing:
             return 0
+        if torn := folder.unreadable():
+            progress.note(f"{torn} line(s) of models.jsonl cannot be read; a model they were about is trained again")
         start = load_base(base, offline=offline)
         if start.fresh:
             progress.note(
                 f"warning: {base} has no classifier for the three labels and starts with a new one; "
                 "the paper starts from a model fine-tuned on NLI"
             )
-        folder.check_base(start.name, start.fingerprint, recipe.as_dict() | {"seed": None})
         place = pick_device(torch, device)
+        settings = recipe.as_dict() | {"seed": None, "dtype": recipe.dtype_on(place)}
+        folder.check_base(start.name, start.fingerprint, settings)
         limit = min(recipe.max_length, position_limit(start.model.config) or recipe.max_length)
         train, dev, evaluation = (
             tokenise(_examples(rows), start.tokenizer, limit)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli._hashing import hash_files
+from evenli._hashing import checkpoint_files, hash_files
 from evenli._positions import longest_input
 from evenli.errors import LabelError, ModelError
 from evenli.labels import label_columns
@@ -47,7 +47,8 @@ class HFModel:
             raise LabelError(f"{name} has {len(names)} output(s), --labels names {len(options.labels)}")
         self._columns = list(label_columns(labels, origin=f"the model {name}" if not options.labels else "--labels"))
         self._device = pick_device(self._torch, options.device)
-        dtype = options.dtype or ("bfloat16" if self._device == "cuda" else "float32")
+        kind = self._device.partition(":")[0]
+        dtype = options.dtype or ("bfloat16" if kind == "cuda" else "float32")
         if dtype not in {"float32", "bfloat16", "float16"}:
             raise ModelError(
                 f"--dtype {dtype} is not for Hugging Face checkpoints; choose float32, bfloat16 or float16"
@@ -61,7 +62,7 @@ class HFModel:
             )
         model.eval()
         shorten_last_layer(model, self._torch)
-        if self._device == "cpu" and dtype == "float32":
+        if kind == "cpu" and dtype == "float32":
             pack_linear_layers(model, self._torch)
         self._model = model.to(self._device, getattr(self._torch, dtype))
         self._tokenizer = tokenizer
@@ -74,13 +75,13 @@ class HFModel:
             backend="hf",
             name=name,
             revision=commit,
-            fingerprint=_fingerprint(Path(name)) if local else f"hub:{name}@{commit}",
+            fingerprint=hash_files(checkpoint_files(Path(name))) if local else f"hub:{name}@{commit}",
             labels=tuple(labels),
             device=self._device,
             dtype=dtype,
             max_length=limit,
         )
-        gpu = self._device != "cpu"
+        gpu = kind != "cpu"
         self.bucket = 8 if gpu else 1
         self.token_budget = options.token_budget or (65_536 if gpu else 2_048)
 
@@ -136,11 +137,5 @@ class HFModel:
         return bool(getattr(self._model.config, "is_encoder_decoder", False))
 
     def _release(self) -> None:
-        if self._device == "cuda":
+        if self._device.partition(":")[0] == "cuda":
             self._torch.cuda.empty_cache()
-
-
-def _fingerprint(folder: Path) -> str:
-    names = {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
-    files = [f for f in sorted(folder.iterdir()) if f.name in names or f.suffix in {".safetensors", ".bin"}]
-    return hash_files(files)

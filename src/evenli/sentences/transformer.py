@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli._hashing import hash_files
+from evenli._hashing import checkpoint_files, hash_files
 from evenli._positions import longest_input
 from evenli.errors import InputError, ModelError
 from evenli.sentences.weights import FloatArray, Pooled
@@ -93,7 +93,7 @@ class TransformerArgmax:
         self._batch = batch_size
         self.dimension = int(model.config.hidden_size)
         commit = getattr(model.config, "_commit_hash", None) or revision
-        weights = hash_files(_files(Path(name)))[:32] if local else f"{name}@{commit}"
+        weights = hash_files(checkpoint_files(Path(name)))[:32] if local else f"{name}@{commit}"
         self.identity = f"transformer:{weights}:{self._limit}"
 
     def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
@@ -219,8 +219,3 @@ def _fastest(torch: Any) -> str:
     if torch.cuda.is_available():
         return "cuda"
     return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _files(folder: Path) -> list[Path]:
-    names = {"config.json", "tokenizer.json", "tokenizer_config.json", "vocab.txt"}
-    return [path for path in sorted(folder.iterdir()) if path.name in names or path.suffix == ".safetensors"]

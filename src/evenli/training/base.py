@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from evenli._extras import need
-from evenli._hashing import hash_files
+from evenli._hashing import checkpoint_files, hash_files
 from evenli.errors import LabelError, ModelError
 from evenli.labels import LABELS, label_columns
 from evenli.models.loading import check_folder, one_line
@@ -24,7 +24,7 @@ class Base:
         tokenizer: Its tokenizer.
         name: Hub id or folder.
         revision: Commit of a hub model, else empty.
-        fingerprint: Changes when the weights do.
+        fingerprint: Changes when weights, labels or tokenizer do.
         fresh: Parameters the checkpoint did not have, such as the classifier; a run draws them from its seed.
     """
 
@@ -90,8 +90,7 @@ def load_base(spec: str, *, offline: bool = False) -> Base:
     model.config.id2label = dict(enumerate(LABELS))
     model.config.label2id = {label: index for index, label in enumerate(LABELS)}
     commit = getattr(config, "_commit_hash", None) or revision
-    files = [file for file in sorted(Path(name).iterdir()) if file.suffix == ".safetensors"] if local else []
-    mark = hash_files(files) if local else f"hub:{name}@{commit}"
+    mark = hash_files(checkpoint_files(Path(name))) if local else f"hub:{name}@{commit}"
     return Base(model, tokenizer, name, "" if local else commit, mark, tuple(fresh))
 
 

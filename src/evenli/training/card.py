@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from evenli._version import __version__
 from evenli.measures.estimate import wilson
+from evenli.reports.card import prose, yaml_text
 from evenli.training.data import Examples
 from evenli.training.recipe import Recipe
 
@@ -72,24 +73,25 @@ def model_card(
         machine: Device and versions.
         seconds: Training time.
     """
+    origin = prose(base) + (f" at revision {prose(revision)}" if revision else "")
     counts = ", ".join(f"{label} {count:,}" for label, count in train.counts.items())
     settings = "\n".join(f"| {name} | {value} |" for name, value in recipe.as_dict().items())
     if dev is None or result is None:
         measured = "No dev data were given, so nothing is known about its accuracy."
     else:
-        measured = f"Accuracy on {', '.join(dev.sources)} after the last epoch: **{result}**."
+        measured = f"Accuracy on {prose(', '.join(dev.sources))} after the last epoch: **{result}**."
         if shared:
             measured += f" {shared:,} of these pairs are also training pairs: the figure is too high."
     return f"""---
-base_model: {base}
+base_model: {yaml_text(base)}
 library_name: transformers
 pipeline_tag: text-classification
 tags: [natural-language-inference, evenli]
 ---
-# {title}
+# {prose(title)}
 
 A three-label classifier for natural-language inference (entailment, neutral, contradiction), trained by
-evenli {__version__} from `{base}`{f" at revision {revision}" if revision else ""}.
+evenli {__version__} from {origin}.
 
 ## Accuracy
 {measured}
@@ -100,7 +102,7 @@ The figure says how well the model copies the annotators of this data. It says n
 ## Data
 | | |
 |---|---|
-| files | {", ".join(train.sources)} |
+| files | {prose(", ".join(train.sources))} |
 | sha256 | {train.sha256} |
 | pairs | {len(train):,} ({counts}) |
 | left out | {train.unlabelled:,} without gold label, {train.empty:,} with an empty sentence |

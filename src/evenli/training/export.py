@@ -7,7 +7,7 @@ import logging
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,7 +92,7 @@ def export_onnx(
         )
         + "\n",
     }
-    _refuse_strangers(path, beside)
+    _refuse_strangers(source, path, beside)
     graph = _trace(model)
     if int8:
         store_int8(graph)
@@ -101,12 +101,17 @@ def export_onnx(
     onnx.checker.check_model(graph)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_bytes(graph.SerializeToString())
-        partial.replace(path)
-        for name, text in beside.items():
-            (path.parent / name).write_text(text, encoding="utf-8")
+        written = {path: graph.SerializeToString()}
+        written |= {path.parent / name: text.encode() for name, text in beside.items()}
+        # All are written before the first takes its place: a full disk leaves what was there.
+        for file, content in written.items():
+            _partial(file).write_bytes(content)
+        for file in written:
+            _partial(file).replace(file)
     except OSError as error:
+        for file in (path, *(path.parent / name for name in beside)):
+            with suppress(OSError):
+                _partial(file).unlink()
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
     report = ExportReport(path, path.stat().st_size, int8)
     return compare(source, report, check) if check else report
@@ -213,12 +218,37 @@ def _tokenizer_json(tokenizer: Any) -> str:
     return str(backend.to_str())
 
 
-def _refuse_strangers(path: Path, beside: dict[str, str]) -> None:
-    """Files beside ``path`` that belong to another model are not overwritten."""
+def _refuse_strangers(source: Path, path: Path, beside: dict[str, str]) -> None:
+    """Files beside ``path`` that belong to another model or to a checkpoint are not overwritten."""
+    folder = path.parent
+    own = "give -o a folder of its own"
+    if folder.resolve() == source.resolve():
+        raise InputError(f"{folder} is the checkpoint itself, whose config.json an export would replace; {own}")
+    weights = sorted(folder.glob("*.safetensors"))
+    if weights:
+        raise InputError(f"{folder} holds a checkpoint ({weights[0].name}), whose files an export would replace; {own}")
+    if _is_export(path, json.loads(beside["config.json"])):
+        return
     for name, text in beside.items():
-        there = path.parent / name
-        if path.name != "model.onnx" and there.is_file() and there.read_text(encoding="utf-8") != text:
-            raise InputError(f"{there} belongs to another model; give -o a folder of its own, such as {path.stem}/")
+        there = folder / name
+        if there.is_file() and there.read_text(encoding="utf-8", errors="replace") != text:
+            example = "" if path.name == "model.onnx" else f", such as {path.stem}/"
+            raise InputError(f"{there} belongs to another model; {own}{example}")
+
+
+def _is_export(path: Path, fields: dict[str, Any]) -> bool:
+    """Whether ``path`` is an earlier export and what lies beside it its own; the config of others has more fields."""
+    if not path.is_file() or [file for file in path.parent.glob("*.onnx") if file != path]:
+        return False
+    try:
+        there = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(there, dict) and set(there) == set(fields)
+
+
+def _partial(file: Path) -> Path:
+    return file.with_name(file.name + ".partial")
 
 
 def _trace(model: Any) -> Any:

@@ -86,8 +86,7 @@ class Trainer:
         if self._cuda:
             # The other kernels for masked attention add up their gradients in the same order every time.
             torch.backends.cuda.enable_cudnn_sdp(False)
-        bf16 = recipe.dtype == "bfloat16" or (recipe.dtype == "auto" and self._cuda)
-        dtype = torch.bfloat16 if bf16 else torch.float32
+        dtype = getattr(torch, recipe.dtype_on(self.device.type))
         if recipe.dropout is not None:
             for module in model.modules():
                 if isinstance(module, torch.nn.Dropout):

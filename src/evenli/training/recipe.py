@@ -61,6 +61,16 @@ class Recipe:
             if not fine:
                 raise InputError(f"a recipe cannot have {name} = {getattr(self, name)}")
 
+    def dtype_on(self, device: str) -> str:
+        """The arithmetic on a device, ``auto`` resolved.
+
+        >>> Recipe().dtype_on("cuda:1"), Recipe().dtype_on("cpu"), Recipe(dtype="bfloat16").dtype_on("cpu")
+        ('bfloat16', 'float32', 'bfloat16')
+        """
+        if self.dtype != "auto":
+            return self.dtype
+        return "bfloat16" if device.partition(":")[0] == "cuda" else "float32"
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -199,37 +200,42 @@ def _run_seed(
         "data": data.train.sha256,
         "dev": data.dev.sha256 if data.dev else "",
         "processes": world.size,
+        "device": trainer.device.type,
         **recipe.as_dict(),
+        "dtype": recipe.dtype_on(trainer.device.type),
     }
+    _check_free(folder)
     finished = _finished(folder, identity)
     if finished:
         progress.note(f"{folder} already holds this model")
         return finished
     standing = _resume(folder, trainer, identity, progress.note)
-    writer = _Writer(folder, trainer.step, make_trackers(log, folder, recipe.as_dict()) if world.leads else [], world)
-    saved = time.monotonic()
 
     def checkpoint() -> None:
         state = trainer.state()
         if world.leads:
             save_checkpoint(folder, state, {"step": trainer.step, "identity": identity, "standing": asdict(standing)})
 
-    while trainer.step < trainer.steps:
-        for report in trainer.run_epoch(every=_EVERY):
-            standing.seconds += report.seconds
-            writer.steps(report)
-            progress.report(report, trainer)
-            if trainer.step % trainer.steps_per_epoch and time.monotonic() - saved >= pause:
-                checkpoint()
-                saved = time.monotonic()
-        epoch = trainer.step // trainer.steps_per_epoch
-        if data.dev_tokens is not None:
-            result = accuracy(trainer.logits(data.dev_tokens), data.dev_tokens.labels)
-            standing.history.append(result.as_dict())
-            writer.epoch(epoch, trainer.step, result)
-            progress.note(f"epoch {epoch}: dev accuracy {result}")
-        checkpoint()
-        saved = time.monotonic()
+    saved = time.monotonic()
+    with make_trackers(log if world.leads else (), folder, recipe.as_dict()) as trackers:
+        writer = _Writer(folder, trainer.step, trackers, world)
+        while trainer.step < trainer.steps:
+            for report in trainer.run_epoch(every=_EVERY):
+                standing.seconds += report.seconds
+                writer.steps(report)
+                progress.report(report, trainer)
+                inside = trainer.step % trainer.steps_per_epoch
+                if inside and world.agree(time.monotonic() - saved >= pause):
+                    checkpoint()
+                    saved = time.monotonic()
+            epoch = trainer.step // trainer.steps_per_epoch
+            if data.dev_tokens is not None:
+                result = accuracy(trainer.logits(data.dev_tokens), data.dev_tokens.labels)
+                standing.history.append(result.as_dict())
+                writer.epoch(epoch, trainer.step, result)
+                progress.note(f"epoch {epoch}: dev accuracy {result}")
+            checkpoint()
+            saved = time.monotonic()
     history = tuple(Accuracy(**one) for one in standing.history)
     outcome = Outcome(
         folder=folder,
@@ -273,10 +279,30 @@ def _finished(folder: Path, identity: dict[str, Any]) -> Outcome | None:
 
 def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
     changed = [
-        f"{name} was {before.get(name)}, now {value}" for name, value in now.items() if before.get(name) != value
+        f"{name} was {_short(before.get(name, 'not recorded'))}, now {_short(value)}"
+        for name, value in now.items()
+        if name not in before or before[name] != value
     ]
     if changed:
         raise RunError(f"{folder} holds another run ({'; '.join(changed)}); choose another -o or delete the folder")
+
+
+def _short(value: Any) -> Any:
+    """A hash by its beginning, anything else as it is."""
+    return f"{value[:12]}…" if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) else value
+
+
+def _check_free(folder: Path) -> None:
+    """Refuse a folder with a model that was not trained here: its files would be replaced."""
+    if (folder / _DONE).exists() or (folder / FILE).exists():
+        return
+    theirs = sorted(
+        file.name
+        for file in folder.iterdir()
+        if file.suffix == ".safetensors" or file.name in {"config.json", "README.md"}
+    )
+    if theirs:
+        raise RunError(f"{folder} holds files of another model ({', '.join(theirs)}); choose another -o")
 
 
 @contextmanager

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +14,26 @@ Tracker = Callable[[dict[str, float], int], None]
 TRACKERS = ("tensorboard", "mlflow")
 
 
-def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) -> list[Tracker]:
-    """Functions that take figures by name and the step they belong to."""
+@contextmanager
+def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) -> Iterator[list[Tracker]]:
+    """Functions that take figures by name and the step they belong to; what they write to ends with the block."""
     made: list[Tracker] = []
-    for name in names:
-        if name == "tensorboard":
-            need("tensorboard", extra="tracking", purpose="--log tensorboard")
-            from torch.utils.tensorboard import SummaryWriter
+    with ExitStack() as opened:
+        for name in names:
+            if name == "tensorboard":
+                need("tensorboard", extra="tracking", purpose="--log tensorboard")
+                from torch.utils.tensorboard import SummaryWriter
 
-            made.append(_to_tensorboard(SummaryWriter(str(folder / "tensorboard"))))
-        elif name == "mlflow":
-            mlflow = need("mlflow", extra="tracking", purpose="--log mlflow")
-            mlflow.start_run(run_name=folder.name, nested=True)
-            mlflow.log_params(settings)
-            made.append(_to_mlflow(mlflow))
-        else:
-            raise InputError(f"no tracker '{name}'; choose {', '.join(TRACKERS)}")
-    return made
+                made.append(_to_tensorboard(opened.enter_context(SummaryWriter(str(folder / "tensorboard")))))
+            elif name == "mlflow":
+                mlflow = need("mlflow", extra="tracking", purpose="--log mlflow")
+                # Nested in a run of the caller's, if there is one; a run that fails is marked as such.
+                opened.enter_context(mlflow.start_run(run_name=folder.name, nested=True))
+                mlflow.log_params(settings)
+                made.append(_to_mlflow(mlflow))
+            else:
+                raise InputError(f"no tracker '{name}'; choose {', '.join(TRACKERS)}")
+        yield made
 
 
 def _to_tensorboard(writer: Any) -> Tracker:

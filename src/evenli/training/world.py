@@ -43,6 +43,14 @@ class World:
         torch.distributed.all_gather_object(rows, tensor)
         return torch.stack(rows)
 
+    def agree(self, wanted: bool) -> bool:
+        """What the leading process wants, told to all: clocks differ, and what all do together all must begin."""
+        if self.size == 1:
+            return wanted
+        flag = torch.tensor([float(wanted and self.leads)], device=self.device)
+        self.add_up(flag)
+        return bool(flag.item())
+
     def wait(self) -> None:
         """Until all are here."""
         if self.size > 1:
