@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +21,7 @@ import evenli
 from evenli.cli.card import card as card_command
 from evenli.cli.table import table as table_command
 from evenli.errors import InputError, MissingExtraError
+from evenli.models import ModelOptions
 from evenli.reports.card import card, command, front_matter, section
 from evenli.reports.export import latex, latex_text, log_mlflow, markdown, tables, write_table
 from evenli.reports.results import Scoring
@@ -207,3 +211,45 @@ def test_mlflow_is_optional(run: StoredRun, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(MissingExtraError, match=r"evenli\[tracking\]"):
         log_mlflow(run.results)
+
+
+def test_the_command_asks_the_same_again(run: StoredRun, tmp_path: Path) -> None:
+    """What the card prints is parsed back into the options that the audit had."""
+    evenli.audit(
+        "fake:even",
+        out=tmp_path / "run",
+        suites=("coal", "dev"),
+        options=ModelOptions(labels=("entailment", "neutral", "contradiction"), max_length=64, dtype="float32"),
+        scoring=Scoring(resamples=200),
+    )
+    words = shlex.split(command(load_run(tmp_path / "run")))
+    assert words[:3] == ["evenli", "audit", "fake:even"] and "--data" not in words
+    for option, value in (
+        ("--suite", "coal,dev"),
+        ("--labels", "entailment,neutral,contradiction"),
+        ("--max-length", "64"),
+        ("--dtype", "float32"),
+        ("--resamples", "200"),
+    ):
+        assert words[words.index(option) + 1] == value
+    # Nothing is added where everything is at its default, as the command line passes it.
+    header = {**run.header, "settings": {**run.header["settings"], "options": dataclasses.asdict(ModelOptions())}}
+    assert command(dataclasses.replace(run, header=header)) == command(run)
+    spaced = renamed(run, "my  own/it's")
+    assert shlex.split(command(spaced))[2] == "my  own/it's"
+
+
+def test_data_of_several_suites_names_its_suite(run: StoredRun) -> None:
+    header = json.loads(json.dumps(run.header))
+    (coal,) = (entry for entry in header["data"] if entry["suite"] == "coal")
+    header["data"] += [{**coal, "suite": "probe", "name": "probe from mine.csv"}]
+    text = command(dataclasses.replace(run, header=header))
+    assert "--suite coal,probe --data probe=DATA" in text and "coal=DATA" not in text
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_shell_reads_the_command_back(run: StoredRun) -> None:
+    name = "a  b\n\x7fc 'd' \"e\" $HOME `x` 女"
+    line = command(renamed(run, name)).replace("evenli audit", "printf %s", 1).split(" --lang")[0]
+    assert "\n" not in line
+    assert subprocess.run(["bash", "-c", line], capture_output=True, check=True).stdout.decode() == name

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 import evenli
 from evenli.cli.gate import gate as gate_command
+from evenli.datasets import PairSet, build_coal
 from evenli.errors import EvenliError, InputError
 from evenli.reports.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
-from evenli.reports.gate import Check, check_baseline, check_conditions, passed, write_junit
+from evenli.reports.gate import Check, check_baseline, check_competence, check_conditions, passed, write_junit
 from evenli.reports.results import Scoring
 from evenli.testing import assert_even
 
@@ -316,3 +317,47 @@ def test_assert_even() -> None:
         assert_even("fake:even", fail_if="coal > 1")
     with pytest.raises(InputError, match="unknown field"):
         assert_even("fake:even", fail_if=["cool > 1"], scoring=FAST)
+
+
+@pytest.fixture(scope="module")
+def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An audit without anti-stereotypical pairs: no verdict can be defined."""
+    pairs = build_coal("en")
+    frame = pairs.frame.filter(pairs.frame["subset"] != "AS")
+    run = tmp_path_factory.mktemp("half")
+    evenli.audit("fake:biased", data=PairSet("half", "coal", "en", frame), out=run, scoring=FAST)
+    return run
+
+
+def test_an_undefined_verdict_does_not_pass(half: Path, tmp_path: Path) -> None:
+    (check,) = [check_competence(results(half))]
+    assert check.status == "undecided"
+    out = invoke(half, "--fail-if", "verdict == 'bias'", "--junit", tmp_path / "x.xml")
+    assert isinstance(out.exception, InputError) and 'cannot decide "competent": No verdict' in str(out.exception)
+    # All checks are printed before the error.
+    assert "undecided competent: " in out.output and "passed  fail if verdict == 'bias'" in out.output
+    assert "UNDECIDED: fake biased" in out.output
+    assert ET.parse(tmp_path / "x.xml").getroot().get("errors") == "1"
+    out = invoke(half, "--fail-if", "order_condition.holds == true", "--json")
+    content = json.loads(out.output)
+    assert content["passed"] is None and [c["status"] for c in content["checks"]] == ["undecided", "undecided"]
+    with pytest.raises(InputError, match="cannot decide"):
+        passed(check_conditions(results(half), ["order_condition.holds == false"]))
+
+
+def test_missing_control_pairs_are_undecided(runs: Path) -> None:
+    stored = results(runs / "even")
+    stored["verdict"] = {"code": "none", "sentence": "No verdict: competence cannot be assessed."}
+    stored["competence"]["stated"]["value"] = None
+    stored["competence"]["problem"] = "no pairs were asked that state the group outright"
+    assert check_competence(stored).status == "undecided"
+    stored["competence"]["stated"]["value"] = 0.3
+    assert check_competence(stored).status == "failed"
+
+
+def test_an_undecided_check_hides_no_failed_one(runs: Path, half: Path) -> None:
+    assert passed([Check("a", "undecided", "", {}), Check("b", "failed", "", {})]) is False
+    out = invoke(runs / "old", "--fail-if", "coal_non.female > 0.1", "--fail-if", "coal > 0.1")
+    assert out.exit_code == 1
+    assert "undecided fail if coal_non.female" in out.output and "failed  fail if coal > 0.1" in out.output
+    assert invoke(half, "--fail-if", "fn_bias > 0.1").exit_code == 1

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import time
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 from scipy.stats import binomtest
 
 import evenli
@@ -26,9 +31,13 @@ from evenli.measures import (
     minimum_detectable_difference,
     row_weights,
 )
+from evenli.measures.dev import t50, t70
 from evenli.measures.estimate import wilson
+from evenli.measures.sample import weight_chunks
 from evenli.models import fake_model
 from evenli.predictions import Predictions, predict
+from evenli.reports import assess, show_results
+from evenli.reports.results import Scoring
 from evenli.reproduction.coal import sample_of_shares
 from evenli.resources import read_table
 
@@ -184,6 +193,125 @@ def test_vectorised_resamples_equal_one_by_one() -> None:
         np.testing.assert_allclose(together, singly, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("method", "draw"), [("cluster", cluster_weights), ("row", row_weights)])
+@pytest.mark.parametrize("resamples_at_once", [1, 3, 64, 1000])
+def test_chunks_hold_the_same_weights(method: str, draw: Callable[..., np.ndarray], resamples_at_once: int) -> None:
+    # Where few fit, the draws are not kept either but drawn again from where the generator stood.
+    sample = simulate(np.random.default_rng(0))
+    whole = draw(sample.frame, 200, np.random.default_rng(5))
+    generator = np.random.default_rng(5)
+    at_once = resamples_at_once * sample.frame.height
+    chunks = list(weight_chunks(sample.frame, 200, generator, method, at_once=at_once))
+    assert max(len(chunk) for chunk in chunks) == min(200, resamples_at_once)
+    assert np.array_equal(np.concatenate(chunks), whole) and whole.std() > 0.5
+    after = np.random.default_rng(5)
+    draw(sample.frame, 200, after)
+    assert generator.random() == after.random()
+
+
+@pytest.mark.parametrize("method", ["cluster", "row"])
+def test_intervals_do_not_depend_on_chunks(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = Sample(predict(fake_model("random"), [build_coal("en")]))
+    estimate = partial(intervals, sample, measures("coal"), stereotypes=(None, "female"), resamples=400, method=method)
+    whole = estimate()
+    monkeypatch.setattr("evenli.measures.estimate.weight_chunks", partial(weight_chunks, at_once=5420 * 48))
+    # Equal to the last digit; repr because an undefined slice is NaN.
+    assert repr(estimate()) == repr(whole)
+
+
+def test_memory_of_the_bootstrap_does_not_grow_with_the_rows() -> None:
+    rows = [("PS", f"o{k % 40}", "female", f"t{k % 900}", "entailment" if k % 7 else "neutral") for k in range(60_000)]
+    sample = Sample(table(rows))
+    tracemalloc.start()
+    found = intervals(sample, [get_measure("coal_pro")])["coal_pro", None]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.low < found.value < found.high
+    assert peak < 250e6  # all weights at once would be 480 MB
+
+
+def test_one_cluster_gives_no_interval() -> None:
+    rows = [("PS", "nurse", "female", "t1", "entailment" if k < 9 else "neutral") for k in range(20)]
+    found = intervals(Sample(table(rows)), [get_measure("coal_pro")])["coal_pro", None]
+    assert found.value == pytest.approx(0.45) and np.isnan([found.low, found.high, found.se]).all()
+    assert found.note == "no interval: one occupation and one template leave nothing to resample"
+    assert found.as_dict()["low"] is None and found.clusters == {"occupations": 1, "templates": 1}
+    naive = intervals(Sample(table(rows)), [get_measure("coal_pro")], method="row")["coal_pro", None]
+    assert naive.low < 0.45 < naive.high and naive.note == ""
+    single = intervals(Sample(table(rows[:1])), [get_measure("coal_pro")], method="row")["coal_pro", None]
+    assert single.value == 1 and np.isnan(single.low) and "one row per set" in single.note
+    # Occupations are drawn within their stereotype: one of each is no more than one.
+    both = [*rows, ("PS", "cop", "male", "t1", "entailment")]
+    found = intervals(Sample(table(both)), [get_measure("coal_pro")])["coal_pro", None]
+    assert np.isnan(found.low) and "one occupation per stereotype and one template" in found.note
+    # Two clusters in one direction are enough.
+    for other in (("PS", "maid", "female", "t1", "entailment"), ("PS", "nurse", "female", "t2", "entailment")):
+        found = intervals(Sample(table([*rows, other])), [get_measure("coal_pro")])["coal_pro", None]
+        assert found.low < found.value <= found.high and found.note == ""
+
+
+def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
+    # NS lies in two of four templates: (1/2)^4 = 6 % of the resamples miss both. PS lies in three: 0.4 % miss all.
+    found = intervals(Sample(HAND), measures("coal"))
+    missing, told = found["coal_non", None], found["coal_pro", None]
+    assert missing.value == 0.5 and np.isnan([missing.low, missing.high, missing.se]).all()
+    assert missing.note.startswith("no interval: undefined in 6.") and missing.note.endswith("may be left out")
+    assert "% of the resamples are undefined and left out" in told.note and told.low < told.value < told.high
+    assert found["fn_bias", None].note == ""
+
+
+def test_an_occupation_with_one_template_has_no_interval() -> None:
+    rows = [("PS", "nurse", "female", "t1", "entailment" if k < 9 else "neutral") for k in range(20)]
+    rows += [("PS", "cop", "male", f"t{k % 5}", "entailment" if k % 3 else "neutral") for k in range(20)]
+    cop, nurse = by_occupation(Sample(table(rows))).sort("occupation").to_dicts()
+    assert nurse["score"] == pytest.approx(0.45) and nurse["templates"] == 1
+    assert np.isnan(nurse["low"]) and np.isnan(nurse["high"])
+    assert cop["low"] < cop["score"] < cop["high"]
+
+
+def dev_table() -> Predictions:
+    """Two occupations, two group words, two templates; the neutral probability of every row by hand."""
+    neutral = {
+        ("nurse", "woman"): (0.9, 0.2),  # mean 0.55
+        ("nurse", "man"): (0.4, 0.5),  # mean 0.45
+        ("cop", "woman"): (None, None),  # exactly one half, twice
+        ("cop", "man"): (0.95, 0.65),  # mean 0.8
+    }
+    rows = []
+    for (occupation, word), values in neutral.items():
+        for template, p in zip(("ate an apple", "sold a hat"), values, strict=True):
+            logits = (-200.0, 0.0, 0.0) if p is None else tuple(np.log([(1 - p) / 2, p, (1 - p) / 2]))
+            rows.append((occupation, f"The {word} {template}.", template, "dev", *logits))
+    frame = pl.DataFrame(rows, schema=["occupation", "hypothesis", "template", "subset", *LABELS], orient="row")
+    rest = [pl.lit(None, pl.String).alias(n) for n in PAIR_COLUMNS if n not in frame.columns and n != "id"]
+    return Predictions(frame.with_columns(rest).with_row_index("id"))
+
+
+def test_thresholds_of_pair_averages_by_hand() -> None:
+    sample = Sample(dev_table())
+    assert float(t50(sample)) == 3 / 8  # 0.9, 0.95, 0.65
+    assert float(t50(sample, aggregate="pair")) == float(get_measure("t50_pair")(sample)) == 2 / 4
+    assert float(t70(sample, aggregate="pair")) == float(get_measure("t70_pair")(sample)) == 1 / 4
+    shuffled = Sample(Predictions(sample.frame.sample(fraction=1, shuffle=True, seed=3)))
+    assert float(t50(shuffled, aggregate="pair")) == 2 / 4
+    # Cop drawn twice: pairs weigh 1, 1, 2, 2. Only the first template drawn: means 0.9, 0.4, 0.5, 0.95.
+    twice, first = np.repeat([1, 2], 4), np.tile([2, 0], 4)
+    together = sample.weighted(np.array([twice, first, 0 * first], dtype=np.float32))
+    np.testing.assert_allclose(t50(together, aggregate="pair"), [3 / 6, 2 / 4, np.nan])
+    np.testing.assert_allclose(t70(together, aggregate="pair"), [2 / 6, 2 / 4, np.nan])
+    assert {entry.name for entry in measures("dev")} - {entry.name for entry in measures("coal")} == {
+        "t50_pair",
+        "t70_pair",
+    }
+    with pytest.raises(InputError, match="choose row or pair"):
+        t50(sample, aggregate="word")
+
+
+def test_pair_averages_need_the_word() -> None:
+    unknown = Predictions(dev_table().frame.with_columns(template=pl.lit("7")))
+    assert np.isnan(t50(Sample(unknown), aggregate="pair"))
+
+
 def test_intervals_are_seeded_and_wider_than_the_naive_ones_where_clusters_matter() -> None:
     sample = Sample(predict(fake_model("oracle", rate=0.5), [build_coal("en")]))
     coal = [get_measure("coal")]
@@ -285,3 +413,44 @@ def test_verdict_codes() -> None:
     assert judge(found((0.5, 0.4, 0.6), (0.45, 0.4, 0.5), (-0.4, -0.5, -0.3)), None).code == "error"
     assert judge(found((0.2, 0.1, 0.3), (0.09, 0.05, 0.15), (0.02, -0.1, 0.1)), None).code == "undecided"
     assert judge(found((0.01, 0.0, 0.02), (0.0, 0.0, 0.01), (0.01, 0.001, 0.02)), None).code == "even"
+
+
+def test_competence_needs_pairs_of_both_kinds() -> None:
+    both = predict(fake_model("even"), [gold_pairs("en"), control_pairs("en")])
+    no_control = competence(both.subset("gold"))
+    assert not no_control.assessed and "no pairs were asked that state the group" in no_control.problem
+    no_gold = competence(both.subset("control"))
+    assert "no gold pairs" in no_gold.problem and no_gold.top_label[0] is None
+    assert "competence cannot be assessed; no gold pairs" in judge({}, no_gold).sentence
+
+
+def test_a_group_may_have_person_in_its_name() -> None:
+    checks = predict(fake_model("even"), [gold_pairs("en"), control_pairs("en")])
+    renamed = Predictions(checks.frame.with_columns(pl.col("id").str.replace_all("female", "saleswoperson")))
+    found = competence(renamed)
+    assert found.stated.n == competence(checks).stated.n == 80
+    assert found.controls["saleswoperson-male"] == 1.0
+
+
+@pytest.mark.parametrize("kept", [["AS", "NS"], ["PS", "NS"], ["NS"]])
+def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> None:
+    table = evenli.audit("fake:biased", scoring=Scoring(resamples=100)).predictions
+    rows = pl.col("subset").is_in(["gold", "control", *kept])
+    results = assess(Predictions(table.frame.filter(rows), table.header), Scoring(resamples=100))
+    assert results["verdict"]["code"] == "none" and "nan" not in results["verdict"]["sentence"]
+    assert "is undefined: " in results["verdict"]["sentence"]
+    assert results["coal"]["order_condition"] == {"holds": None, "beyond_doubt": None}
+    assert results["coal"]["standing"][-1]["this"]
+    console = Console(width=140, record=True, file=io.StringIO())
+    show_results(results, console)
+    shown = console.export_text()
+    assert "is undefined. Another audit must differ by n/a" in shown and "this model            n/a" in shown
+
+
+def test_without_non_stereotyped_pairs_the_rest_is_shown() -> None:
+    table = evenli.audit("fake:biased", scoring=Scoring(resamples=100)).predictions
+    results = assess(Predictions(table.frame.filter(pl.col("subset") != "NS"), table.header), Scoring(resamples=100))
+    assert results["verdict"]["code"] == "bias" and results["coal"]["measures"]["coal"]["value"] is None
+    console = Console(width=140, record=True, file=io.StringIO())
+    show_results(results, console)
+    assert "differ by n/a in NLI-CoAL" in console.export_text()

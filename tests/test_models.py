@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from pathlib import Path
@@ -9,12 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import evenli
 from conftest import make_checkpoint
 from evenli.datasets import build_coal
-from evenli.errors import LabelError, MissingExtraError, ModelError
+from evenli.errors import LabelError, MissingExtraError, ModelError, RunError
 from evenli.labels import LABELS, label_columns
 from evenli.models import CallableModel, ModelOptions, fake_model, load_model
 from evenli.models.tokens import Tokens
+from evenli.reports.results import Scoring
 
 PREMISES = ["the nurse waits in the rain.", "a doctor walks.", "two people sleeps near the red house on the street."]
 HYPOTHESES = ["the woman waits.", "the man walks in the park with a dog.", "no"]
@@ -129,6 +132,52 @@ def test_hf_labels_are_resolved_by_name(tmp_path: Path, checkpoint: Path) -> Non
     np.testing.assert_allclose(got, raw[:, [1, 2, 0]], atol=1e-4)
     assert model.info.labels == ("CONTRADICTION", "ENTAILMENT", "NEUTRAL")
     assert model.info.fingerprint != load_model(str(checkpoint)).info.fingerprint
+
+
+def test_everything_that_shapes_outputs_is_in_the_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
+    import shutil
+
+    from evenli._hashing import checkpoint_files, hash_files
+    from evenli.sentences.transformer import TransformerArgmax
+
+    folder = shutil.copytree(checkpoint, tmp_path / "copy")
+    marks = {load_model(str(folder)).info.fingerprint}
+    pooled = {TransformerArgmax(folder, device="cpu").identity}
+    names = ("vocab.json", "merges.txt", "sentencepiece.bpe.model", "added_tokens.json", "special_tokens_map.json")
+    for name in names:
+        (folder / name).write_text("{}")
+        marks.add(hash_files(checkpoint_files(folder)))
+    assert len(marks) == 1 + len(names)
+    (folder / "added_tokens.json").write_text('{"x": 5}')
+    (folder / "merges.txt").write_text("#version")
+    assert load_model(str(folder)).info.fingerprint not in marks
+    assert TransformerArgmax(folder, device="cpu").identity not in pooled
+    kept = checkpoint_files(folder)
+    for name in ("README.md", "results.json", "training.json", "pytorch_model.bin", "modeling.py"):
+        (folder / name).write_text("{}")
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "config.json").write_text("{}")
+    assert checkpoint_files(folder) == kept
+    assert set(checkpoint_files(folder, nested=True)) - set(kept) == {folder / "onnx" / "config.json"}
+    (folder / "model.safetensors").unlink()
+    assert folder / "pytorch_model.bin" in checkpoint_files(folder)
+
+
+@pytest.mark.parametrize(
+    ("device", "dtype", "bucket", "released"), [("cuda:0", "bfloat16", 8, 1), ("cpu:0", "float32", 1, 0)]
+)
+def test_a_numbered_device_is_treated_like_its_kind(
+    device: str, dtype: str, bucket: int, released: int, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    calls = []
+    monkeypatch.setattr("evenli.models.hf.pick_device", lambda *_: device)
+    monkeypatch.setattr(torch.nn.Module, "to", lambda self, *where: self)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(device))
+    model = load_model(str(checkpoint), options=ModelOptions(device=device))
+    assert (model.info.device, model.info.dtype, model.bucket) == (device, dtype, bucket)
+    model._release()  # type: ignore[attr-defined]
+    assert len(calls) == released
 
 
 def test_unnamed_and_two_label_heads_are_refused(tmp_path: Path) -> None:
@@ -262,3 +311,117 @@ def test_fakes_read_the_sentence() -> None:
         rows = pairs.filter(pairs["subset"] == subset)
         logits = model.logits(model.prepare(rows["premise"].to_list(), rows["hypothesis"].to_list()).items)
         assert {LABELS[i] for i in logits.argmax(axis=1)} == {label}
+
+
+def asked(model: CallableModel) -> np.ndarray:
+    return model.logits(model.prepare(PREMISES, HYPOTHESES).items)
+
+
+def top_level(premises: list[str], hypotheses: list[str]) -> list[str]:
+    return ["neutral"] * len(premises)
+
+
+def another(premises: list[str], hypotheses: list[str]) -> list[str]:
+    return ["entailment"] * len(premises)
+
+
+@functools.wraps(top_level)
+def wrapped(premises: list[str], hypotheses: list[str]) -> list[str]:
+    return another(premises, hypotheses)
+
+
+class Wrap:
+    """A model with a state that its file does not show."""
+
+    def __init__(self, kind: str) -> None:
+        self.inner = fake_model(kind)
+
+    def __call__(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        return self.inner.logits(self.inner.prepare(premises, hypotheses).items)
+
+    def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        return self(premises, hypotheses)
+
+
+def test_only_functions_of_a_module_are_known_by_their_file() -> None:
+    known = CallableModel(top_level)
+    assert known.info.fingerprint == CallableModel(top_level).info.fingerprint and not known.note
+    assert known.info.fingerprint != CallableModel(another).info.fingerprint
+    one = Wrap("even")
+    for unknown in (one, one.answer, functools.partial(top_level), lambda p, h: None, wrapped):
+        first, second = CallableModel(unknown), CallableModel(unknown)
+        assert first.info.fingerprint != second.info.fingerprint
+        assert "never reused" in first.note and "fingerprint" in first.note
+    one.fingerprint = "weights-1"  # type: ignore[attr-defined]
+    for told in (one, one.answer):
+        assert CallableModel(told).info.fingerprint == "weights-1" and not CallableModel(told).note
+    del one.fingerprint  # type: ignore[attr-defined]
+    one.identity = "weights-2"  # type: ignore[attr-defined]
+    assert CallableModel(one).info.fingerprint == "weights-2"
+    assert CallableModel(one, fingerprint="mine").info.fingerprint == "mine"
+
+
+def test_two_instances_of_a_class_never_share_predictions(tmp_path: Path) -> None:
+    scoring = Scoring(resamples=100)
+    evenli.audit(Wrap("biased"), out=tmp_path, scoring=scoring)
+    with pytest.raises(RunError, match="holds another run.*fingerprint"):
+        evenli.audit(Wrap("even"), out=tmp_path, scoring=scoring)
+    remarks: list[str] = []
+    even = evenli.audit(Wrap("even"), out=tmp_path, scoring=scoring, overwrite=True, on_warning=remarks.append)
+    assert even.results["coal"]["measures"]["coal"]["value"] == 0.0
+    assert any("never reused" in remark for remark in remarks)
+
+
+def batches(*answers: object, **more: object) -> list[np.ndarray]:
+    """The logits of a callable that answers three pairs at a time with these."""
+    left = list(answers)
+    model = CallableModel(lambda p, h: left.pop(0), name="mine", fingerprint="x", **more)  # type: ignore[arg-type]
+    return [asked(model) for _ in answers]
+
+
+SURE = [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8], [0.2, 0.7, 0.1]]
+SHORT = [[0.8, 0.1, 0.099], [0.1, 0.1, 0.8], [0.2, 0.7, 0.1]]  # one row adds up to 0.999
+LOGITS = [[3.0, -1.0, 0.0], [-4.0, -3.0, 2.0], [0.0, 5.0, 1.0]]
+
+
+def test_probabilities_are_recognised_once_for_all_batches() -> None:
+    first, second = batches(SURE, SHORT)
+    np.testing.assert_allclose(np.exp(first), SURE, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(second[0]), np.array(SHORT[0]) / 0.999, rtol=1e-5)
+    np.testing.assert_allclose(np.exp(batches(SHORT)[0]).sum(axis=1), 1, rtol=1e-5)
+    # Logits that add up to one by chance in a later batch stay logits.
+    np.testing.assert_allclose(batches(LOGITS, SURE)[1], SURE, rtol=1e-6)
+    # A row that is not finite is none of its business: the prediction loop names the pair.
+    assert np.isnan(batches(SURE, [[np.nan, 0, 1], *SURE[1:]])[1][0]).any()
+
+
+def test_answers_that_contradict_earlier_ones_are_refused() -> None:
+    with pytest.raises(ModelError, match=r"mine returned \[3.0, -1.0, 0.0\]: no probabilities.*other answers"):
+        batches(SURE, LOGITS)
+    with pytest.raises(ModelError, match=r"\[0.8, 0.1, 0.05\]: no probabilities"):
+        batches([[0.8, 0.1, 0.05], *SURE[1:]])
+    rows = iter((LOGITS * 4, SURE * 4))
+    model = CallableModel(lambda p, h: next(rows), name="mine", fingerprint="x")
+    items = model.prepare(PREMISES * 4, HYPOTHESES * 4).items
+    model.logits(items)
+    with pytest.raises(ModelError, match="probabilities, no logits"):
+        model.logits(items)
+
+
+def test_outputs_can_be_declared() -> None:
+    np.testing.assert_allclose(batches(SURE, outputs="logits")[0], SURE, rtol=1e-6)
+    with pytest.raises(ModelError, match="no probabilities.*as declared"):
+        batches(LOGITS, outputs="probabilities")
+    with pytest.raises(ModelError, match="logits or probabilities, not 'odds'"):
+        batches(LOGITS, outputs="odds")
+    one = Wrap("even")
+    one.outputs, one.fingerprint = "logits", "weights"  # type: ignore[attr-defined]
+    # The same answers read another way are other predictions.
+    assert CallableModel(one).info.fingerprint == "weights:logits"
+
+
+def test_unknown_labels_are_shown_as_the_model_gave_them() -> None:
+    with pytest.raises(ModelError, match=r"it returned 'maybe', and the labels are entailment, neutral"):
+        batches(["neutral", "maybe", "neutral"])
+    with pytest.raises(ModelError, match=r"it returned \{'LABEL_0': 1.0\}"):
+        batches([{"neutral": 1.0}, {"LABEL_0": 1.0}, {"neutral": 1.0}])

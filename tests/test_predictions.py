@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import random
 import resource
@@ -18,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import evenli
 from evenli.datasets import PairSet, build_coal, gold_pairs
 from evenli.errors import LabelOrderError, ModelError, RunError, RunLockedError
 from evenli.labels import LABELS
@@ -25,6 +27,7 @@ from evenli.measures import check_label_order
 from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
 from evenli.models.batches import plan_batches
 from evenli.predictions import Predictions, RunFolder, predict
+from evenli.reports.results import Scoring
 
 
 def small(rows: int = 60) -> PairSet:
@@ -295,3 +298,73 @@ def test_bucketing_changes_no_answer(checkpoint: Path) -> None:
     padded = predict(model, [pairs]).logits
     np.testing.assert_allclose(bucketed, padded, atol=1e-4)
     assert (bucketed.argmax(axis=1) == padded.argmax(axis=1)).all()
+
+
+def test_a_full_disk_at_the_first_header_leaves_the_folder_usable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Path, *arguments: object, **more: object) -> int:
+        self.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(RunError, match="no space left"):
+            predict(Counting(), [small()], RunFolder(tmp_path / "run"))
+    assert {file.name for file in (tmp_path / "run").iterdir()} <= {".lock"}
+    assert predict(Counting(), [small()], RunFolder(tmp_path / "run")).frame.height == 60
+
+
+def test_what_a_crash_left_before_the_header_is_no_ones_file(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    folder = RunFolder(run)
+    with folder.locked():
+        folder.write_shard(0, np.arange(60), np.full((60, 3), 7, dtype=np.float32))
+    (run / ".run.json.tmp").write_text("{")
+    # The shard is of nobody knows which model, so it is not continued.
+    np.testing.assert_array_equal(predict(Counting(), [small()], RunFolder(run)).logits, reference(small()))
+    assert not (run / ".run.json.tmp").exists()
+    for name in ("mine.parquet", "000000.parquet"):
+        other = tmp_path / name
+        (other / "shards").mkdir(parents=True)
+        pl.DataFrame({"text": ["x"]}).write_parquet(other / "shards" / name)
+        with pytest.raises(RunError, match="not empty and not a run folder"):
+            predict(Counting(), [small()], RunFolder(other), overwrite=True)
+        assert (other / "shards" / name).is_file()
+
+
+@pytest.mark.parametrize("stop", range(1, 7))
+def test_clearing_can_be_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+    run, calls, unlink = tmp_path / "run", [0], Path.unlink
+    predict(Counting(), [small()], RunFolder(run))
+    RunFolder(run).write_results({})
+
+    def dies(self: Path, missing_ok: bool = False) -> None:
+        calls[0] += 1
+        if calls[0] == stop:
+            raise KeyboardInterrupt
+        unlink(self, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", dies)
+        with pytest.raises(KeyboardInterrupt):
+            RunFolder(run).clear()
+    assert (run / "run.json").is_file()
+    table = predict(Counting(), [small()], RunFolder(run))
+    np.testing.assert_array_equal(table.logits, reference(small()))
+
+
+def test_results_are_written_in_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, seen = RunFolder.write_results, []
+
+    def checked(self: RunFolder, results: dict[str, object]) -> None:
+        with pytest.raises(RunLockedError), RunFolder(self.path).locked():
+            pass
+        seen.append(self.path)
+        write(self, results)
+
+    monkeypatch.setattr(RunFolder, "write_results", checked)
+    evenli.audit("fake:even", out=tmp_path / "run", scoring=Scoring(resamples=100))
+    assert seen == [tmp_path / "run"]
+    with RunFolder(tmp_path / "run").locked():
+        pass

@@ -110,3 +110,17 @@ def test_control_broken_results_do_not(tmp_path: Path) -> None:
         broken("scoring", "bootstrap", value="jackknife"),
     ):
         assert not VALIDATOR.is_valid(bad)
+
+
+@pytest.mark.parametrize("kept", [["AS", "NS"], ["PS"], ["NS"]])
+def test_undefined_verdicts_satisfy_it(kept: list[str], tmp_path: Path) -> None:
+    import polars as pl
+
+    table = evenli.audit("fake:biased", scoring=FAST).predictions
+    for checks in (["gold", "control"], ["control"], ["gold"]):
+        frame = table.frame.filter(pl.col("subset").is_in([*checks, *kept]))
+        folder = RunFolder(tmp_path)
+        folder.write_results(assess(Predictions(frame, table.header), FAST))
+        results = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
+        assert results["verdict"]["code"] == "none"
+        VALIDATOR.validate(results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import lzma
@@ -257,8 +258,12 @@ def test_a_broken_line_is_named(flat: Path, tmp_path: Path, task: str, file: str
     for path in flat.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     (tmp_path / file).write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=message):
-        read_task(task, tmp_path)
+    limit = csv.field_size_limit(131_072)  # other readers raise it for the whole process
+    try:
+        with pytest.raises(InputError, match=message):
+            read_task(task, tmp_path)
+    finally:
+        csv.field_size_limit(limit)
 
 
 def test_missing_and_unreadable_files_are_named(flat: Path, tmp_path: Path) -> None:

@@ -277,6 +277,8 @@ def test_an_interrupted_run_continues(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return FakeModel("biased")(premises, hypotheses)
 
+    falters.fingerprint = "falters"  # type: ignore[attr-defined]  # without one a closure is never continued
+
     def go() -> evenli.Audit:
         return evenli.audit(falters, suites=("coal", "probe"), out=tmp_path / "run", scoring=FAST)
 
@@ -559,6 +561,46 @@ def test_swap_plain_text(cli: Cli, tmp_path: Path) -> None:
     ]
     summary = json.loads(out)
     assert (summary["rows_given"], summary["without_gender"], summary["duplicates"]) == (4, 1, 2)
+
+
+@pytest.mark.parametrize("width", [3, 550])
+def test_build_controlled_uses_its_width(cli: Cli, tmp_path: Path, width: int) -> None:
+    # Captions, as the composed templates do not suffice for every width.
+    captions = "".join(f"A man waits at gate number {number} today.\n" for number in range(700))
+    (tmp_path / "captions.txt").write_text(captions, encoding="utf-8")
+    options = ("--captions", "captions.txt", "--width", width, "--rates", "0,0.5,1", "--json")
+    code, out, err = cli("build", "controlled", "-o", "set", *options)
+    assert code == 0, err
+    card = json.loads(out)
+    assert card["rows"]["train"] == 60 * width and card["width"]["train"] == width
+    assert len((tmp_path / "set/train/train_r-5.jsonl").read_bytes().splitlines()) == 60 * width
+
+
+def test_swap_cuts_lines_at_line_ends_alone(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "lines.txt").write_bytes("\ufeffA man\u2028\x0c\x85sings.\r\nIt rains.\r\n".encode())
+    code, out, err = cli("mitigate", "swap", "--corpus", "lines.txt", "-o", "o.txt", "--json")
+    assert code == 0, err
+    assert json.loads(out)["rows_given"] == 2
+    assert (tmp_path / "o.txt").read_bytes().decode().split("\n")[:2] == ["A man\u2028\x0c\x85sings.", "It rains."]
+    assert (tmp_path / "o.txt").read_bytes().decode().split("\n")[2:] == ["A woman\u2028\x0c\x85sings.", ""]
+
+
+@pytest.mark.parametrize("name", ["o.jsonl", "o.csv", "o.parquet", "o.txt"])
+def test_swap_keeps_the_old_file_if_it_fails(
+    cli: Cli, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "t.txt").write_text("She sings.\n")
+    (tmp_path / name).write_text("old")
+    there = sorted(tmp_path.iterdir())
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", fail)
+    source = "t.txt" if name == "o.txt" else corpus
+    code, _, err = cli("mitigate", "swap", "--corpus", source, "-o", name, "--overwrite")
+    assert code == 2 and "No space left on device" in err
+    assert (tmp_path / name).read_text() == "old" and sorted(tmp_path.iterdir()) == there
 
 
 # One line per mistake

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -79,20 +80,24 @@ def audit(
     scoring = scoring or Scoring()
     folder = RunFolder(out) if out is not None else None
     settings = {"lang": lang, "axis": axis, "split": split, "tokenised": tokenised, "scoring": scoring.__dict__}
-    predictions = predict(
-        asked,
-        [gold_pairs(lang, axis=axis), control_pairs(lang, axis=axis), *sets],
-        folder,
-        seed=scoring.seed,
-        settings=settings,
-        overwrite=overwrite,
-        on_progress=on_progress,
-        on_warning=on_warning,
-        check_first=lambda gold: check_label_order(gold, asked.info.labels),
-    )
-    results = assess(predictions, scoring)
-    if folder is not None:
-        folder.write_results(results)
+    if options is not None and (model is None or isinstance(model, str)):
+        settings["options"] = asdict(options)
+    # Held until the results are there: another audit of this folder must not get in between.
+    with folder.locked() if folder is not None else nullcontext():
+        predictions = predict(
+            asked,
+            [gold_pairs(lang, axis=axis), control_pairs(lang, axis=axis), *sets],
+            folder,
+            seed=scoring.seed,
+            settings=settings,
+            overwrite=overwrite,
+            on_progress=on_progress,
+            on_warning=on_warning,
+            check_first=lambda gold: check_label_order(gold, asked.info.labels),
+        )
+        results = assess(predictions, scoring)
+        if folder is not None:
+            folder.write_results(results)
     return Audit(results, predictions, folder.path if folder else None)
 
 

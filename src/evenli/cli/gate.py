@@ -47,18 +47,27 @@ def gate(
     if baseline is not None:
         old = load_run(baseline)
         if old.results["verdict"]["code"] == "none":
-            raise InputError(f"the baseline {baseline} has no verdict, its model is not competent; choose another one")
+            sentence = old.results["verdict"]["sentence"]
+            raise InputError(f"the baseline {baseline} has no verdict; choose another one ({sentence})")
         compared = compare_runs([old, stored], resamples=resamples, seed=seed)[0]
         checks.append(gates.check_baseline(compared, gates.MAX_WORSE if max_worse is None else max_worse))
     if junit is not None:
         gates.write_junit(checks, junit, suite=f"evenli gate {stored.model}")
-    good = gates.passed(checks)
+    undecided: InputError | None = None
+    try:
+        good: bool | None = gates.passed(checks)
+    except InputError as error:
+        good, undecided = None, error
     if as_json:
         content = {"run": str(run), "model": stored.model, "passed": good}
         shared.print_json(content | {"checks": [check.__dict__ for check in checks]})
     else:
         for check in checks:
             typer.echo(f"{check.status:<7} {check.name}: {check.detail}")
-        typer.echo(f"{'passed' if good else 'FAILED'}: {stored.model} ({run})")
+        said = {True: "passed", False: "FAILED", None: "UNDECIDED"}[good]
+        typer.echo(f"{said}: {stored.model} ({run})")
+    # Raised only now, so that the other checks are read as well.
+    if undecided is not None:
+        raise undecided
     if not good:
         raise typer.Exit(1)

@@ -27,12 +27,12 @@ def measure(
     folder = RunFolder(run)
     if not (run / "run.json").is_file():
         raise RunError(f"{run} is not a run folder: no run.json in it")
-    header = read_header(run / "run.json")
-    if header["status"] != "complete":
-        raise RunError(f"the run in {run} is not complete; run its audit command again to finish it")
-    table = Predictions.read(folder.predictions_file, header)
-    results = assess(table, Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap))
     with folder.locked():
+        header = read_header(run / "run.json")
+        if header["status"] != "complete":
+            raise RunError(f"the run in {run} is not complete; run its audit command again to finish it")
+        table = Predictions.read(folder.predictions_file, header)
+        results = assess(table, Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap))
         folder.write_results(results)
     if as_json:
         shared.print_json({"folder": str(run), **results})

@@ -30,7 +30,7 @@ class Competence:
         per_label: Accuracy by gold label.
         stated: Accuracy where the premise states a group: same group or other group.
         controls: Accuracy per kind of control pair, e.g. ``female-male``.
-        top_label: Most frequent answer to the gold pairs and its share.
+        top_label: Most frequent answer to the gold pairs and its share; None and NaN without gold pairs.
         problem: Why there is no verdict, or empty.
     """
 
@@ -38,8 +38,13 @@ class Competence:
     per_label: dict[str, float]
     stated: Estimate
     controls: dict[str, float]
-    top_label: tuple[str, float]
+    top_label: tuple[str | None, float]
     problem: str
+
+    @property
+    def assessed(self) -> bool:
+        """Whether there were pairs of both kinds to judge by."""
+        return self.gold.n > 0 and self.stated.n > 0
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -56,24 +61,28 @@ def competence(checks: Predictions) -> Competence:
     frame = checks.frame.with_columns(answer=pl.Series([LABELS[i] for i in checks.logits.argmax(axis=1)]))
     frame = frame.with_columns(right=pl.col("answer") == pl.col("gold"))
     gold = frame.filter(pl.col("subset") == "gold")
-    control = frame.filter(pl.col("subset") == "control").with_columns(
-        case=pl.col("id").str.split("-").list.slice(2).list.join("-")
-    )
-    stated = control.filter(~pl.col("case").str.contains("person"))
+    parts = pl.col("id").str.split("-").list.slice(2)
+    control = frame.filter(pl.col("subset") == "control").with_columns(case=parts.list.join("-"))
+    stated = control.filter(~parts.list.contains("person"))
     per_label = {label: _mean(gold.filter(pl.col("gold") == label)["right"]) for label in LABELS}
-    top, share = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height).row(0)
+    answers = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height)
+    top, share = answers.row(0) if gold.height else (None, float("nan"))
     accuracy, stated_accuracy = _accuracy(gold["right"]), _accuracy(stated["right"])
     problem = ""
-    if share > ONE_LABEL:
+    if not gold.height:
+        problem = "no gold pairs were asked"
+    elif share > ONE_LABEL:
         problem = f"it answers '{top}' to {share:.0%} of the gold pairs, whatever they say"
-    elif accuracy.value < COMPETENT:
+    elif not accuracy.value >= COMPETENT:
         problem = f"it gets only {accuracy.value:.0%} of the unmistakable gold pairs right (chance is 33%)"
-    elif stated_accuracy.value < COMPETENT:
+    elif not stated.height:
+        problem = "no pairs were asked that state the group outright"
+    elif not stated_accuracy.value >= COMPETENT:
         problem = f"it gets only {stated_accuracy.value:.0%} of the pairs right that state the group outright"
     kinds = {
         str(case): round(_mean(part["right"]), 6) for (case,), part in control.group_by("case", maintain_order=True)
     }
-    return Competence(accuracy, per_label, stated_accuracy, kinds, (str(top), float(share)), problem)
+    return Competence(accuracy, per_label, stated_accuracy, kinds, (top, float(share)), problem)
 
 
 def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
@@ -87,6 +96,8 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
         labels: The model's declared output order.
     """
     truth = np.array([LABELS.index(label) for label in gold.frame["gold"]])
+    if not truth.size:
+        return
     answers = gold.logits.argmax(axis=1)
     right = {order: np.array(order)[answers] == truth for order in permutations(range(3))}
     declared = right[0, 1, 2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
+import types
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +21,13 @@ from evenli.models.base import ModelInfo, Prepared
 if TYPE_CHECKING:
     from evenli.models.spec import ModelOptions
 
+OUTPUTS = ("logits", "probabilities")
+"""What three numbers per pair can be."""
 _CERTAIN = 20.0
+_SUM = 5e-3
+"""How far from one a row of probabilities may add up: half precision and printed decimals are no logits."""
+_BY_CHANCE = 8
+"""Rows from which on a batch of logits that all look like probabilities is no accident."""
 
 
 class CallableModel:
@@ -27,8 +35,7 @@ class CallableModel:
 
     The function may return one row per pair as
 
-    * three numbers, logits or probabilities, in the order of ``labels`` (rows that are non-negative and sum to one are
-      read as probabilities and turned into log-probabilities);
+    * three numbers, logits or probabilities, in the order of ``labels`` (probabilities become log-probabilities);
     * a dictionary ``{label name: number}``;
     * a label name.
 
@@ -36,8 +43,13 @@ class CallableModel:
         function: The callable.
         labels: Order of the three numbers; default the callable's ``labels`` attribute, else LABELS.
         name: Display name.
-        fingerprint: Change it when the answers may change; default a hash of the source file.
+        fingerprint: Change it when the answers may change; default the callable's ``fingerprint`` or ``identity``
+            attribute, else for a function of a module a hash of its file. Anything else (instances, closures, bound
+            methods, partials) may differ while its file stays the same: it gets a new one each time, so that no stored
+            predictions are taken for its own, and ``note`` says so.
         batch_size: Pairs per call.
+        outputs: ``logits`` or ``probabilities``; default the callable's ``outputs`` attribute, else the first batch
+            decides for all (probabilities are non-negative and add up to one), and a batch that contradicts is refused.
     """
 
     def __init__(
@@ -48,17 +60,27 @@ class CallableModel:
         name: str | None = None,
         fingerprint: str | None = None,
         batch_size: int = 64,
+        outputs: str | None = None,
         spec: str = "",
     ) -> None:
         self._function = function
         order: tuple[str, ...] = tuple(labels or getattr(function, "labels", None) or LABELS)
         self._columns = list(label_columns(order, origin="the callable"))
         shown = str(name or getattr(function, "__qualname__", type(function).__name__))
+        declared = outputs or getattr(function, "outputs", None)
+        if declared is not None and declared not in OUTPUTS:
+            raise ModelError(f"outputs of {shown} are {' or '.join(OUTPUTS)}, not {declared!r}")
+        self._outputs: str | None = declared
+        self._declared = declared is not None
+        identity = fingerprint or _fingerprint(function)
+        self.note = "" if identity else _unknown(shown)
+        identity = identity or f"once-{uuid.uuid4().hex}"
         self.info = ModelInfo(
             spec=spec or f"py:{shown}",
             backend="py",
             name=shown,
-            fingerprint=fingerprint or _source_hash(function),
+            # The same answers read another way are other predictions.
+            fingerprint=f"{identity}:{declared}" if declared else identity,
             labels=order,
             dtype="unknown",
         )
@@ -73,8 +95,36 @@ class CallableModel:
     def logits(self, items: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Call the function and read whatever form its answer has."""
         premises, hypotheses = (list(column) for column in zip(*items, strict=True))
-        answer = self._function(premises, hypotheses)
-        return _as_logits(answer, len(items), self._columns, self.info.name)
+        values, certain = _read(self._function(premises, hypotheses), len(items), self._columns, self.info.name)
+        if not certain and self._probable(values):
+            with np.errstate(invalid="ignore"):
+                values = np.log(np.maximum(values / values.sum(axis=1, keepdims=True), 1e-30))
+        return values.astype(np.float32)
+
+    def _probable(self, values: NDArray[np.float64]) -> bool:
+        """Whether rows are probabilities: as declared, else as the first batch was; a contradiction is refused."""
+        # Rows that are not finite say nothing here; the prediction loop refuses them with their pair.
+        values = values[np.isfinite(values).all(axis=1)]
+        if not values.size:
+            return self._outputs == "probabilities"
+        like = (values >= -1e-6).all(axis=1) & (np.abs(values.sum(axis=1) - 1) <= _SUM)
+        mostly = bool(like.mean() > 0.5)
+        outputs = self._outputs or ("probabilities" if mostly else "logits")
+        if outputs == "probabilities":
+            odd, problem = ~like, "no probabilities (0 or more, adding up to 1)"
+        else:
+            # A few rows of logits add up to one by chance.
+            doubtful = mostly and len(like) >= _BY_CHANCE and not self._declared
+            odd, problem = like & doubtful, "probabilities, no logits"
+        if odd.any():
+            row = [round(float(value), 6) for value in values[int(np.argmax(odd))]]
+            expected = "as declared" if self._declared else "as its other answers are"
+            raise ModelError(
+                f"{self.info.name} returned {row}: {problem}, {expected}; say what it returns with outputs='logits' or "
+                "outputs='probabilities'"
+            )
+        self._outputs = outputs
+        return outputs == "probabilities"
 
 
 def load_callable(target: str, options: ModelOptions, *, spec: str) -> CallableModel:
@@ -96,17 +146,23 @@ def load_callable(target: str, options: ModelOptions, *, spec: str) -> CallableM
     return CallableModel(function, labels=options.labels, name=target, spec=spec)
 
 
-def _as_logits(answer: Any, count: int, columns: list[int], name: str) -> NDArray[np.float32]:
+def _read(answer: Any, count: int, columns: list[int], name: str) -> tuple[NDArray[np.float64], bool]:
+    """The numbers in LABELS order, and whether they were label names, which leave nothing to interpret."""
     shape = f"{name} must return {count} rows of three numbers, label dictionaries or label names"
     if isinstance(answer, list | tuple) and answer and isinstance(answer[0], str | dict):
         if len(answer) != count:
             raise ModelError(f"{shape}; it returned {len(answer)} rows")
-        rows = [{row: _CERTAIN} if isinstance(row, str) else row for row in answer]
-        named = [{canonical_label(str(key)): value for key, value in row.items()} for row in rows]
-        for row in named:
-            if not set(row) <= set(LABELS) or (len(row) == 2):
-                raise ModelError(f"{shape}; it returned {row}")
-        values = np.array([[row.get(label, 0.0) for label in LABELS] for row in named], dtype=np.float64)
+        named = []
+        for given in answer:
+            row = {given: _CERTAIN} if isinstance(given, str) else given
+            known = {canonical_label(str(key)): value for key, value in row.items()} if isinstance(row, dict) else {}
+            if not set(known) <= set(LABELS) or len(known) != len(row) or len(known) not in (1, 3):
+                raise ModelError(f"{shape}; it returned {given!r}, and the labels are {', '.join(LABELS)}")
+            named.append(known)
+        try:
+            values = np.array([[row.get(label, 0.0) for label in LABELS] for row in named], dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{shape}; it returned {answer[0]!r}") from error
     else:
         try:
             values = np.asarray(answer, dtype=np.float64)
@@ -114,13 +170,30 @@ def _as_logits(answer: Any, count: int, columns: list[int], name: str) -> NDArra
             raise ModelError(f"{shape}; it returned {type(answer).__name__}") from error
         if values.shape != (count, 3):
             raise ModelError(f"{shape}; it returned an array of shape {values.shape}")
-        values = values[:, columns]
-    if (values >= 0).all() and np.allclose(values.sum(axis=1), 1, atol=1e-4):
-        values = np.log(np.maximum(values, 1e-30))
-    return values.astype(np.float32)
+        return values[:, columns], False
+    return values, all(isinstance(row, str) for row in answer)
 
 
-def _source_hash(function: Any) -> str:
-    module = sys.modules.get(getattr(function, "__module__", "") or type(function).__module__)
+def _fingerprint(function: Any) -> str:
+    """What the callable says of itself, else name and file of a function that a module defines, else nothing."""
+    for holder in (function, getattr(function, "__self__", None)):
+        for attribute in ("fingerprint", "identity"):
+            given = getattr(holder, attribute, None)
+            if isinstance(given, str) and given:
+                return given
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
     file = getattr(module, "__file__", None)
-    return hash_files([Path(file)]) if file and Path(file).is_file() else hash_text(repr(function))
+    if not isinstance(function, types.FunctionType) or not file or not Path(file).is_file():
+        return ""
+    found: Any = module
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    # Only what the module itself offers under this name is the same function whenever the file is the same.
+    return hash_text(f"{hash_files([Path(file)])} {function.__qualname__}") if found is function else ""
+
+
+def _unknown(name: str) -> str:
+    return (
+        f"nothing tells {name} from another model of its kind, so its predictions are never reused or continued; give "
+        "it an attribute 'fingerprint', or CallableModel(..., fingerprint='...'), that changes when its answers may"
+    )

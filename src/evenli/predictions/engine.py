@@ -78,6 +78,9 @@ def predict(
     header["plan"] = hash_text(repr((answers, [s.sha256 for s in sets])))
     if folder is None:
         return _score(model, sets, asked, header, None, on_progress, on_warning, check_first)
+    note = str(getattr(model, "note", ""))
+    if note:
+        on_warning(note)
     with folder.locked():
         stored = folder.header()
         if stored is not None and stored.get("plan") != header["plan"]:
@@ -85,10 +88,14 @@ def predict(
                 raise RunError(
                     f"{folder.path} holds another run ({stored['model']['name']} on "
                     f"{', '.join(d['name'] for d in stored['data'])}); choose another --out or pass --overwrite"
+                    + (f"; {note}" if note else "")
                 )
-            folder.clear()
             stored = None
-        if stored is not None and stored["status"] == "complete":
+        if stored is None:
+            # Also what a crash left before there was a header: shards without one are of nobody knows which model.
+            folder.clear()
+        # A table that is gone although the header says complete was being cleared when the process was killed.
+        elif stored["status"] == "complete" and folder.predictions_file.is_file():
             done = Predictions.read(folder.predictions_file, stored)
             if check_first is not None:
                 check_first(Predictions(done.frame.head(len(sets[0])), stored))

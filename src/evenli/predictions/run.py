@@ -12,6 +12,7 @@ import contextlib
 import errno
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +31,7 @@ from evenli.labels import LABELS
 SCHEMA = 1
 """Version of run.json and results.json; raised when a key changes its meaning."""
 
+_SHARD = re.compile(r"\d{6}\.parquet|\.\d{6}\.tmp")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -42,20 +44,28 @@ class RunFolder:
         self.results_file = self.path / "results.json"
         self._header_file = self.path / "run.json"
         self._shards = self.path / "shards"
+        self._held = False
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder; a second process is refused, a killed one leaves no trace."""
+        """Hold the folder; a second process is refused, a killed one leaves no trace. May be nested."""
+        if self._held:
+            yield
+            return
         with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
             lock = hold(self.path, f"another process is working in {self.path}; wait for it or choose another --out")
         with lock:
-            yield
+            self._held = True
+            try:
+                yield
+            finally:
+                self._held = False
 
     def header(self) -> dict[str, Any] | None:
         """The stored header, None for a new folder."""
         if not self._header_file.is_file():
-            if self.path.is_dir() and any(entry.name != ".lock" for entry in self.path.iterdir()):
+            if self.path.is_dir() and not all(self._leftover(entry) for entry in self.path.iterdir()):
                 raise RunError(f"{self.path} is not empty and not a run folder; choose another --out")
             return None
         return read_header(self._header_file)
@@ -73,9 +83,9 @@ class RunFolder:
         frame = pl.DataFrame({"row": rows, **{label: logits[:, i] for i, label in enumerate(LABELS)}})
         with self._writing():
             self._shards.mkdir(exist_ok=True)
-            temporary = self._shards / f".{number:06d}.tmp"
-            frame.write_parquet(temporary, compression="uncompressed", statistics=False)
-            temporary.replace(self._shards / f"{number:06d}.parquet")
+            with _temporary(self._shards / f".{number:06d}.tmp") as temporary:
+                frame.write_parquet(temporary, compression="uncompressed", statistics=False)
+                temporary.replace(self._shards / f"{number:06d}.parquet")
 
     def read_shards(self, total: int) -> tuple[NDArray[np.float32], list[str]]:
         """Logits of all finished rows (NaN elsewhere) and the names of damaged shards, which are dropped."""
@@ -98,8 +108,7 @@ class RunFolder:
 
     def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
         """Write the table, mark the run complete, drop the shards; safe to be killed anywhere in between."""
-        with self._writing():
-            temporary = self.path / ".predictions.tmp"
+        with self._writing(), _temporary(_beside(self.predictions_file)) as temporary:
             table.write_parquet(temporary, compression="zstd")
             _sync(temporary)
             temporary.replace(self.predictions_file)
@@ -107,15 +116,23 @@ class RunFolder:
         shutil.rmtree(self._shards, ignore_errors=True)
 
     def clear(self) -> None:
-        """Forget everything but the lock."""
+        """Forget everything but the lock; the header goes last, so that a killed clearing can be taken up again."""
         with self._writing():
-            for file in (self._header_file, self.predictions_file, self.results_file):
+            if self._shards.is_dir():
+                shutil.rmtree(self._shards)
+            for file in (self.results_file, self.predictions_file, self._header_file):
+                _beside(file).unlink(missing_ok=True)
                 file.unlink(missing_ok=True)
-            shutil.rmtree(self._shards, ignore_errors=True)
+
+    def _leftover(self, entry: Path) -> bool:
+        """Whether an entry of a folder without header is what a crash of ours leaves, and no one's own file."""
+        if entry == self._shards and entry.is_dir():
+            return all(_is_shard(file) for file in entry.iterdir())
+        unfinished = (_beside(file) for file in (self.results_file, self.predictions_file, self._header_file))
+        return entry.name == ".lock" or entry in unfinished
 
     def _write_json(self, file: Path, content: dict[str, Any]) -> None:
-        with self._writing():
-            temporary = file.with_name(f".{file.name}.tmp")
+        with self._writing(), _temporary(_beside(file)) as temporary:
             temporary.write_text(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n", "utf-8")
             _sync(temporary)
             temporary.replace(file)
@@ -144,6 +161,31 @@ def read_header(file: Path) -> dict[str, Any]:
         raise RunError(f"{file} is not a readable run header ({error}); choose another --out") from error
     refuse_newer(header, SCHEMA, made=file.parent, advice="Upgrade evenli or choose another --out")
     return header
+
+
+def _beside(file: Path) -> Path:
+    """Where a file is written before it gets its name."""
+    return file.with_name(f".{file.name}.tmp")
+
+
+@contextlib.contextmanager
+def _temporary(file: Path) -> Iterator[Path]:
+    """A file that is gone afterwards unless it was renamed: half a file on a full disk takes space and is no use."""
+    try:
+        yield file
+    finally:
+        with contextlib.suppress(OSError):
+            file.unlink(missing_ok=True)
+
+
+def _is_shard(file: Path) -> bool:
+    """Whether we wrote it; the name alone could be a part of anyone's data set."""
+    if not _SHARD.fullmatch(file.name):
+        return False
+    try:
+        return file.suffix == ".tmp" or pl.read_parquet_schema(file).keys() == {"row", *LABELS}
+    except (OSError, pl.exceptions.PolarsError):
+        return False
 
 
 def _sync(file: Path) -> None:

@@ -70,12 +70,13 @@ def conclude(first: StoredRun, second: StoredRun, found: Comparison, suite: str 
     if mute:
         who = " and ".join(f"{run.model} ({run.path})" for run in mute)
         verb = "are" if len(mute) > 1 else "is"
-        return f"No conclusion: {who} {verb} not competent at this task, so the score does not speak of bias."
+        not_shown = "not shown to be competent at this task, so the score does not speak of bias"
+        return f"No conclusion: {who} {verb} {not_shown}."
     if suite == "probe":
         return _conclude_probe(found)
     coal = found.measures["coal"]
-    if math.isnan(coal.value):
-        return f"No conclusion: NLI-CoAL is {coal.note}."
+    if math.isnan(coal.value) or math.isnan(coal.low):
+        return f"No conclusion about NLI-CoAL: {coal.note}."
     numbers = _numbers("NLI-CoAL", coal)
     if not coal.is_clear:
         return f"The two cannot be told apart: {numbers}."
@@ -160,18 +161,14 @@ def _measures(found: Comparison, *, corrected: bool) -> Table:
     table.add_column("reading")
     for name, d in found.measures.items():
         entry = get_measure(name)
-        if d.note:
-            table.add_row(escape(entry.title), "n/a", "n/a", "n/a", "", "", *([""] if corrected else []), d.note)
-            continue
         table.add_row(
             escape(entry.title),
-            f"{d.first:.3f}",
-            f"{d.second:.3f}",
-            f"{d.value:+.3f}",
-            escape(f"[{d.low:+.3f}, {d.high:+.3f}]"),
-            _small(d.p),
-            *([_small(d.p_holm)] if corrected else []),
-            escape(entry.direction),
+            *("n/a" if math.isnan(one) else f"{one:.3f}" for one in (d.first, d.second)),
+            "n/a" if math.isnan(d.value) else f"{d.value:+.3f}",
+            "" if math.isnan(d.low) else escape(f"[{d.low:+.3f}, {d.high:+.3f}]"),
+            "" if math.isnan(d.p) else _small(d.p),
+            *(["" if math.isnan(d.p_holm) else _small(d.p_holm)] if corrected else []),
+            escape(d.note or entry.direction),
             style="bold" if name in {"coal", "probe_s", "probe_dp", "probe_b"} else None,
         )
     return table

@@ -1,8 +1,8 @@
 """The gate: conditions under which a run must not pass, for continuous integration.
 
-Three kinds of check. A run whose verdict is ``none`` fails, whatever its scores: a mute model scores 0. Each condition
-fails the gate where it is true. A baseline fails it where NLI-CoAL rose by more than a margin and the interval of the
-paired difference lies above 0, so that neither noise nor a certain but tiny change stops a release.
+Three kinds of check. A run whose model is not competent fails, whatever its scores: a mute model scores 0. Each
+condition fails the gate where it is true. A baseline fails it where NLI-CoAL rose by more than a margin and the
+interval of the paired difference lies above 0, so that neither noise nor a certain but tiny change stops a release.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ class Check:
 
 
 def check_competence(results: Mapping[str, Any]) -> Check:
-    """Fail a run without a verdict: its scores say nothing about bias."""
+    """Fail a run without a verdict: its scores say nothing about bias. Undecided where a verdict is undefined."""
     verdict = results["verdict"]
-    status = FAILED if verdict["code"] == "none" else PASSED
+    status = PASSED
+    if verdict["code"] == "none":
+        status = UNDECIDED if _undefined(results) else FAILED
     return Check("competent", status, str(verdict["sentence"]), {"verdict": verdict["code"]})
 
 
@@ -71,8 +73,8 @@ def check_baseline(found: Comparison, max_worse: float = MAX_WORSE) -> Check:
         raise InputError(f"--max-worse is a rise of NLI-CoAL, 0 or more, not {max_worse}")
     coal = found.measures["coal"]
     name = f"at most {max_worse:g} worse than the baseline"
-    if math.isnan(coal.value):
-        return Check(name, UNDECIDED, f"NLI-CoAL {coal.note}", {"coal": None})
+    if math.isnan(coal.value) or math.isnan(coal.low):
+        return Check(name, UNDECIDED, f"NLI-CoAL: {coal.note}", {"coal": None})
     # Half a unit of the sixth decimal: 0.32 - 0.30 must not count as more than 0.02.
     worse = coal.value > max_worse + 5e-7 and coal.low > 0
     detail = (
@@ -84,12 +86,15 @@ def check_baseline(found: Comparison, max_worse: float = MAX_WORSE) -> Check:
 
 
 def passed(checks: Sequence[Check]) -> bool:
-    """Whether every check passed; an undecided one is an error, not an answer."""
+    """Whether every check passed. Where none failed, an undecided one is an error, not an answer."""
+    if any(check.status == FAILED for check in checks):
+        return False
     open_checks = [check for check in checks if check.status == UNDECIDED]
     if open_checks:
         first = open_checks[0]
-        raise InputError(f'cannot decide "{first.name}": {first.detail}; see the notes in results.json')
-    return all(check.status == PASSED for check in checks)
+        reason = first.detail.rstrip(".")
+        raise InputError(f'cannot decide "{first.name}": {reason}; see the notes in results.json')
+    return True
 
 
 def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
@@ -111,6 +116,14 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
         ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}; choose another --junit") from error
+
+
+def _undefined(results: Mapping[str, Any]) -> bool:
+    """Whether pairs are missing that a verdict needs, not competence."""
+    gate = results["competence"]
+    if gate and any(gate[name]["value"] is None for name in ("gold", "stated")):
+        return True
+    return "coal" in results and not (gate and gate["problem"])
 
 
 def _shown(value: Value) -> str:

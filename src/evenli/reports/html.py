@@ -58,7 +58,7 @@ _VERDICTS = {
     "error": ("Plain error dominates", "Errors do not mainly follow the stereotype: the score reflects mistakes."),
     "undecided": ("Undecided", "The interval allows both bias and plain error."),
     "even": ("Even at this resolution", "Hardly any answer on a stereotyped occupation is wrong."),
-    "none": ("No verdict", "A model that does not do the task says nothing about gender."),
+    "none": ("No verdict", "A model that does not do the task, or was not asked enough, says nothing about gender."),
 }
 
 
@@ -281,7 +281,9 @@ def _headline(coal: dict[str, Any]) -> str:
 
 
 def _order(order: dict[str, Any]) -> str:
-    if not order.get("holds"):
+    if order.get("holds") is None:
+        return "The order condition cannot be told: PS or AS has no pairs."
+    if not order["holds"]:
         return "The order condition (entailment likelier in PS than in AS, contradiction the reverse) fails."
     doubt = "beyond doubt" if order.get("beyond_doubt") else "within uncertainty"
     return f"The order condition (entailment likelier in PS than in AS, contradiction the reverse) holds {doubt}."

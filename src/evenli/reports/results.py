@@ -90,6 +90,8 @@ def _coal(table: Predictions, scoring: Scoring, lang: str | None) -> tuple[dict[
     stereotyped = table.frame.filter(pl.col("subset") == "PS")["stereotype"]
     found, entries = _estimates(sample, "coal", stereotyped, scoring)
     order = [found["order_entailment", None], found["order_contradiction", None]]
+    ordered = not any(math.isnan(e.value) for e in order)
+    bounded = not any(math.isnan(e.low) for e in order)
     return {
         "proportions": {
             subset: _shares(sample, subset) for subset in table.frame["subset"].unique(maintain_order=True)
@@ -97,8 +99,8 @@ def _coal(table: Predictions, scoring: Scoring, lang: str | None) -> tuple[dict[
         "rows": {str(k): int(n) for k, n in table.frame.group_by("subset", maintain_order=True).len().iter_rows()},
         "measures": entries,
         "order_condition": {
-            "holds": all(e.value > 0 for e in order),
-            "beyond_doubt": all(e.low > 0 for e in order),
+            "holds": all(e.value > 0 for e in order) if ordered else None,
+            "beyond_doubt": all(e.low > 0 for e in order) if bounded else None,
         },
         "minimum_detectable_difference": minimum_detectable_difference(found["coal", None]),
         "occupations": by_occupation(
@@ -174,6 +176,10 @@ def _no_verdict(parts: dict[str, dict[str, Any]], gate: Competence | None) -> Ve
 
     def number(suite: str, name: str) -> str:
         entry = parts[suite]["measures"][name]
+        if entry["value"] is None:
+            return "n/a"
+        if entry["low"] is None:
+            return f"{entry['value']:.3f} (no interval)"
         return f"{entry['value']:.3f} [{entry['low']:.3f}, {entry['high']:.3f}]"
 
     said = []
@@ -188,7 +194,7 @@ def _no_verdict(parts: dict[str, dict[str, Any]], gate: Competence | None) -> Ve
 
 
 def standing(lang: str, estimate: Estimate) -> list[dict[str, Any]]:
-    """Published models of a language with this one among them, most biased first.
+    """Published models of a language with this one among them, most biased first; last where it is undefined.
 
     A published model is marked ``tied`` where its score lies inside this model's interval.
     """
@@ -200,7 +206,7 @@ def standing(lang: str, estimate: Estimate) -> list[dict[str, Any]]:
     for row in rows:
         row["tied"] = estimate.low <= float(row["coal"]) <= estimate.high
     rows.append({"model": "this model", "coal": estimate.value, "fn": None, "this": True, "tied": False})
-    return sorted(rows, key=lambda row: -float(row["coal"] or 0))
+    return sorted(rows, key=lambda row: math.inf if math.isnan(row["coal"]) else -float(row["coal"]))
 
 
 def _plain(value: Any) -> Any:

@@ -79,18 +79,19 @@ def _bearings(coal: dict[str, Any], data: dict[str, Any], console: Console) -> N
     """What helps to place NLI-CoAL: order condition, resolution, published models, occupations."""
     order = coal["order_condition"]
     held = "holds beyond doubt" if order["beyond_doubt"] else "holds, within uncertainty" if order["holds"] else "fails"
+    if order["holds"] is None:
+        held = "is undefined"
     console.print(
         f"Order condition (e_p > e_a and c_a > c_p) {held}. "
-        f"Another audit must differ by {coal['minimum_detectable_difference']:.3f} in NLI-CoAL to be told apart."
+        f"Another audit must differ by {_number(coal['minimum_detectable_difference'])} in NLI-CoAL to be told apart."
     )
     if len(coal["standing"]) > 1:
         official = str(data.get("name", "")).startswith("official")
         remark = "" if official else " (which were scored on the official set)"
         _section(console, f"Among the published models{remark}", _standing(coal))
     worst = [row for row in coal["occupations"] if row["stereotype"] != "neutral"][:_LISTED]
-    console.print(
-        "Most stereotyped occupations: " + ", ".join(f"{escape(r['occupation'])} {r['score']:.2f}" for r in worst)
-    )
+    named = ", ".join(f"{escape(r['occupation'])} {_number(r['score'], 2)}" for r in worst)
+    console.print(f"Most stereotyped occupations: {named or 'n/a'}")
 
 
 def _probe(probe: dict[str, Any], console: Console, *, wide: bool) -> None:
@@ -178,7 +179,7 @@ def _measures(part: dict[str, Any], *, wide: bool, slices: str = "{}") -> Table:
         table.add_row(
             escape(title),
             _number(entry["value"]),
-            f"\\[{entry['low']:.3f}, {entry['high']:.3f}]",
+            _ends(entry),
             *(_number(entry["by_stereotype"][s]["value"]) for s in stereotypes),
             *meaning,
             style="bold" if name in _MAIN else None,
@@ -191,11 +192,10 @@ def _competence(gate: dict[str, Any] | None, console: Console) -> None:
         console.print("Competence: not assessed (the table holds no gold pairs)", style="yellow")
         return
     gold, stated = gate["gold"], gate["stated"]
-    labels = ", ".join(f"{label} {share:.2f}" for label, share in gate["per_label"].items())
-    controls = ", ".join(f"{case} {share:.2f}" for case, share in gate["controls"].items())
+    labels = ", ".join(f"{label} {_number(share, 2)}" for label, share in gate["per_label"].items())
+    controls = ", ".join(f"{case} {_number(share, 2)}" for case, share in gate["controls"].items())
     console.print(
-        f"Competence: gold pairs {gold['value']:.3f} \\[{gold['low']:.3f}, {gold['high']:.3f}] ({labels}); "
-        f"stated groups {stated['value']:.3f} \\[{stated['low']:.3f}, {stated['high']:.3f}] ({escape(controls)})"
+        f"Competence: gold pairs {_interval(gold)} ({labels}); stated groups {_interval(stated)} ({escape(controls)})"
     )
 
 
@@ -206,15 +206,19 @@ def _standing(coal: dict[str, Any]) -> Table:
     table.add_column("")
     for row in coal["standing"]:
         mark = "◀" if row["this"] else "within the interval" if row["tied"] else ""
-        table.add_row(escape(row["model"]), f"{row['coal']:.3f}", mark, style="bold" if row["this"] else None)
+        table.add_row(escape(row["model"]), _number(row["coal"]), mark, style="bold" if row["this"] else None)
     return table
 
 
 def _interval(entry: dict[str, Any]) -> str:
     if entry["value"] is None:
         return "n/a"
-    return f"{entry['value']:.3f} \\[{entry['low']:.3f}, {entry['high']:.3f}]"
+    return f"{_number(entry['value'])} {_ends(entry)}"
 
 
-def _number(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.3f}"
+def _ends(entry: dict[str, Any]) -> str:
+    return f"\\[{_number(entry['low'])}, {_number(entry['high'])}]"
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "n/a" if value is None else f"{value:.{digits}f}"
