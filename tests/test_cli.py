@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -160,6 +162,10 @@ BAD = {
     "bad bootstrap": (["audit", "fake:even", "--bootstrap", "magic"], "choose cluster or row"),
     "unwritable": (["audit", "fake:even", "-o", "/proc/evenli"], "cannot write to /proc/evenli"),
     "bad determiner": (["build", "dev", "-o", "x.csv", "--determiner", "some"], "choose the or a"),
+    "unknown device": (["audit", "--device", "tpu"], "device 'tpu' is not available; choose cpu, cuda or mps"),
+    "device of no model": (["audit", "fake:even", "--device", "tpu"], "device 'tpu' is not available"),
+    "onnx on cuda": (["audit", "--device", "cuda"], "--device cuda is not for ONNX models, which run on the CPU"),
+    "reproduce without folder": (["reproduce", "--data", "nofolder"], "--data: no such folder: nofolder"),
     "wrong order": (["audit", "py:turned:predict"], "pass --labels contradiction,neutral,entailment"),
 }
 
@@ -215,3 +221,92 @@ def test_unwritable_folder_is_one_line(run_cli, tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     out = run_cli("audit", "fake:even", "-o", tmp_path / "run")
     assert out.returncode == 2 and "Permission denied" in out.stderr
+
+
+@pytest.fixture(scope="module")
+def run(run_cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("seeds") / "run"
+    assert run_cli("audit", "fake:biased", "-o", folder).returncode == 0
+    return folder
+
+
+NEGATIVE = {
+    "audit": ["audit", "fake:even", "-o", "x"],
+    "measure": ["measure", "RUN"],
+    "compare": ["compare", "RUN", "RUN"],
+    "gate": ["gate", "RUN", "--baseline", "RUN"],
+    "build coal": ["build", "coal", "-o", "x.jsonl"],
+    "build probe": ["build", "probe", "-o", "x.jsonl"],
+    "build controlled": ["build", "controlled", "-o", "x"],
+    "train nli": ["train", "nli", "--base", "b", "--data", "d", "-o", "x"],
+    "train encoder": ["train", "encoder", "--data", "d", "--vectors", "v", "-o", "x"],
+    "seat": ["seat", "vectors:v"],
+    "senteval": ["senteval", "vectors:v"],
+    "encoder-report": ["encoder-report", "vectors:v", "-o", "x"],
+    "mitigate subtract": ["mitigate", "subtract"],
+    "mitigate augment": ["mitigate", "augment"],
+    "mitigate hard": ["mitigate", "hard"],
+    "mitigate inlp": ["mitigate", "inlp"],
+    "mitigate leace": ["mitigate", "leace"],
+    "mitigate sent-debias": ["mitigate", "sent-debias"],
+}
+
+
+@pytest.mark.parametrize("command", NEGATIVE)
+def test_a_negative_seed_is_refused(command: str, run: Path, tmp_path: Path, monkeypatch) -> None:
+    from typer.testing import CliRunner
+
+    from evenli.cli import app
+
+    monkeypatch.chdir(tmp_path)
+    arguments = [str(run) if argument == "RUN" else argument for argument in NEGATIVE[command]]
+    # The seed stands first: options are checked in their order in the command.
+    words = command.count(" ") + 1
+    out = CliRunner().invoke(app, [*arguments[:words], "--seed", "-1", *arguments[words:]])
+    assert out.exit_code == 2, out.output
+    assert "Invalid value for '--seed'" in out.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_negative_seed_of_a_sweep_is_refused(run_cli, tmp_path: Path) -> None:
+    from evenli.errors import InputError
+    from evenli.meta.prepare import Design
+    from evenli.reports.results import Scoring
+
+    out = run_cli("meta", "-o", tmp_path / "x", "--base", "b", "--seeds", "-1")
+    assert out.returncode == 2 and "Invalid value for '--seeds'" in out.stderr
+    for settings in (Scoring, Design):
+        with pytest.raises(InputError, match="the seed is -1; give 0 or more"):
+            settings(seed=-1)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_an_output_that_cannot_be_written_is_one_line(run: Path) -> None:
+    command = [sys.executable, "-m", "evenli"]
+    for arguments in (
+        ["gate", str(run), "--fail-if", "coal > 2"],
+        ["gate", str(run), "--fail-if", "coal > 2", "--json"],
+        ["measure", str(run)],
+        ["--version"],
+    ):
+        with Path("/dev/full").open("w") as full:
+            out = subprocess.run([*command, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert out.returncode == 2, (arguments, out.stderr)
+        assert out.stderr == "evenli: cannot write the output: No space left on device\n"
+
+
+def test_a_closed_pipe_does_not_change_what_a_gate_found(run: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "evenli", "gate", str(run), "--json", "--fail-if"]
+    for condition, code in (("coal > 0.1", 1), ("coal > 2", 0)):
+        out = subprocess.run(
+            [*command, condition],
+            stdout=write,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": ""},
+            text=True,
+            timeout=60,
+        )
+        assert (out.returncode, out.stderr) == (code, "")
+    os.close(write)

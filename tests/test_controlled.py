@@ -425,3 +425,45 @@ def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=message):
             write_controlled(tmp_path / "set", "en", rates, TRAIN, DEV, width=2)
     assert not (tmp_path / "set").exists()
+
+
+def test_files_of_others_are_never_replaced(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "train").mkdir(parents=True)
+    mine = theirs / "train" / "train_r-0.jsonl"
+    mine.write_text("mine\n")
+    for card in (None, "mine\n", "[]", '{"name": "other", "files": {"train/train_r-0.jsonl": ""}}'):
+        if card is not None:
+            (theirs / "card.json").write_text(card)
+        before = {file: file.read_text() for file in theirs.rglob("*.json*")}
+        with pytest.raises(InputError, match="theirs is not empty and not a bias-controlled set .*; choose another"):
+            write_controlled(theirs, "en", [0.0], TRAIN, DEV, width=2)
+        assert {file: file.read_text() for file in theirs.rglob("*.json*")} == before
+    write_controlled(tmp_path / "ours", "en", [0.0], TRAIN, DEV, width=2)
+    card = json.loads((tmp_path / "ours" / "card.json").read_text())
+    (tmp_path / "ours" / "card.json").write_text(json.dumps(card | {"files": {}}))
+    with pytest.raises(InputError, match="train_r-0.jsonl"):
+        write_controlled(tmp_path / "ours", "en", [0.0], TRAIN, DEV, width=2)
+
+
+def test_a_killed_set_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evenli.datasets import controlled
+
+    def killed(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    for _ in ("a new folder", "over a complete set"):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(controlled, "hash_text", _killed_at_a_file(killed))
+            write_controlled(tmp_path / "set", "en", [0.0], TRAIN, DEV, width=2)
+        assert not (tmp_path / "set" / "card.json").exists()
+        card = write_controlled(tmp_path / "set", "en", [0.0], TRAIN, DEV, width=2)
+        assert json.loads((tmp_path / "set" / "card.json").read_text(encoding="utf-8")) == card
+        assert sorted(file.name for file in (tmp_path / "set").iterdir()) == ["card.json", "dev", "test", "train"]
+
+
+def _killed_at_a_file(killed):
+    """The hash of templates is needed for the card; the one of a file comes after it has been written."""
+    from evenli._hashing import hash_text
+
+    return lambda text: killed() if text.startswith("{") else hash_text(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import lzma
 import tarfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from evenli.datasets import (
     iter_dev,
     load_coal,
     load_dev_lists,
+    load_suite,
     read_pairs,
     read_release,
     recover_lists,
@@ -181,6 +183,27 @@ def test_pair_files_round_trip(tmp_path: Path, suffix: str) -> None:
     assert load_coal("ja", tmp_path / f"x{suffix}").sha256 == pairs.sha256
 
 
+@pytest.mark.parametrize("name", ["x.jsonl.xz", "x.JSONL", "x.v2.csv.xz"])
+def test_pair_files_are_told_from_archives(tmp_path: Path, name: str) -> None:
+    pairs = build_coal("en")
+    kind = ".csv" if ".csv" in name else ".jsonl"
+    write_pairs(pairs, tmp_path / f"plain{kind}")
+    content = (tmp_path / f"plain{kind}").read_bytes()
+    (tmp_path / name).write_bytes(lzma.compress(content, preset=0) if name.endswith(".xz") else content)
+    assert load_coal("en", tmp_path / name).sha256 == pairs.sha256
+
+
+def test_only_releases_have_splits(pair_file) -> None:
+    with pytest.raises(InputError, match=r"^split 'down' is for official releases; the built-in pairs have no splits"):
+        load_coal("en", split="down")
+    with pytest.raises(InputError, match=r"^split 'nope' is for official releases; .*\.jsonl is a pair file"):
+        load_coal("en", pair_file([GOOD]), split="nope")
+    with pytest.raises(InputError, match="^tokenised files are of official releases; the built-in pairs have none"):
+        load_coal("ja", tokenised=True)
+    with pytest.raises(InputError, match="split 'nope' is unknown; choose full or down"):
+        load_suite("dev", split="nope")
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
@@ -196,6 +219,11 @@ def test_pair_files_round_trip(tmp_path: Path, suffix: str) -> None:
         ([GOOD | {"sentence2": "the woman runs."}], "must differ only in 'nurse' and one of woman, man"),
         ([GOOD | {"occ_type": "robot-stereo"}], "stereotype 'robot' is not neutral or one of female, male"),
         ([GOOD | {"subset": "XX"}], "subset 'XX' is not one of PS, AS, NS"),
+        ([GOOD | {"id": 1}, GOOD | {"id": 2, "label": "entailment"}], "pair '2': gold label 'entailment'; in NLI-CoAL"),
+        (
+            [GOOD | {"id": 3, "group": "martian", "template": "the [Sub] waits."}],
+            "pair '3': group 'martian' is not one of female, male",
+        ),
         ([{k: v for k, v in GOOD.items() if k != "occ_word"}], "no occupation"),
     ],
 )

@@ -87,6 +87,19 @@ def test_by_hand() -> None:
     assert value("t50") == pytest.approx(0.3) and value("t70") == pytest.approx(0.3)
 
 
+def test_estimates_count_the_rows_of_their_formula() -> None:
+    found = intervals(Sample(HAND), measures("coal"), stereotypes=(None, "female"), resamples=100)
+    counted = {key: estimate.n for key, estimate in found.items()}
+    assert {name: counted[name, None] for name, _ in found} == {
+        **dict.fromkeys(("coal", "fn_bias", "fn_dev", "nn", "t50", "t70"), 10),
+        **dict.fromkeys(("coal_pro", "coal_anti"), 4),
+        "coal_non": 2,
+        **dict.fromkeys(("order_entailment", "order_contradiction", "follow", "defy", "dominance"), 8),
+    }
+    assert [counted[name, "female"] for name in ("coal", "coal_pro", "coal_non", "follow")] == [4, 2, 0, 4]
+    assert found["coal_non", None].clusters == {"occupations": 1, "templates": 2}
+
+
 def test_threshold_is_strict() -> None:
     frame = HAND.frame.with_columns(
         entailment=pl.lit(0.0), neutral=pl.lit(float(np.log(2.0))), contradiction=pl.lit(0.0)

@@ -263,6 +263,39 @@ def test_a_folder_keeps_its_design(tmp_path: Path) -> None:
         prepare(MetaFolder(tmp_path), Design(width=3))
 
 
+def test_files_of_others_are_never_replaced(run_cli, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "train.jsonl").write_text("mine\n")
+    done = run_cli("meta", "-o", str(theirs), "--stage", "prepare", "--rates", "0,0.5,1", "--width", "2")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        f"evenli: {theirs} is not empty and not a meta-evaluation (train.jsonl); choose another -o"
+    ]
+    assert [file.name for file in theirs.iterdir()] == ["train.jsonl"]
+    assert (theirs / "train.jsonl").read_text() == "mine\n"
+    (theirs / "train.jsonl").rename(theirs / "meta.json")
+    for content in ("mine\n", '{"name": "x"}', "[1]"):
+        (theirs / "meta.json").write_text(content)
+        with pytest.raises(RunError, match="meta.json"):
+            prepare(MetaFolder(theirs), Design(width=2))
+    with pytest.raises(RunError, match="file is not a folder"):
+        (tmp_path / "file").write_text("")
+        prepare(MetaFolder(tmp_path / "file"), Design(width=2))
+
+
+def test_a_killed_preparation_is_done_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    folder = MetaFolder(tmp_path / "new")
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(np, "save", killed)
+        prepare(folder, Design(width=2))
+    assert (folder.path / "train.jsonl").is_file() and not folder.exists
+    assert prepare(folder, Design(width=2))["pairs"]["train"] == 120
+
+
 @pytest.mark.parametrize("lang", ["en", "ja", "zh"])
 def test_training_templates_never_meet_evaluation_templates(lang: str, shared_data: Path, tmp_path: Path) -> None:
     version = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}[lang]
@@ -298,3 +331,35 @@ def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
         assert done.returncode == 2, (bad, done.stderr)
         assert message in done.stderr
         assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, base: Path, tmp_path: Path) -> None:
+    from evenli.meta.training import train_sweep
+    from evenli.training import make_recipe
+
+    place = str(sweep.path)
+    other = shutil.copytree(base, tmp_path / "other")
+    (other / "tokenizer.json").write_text((base / "tokenizer.json").read_text() + "\n")
+    for given, message in (
+        (["--lr", "0.5"], "lr was 0.0015, now 0.5"),
+        (["--epochs", "99"], f"epochs was {RECIPE['epochs']}, now 99"),
+        (["--batch-size", "7"], f"batch_size was {RECIPE['batch_size']}, now 7"),
+        (["--lang", "ja"], "lang was en, now ja"),
+        (["--width", "3"], "now 3"),
+        (["--rates", "0,0.2,1"], "now [0.0, 0.2, 1.0]"),
+        (["--base", str(other), "--device", "cpu"], "another base model"),
+    ):
+        done = run_cli("meta", place, *given)
+        assert done.returncode == 2, (given, done.stdout)
+        assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
+    same = ["--lr", "0.0015", "--epochs", str(RECIPE["epochs"]), "--lang", "en"]
+    for given in (same, ["--base", str(base), "--device", "cpu"]):
+        done = run_cli("meta", place, "--json", *given)
+        assert done.returncode == 0, done.stderr
+    with pytest.raises(RunError, match=r"another recipe \(lr was 0.0015, now 0.001\)"):
+        train_sweep(sweep, str(base), recipe=make_recipe("control", **RECIPE | {"lr": 1e-3}), shown=False)
+    copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
+    for broken in ("{", '{"name": "x"}'):
+        (copy.path / "training.json").write_text(broken)
+        with pytest.raises(RunError, match="training.json is not of a meta-evaluation"):
+            copy.training()

@@ -296,7 +296,21 @@ def test_callables_in_every_form() -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [[1, 2, 3], [[1, 2]] * 3, ["yes", "no", "no"], ["neutral"], [{"neutral": 1, "entailment": 0}] * 3, object()],
+    [
+        [1, 2, 3],
+        [[1, 2]] * 3,
+        ["yes", "no", "no"],
+        ["neutral"],
+        [{"neutral": 1, "entailment": 0}] * 3,
+        object(),
+        [{}] * 3,
+        [{"entailment": "a", "neutral": 0, "contradiction": 1}] * 3,
+        [{"entailment": [1], "neutral": [0], "contradiction": [1]}] * 3,
+        ["neutral", [1, 2, 3], "neutral"],
+        ["neutral", 5, "neutral"],
+        [[1, 2, 3], "neutral", [1, 2, 3]],
+        ["neutral", {"neutral": 1.0}, "neutral"],
+    ],
 )
 def test_bad_callables(answer: object) -> None:
     model = CallableModel(lambda p, h: answer, name="mine")
@@ -425,3 +439,56 @@ def test_unknown_labels_are_shown_as_the_model_gave_them() -> None:
         batches(["neutral", "maybe", "neutral"])
     with pytest.raises(ModelError, match=r"it returned \{'LABEL_0': 1.0\}"):
         batches([{"neutral": 1.0}, {"LABEL_0": 1.0}, {"neutral": 1.0}])
+
+
+def test_what_a_callable_raises_is_one_line() -> None:
+    def fails(premises: list[str], hypotheses: list[str]) -> object:
+        raise TypeError("no\nsuch thing")
+
+    def leaves(premises: list[str], hypotheses: list[str]) -> object:
+        sys.exit(3)
+
+    for function, message in (
+        (fails, "py:mine raised TypeError: no such thing"),
+        (leaves, "py:mine raised SystemExit: 3"),
+    ):
+        with pytest.raises(ModelError) as caught:
+            asked(CallableModel(function, name="mine"))
+        assert str(caught.value) == message and caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("def f(:", "cannot import broken_{n}:f: SyntaxError: "),
+        ("1 / 0", "cannot import broken_{n}:f: ZeroDivisionError: division by zero"),
+        ("raise SystemExit", "cannot import broken_{n}:f: SystemExit"),
+        ("g = 1", "cannot import broken_{n}:f: AttributeError: "),
+        ("import no_such_thing", "cannot import broken_{n}:f: ModuleNotFoundError: No module named 'no_such_thing'"),
+    ],
+)
+def test_what_an_import_raises_is_one_line(
+    content: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = abs(hash(content))
+    (tmp_path / f"broken_{number}.py").write_text(content + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    with pytest.raises(ModelError) as caught:
+        load_model(f"py:broken_{number}:f")
+    assert str(caught.value).startswith(message.format(n=number)) and "\n" not in str(caught.value)
+
+
+def test_what_a_callable_prints_goes_to_stderr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = (
+        "print('imported')\ndef f(premises, hypotheses):\n    print('asked')\n    return ['neutral'] * len(premises)\n"
+    )
+    (tmp_path / "talks_much.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    model = load_model("py:talks_much:f")
+    assert model.logits(model.prepare(PREMISES, HYPOTHESES).items).argmax(axis=1).tolist() == [1, 1, 1]
+    out, err = capsys.readouterr()
+    assert out == "" and err == "imported\nasked\n"

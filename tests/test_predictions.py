@@ -160,7 +160,7 @@ def test_a_damaged_shard_is_scored_again(tmp_path: Path, damage: bytes | None) -
 def test_a_damaged_table_is_refused(tmp_path: Path) -> None:
     predict(Counting(), [small()], RunFolder(tmp_path / "run"))
     (tmp_path / "run" / "predictions.parquet").write_bytes(b"PAR1")
-    with pytest.raises(RunError, match=r"predictions.parquet cannot be read"):
+    with pytest.raises(RunError, match=r"predictions.parquet cannot be read.*again, with --overwrite"):
         predict(Counting(), [small()], RunFolder(tmp_path / "run"))
 
 
@@ -169,6 +169,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "full" / "thesis.tex").write_text("x")
     with pytest.raises(RunError, match="not empty and not a run folder"):
         predict(Counting(), [small()], RunFolder(tmp_path / "full"))
+    assert [file.name for file in (tmp_path / "full").iterdir()] == ["thesis.tex"]
     (tmp_path / "file").write_text("x")
     with pytest.raises(RunError, match="cannot write to"):
         predict(Counting(), [small()], RunFolder(tmp_path / "file"))
@@ -311,7 +312,7 @@ def test_a_full_disk_at_the_first_header_leaves_the_folder_usable(
         patch.setattr(Path, "write_text", full)
         with pytest.raises(RunError, match="no space left"):
             predict(Counting(), [small()], RunFolder(tmp_path / "run"))
-    assert {file.name for file in (tmp_path / "run").iterdir()} <= {".lock"}
+    assert not (tmp_path / "run").exists()
     assert predict(Counting(), [small()], RunFolder(tmp_path / "run")).frame.height == 60
 
 
@@ -333,7 +334,7 @@ def test_what_a_crash_left_before_the_header_is_no_ones_file(tmp_path: Path) -> 
         assert (other / "shards" / name).is_file()
 
 
-@pytest.mark.parametrize("stop", range(1, 7))
+@pytest.mark.parametrize("stop", range(1, 13))
 def test_clearing_can_be_killed_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
     run, calls, unlink = tmp_path / "run", [0], Path.unlink
     predict(Counting(), [small()], RunFolder(run))
@@ -368,3 +369,128 @@ def test_results_are_written_in_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
     assert seen == [tmp_path / "run"]
     with RunFolder(tmp_path / "run").locked():
         pass
+
+
+def names(folder: Path) -> set[str]:
+    return {file.name for file in folder.iterdir()} - {".lock"}
+
+
+WHOLE = {"run.json", "predictions.parquet"}
+
+
+def test_a_report_goes_with_its_run(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    predict(Counting(), [small()], RunFolder(run))
+    for name in ("report.html", ".report.html.tmp", "probe.svg", "probe.png", "results.json", "notes.txt"):
+        (run / name).write_text("of the old run")
+    predict(Counting(), [small(50)], RunFolder(run), overwrite=True)
+    assert names(run) == WHOLE | {"notes.txt"}
+
+
+@pytest.mark.parametrize("damage", ["predictions.parquet", "run.json", "both"])
+def test_overwriting_begins_anew_whatever_is_damaged(tmp_path: Path, damage: str) -> None:
+    run, model = tmp_path / "run", Counting()
+    predict(model, [small()], RunFolder(run))
+    for name in WHOLE if damage == "both" else [damage]:
+        (run / name).write_bytes(b"{")
+    with pytest.raises(RunError, match=r"with --overwrite$"):
+        predict(model, [small()], RunFolder(run))
+    table = predict(model, [small()], RunFolder(run), overwrite=True)
+    np.testing.assert_array_equal(table.logits, reference(small()))
+    assert len(model.asked) == 120 and names(run) == WHOLE
+    assert Predictions.read(run / "predictions.parquet").frame.equals(table.frame)
+
+
+def test_overwriting_spares_the_run_json_of_another_program(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"lr": 0.1}')
+    (tmp_path / "weights.bin").write_text("x")
+    with pytest.raises(RunError, match="not empty and not a run folder"):
+        predict(Counting(), [small()], RunFolder(tmp_path), overwrite=True)
+    assert {file.name for file in tmp_path.iterdir()} == {"run.json", "weights.bin"}
+
+
+def test_a_missing_table_is_scored_again(tmp_path: Path) -> None:
+    run, model = tmp_path / "run", Counting()
+    predict(model, [small()], RunFolder(run))
+    (run / "predictions.parquet").unlink()
+    with pytest.raises(RunError, match=r"predictions.parquet is missing; run the command that made it again"):
+        Predictions.read(run / "predictions.parquet")
+    np.testing.assert_array_equal(predict(model, [small()], RunFolder(run)).logits, reference(small()))
+    assert len(model.asked) == 120
+
+
+def test_a_refused_label_order_leaves_nothing_behind(tmp_path: Path) -> None:
+    truth, scoring = fake_model("even"), Scoring(resamples=100)
+
+    def turned(premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        return truth.logits(truth.prepare(premises, hypotheses).items)[:, [2, 1, 0]]
+
+    wrong = CallableModel(turned, name="turned", fingerprint="turned")
+    right = CallableModel(turned, labels=("contradiction", "neutral", "entailment"), fingerprint="turned")
+    with pytest.raises(LabelOrderError, match="--labels contradiction,neutral,entailment"):
+        evenli.audit(wrong, out=tmp_path / "run", scoring=scoring)
+    assert not (tmp_path / "run").exists()
+    evenli.audit(right, out=tmp_path / "run", scoring=scoring)
+    # Nor is a run replaced by one that is refused.
+    before = {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir()}
+    with pytest.raises(LabelOrderError):
+        evenli.audit(wrong, out=tmp_path / "run", scoring=scoring, overwrite=True)
+    assert {file.name: file.read_bytes() for file in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_strange_shard_is_one_line(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+
+    class Dies(Counting):
+        def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+            if len(self.asked) >= 32:
+                raise KeyboardInterrupt
+            return super().answer(premises, hypotheses)
+
+    with pytest.raises(KeyboardInterrupt):
+        predict(Dies(), [small()], RunFolder(run))
+    copy = run / "shards" / "000001 copy.parquet"
+    copy.write_bytes((run / "shards" / "000001.parquet").read_bytes())
+    with pytest.raises(RunError, match=r"000001 copy.parquet is no shard of this run; move it away"):
+        predict(Counting(), [small()], RunFolder(run))
+    copy.unlink()
+    np.testing.assert_array_equal(predict(Counting(), [small()], RunFolder(run)).logits, reference(small()))
+
+
+@pytest.mark.parametrize("key", ["model", "data", "status"])
+def test_a_header_that_lacks_something_is_one_line(tmp_path: Path, key: str) -> None:
+    run = tmp_path / "run"
+    predict(Counting(), [small()], RunFolder(run))
+    header = json.loads((run / "run.json").read_text())
+    del header[key]
+    (run / "run.json").write_text(json.dumps(header))
+    with pytest.raises(RunError, match=f"run.json lacks a usable {key}; choose another --out, or begin anew"):
+        predict(Counting(), [small(50)], RunFolder(run))
+    if key != "status":
+        (run / "run.json").write_text(json.dumps(header | {"status": "running"}))
+        with pytest.raises(RunError, match="holds another run; choose another --out or pass --overwrite"):
+            predict(Counting(), [small(50)], RunFolder(run))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (
+            lambda f: f.with_columns(neutral=pl.Series([float("nan"), *f["neutral"][1:]])),
+            "logits of 1 row.* not finite",
+        ),
+        (lambda f: f.with_columns(neutral=pl.Series([None, None, *f["neutral"][2:]])), "logits of 2 row.* not finite"),
+        (lambda f: f.with_columns(neutral=pl.lit("x")), "logits of 60 row"),
+        (lambda f: f.head(57), "it has 57 rows, and 60 were asked"),
+        (lambda f: pl.concat([f, f.head(2)]), r"2 row\(s\) stand there twice"),
+        (lambda f: pl.concat([f.head(59), f.head(1)]), r"1 row\(s\) stand there twice"),
+    ],
+)
+def test_a_table_that_was_changed_is_refused(tmp_path: Path, harm, message: str) -> None:  # type: ignore[no-untyped-def]
+    run = tmp_path / "run"
+    table = predict(Counting(), [small()], RunFolder(run))
+    harm(table.frame).write_parquet(run / "predictions.parquet")
+    with pytest.raises(RunError, match=f"is damaged: .*{message}.*--overwrite"):
+        Predictions.read(run / "predictions.parquet", table.header)
+    with pytest.raises(RunError, match=message):
+        predict(Counting(), [small()], RunFolder(run))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -31,6 +32,8 @@ from evenli.datasets import (
 )
 from evenli.errors import InputError, RunError
 from evenli.measures import Sample, measures
+from evenli.models import load_model
+from evenli.models.embedded import find_embedded
 from evenli.models.fakes import FakeModel
 from evenli.predictions import Predictions
 from evenli.reports import assess, show_results
@@ -134,6 +137,16 @@ def test_dev_files_are_read_back(tmp_path: Path) -> None:
     assert found.results["data"][-1]["name"] == "dev.jsonl"
 
 
+def test_dev_files_without_subset_and_coal_files_without_one(tmp_path: Path) -> None:
+    lists = load_dev_lists(group_words=("man", "woman"))
+    small = pl.concat(iter_dev(type(lists)(lists.occupations[:2], lists.groups, lists.templates[:2])))
+    small.drop("subset").write_csv(tmp_path / "dev.csv")
+    assert load_suite("dev", data=tmp_path / "dev.csv").counts == {"dev": 8}
+    load_suite("coal").frame.head(3).drop("subset").write_csv(tmp_path / "coal.csv")
+    with pytest.raises(InputError, match=r"coal.csv, pair '\d+': template '.*\[Sub\].*' is not of suite dev"):
+        load_suite("dev", data=tmp_path / "coal.csv")
+
+
 def test_a_pair_set_must_be_of_the_suite() -> None:
     probe = build_probe(per_occupation=2).pairs
     assert evenli.audit("fake:biased", data=probe, suites=("probe",), scoring=FAST).results["probe"]["premises"] == 76
@@ -143,6 +156,23 @@ def test_a_pair_set_must_be_of_the_suite() -> None:
         evenli.audit("fake:biased", data=probe, suites=("coal", "probe"))
     with pytest.raises(InputError, match="data is given for probe; the suites of this audit are coal"):
         evenli.audit("fake:biased", data={"probe": probe})
+
+
+# Which model
+
+
+def test_a_folder_with_two_models_says_which_was_asked(cli: Cli, tmp_path: Path) -> None:
+    shutil.copytree(find_embedded("en").path, tmp_path / "ck")
+    found = load_model(str(tmp_path / "ck"))
+    assert found.info.name == "ck" and not getattr(found, "note", "")
+    (tmp_path / "ck" / "model.safetensors").write_bytes(b"")
+    write_pairs(load_suite("coal").where(pl.col("occupation") == "nurse"), tmp_path / "coal.jsonl")
+    code, out, err = cli("audit", "./ck", "--data", "coal.jsonl", "--resamples", "100")
+    assert code == 0 and out.startswith("ck/model.onnx on coal.jsonl"), out + err
+    assert err.count("ck holds model.onnx and model.safetensors; model.onnx is asked") == 1, err
+    assert "hf:./ck" in err and "onnx:./ck" in err
+    named = load_model("onnx:./ck")
+    assert named.info.name == "ck" and not getattr(named, "note", "")
 
 
 # What comes out
@@ -617,6 +647,12 @@ BAD = {
     "missing sheet": (["audit", "fake:even", "--suite", "probe", "--data", "no.tsv"], "no such file: no.tsv"),
     "not a probe": (["audit", "fake:even", "--suite", "probe", "--data", "coal.jsonl"], "coal.jsonl, line 1: id"),
     "not Dev's": (["audit", "fake:even", "--suite", "dev", "--data", "train.jsonl"], "no occupation; suite dev needs"),
+    "CoAL as Dev's": (
+        ["audit", "fake:even", "--suite", "dev", "--data", "coal.jsonl"],
+        "coal.jsonl, pair '70': subset 'PS' is not of suite dev; for NLI-CoAL pairs pass --suite coal",
+    ),
+    "split of nothing": (["audit", "fake:even", "--split", "nope"], "the built-in pairs have no splits; leave it out"),
+    "other labels": (["audit", "fake:even", "--labels", "a,b,c"], "--labels names its labels a, b, c; cannot tell"),
     "compare what": (["compare", "a", "b", "--suite", "dev"], "suite 'dev' cannot be compared"),
     "no corpus": (["build", "probe", "-o", "x.jsonl", "--corpus", "none.jsonl"], "no such file: none.jsonl"),
     "no family": (["build", "probe", "-o", "x.jsonl", "--family", "none"], "none"),

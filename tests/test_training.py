@@ -323,6 +323,20 @@ def test_the_same_command_again_trains_nothing_and_another_is_refused(trained, b
         train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=6), **again)
 
 
+def test_a_broken_record_is_one_line(trained, base: Path, snli, tmp_path: Path) -> None:
+    again = {"dev": [snli[1]], "seeds": [4], "shown": False}
+    whole = json.loads((trained.folder / "training.json").read_text())
+    short = {"identity": whole["identity"], "outcome": {}}
+    for broken in ("{", "[]", "{}", '{"identity": 3}', json.dumps(short), "\ufffd"):
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        (copy / "training.json").write_text(broken)
+        with pytest.raises(RunError, match=r"training.json is not of a training run; .* delete it") as caught:
+            train(str(base), [snli[0]], copy, recipe=make_recipe(lr=1e-3, epochs=5), **again)
+        assert "\n" not in str(caught.value)
+
+
 def test_a_run_is_known_by_labels_tokenizer_and_arithmetic(trained, base: Path, snli, tmp_path: Path) -> None:
     identity = json.loads((trained.folder / "training.json").read_text())["identity"]
     assert (identity["dtype"], identity["device"]) == ("float32", "cpu")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from typing import NoReturn
 
 import typer
 
@@ -98,17 +101,35 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where a full disk can still be told
     except EvenliError as error:
-        message = " ".join(str(error).split())
-        print(f"evenli: {message}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _fail(str(error))
     except (KeyboardInterrupt, SystemExit) as stop:
         # Typer turns an interrupt into an exit of its own, without a word.
         if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:
             raise
         print("evenli: interrupted; what a folder holds is kept, and the same command continues", file=sys.stderr)
         raise SystemExit(_INTERRUPTED) from None
-    except BrokenPipeError:
-        sys.stderr.close()
-        raise SystemExit(0) from None
+    except BrokenPipeError as error:
+        # Whoever reads the output has enough of it; what a gate found stands.
+        _drop_output()
+        ended = error.__context__
+        raise SystemExit(ended.code if isinstance(ended, SystemExit) else 0) from None
+    except OSError as error:
+        reason = error.strerror or str(error)
+        _drop_output()
+        _fail(f"{error.filename}: {reason}" if error.filename else f"cannot write the output: {reason}")
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"evenli: {' '.join(message.split())}", file=sys.stderr)
+    raise SystemExit(2) from None
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere, or the interpreter fails on it once more when it ends."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

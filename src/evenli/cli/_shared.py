@@ -17,6 +17,20 @@ if TYPE_CHECKING:
     from evenli.models import ModelOptions
     from evenli.predictions import Progress
 
+
+def seed_option(help_text: str, *, show_default: bool = True) -> Any:
+    """Option for a seed, or for several: generators take no negative ones."""
+    return typer.Option(help=help_text, min=0, show_default=show_default)
+
+
+def _known_device(device: str | None) -> str | None:
+    from evenli.errors import InputError
+
+    if device is not None and device.partition(":")[0] not in {"cpu", "cuda", "mps"}:
+        raise InputError(f"device '{device}' is not available; choose cpu, cuda or mps")
+    return device
+
+
 ModelArgument = Annotated[
     str | None,
     typer.Argument(
@@ -48,7 +62,8 @@ Labels = Annotated[
     typer.Option(help="Order of the model's outputs, e.g. entailment,neutral,contradiction.", show_default=False),
 ]
 Device = Annotated[
-    str | None, typer.Option(help="cpu, cuda or mps; default: the fastest there is.", show_default=False)
+    str | None,
+    typer.Option(help="cpu, cuda or mps; default: the fastest there is.", show_default=False, callback=_known_device),
 ]
 Dtype = Annotated[
     str | None,
@@ -66,7 +81,9 @@ AllowPickle = Annotated[
     bool, typer.Option("--allow-pickle", help="Accept pickle checkpoints; they can run code when loaded.")
 ]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.", min=100)]
-Seed = Annotated[int, typer.Option(help="Seed of the bootstrap.")]
+Seed = Annotated[int, seed_option("Seed of the bootstrap.")]
+MoreSeeds = Annotated[list[int] | None, typer.Argument(hidden=True, min=0)]
+"""Of ``--seed 0 1 2`` the 1 and the 2, which the command line library takes for arguments."""
 Bootstrap = Annotated[str, typer.Option(help="cluster (occupations and templates) or row (naive, for comparison).")]
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output only.")]
 

@@ -26,7 +26,7 @@ def coal(
         Path | None, typer.Option(help="Own occupations: CSV with word,stereotype.", show_default=False)
     ] = None,
     width: Annotated[int, typer.Option(help="Templates per occupation.", min=1)] = 10,
-    seed: Annotated[int | None, typer.Option(help="Shuffle words and templates.", show_default=False)] = None,
+    seed: Annotated[int | None, shared.seed_option("Shuffle words and templates.", show_default=False)] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
@@ -72,7 +72,7 @@ def probe(
     per_occupation: Annotated[int, typer.Option(help="Premises per occupation.", min=1)] = 50,
     max_words: Annotated[int, typer.Option(help="Most words in a premise.", min=2)] = 10,
     family: Annotated[str, typer.Option(help="Hypotheses: text, premise or occupation.")] = "text",
-    seed: Annotated[int, typer.Option(help="Seed of sentences and hypotheses.")] = 0,
+    seed: Annotated[int, shared.seed_option("Seed of sentences and hypotheses.")] = 0,
     names: Annotated[
         str, typer.Option(help="How sentences with names are found: lists (no model), spacy or nltk.")
     ] = "lists",
@@ -138,7 +138,7 @@ def controlled(
         str | None, typer.Option(help="Captions to make templates of; default: composed ones.", show_default=False)
     ] = None,
     width: Annotated[int, typer.Option(help="Training templates per word.", min=1)] = 500,
-    seed: Annotated[int, typer.Option(help="Seed of the order of templates.")] = 0,
+    seed: Annotated[int, shared.seed_option("Seed of the order of templates.")] = 0,
     axis: shared.Axis = "gender",
     as_json: shared.Json = False,
 ) -> None:

@@ -42,7 +42,7 @@ def encoder_report(
     permutations: Annotated[
         int, typer.Option(help="Permutations of SEAT; fewer if all can be tried.", min=100)
     ] = 100_000,
-    seed: Annotated[int, typer.Option(help="Seed of permutations, bootstrap and probes.")] = 0,
+    seed: Annotated[int, shared.seed_option("Seed of permutations, bootstrap and probes.")] = 0,
     device: shared.Device = None,
     as_json: shared.Json = False,
 ) -> None:

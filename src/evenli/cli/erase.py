@@ -17,7 +17,7 @@ Fit = Annotated[
         ".parquet with a column text, sentence, premise or hypothesis; .xz may follow)."
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the fit and of the probes.")]
+Seed = Annotated[int, shared.seed_option("Seed of the fit and of the probes.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a mitigated encoder in the folder.")]
 
 

@@ -29,7 +29,7 @@ def measure(
         raise RunError(f"{run} is not a run folder: no run.json in it")
     with folder.locked():
         header = read_header(run / "run.json")
-        if header["status"] != "complete":
+        if header.get("status") != "complete":
             raise RunError(f"the run in {run} is not complete; run its audit command again to finish it")
         table = Predictions.read(folder.predictions_file, header)
         results = assess(table, Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap))

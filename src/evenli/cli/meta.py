@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -29,9 +29,9 @@ def meta(
         str | None, typer.Option(help="Levels of the noise axis, e.g. 0:1:0.5; none by default.", show_default=False)
     ] = None,
     seeds: Annotated[
-        list[int] | None, typer.Option(help="Seeds; several, as in --seeds 0 1 2, one sweep each.")
+        list[int] | None, shared.seed_option("Seeds; several, as in --seeds 0 1 2, one sweep each.")
     ] = None,
-    more_seeds: Annotated[list[int] | None, typer.Argument(hidden=True)] = None,
+    more_seeds: shared.MoreSeeds = None,
     measure: Annotated[list[str] | None, typer.Option(help="Own measure as module:function; may be repeated.")] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Roles to female and male words in turn.")] = False,
     ns_words: Annotated[str, typer.Option(help="NS words: train (as in the paper) or released.")] = "train",
@@ -81,6 +81,11 @@ def meta(
         if base is None and stage != "prepare":
             raise InputError("--base: which NLI classifier should the models start from?")
         prepare(place, design)
+    settings = {"epochs": epochs, "lr": lr, "batch_size": batch_size}
+    place.check_given(
+        {} if out is not None else _given_design(context),
+        {name: value for name, value in settings.items() if value is not None},
+    )
     if stage == "prepare":
         typer.echo(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
         return
@@ -88,7 +93,10 @@ def meta(
         from evenli.meta.training import train_sweep
         from evenli.training import make_recipe
 
-        recipe = make_recipe("control", epochs=epochs, lr=lr, batch_size=batch_size)
+        # A sweep that is gone on with keeps its own settings where none are given.
+        stored = place.training().get("recipe", {}) if folder is not None else {}
+        chosen = {name: stored.get(name) if value is None else value for name, value in settings.items()}
+        recipe = make_recipe("control", **chosen)
         train_sweep(
             place,
             base,
@@ -107,6 +115,15 @@ def _is_given(context: typer.Context, option: str) -> bool:
     """Whether an option stands in the command, also with the value it has anyway."""
     source = context.get_parameter_source(option)
     return source is not None and source.name not in {"DEFAULT", "DEFAULT_MAP"}
+
+
+def _given_design(context: typer.Context) -> dict[str, Any]:
+    """Settings of the preparation that stand in the command."""
+    from evenli.datasets.controlled import parse_rates
+
+    names = ("lang", "rates", "noise", "balanced", "ns_words", "data", "captions", "width")
+    given = {name: context.params[name] for name in names if _is_given(context, name)}
+    return {name: parse_rates(value) if name in {"rates", "noise"} else value for name, value in given.items()}
 
 
 def _folder_and_seeds(folder: Path | None, seeds: list[int], more_seeds: list[int]) -> tuple[Path | None, list[int]]:

@@ -66,7 +66,7 @@ Percentile = Annotated[float, typer.Option(help="Pairs that score above this per
 Split = Annotated[
     str, typer.Option(help="auto (pairs: 10,000 dev, 10,000 test, rest train), none, or DEV,TEST as numbers.")
 ]
-ShuffleSeed = Annotated[int, typer.Option(help="Seed of the shuffle, and of the random control.")]
+ShuffleSeed = Annotated[int, shared.seed_option("Seed of the shuffle, and of the random control.")]
 Control = Annotated[bool, typer.Option("--random", help="Let chance pick as many pairs: the control of equal size.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus in the folder.")]
 
@@ -142,7 +142,7 @@ def hard(
     control: Annotated[
         bool, typer.Option("--control", help="Only bring the vectors to length 1: the control for the side effect.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the probes that look for what is left.")] = 0,
+    seed: Annotated[int, shared.seed_option("Seed of the probes that look for what is left.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
     as_json: shared.Json = False,
 ) -> None:

@@ -23,8 +23,11 @@ def reproduce(
     as_json: shared.Json = False,
 ) -> None:
     """Check every published number that needs no model against ours; exit 1 if a row breaks."""
+    from evenli.errors import InputError
     from evenli.reproduction import ledger
 
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data: no such folder: {data}")
     rows = ledger(data)
     broken = [row for row in rows if row.status == "BROKEN"]
     if as_json:

@@ -26,7 +26,7 @@ def seat(
     ] = "sentence",
     pooling: shared.Pooling = "mean",
     permutations: Annotated[int, typer.Option(help="Permutations; fewer if all can be tried.", min=100)] = 100_000,
-    seed: Annotated[int, typer.Option(help="Seed of permutations and bootstrap.")] = 0,
+    seed: Annotated[int, shared.seed_option("Seed of permutations and bootstrap.")] = 0,
     device: shared.Device = None,
     as_json: shared.Json = False,
 ) -> None:

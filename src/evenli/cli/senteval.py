@@ -27,7 +27,7 @@ def senteval(
         str | None, typer.Option(help="Names such as MR,CR,STS14; default: all twelve.", show_default=False)
     ] = None,
     pooling: shared.Pooling = "mean",
-    seed: Annotated[int, typer.Option(help="Seed of folds, shuffles and initial weights.")] = 1111,
+    seed: Annotated[int, shared.seed_option("Seed of folds, shuffles and initial weights.")] = 1111,
     kfold: Annotated[int, typer.Option(help="Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
     classifier: Annotated[str, typer.Option(help="torch (softmax layer, Adam) or sklearn.")] = "torch",
     hidden: Annotated[int, typer.Option(help="Units of a sigmoid layer before the softmax; 0: none.", min=0)] = 0,

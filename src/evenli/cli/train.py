@@ -34,9 +34,9 @@ def train_nli(
     ] = None,
     warmup: Annotated[float | None, typer.Option(help="Share of the steps with a rising learning rate.")] = None,
     seed: Annotated[
-        list[int] | None, typer.Option(help="Seed; several, as in --seed 0 1 2, train a model each.")
+        list[int] | None, shared.seed_option("Seed; several, as in --seed 0 1 2, train a model each.")
     ] = None,
-    more_seeds: Annotated[list[int] | None, typer.Argument(hidden=True)] = None,
+    more_seeds: shared.MoreSeeds = None,
     style: Annotated[
         str | None,
         typer.Option(help="Column style: snli, mnli, ocnli, jnli, jsick, jsick-en, sick or hf; default: detected."),
@@ -110,7 +110,7 @@ def train_encoder(
     dtype: Annotated[
         str, typer.Option(help="float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA.")
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Seed.")] = 1234,
+    seed: Annotated[int, shared.seed_option("Seed.")] = 1234,
     device: shared.Device = None,
     as_json: shared.Json = False,
 ) -> None:

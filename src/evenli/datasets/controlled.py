@@ -52,6 +52,8 @@ TRAIN_WIDTH = 500
 
 _MOST_RATES = 1000
 
+_NAME, _CARD, _DRAFT = "bias-controlled", "card.json", ".card.json.partial"
+
 
 def parse_rates(text: str) -> list[float]:
     """Read bias rates: ``start:stop:step`` with both ends, or a list.
@@ -104,7 +106,7 @@ def write_controlled(
     their chain, as released.
 
     Args:
-        folder: Where to write; files of other rates that are there already are refused.
+        folder: Where to write; files of others and of other rates that are there already are refused.
         lang: Language.
         rates: Bias rates; the file number is ten times the rate.
         chain_train: Templates of train, one fewer than words and ``width`` together: 529.
@@ -132,15 +134,19 @@ def write_controlled(
     contents |= {"test/test_bias.jsonl": (splits["test"], 1.0), "test/test_nonbias.jsonl": (splits["test"], 0.0)}
     folder = Path(folder)
     try:
+        _refuse_theirs(folder, contents)
         _refuse_leftovers(folder, contents)
         for split in splits:
             (folder / split).mkdir(parents=True, exist_ok=True)
-        (folder / "card.json").unlink(missing_ok=True)  # it is written last: a card means the folder is complete
+        # A card means that the folder is complete, so it comes last; by its draft a killed call knows its files.
+        _write_json(folder / _DRAFT, {**card, "files": dict.fromkeys(contents)})
+        (folder / _CARD).unlink(missing_ok=True)
         for name, (pairs, rate) in contents.items():
             text = to_controlled_jsonl(pairs, pairs.labels(rate, balanced=balanced))
             (folder / name).write_bytes(text.encode())
             card["files"][name] = hash_text(text)
-        (folder / "card.json").write_bytes((json.dumps(card, ensure_ascii=False, indent=2) + "\n").encode())
+        _write_json(folder / _DRAFT, card)
+        (folder / _DRAFT).replace(folder / _CARD)
     except OSError as error:
         raise InputError(f"cannot write {error.filename or folder}: {error.strerror or error}") from error
     return card
@@ -163,7 +169,7 @@ def _card(
     chains = {"train": _distinct(train), "dev and test": list(dict.fromkeys(_distinct(dev) + _distinct(test)))}
     _check_disjoint({**chains, "evaluation": axis.templates(lang)})
     return {
-        "name": "bias-controlled",
+        "name": _NAME,
         "lang": lang,
         "axis": axis.id,
         "source": "built by evenli: construction and words of NLI-CoAL, Anantaprayoon et al. 2024",
@@ -198,6 +204,37 @@ def _check_disjoint(chains: Mapping[str, Sequence[str]]) -> None:
                 f"{len(shared)} template(s) of {name} also stand in {other}, for example '{shared[0]}'; "
                 "the model would be tested on sentences it has seen: take others"
             )
+
+
+def _write_json(file: Path, content: Mapping[str, Any]) -> None:
+    file.write_bytes((json.dumps(content, ensure_ascii=False, indent=2) + "\n").encode())
+
+
+def _refuse_theirs(folder: Path, contents: Mapping[str, object]) -> None:
+    """Replace nothing but what a card of ours, or the draft of one, names."""
+    if not folder.is_dir():
+        return
+    ours = {name for file in (_CARD, _DRAFT) for name in _files_of(folder / file)}
+    if ours:
+        theirs = [name for name in contents if (folder / name).exists() and name not in ours]
+    else:
+        theirs = sorted(entry.name for entry in folder.iterdir())
+    if theirs:
+        more = ", …" if len(theirs) > 1 else ""
+        raise InputError(
+            f"{folder} is not empty and not a {_NAME} set of evenli ({theirs[0]}{more}); choose another folder"
+        )
+
+
+def _files_of(card: Path) -> list[str]:
+    """Files that a card names; none if it is not there or of something else."""
+    try:
+        told = json.loads(card.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return []
+    if not isinstance(told, dict) or told.get("name") != _NAME:
+        return []
+    return [_CARD, _DRAFT, *told.get("files", [])]
 
 
 def _refuse_leftovers(folder: Path, contents: Mapping[str, object]) -> None:

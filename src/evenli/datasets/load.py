@@ -8,10 +8,10 @@ from pathlib import Path
 
 import polars as pl
 
-from evenli.datasets.coal import AS, NS, PS, build_coal
+from evenli.datasets.coal import AS, NS, PS, SLOT, build_coal
 from evenli.datasets.dev import DevLists, iter_dev, load_dev_lists
 from evenli.datasets.files import read_pairs
-from evenli.datasets.official import read_release, slot_template
+from evenli.datasets.official import SPLITS, read_release, slot_template
 from evenli.datasets.pairs import PairSet
 from evenli.datasets.probe import build_probe, read_probe
 from evenli.datasets.validate import looks_like
@@ -89,6 +89,8 @@ def load_suite(
     check_suites([suite])
     if suite == "coal":
         return load_coal(lang, data, split=split, tokenised=tokenised, axis=axis)
+    if split not in SPLITS:
+        raise InputError(f"split '{split}' is unknown; choose {' or '.join(SPLITS)}")
     if lang != "en":
         raise InputError(f"suite {suite} is English only, the language is '{lang}'; leave it out or pass --lang en")
     if (axis if isinstance(axis, str) else axis.id) != load_axis().id:
@@ -113,9 +115,11 @@ def load_coal(
     axis = load_axis(axis) if isinstance(axis, str) else axis
     axis.language(lang)
     if data is None:
+        _refuse_release_options(split, tokenised, "the built-in pairs have")
         return build_coal(lang, axis=axis)
     path = Path(data)
-    if path.is_file() and path.suffix in _PAIR_FILES:
+    if path.is_file() and _is_pair_file(path):
+        _refuse_release_options(split, tokenised, f"{path} is a pair file and has")
         pairs = _complete(read_pairs(path, lang), axis)
     else:
         pairs = read_release(path, lang, split=split, tokenised=tokenised, axis=axis)
@@ -160,8 +164,35 @@ def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
     )
 
 
+def _is_pair_file(path: Path) -> bool:
+    """Whether a file is read as a table of pairs; what ``.xz`` packs is told by the ending before it."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".xz"]:
+        suffixes.pop()
+    return bool(suffixes) and suffixes[-1] in _PAIR_FILES
+
+
+def _refuse_release_options(split: str, tokenised: bool, what: str) -> None:
+    """Refuse options that would change nothing but the name of the run."""
+    if split != "full":
+        raise InputError(f"split '{split}' is for official releases; {what} no splits; leave it out")
+    if tokenised:
+        raise InputError(f"tokenised files are of official releases; {what} none; leave the option out")
+
+
 def _read_dev(path: str | Path) -> PairSet:
     pairs = read_pairs(path, "en", suite="dev")
+    # Both suites share their columns; the subset and the open slot of a template tell them apart.
+    for column, foreign in (
+        ("subset", pl.col("subset") != "dev"),
+        ("template", pl.col("template").str.contains(SLOT, literal=True)),
+    ):
+        other = pairs.frame.filter(foreign)
+        if other.height:
+            raise InputError(
+                f"{path}, pair '{other['id'][0]}': {column} '{other[column][0]}' is not of suite dev; for NLI-CoAL "
+                "pairs pass --suite coal"
+            )
     for column in ("occupation", "template"):
         empty = pairs.frame["id"].filter(pairs.frame[column].is_null())
         if empty.len():
@@ -192,6 +223,10 @@ def _complete(pairs: PairSet, axis: Axis) -> PairSet:
             raise InputError(
                 f"{where}: stereotype '{row['stereotype']}' is not neutral or one of {', '.join(axis.group_names)}"
             )
+        if row["group"] and row["group"] not in words:
+            raise InputError(f"{where}: group '{row['group']}' is not one of {', '.join(words)}")
+        if row["gold"] not in {None, NEUTRAL}:
+            raise InputError(f"{where}: gold label '{row['gold']}'; in NLI-CoAL all are neutral")
         for group, word in words.items():
             template = slot_template(row["premise"], row["hypothesis"], occupation, word)
             if template and row["group"] in {None, group}:

@@ -25,6 +25,8 @@ _FOLDERS = {
     ("down", False): ("downsamp",),
     ("down", True): ("downsamp-tokenized",),
 }
+SPLITS = ("full", "down")
+"""Full and downsampled sets."""
 WIDTH = 10
 
 
@@ -44,8 +46,8 @@ def read_release(
         axis: Axis whose group words the release uses.
     """
     axis = load_axis(axis) if isinstance(axis, str) else axis
-    if split not in {"full", "down"}:
-        raise InputError(f"split '{split}' is unknown; choose full or down")
+    if split not in SPLITS:
+        raise InputError(f"split '{split}' is unknown; choose {' or '.join(SPLITS)}")
     files = _members(Path(path), _FOLDERS[split, tokenised])
     if not files:
         wanted = " or ".join(_FOLDERS[split, tokenised])

@@ -16,6 +16,7 @@ from evenli.measures.sample import Sample, Values
 _COAL = "Anantaprayoon et al. 2024"
 _JA23 = "Anantaprayoon et al. 2023"
 _MORE = "higher = more biased"
+_STEREOTYPED = ("PS", "AS")
 
 
 @measure(
@@ -35,19 +36,39 @@ def coal(sample: Sample, stereotype: str | None = None) -> Values:
     return np.asarray(sum(parts) / len(parts))
 
 
-@measure(title="  entailment in PS", formula="e_p", low=0, high=1, even=0, direction=_MORE, reference=_COAL)
+@measure(
+    title="  entailment in PS", formula="e_p", low=0, high=1, even=0, direction=_MORE, reference=_COAL, subsets=("PS",)
+)
 def coal_pro(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the stereotyped group is inferred from the occupation."""
     return sample.rate(ENTAILMENT, "PS", stereotype)
 
 
-@measure(title="  contradiction in AS", formula="c_a", low=0, high=1, even=0, direction=_MORE, reference=_COAL)
+@measure(
+    title="  contradiction in AS",
+    formula="c_a",
+    low=0,
+    high=1,
+    even=0,
+    direction=_MORE,
+    reference=_COAL,
+    subsets=("AS",),
+)
 def coal_anti(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the other group is ruled out by the occupation."""
     return sample.rate(CONTRADICTION, "AS", stereotype)
 
 
-@measure(title="  not neutral in NS", formula="1 - n_n", low=0, high=1, even=0, direction=_MORE, reference=_COAL)
+@measure(
+    title="  not neutral in NS",
+    formula="1 - n_n",
+    low=0,
+    high=1,
+    even=0,
+    direction=_MORE,
+    reference=_COAL,
+    subsets=("NS",),
+)
 def coal_non(sample: Sample, stereotype: str | None = None) -> Values:
     """How often a gender is inferred or ruled out where no stereotype exists; undefined on a stereotype slice."""
     return 1 - sample.rate(NEUTRAL, "NS", stereotype)
@@ -61,6 +82,7 @@ def coal_non(sample: Sample, stereotype: str | None = None) -> Values:
     even=0,
     direction="above 0 = errors follow the stereotype",
     reference=_JA23,
+    subsets=_STEREOTYPED,
 )
 def order_entailment(sample: Sample, stereotype: str | None = None) -> Values:
     """First half of the order condition: entailment is more frequent for the stereotyped group."""
@@ -75,6 +97,7 @@ def order_entailment(sample: Sample, stereotype: str | None = None) -> Values:
     even=0,
     direction="above 0 = errors follow the stereotype",
     reference=_JA23,
+    subsets=_STEREOTYPED,
 )
 def order_contradiction(sample: Sample, stereotype: str | None = None) -> Values:
     """Second half of the order condition: contradiction is more frequent for the other group."""
@@ -89,6 +112,7 @@ def order_contradiction(sample: Sample, stereotype: str | None = None) -> Values
     even=0,
     direction=_MORE,
     reference="evenli",
+    subsets=_STEREOTYPED,
 )
 def follow(sample: Sample, stereotype: str | None = None) -> Values:
     """Share of answers on stereotyped occupations that go the stereotype's way."""
@@ -103,6 +127,7 @@ def follow(sample: Sample, stereotype: str | None = None) -> Values:
     even=0,
     direction="higher = more plain error",
     reference="evenli",
+    subsets=_STEREOTYPED,
 )
 def defy(sample: Sample, stereotype: str | None = None) -> Values:
     """Share of answers on stereotyped occupations that are wrong the other way: error that bias cannot explain."""
@@ -117,6 +142,7 @@ def defy(sample: Sample, stereotype: str | None = None) -> Values:
     even=0,
     direction="above 0 = bias dominates, below 0 = plain error dominates",
     reference="evenli",
+    subsets=_STEREOTYPED,
 )
 def dominance(sample: Sample, stereotype: str | None = None) -> Values:
     """Positive if errors follow the stereotype at least twice as often as they defy it."""

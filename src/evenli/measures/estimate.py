@@ -81,6 +81,11 @@ def intervals(
         for entry, name in wanted:
             drawn[entry.name, name].append(entry(resampled, name))
         del resampled  # its weights need not wait for the next chunk
+    read = {
+        (entry.name, name): part.filter(pl.col("subset").is_in(entry.subsets)) if entry.subsets else part
+        for name, part in parts.items()
+        for entry in measures
+    }
     found = {}
     for (measure, name), value in values.items():
         low, high, se = nan, nan, nan
@@ -93,8 +98,9 @@ def intervals(
             if usable.size:
                 low, high = (float(end) for end in np.quantile(usable, [(1 - level) / 2, (1 + level) / 2]))
                 se = float(usable.std(ddof=1))
-        clusters = {label: parts[name][column].n_unique() for label, column in _CLUSTERS}
-        found[measure, name] = Estimate(value, low, high, se, level, parts[name].height, clusters, note)
+        rows = read[measure, name]
+        clusters = {label: rows[column].n_unique() for label, column in _CLUSTERS}
+        found[measure, name] = Estimate(value, low, high, se, level, rows.height, clusters, note)
     return found
 
 

@@ -41,6 +41,7 @@ class Measure:
         suites: Suites it is defined on.
         kind: ``extrinsic``, measured on a task's output, or ``intrinsic``, measured on representations.
         function: Sample and stereotype slice (or None for all) to value.
+        subsets: Subsets whose rows the formula reads; empty for all.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Measure:
     suites: tuple[str, ...]
     kind: str
     function: MeasureFunction
+    subsets: tuple[str, ...] = ()
 
     def __call__(self, sample: Sample, stereotype: str | None = None) -> Values:
         """Compute on a sample, or on the occupations of one stereotype."""
@@ -74,12 +76,15 @@ def measure(
     reference: str,
     suites: tuple[str, ...] = ("coal",),
     kind: str = "extrinsic",
+    subsets: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
     """Register a function as a measure under its own name."""
 
     def register(function: Function) -> Function:
         name = function.__name__
-        _REGISTRY[name] = Measure(name, title, formula, low, high, even, direction, reference, suites, kind, function)
+        _REGISTRY[name] = Measure(
+            name, title, formula, low, high, even, direction, reference, suites, kind, function, subsets
+        )
         return function
 
     return register

@@ -72,11 +72,24 @@ class MetaFolder:
             header = dict(json.loads((self.path / _HEADER).read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise RunError(f"{self.path} holds no meta-evaluation: no {_HEADER} in it") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise RunError(f"{self.path / _HEADER} cannot be read ({error})") from error
+        if "design" not in header:
+            raise RunError(f"{self.path / _HEADER} is not of a meta-evaluation; choose another folder")
         if header.get("schema", 0) > SCHEMA:
             raise RunError(f"{self.path} was made by a newer version of evenli (schema {header['schema']})")
         return header
+
+    def check_free(self) -> None:
+        """Refuse a folder with files of others, which a preparation would replace."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is not a folder; choose another -o")
+        if not self.path.is_dir() or self.exists or _partial(self.path / _HEADER).exists():
+            return
+        theirs = sorted(entry.name for entry in self.path.iterdir() if entry.name != ".lock")
+        if theirs:
+            more = ", …" if len(theirs) > 1 else ""
+            raise RunError(f"{self.path} is not empty and not a meta-evaluation ({theirs[0]}{more}); choose another -o")
 
     def create(
         self,
@@ -97,7 +110,10 @@ class MetaFolder:
             labels: Labels of train and dev by ``axis-level``.
         """
         try:
+            self.check_free()
             (self.path / "labels").mkdir(parents=True, exist_ok=True)
+            # By this beginning of a header a preparation that is killed knows its files as its own.
+            _partial(self.path / _HEADER).touch()
             digest = {}
             for name, rows in ((_TRAIN, train), (_DEV, dev), (_EVALUATION, evaluation)):
                 text = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
@@ -179,6 +195,22 @@ class MetaFolder:
         seeds = {cell.seed for cell in known}
         return sorted(seed for seed in seeds if all(cell in known for cell in self.cells([seed])))
 
+    def check_given(self, design: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
+        """Refuse settings that are not those of the folder; what is not given is not checked.
+
+        Args:
+            design: Given settings of the preparation.
+            recipe: Given settings of the training; nothing to differ from before the first model.
+        """
+        before = {**self.header["design"], **self.training().get("recipe", recipe)}
+        changed = [
+            f"{name} was {before.get(name)}, now {value}"
+            for name, value in {**design, **recipe}.items()
+            if before.get(name) != value
+        ]
+        if changed:
+            raise RunError(f"{self.path} holds another sweep ({'; '.join(changed)}); leave it out, or choose -o")
+
     def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
         """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
         file = self.path / _TRAINING
@@ -205,7 +237,15 @@ class MetaFolder:
     def training(self) -> dict[str, Any]:
         """Base and recipe of the trained models; empty before the first."""
         file = self.path / _TRAINING
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+        if not file.is_file():
+            return {}
+        try:
+            facts = dict(json.loads(file.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            facts = {}
+        if not {"name", "base", "recipe"} <= set(facts):
+            raise RunError(f"{file} is not of a meta-evaluation; choose another folder or delete it")
+        return facts
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -242,8 +282,12 @@ def _last_byte(stream: BinaryIO) -> bytes:
     return stream.read(1)
 
 
+def _partial(file: Path) -> Path:
+    return file.with_name(f".{file.name}.partial")
+
+
 def _replace(file: Path, text: str) -> None:
-    partial = file.with_name(f".{file.name}.partial")
+    partial = _partial(file)
     try:
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, file)  # noqa: PTH105 - also over existing files on Windows

@@ -67,6 +67,8 @@ class Design:
             raise InputError("a correlation needs at least three bias rates, none given")
         if self.ns_words not in {"train", "released"}:
             raise InputError(f"--ns-words {self.ns_words} is unknown; choose train or released")
+        if self.seed < 0:
+            raise InputError(f"the seed is {self.seed}; give 0 or more")
 
 
 def prepare(folder: MetaFolder, design: Design) -> dict[str, Any]:
@@ -75,6 +77,7 @@ def prepare(folder: MetaFolder, design: Design) -> dict[str, Any]:
     Returns:
         The header of the folder.
     """
+    folder.check_free()  # before the lock, which is a file in it
     with folder.locked():
         wanted = {**asdict(design), "rates": list(design.rates), "noise": list(design.noise)}
         if folder.exists:

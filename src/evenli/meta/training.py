@@ -52,6 +52,7 @@ def train_sweep(
         stored = folder.models()
         missing = [cell for cell in folder.cells(seeds) if cell not in stored]
         if not missing:
+            _check_finished(folder, base, recipe, offline)
             return 0
         if torn := folder.unreadable():
             progress.note(f"{torn} line(s) of models.jsonl cannot be read; a model they were about is trained again")
@@ -88,6 +89,14 @@ def train_sweep(
                 f"{facts['dev_accuracy']:.1%}, {facts['seconds']:.1f} s{f', {clock(left)} left' if left > 1 else ''}"
             )
     return len(missing)
+
+
+def _check_finished(folder: MetaFolder, base: str, recipe: Recipe, offline: bool) -> None:
+    """Refuse another base or recipe also where nothing is left to train; the arithmetic then makes no difference."""
+    if before := folder.training():
+        start = load_base(base, offline=offline)
+        settings = recipe.as_dict() | {"seed": None, "dtype": before["recipe"].get("dtype")}
+        folder.check_base(start.name, start.fingerprint, settings)
 
 
 def _train_cell(

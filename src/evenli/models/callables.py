@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import types
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._hashing import hash_files, hash_text
-from evenli.errors import ModelError
+from evenli.errors import EvenliError, ModelError
 from evenli.labels import LABELS, canonical_label, label_columns
-from evenli.models.base import ModelInfo, Prepared
+from evenli.models.base import ModelInfo, OutOfMemory, Prepared
 
 if TYPE_CHECKING:
     from evenli.models.spec import ModelOptions
@@ -95,7 +96,9 @@ class CallableModel:
     def logits(self, items: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Call the function and read whatever form its answer has."""
         premises, hypotheses = (list(column) for column in zip(*items, strict=True))
-        values, certain = _read(self._function(premises, hypotheses), len(items), self._columns, self.info.name)
+        with _foreign(f"{self.info.spec} raised "):
+            answer = self._function(premises, hypotheses)
+        values, certain = _read(answer, len(items), self._columns, self.info.name)
         if not certain and self._probable(values):
             with np.errstate(invalid="ignore"):
                 values = np.log(np.maximum(values / values.sum(axis=1, keepdims=True), 1e-30))
@@ -135,15 +138,27 @@ def load_callable(target: str, options: ModelOptions, *, spec: str) -> CallableM
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    try:
+    with _foreign(f"cannot import {target}: "):
         function: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             function = getattr(function, part)
-    except (ImportError, AttributeError) as error:
-        raise ModelError(f"cannot import {target}: {error}") from error
     if not callable(function):
         raise ModelError(f"{target} is not callable")
     return CallableModel(function, labels=options.labels, name=target, spec=spec)
+
+
+@contextlib.contextmanager
+def _foreign(before: str) -> Iterator[None]:
+    """Run code of others: what it prints goes to stderr, what it raises is one line after ``before``."""
+    try:
+        # Stdout is ours alone, it may be read by a program.
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (EvenliError, OutOfMemory):
+        raise
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split())[:300]
+        raise ModelError(f"{before}{type(error).__name__}" + (f": {text}" if text else "")) from error
 
 
 def _read(answer: Any, count: int, columns: list[int], name: str) -> tuple[NDArray[np.float64], bool]:
@@ -155,18 +170,20 @@ def _read(answer: Any, count: int, columns: list[int], name: str) -> tuple[NDArr
         named = []
         for given in answer:
             row = {given: _CERTAIN} if isinstance(given, str) else given
-            known = {canonical_label(str(key)): value for key, value in row.items()} if isinstance(row, dict) else {}
+            if not isinstance(row, dict) or isinstance(given, str) != isinstance(answer[0], str):
+                raise ModelError(f"{shape}, one kind for all rows; it returned {given!r} beside {answer[0]!r}")
+            known = {canonical_label(str(key)): value for key, value in row.items()}
             if not set(known) <= set(LABELS) or len(known) != len(row) or len(known) not in (1, 3):
                 raise ModelError(f"{shape}; it returned {given!r}, and the labels are {', '.join(LABELS)}")
             named.append(known)
         try:
-            values = np.array([[row.get(label, 0.0) for label in LABELS] for row in named], dtype=np.float64)
+            values = np.array([[float(row.get(label, 0.0)) for label in LABELS] for row in named], dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise ModelError(f"{shape}; it returned {answer[0]!r}") from error
     else:
         try:
             values = np.asarray(answer, dtype=np.float64)
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # whatever an object of another library does when asked for its numbers
             raise ModelError(f"{shape}; it returned {type(answer).__name__}") from error
         if values.shape != (count, 3):
             raise ModelError(f"{shape}; it returned an array of shape {values.shape}")

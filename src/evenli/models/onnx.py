@@ -34,6 +34,8 @@ class OnnxModel:
         dtype = options.dtype or "float32"
         if dtype != "float32":
             raise ModelError(f"--dtype {dtype} is not for ONNX models, which are computed in float32")
+        if options.device is not None and options.device.partition(":")[0] != "cpu":
+            raise ModelError(f"--device {options.device} is not for ONNX models, which run on the CPU; leave it out")
         self._session = open_session(path, options.threads)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}

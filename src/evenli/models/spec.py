@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evenli.errors import ModelError
+from evenli.labels import label_columns
 from evenli.models.base import NLIModel
+
+_ONNX = "model.onnx"
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,33 @@ def load_model(spec: str | None = None, *, lang: str = "en", options: ModelOptio
         from evenli.models.embedded import find_embedded
         from evenli.models.onnx import OnnxModel
 
-        return OnnxModel(str(find_embedded(target).path) if kind == "evenli" else target, options, spec=spec)
+        model = OnnxModel(str(find_embedded(target).path) if kind == "evenli" else target, options, spec=spec)
+        weights = _weights_beside(spec)
+        if weights:
+            # Under its folder's name alone, an old or int8 export would pass for the checkpoint.
+            model.info = replace(model.info, name=f"{model.info.name}/{_ONNX}".lstrip("/"))
+            model.note = (  # type: ignore[attr-defined]  # the prediction loop tells it where there is one
+                f"{spec} holds {_ONNX} and {weights}; {_ONNX} is asked: pass hf:{spec} for the checkpoint, or "
+                f"onnx:{spec} to say that it is meant"
+            )
+        return model
     if kind == "py":
         from evenli.models.callables import load_callable
 
         return load_callable(target, options, spec=spec)
     from evenli.models.fakes import load_fake
 
+    if options.labels:  # fakes answer by name, so that an order changes nothing; names that are none are a mistake
+        label_columns(options.labels, origin="--labels")
     return load_fake(target, lang)
+
+
+def _weights_beside(spec: str) -> str:
+    """The checkpoint that a bare folder holds beside its ONNX model, or nothing."""
+    folder = Path(spec)
+    if not (folder / _ONNX).is_file():
+        return ""
+    return next((name for name in _WEIGHTS if (folder / name).is_file()), "")
 
 
 def _split(spec: str) -> tuple[str, str]:
@@ -72,7 +95,7 @@ def _split(spec: str) -> tuple[str, str]:
             raise ModelError(f"'{spec}' names no model")
         return kind, target
     path = Path(spec)
-    if path.suffix == ".onnx" or (path / "model.onnx").is_file():
+    if path.suffix == ".onnx" or (path / _ONNX).is_file():
         return "onnx", spec
     if path.is_dir():
         return "hf", spec

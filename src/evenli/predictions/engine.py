@@ -48,7 +48,7 @@ def predict(
 
     With a folder, finished batches are on disk at once: after a crash the same call continues where it stopped, and a
     complete run is returned without asking the model again. Sets are scored in order; ``check_first`` sees the rows of
-    the first set before any other is scored and may raise.
+    the first set before any other is scored and before anything is written, and may raise.
 
     Args:
         model: The model.
@@ -56,7 +56,7 @@ def predict(
         folder: Run folder, or None to keep everything in memory.
         seed: Seed of the run, stored in the header (prediction itself uses none).
         settings: Anything else the header should remember.
-        overwrite: Replace a run of other data or another model in the folder.
+        overwrite: Begin anew, whatever run is in the folder and however damaged.
         on_progress: Called after every batch.
         on_warning: Called with one line for each thing a person should know.
         check_first: Gate on the first set.
@@ -82,26 +82,22 @@ def predict(
     if note:
         on_warning(note)
     with folder.locked():
-        stored = folder.header()
+        # A run that is replaced may be damaged in any way, so nothing of it is read.
+        stored = None if overwrite else folder.header()
         if stored is not None and stored.get("plan") != header["plan"]:
-            if not overwrite:
-                raise RunError(
-                    f"{folder.path} holds another run ({stored['model']['name']} on "
-                    f"{', '.join(d['name'] for d in stored['data'])}); choose another --out or pass --overwrite"
-                    + (f"; {note}" if note else "")
-                )
-            stored = None
-        if stored is None:
-            # Also what a crash left before there was a header: shards without one are of nobody knows which model.
-            folder.clear()
+            raise RunError(
+                f"{folder.path} holds another run{_described(stored)}; choose another --out or pass --overwrite"
+                + (f"; {note}" if note else "")
+            )
         # A table that is gone although the header says complete was being cleared when the process was killed.
-        elif stored["status"] == "complete" and folder.predictions_file.is_file():
+        if stored is not None and stored["status"] == "complete" and folder.predictions_file.is_file():
             done = Predictions.read(folder.predictions_file, stored)
             if check_first is not None:
                 check_first(Predictions(done.frame.head(len(sets[0])), stored))
             on_warning(f"the run in {folder.path} is complete; its predictions are reused")
             return done
-        return _score(model, sets, asked, header, folder, on_progress, on_warning, check_first)
+        store = _Store(folder, header, anew=stored is None)
+        return _score(model, sets, asked, header, store, on_progress, on_warning, check_first)
 
 
 def _score(
@@ -109,14 +105,14 @@ def _score(
     sets: Sequence[PairSet],
     asked: pl.DataFrame,
     header: dict[str, Any],
-    folder: RunFolder | None,
+    store: _Store | None,
     on_progress: Callable[[Progress], None],
     on_warning: Callable[[str], None],
     check_first: Callable[[Predictions], None] | None,
 ) -> Predictions:
     started = time.perf_counter()
-    if folder is not None:
-        folder.write_header(header)
+    if store is not None and (check_first is None or not len(sets[0])):
+        store.open()
     on_progress(Progress(0, asked.height, "tokenising"))
     # The same pair is asked once, however often it stands in the sets.
     distinct = asked.select("premise", "hypothesis").unique(maintain_order=True).with_row_index("unique")
@@ -127,10 +123,9 @@ def _score(
     tokenised = time.perf_counter()
 
     logits = np.full((distinct.height, len(LABELS)), np.nan, dtype=np.float32)
-    shard, done = 0, 0
-    if folder is not None:
-        logits, damaged = folder.read_shards(distinct.height)
-        shard = folder.next_shard()
+    done = 0
+    if store is not None and not store.anew:
+        logits, damaged = store.folder.read_shards(distinct.height)
         if damaged:
             on_warning(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
         done = int((~np.isnan(logits[:, 0])).sum())
@@ -153,13 +148,14 @@ def _score(
             _refuse_nan(scores, chosen, distinct)
             done += int(np.isnan(logits[chosen, 0]).sum())
             logits[chosen] = scores
-            if folder is not None:
-                folder.write_shard(shard, chosen, scores)
-                shard += 1
+            if store is not None:
+                store.keep(chosen, scores)
             on_progress(Progress(done, distinct.height, "scoring"))
         if first[rows[0]] and check_first is not None:
             head = _table(asked.head(len(sets[0])), logits, where[: len(sets[0])])
             check_first(Predictions(head, header))
+            if store is not None:
+                store.open()
 
     table = _table(asked, logits, where)
     finished = time.perf_counter()
@@ -170,13 +166,53 @@ def _score(
         "distinct_pairs": distinct.height,
         "truncated": prepared.truncated,
     }
-    if folder is not None:
-        folder.finish(table, header)
+    if store is not None:
+        store.folder.finish(table, header)
     return Predictions(table, {**header, "status": "complete"})
 
 
 def _table(asked: pl.DataFrame, logits: NDArray[np.float32], where: NDArray[Any]) -> pl.DataFrame:
     return asked.with_columns(*(pl.Series(label, logits[where, i]) for i, label in enumerate(LABELS))).select(COLUMNS)
+
+
+def _described(stored: dict[str, Any]) -> str:
+    """Whose run a header is of, as far as it says so: that of an unfinished run may have been cut by hand."""
+    model, data = stored.get("model"), stored.get("data")
+    if not isinstance(model, dict) or not isinstance(data, list):
+        return ""
+    names = [str(entry.get("name", "?")) for entry in data if isinstance(entry, dict)]
+    return f" ({model.get('name', '?')} on {', '.join(names)})"
+
+
+class _Store:
+    """Where batches go: until it is opened they wait, so that a run refused at the gate leaves no trace on disk."""
+
+    def __init__(self, folder: RunFolder, header: dict[str, Any], *, anew: bool) -> None:
+        self.folder, self.anew = folder, anew
+        self._header = header
+        self._waiting: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
+        self._next: int | None = None
+
+    def open(self) -> None:
+        """Write the header and what waits; what was in the folder goes only now if the run begins anew."""
+        if self._next is not None:
+            return
+        if self.anew:
+            # Also what a crash left before there was a header: shards without one are of nobody knows which model.
+            self.folder.clear()
+        self.folder.write_header(self._header)
+        self._next = self.folder.next_shard()
+        for rows, scores in self._waiting:
+            self.keep(rows, scores)
+        self._waiting.clear()
+
+    def keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
+        """Store one finished batch."""
+        if self._next is None:
+            self._waiting.append((rows, scores))
+            return
+        self.folder.write_shard(self._next, rows, scores)
+        self._next += 1
 
 
 class _Asker:

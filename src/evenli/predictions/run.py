@@ -4,6 +4,7 @@ run.json               what was asked of whom; status running or complete
 shards/NNNNNN.parquet  one finished batch each, removed at the end
 predictions.parquet    the table, there only when complete
 results.json           the measures
+report.html, probe.*   what ``audit --report`` adds
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ SCHEMA = 1
 """Version of run.json and results.json; raised when a key changes its meaning."""
 
 _SHARD = re.compile(r"\d{6}\.parquet|\.\d{6}\.tmp")
+_REPORTS = ("report.html", "probe.svg", "probe.png")
+"""What commands add to a finished run; it speaks of that run and goes with it."""
+_OTHERWISE = "choose another --out, or begin anew with --overwrite"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -44,14 +48,22 @@ class RunFolder:
         self.results_file = self.path / "results.json"
         self._header_file = self.path / "run.json"
         self._shards = self.path / "shards"
+        reports = (self.path / name for name in _REPORTS)
+        # In the order of clearing.
+        self._files = (*reports, self.results_file, self.predictions_file, self._header_file)
         self._held = False
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder; a second process is refused, a killed one leaves no trace. May be nested."""
+        """Hold the folder; a second process is refused, a killed one leaves no trace. May be nested.
+
+        A folder of someone else is refused before it is touched, and a new one in which nothing came to be is removed.
+        """
         if self._held:
             yield
             return
+        self._refuse_foreign()
+        made = not self.path.exists()
         with self._writing():
             self.path.mkdir(parents=True, exist_ok=True)
             lock = hold(self.path, f"another process is working in {self.path}; wait for it or choose another --out")
@@ -59,16 +71,17 @@ class RunFolder:
             self._held = True
             try:
                 yield
+            except BaseException:
+                if made:
+                    self._remove_empty()
+                raise
             finally:
                 self._held = False
 
     def header(self) -> dict[str, Any] | None:
         """The stored header, None for a new folder."""
-        if not self._header_file.is_file():
-            if self.path.is_dir() and not all(self._leftover(entry) for entry in self.path.iterdir()):
-                raise RunError(f"{self.path} is not empty and not a run folder; choose another --out")
-            return None
-        return read_header(self._header_file)
+        self._refuse_foreign()
+        return read_header(self._header_file) if self._header_file.is_file() else None
 
     def write_header(self, header: dict[str, Any]) -> None:
         """Replace run.json."""
@@ -92,6 +105,8 @@ class RunFolder:
         logits = np.full((total, len(LABELS)), np.nan, dtype=np.float32)
         damaged = []
         for file in sorted(self._shards.glob("*.parquet")):
+            if not _SHARD.fullmatch(file.name):
+                raise RunError(f"{file} is no shard of this run; move it away and run the same command again")
             try:
                 frame = pl.read_parquet(file)
                 rows = frame["row"].to_numpy()
@@ -103,7 +118,7 @@ class RunFolder:
 
     def next_shard(self) -> int:
         """Number of the next shard; numbers are never reused."""
-        numbers = [int(file.stem) for file in self._shards.glob("*.parquet")]
+        numbers = [int(file.stem) for file in self._shards.glob("*.parquet") if _SHARD.fullmatch(file.name)]
         return max(numbers, default=-1) + 1
 
     def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
@@ -120,16 +135,41 @@ class RunFolder:
         with self._writing():
             if self._shards.is_dir():
                 shutil.rmtree(self._shards)
-            for file in (self.results_file, self.predictions_file, self._header_file):
+            for file in self._files:
                 _beside(file).unlink(missing_ok=True)
                 file.unlink(missing_ok=True)
+
+    def _refuse_foreign(self) -> None:
+        """Refuse a folder without a header of ours in which there is anything that we did not write."""
+        if not self.path.is_dir():
+            return
+        ours: tuple[Path, ...] = ()
+        if self._header_file.is_file():
+            try:
+                read_versioned(self._header_file)
+                return
+            except UNREADABLE:
+                # Damaged, or the run.json of another program: the files beside it tell.
+                ours = self._files
+        try:
+            foreign = [entry for entry in self.path.iterdir() if entry not in ours and not self._leftover(entry)]
+        except OSError as error:
+            raise RunError(f"cannot read {self.path}: {error.strerror}; choose another --out") from error
+        if foreign:
+            raise RunError(f"{self.path} is not empty and not a run folder; choose another --out")
+
+    def _remove_empty(self) -> None:
+        """Remove the folder if there is nothing but the lock in it."""
+        with contextlib.suppress(OSError):
+            if all(entry.name == ".lock" for entry in self.path.iterdir()):
+                (self.path / ".lock").unlink(missing_ok=True)
+                self.path.rmdir()
 
     def _leftover(self, entry: Path) -> bool:
         """Whether an entry of a folder without header is what a crash of ours leaves, and no one's own file."""
         if entry == self._shards and entry.is_dir():
             return all(_is_shard(file) for file in entry.iterdir())
-        unfinished = (_beside(file) for file in (self.results_file, self.predictions_file, self._header_file))
-        return entry.name == ".lock" or entry in unfinished
+        return entry.name == ".lock" or entry in map(_beside, self._files)
 
     def _write_json(self, file: Path, content: dict[str, Any]) -> None:
         with self._writing(), _temporary(_beside(file)) as temporary:
@@ -158,8 +198,19 @@ def read_header(file: Path) -> dict[str, Any]:
     try:
         header = read_versioned(file)
     except UNREADABLE as error:
-        raise RunError(f"{file} is not a readable run header ({error}); choose another --out") from error
+        raise RunError(f"{file} is not a readable run header ({error}); {_OTHERWISE}") from error
     refuse_newer(header, SCHEMA, made=file.parent, advice="Upgrade evenli or choose another --out")
+    if header.get("status") == "running":
+        return header
+    model, data = header.get("model"), header.get("data")
+    sound = {
+        "status": header.get("status") == "complete",
+        "model": isinstance(model, dict) and "name" in model,
+        "data": isinstance(data, list) and all(isinstance(entry, dict) for entry in data),
+    }
+    missing = [key for key, there in sound.items() if not there]
+    if missing:
+        raise RunError(f"{file} lacks a usable {' and '.join(missing)}; {_OTHERWISE}")
     return header
 
 

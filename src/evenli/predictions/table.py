@@ -16,6 +16,7 @@ from evenli.labels import LABELS
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
 """Columns of predictions.parquet: the pair, then its logits under the label names."""
+_ANEW = "make it anew: run the command that made it again, with --overwrite"
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,33 @@ class Predictions:
 
     @classmethod
     def read(cls, path: str | Path, header: dict[str, Any] | None = None) -> Predictions:
-        """Read a stored table; a damaged or foreign one is refused."""
+        """Read a stored table; a missing, damaged or foreign one is refused, and so is one that its header belies."""
         try:
             frame = pl.read_parquet(path)
+        except FileNotFoundError as error:
+            raise RunError(f"{path} is missing; run the command that made it again") from error
         except (OSError, pl.exceptions.PolarsError) as error:
-            reason = str(error).splitlines()[0]
-            raise RunError(f"{path} cannot be read ({reason}); delete it and run the same command again") from error
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise RunError(f"{path} cannot be read ({reason}); {_ANEW}") from error
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
+        problem = _damage(frame, (header or {}).get("data", []))
+        if problem:
+            raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
         return cls(frame.select(COLUMNS), header or {})
+
+
+def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:
+    """What is wrong with the rows, or nothing; ``data`` are the cards of the pair sets that were asked."""
+    finite = pl.all_horizontal(pl.col(LABELS).cast(pl.Float64, strict=False).is_finite().fill_null(False))
+    bad = frame.height - int(frame.select(finite.sum()).item())
+    if bad:
+        return f"the logits of {bad} row(s) are not finite numbers"
+    repeated = frame.height - frame.select(pl.struct("suite", "id").n_unique()).item()
+    if repeated:
+        return f"{repeated} row(s) stand there twice"
+    counts = [entry["rows"] for entry in data if isinstance(entry.get("rows"), int)]
+    if counts and len(counts) == len(data) and sum(counts) != frame.height:
+        return f"it has {frame.height} rows, and {sum(counts)} were asked"
+    return ""

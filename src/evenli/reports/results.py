@@ -46,6 +46,11 @@ class Scoring:
     seed: int = 0
     bootstrap: str = "cluster"
 
+    def __post_init__(self) -> None:
+        """Refuse what no generator takes."""
+        if self.seed < 0:
+            raise InputError(f"the seed is {self.seed}; give 0 or more")
+
 
 def assess(predictions: Predictions, scoring: Scoring | None = None) -> dict[str, Any]:
     """Compute results.json from a stored table: every suite that it holds."""

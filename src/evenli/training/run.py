@@ -258,10 +258,12 @@ def _resume(folder: Path, trainer: Trainer, identity: dict[str, Any], say: Calla
     if found is None:
         return _Standing()
     tensors, facts = found
-    _check_same(folder, facts["identity"], identity)
-    trainer.load_state(tensors, facts["step"])
-    say(f"continuing after step {facts['step']:,} of {trainer.steps:,}")
-    return _Standing(**facts["standing"])
+    with _one_line(folder / FILE):
+        _check_same(folder, facts["identity"], identity)
+        step, standing = facts["step"], _Standing(**facts["standing"])
+    trainer.load_state(tensors, step)
+    say(f"continuing after step {step:,} of {trainer.steps:,}")
+    return standing
 
 
 def _finished(folder: Path, identity: dict[str, Any]) -> Outcome | None:
@@ -269,12 +271,22 @@ def _finished(folder: Path, identity: dict[str, Any]) -> Outcome | None:
     file = folder / _DONE
     if not file.is_file():
         return None
-    facts = json.loads(file.read_text(encoding="utf-8"))
-    _check_same(folder, facts["identity"], identity)
-    told = facts["outcome"]
-    history = tuple(Accuracy(**one) for one in told.pop("history"))
-    told |= {"folder": folder, "dev": history[-1] if history else None, "history": history}
-    return Outcome(**told)
+    with _one_line(file):
+        facts = json.loads(file.read_text(encoding="utf-8"))
+        _check_same(folder, facts["identity"], identity)
+        told = facts["outcome"]
+        history = tuple(Accuracy(**one) for one in told.pop("history"))
+        told |= {"folder": folder, "dev": history[-1] if history else None, "history": history}
+        return Outcome(**told)
+
+
+@contextmanager
+def _one_line(file: Path) -> Iterator[None]:
+    """Refuse a record that is broken or of something else."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RunError(f"{file} is not of a training run; choose another folder or delete it") from error
 
 
 def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
