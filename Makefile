@@ -9,8 +9,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 audit: $(VENV)/.base
 	$(BIN)/evenli audit --report
 
+# Two processes with one thread each: torch in both would wait for each other's threads.
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
 
 fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -x -q
