@@ -118,14 +118,17 @@ def test_nan_stops_with_the_pair_named_and_keeps_the_rest(tmp_path: Path) -> Non
     assert len(list((tmp_path / "run" / "shards").glob("*.parquet"))) == 2
 
 
+class Dies(Counting):
+    """Is stopped after 32 pairs."""
+
+    def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
+        if len(self.asked) >= 32:
+            raise KeyboardInterrupt
+        return super().answer(premises, hypotheses)
+
+
 def test_interrupted_runs_continue_and_ask_nothing_twice(tmp_path: Path) -> None:
     pairs = small()
-
-    class Dies(Counting):
-        def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
-            if len(self.asked) >= 32:
-                raise KeyboardInterrupt
-            return super().answer(premises, hypotheses)
 
     with pytest.raises(KeyboardInterrupt):
         predict(Dies(), [pairs], RunFolder(tmp_path / "run"))
@@ -440,12 +443,6 @@ def test_a_refused_label_order_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_a_strange_shard_is_one_line(tmp_path: Path) -> None:
     run = tmp_path / "run"
-
-    class Dies(Counting):
-        def answer(self, premises: list[str], hypotheses: list[str]) -> np.ndarray:
-            if len(self.asked) >= 32:
-                raise KeyboardInterrupt
-            return super().answer(premises, hypotheses)
 
     with pytest.raises(KeyboardInterrupt):
         predict(Dies(), [small()], RunFolder(run))
