@@ -31,6 +31,7 @@ from evenli.labels import LABELS
 from evenli.models.loading import pick_device
 from evenli.training.checkpoint import FILE, load_checkpoint, save_checkpoint
 from evenli.training.progress import Progress, clock
+from evenli.training.records import check_same, one_line
 from evenli.vectors import WordVectors
 
 _DONE = "training.json"
@@ -122,7 +123,7 @@ def train_encoder(
         "vectors": vectors.identity,
         "train": _fingerprint(train),
         "dev": _fingerprint(dev),
-        "recipe": asdict(recipe),
+        **asdict(recipe),
         "dtype": resolve_dtype(recipe, place),
         "seed": seed,
     }
@@ -223,13 +224,11 @@ def _resume(
     if found is None:
         return [], {}
     tensors, facts = found
-    try:
-        _check_same(folder, facts["identity"], identity)
+    with one_line(folder / FILE, "an encoder run"):
+        check_same(folder, facts["identity"], identity)
         history = [EpochResult(**one) for one in facts["history"]]
         best = part(tensors, "best.")
         trainer.load_state(tensors)
-    except (KeyError, TypeError, RuntimeError) as error:
-        raise RunError(f"{folder / FILE} is not of an encoder run; choose another folder or delete it") from error
     progress.note(f"continuing after epoch {len(history)} of {trainer.recipe.epochs}")
     return history, best
 
@@ -238,14 +237,12 @@ def _finished(folder: Path, identity: dict[str, Any]) -> EncoderOutcome | None:
     file = folder / _DONE
     if not file.is_file():
         return None
-    try:
+    with one_line(file, "an encoder run"):
         facts = json.loads(file.read_text(encoding="utf-8"))
-        _check_same(folder, facts["identity"], identity)
+        check_same(folder, facts["identity"], identity)
         told = facts["outcome"]
         history = tuple(EpochResult(**one) for one in facts["history"])
         return EncoderOutcome(folder=folder, history=history, **told)
-    except (ValueError, KeyError, TypeError) as error:
-        raise RunError(f"{file} is not of an encoder run; choose another folder or delete it") from error
 
 
 def _finish(
@@ -293,14 +290,6 @@ def _check_free(folder: Path) -> None:
         others = sorted(found)
     if others:
         raise RunError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
-
-
-def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    old, new = ({**one, **one.get("recipe", {})} for one in (before, now))
-    changed = [f"{name} was {old.get(name)}, now {new[name]}" for name in new if old.get(name) != new[name]]
-    changed = [one for one in changed if not one.startswith("recipe was")]
-    if changed:
-        raise RunError(f"{folder} holds another run ({'; '.join(changed)}); choose another folder or delete it")
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ from evenli.training.encoder import PlainForward
 from evenli.training.loop import Report, Trainer
 from evenli.training.progress import Progress, clock
 from evenli.training.recipe import Recipe
+from evenli.training.records import check_same, one_line
 from evenli.training.resident import score
 from evenli.training.trackers import Tracker, make_trackers
 from evenli.training.world import World, join_world
@@ -258,8 +258,8 @@ def _resume(folder: Path, trainer: Trainer, identity: dict[str, Any], say: Calla
     if found is None:
         return _Standing()
     tensors, facts = found
-    with _one_line(folder / FILE):
-        _check_same(folder, facts["identity"], identity)
+    with one_line(folder / FILE, "a training run"):
+        check_same(folder, facts["identity"], identity)
         step, standing = facts["step"], _Standing(**facts["standing"])
     trainer.load_state(tensors, step)
     say(f"continuing after step {step:,} of {trainer.steps:,}")
@@ -271,37 +271,13 @@ def _finished(folder: Path, identity: dict[str, Any]) -> Outcome | None:
     file = folder / _DONE
     if not file.is_file():
         return None
-    with _one_line(file):
+    with one_line(file, "a training run"):
         facts = json.loads(file.read_text(encoding="utf-8"))
-        _check_same(folder, facts["identity"], identity)
+        check_same(folder, facts["identity"], identity)
         told = facts["outcome"]
         history = tuple(Accuracy(**one) for one in told.pop("history"))
         told |= {"folder": folder, "dev": history[-1] if history else None, "history": history}
         return Outcome(**told)
-
-
-@contextmanager
-def _one_line(file: Path) -> Iterator[None]:
-    """Refuse a record that is broken or of something else."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RunError(f"{file} is not of a training run; choose another folder or delete it") from error
-
-
-def _check_same(folder: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    changed = [
-        f"{name} was {_short(before.get(name, 'not recorded'))}, now {_short(value)}"
-        for name, value in now.items()
-        if name not in before or before[name] != value
-    ]
-    if changed:
-        raise RunError(f"{folder} holds another run ({'; '.join(changed)}); choose another -o or delete the folder")
-
-
-def _short(value: Any) -> Any:
-    """A hash by its beginning, anything else as it is."""
-    return f"{value[:12]}…" if isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) else value
 
 
 def _check_free(folder: Path) -> None:
