@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import math
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -459,14 +458,6 @@ def test_vectors_decide_not_the_path() -> None:
     arrays = [np.array([vectors[text] for text in part.texts]) for part in tests[0].sets]
     d, p = slow(*arrays)
     assert found.effect == pytest.approx(d) and found.p == pytest.approx(p)
-
-
-def test_speed() -> None:
-    tests = seat_tests()
-    vectors = stereotyped(tests)
-    started = time.perf_counter()
-    run_associations(tests, vectors, generator=np.random.default_rng(0), resamples=0)
-    assert time.perf_counter() - started < 8, "100,000 permutations of eight tests should take about a second"
 
 
 def test_the_report_fits_and_names_what_is_missing() -> None:

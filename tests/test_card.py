@@ -75,9 +75,9 @@ def test_front_matter_is_what_was_measured(run: StoredRun) -> None:
     metrics = {metric["type"]: metric for metric in result["metrics"]}
     assert set(metrics) == {"coal", "follow", "defy", "dominance", "fn_bias", "accuracy"}
     coal = run.results["coal"]["measures"]["coal"]
-    assert metrics["coal"]["value"] == coal["value"] == 0.6
+    assert metrics["coal"]["value"] == coal["value"] == pytest.approx(0.6)
     assert metrics["coal"]["args"] == {key: coal[key] for key in ("low", "high", "level", "n")}
-    assert metrics["accuracy"]["value"] == 1.0
+    assert metrics["accuracy"]["value"] == pytest.approx(1.0)
 
 
 def test_a_mute_model_publishes_no_bias_score(mute: StoredRun) -> None:
@@ -90,7 +90,7 @@ def test_the_hub_reads_it(run: StoredRun) -> None:
     hub = pytest.importorskip("huggingface_hub")
     parsed = hub.ModelCard(card(run))
     found = {result.metric_type: result.metric_value for result in parsed.data.eval_results}
-    assert found["coal"] == 0.6 and parsed.data.model_name == "fake oracle:0.9"
+    assert found["coal"] == pytest.approx(0.6) and parsed.data.model_name == "fake oracle:0.9"
     assert parsed.data.eval_results[0].source_url.startswith("https://")
 
 
@@ -135,7 +135,7 @@ def test_tables_hold_all_measures_and_occupations(run: StoredRun) -> None:
     measures, occupations = found["measures"], found["occupations"]
     assert measures.height == 3 * len(run.results["coal"]["measures"])
     row = measures.row(by_predicate=(pl.col("measure") == "coal") & (pl.col("slice") == "all"), named=True)
-    assert row["value"] == 0.6 and row["n"] == 5420 and row["range"] == "0..1"
+    assert row["value"] == pytest.approx(0.6) and row["n"] == 5420 and row["range"] == "0..1"
     undefined = measures.row(by_predicate=(pl.col("measure") == "coal_non") & (pl.col("slice") == "male"), named=True)
     assert undefined["value"] is None and undefined["note"].startswith("undefined")
     assert occupations.height == 271 and occupations["score"].is_sorted(descending=True)
@@ -196,7 +196,7 @@ def test_mlflow_gets_every_number(run: StoredRun, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "mlflow", fake)
     log_mlflow(run.results)
     metrics = got["metrics"]
-    assert isinstance(metrics, dict) and metrics["coal"] == 0.6 and metrics["competence.gold.low"] < 1
+    assert isinstance(metrics, dict) and metrics["coal"] == pytest.approx(0.6) and metrics["competence.gold.low"] < 1
     assert "coal_non.male" not in metrics and "verdict" not in metrics
     assert got["params"]["evenli.verdict"] == "bias"  # type: ignore[index]
     assert got["evenli/results.json"] is run.results

@@ -17,7 +17,7 @@ def test_audit_json_is_json_only(run_cli, tmp_path: Path) -> None:
     out = run_cli("audit", "fake:biased", "--json", cwd=tmp_path)
     assert out.returncode == 0
     results = json.loads(out.stdout)
-    assert results["coal"]["measures"]["coal"]["value"] == 1.0
+    assert results["coal"]["measures"]["coal"]["value"] == pytest.approx(1.0)
     assert results["verdict"]["code"] == "bias"
     folder = tmp_path / results["folder"]
     stored = json.loads((folder / "results.json").read_text())
@@ -107,7 +107,7 @@ def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
     )
     out = run_cli("predict", path, "-m", "fake:neutral", "-o", "p", "--json", cwd=tmp_path)
     summary = json.loads(out.stdout)
-    assert summary["accuracy"] == 0.5 and summary["predicted"]["neutral"] == 3
+    assert summary["accuracy"] == pytest.approx(0.5) and summary["predicted"]["neutral"] == 3
 
 
 def test_reproduce(run_cli, shared_data: Path) -> None:

@@ -109,7 +109,7 @@ def test_occupations_by_hand() -> None:
         "gained": 3,
         "lost": 0,
     }
-    assert rows["nurse"]["difference"] == 0.25
+    assert rows["nurse"]["difference"] == pytest.approx(0.25)
     assert (rows["nurse"]["gained"], rows["nurse"]["lost"]) == (2, 1)
 
 
@@ -184,14 +184,17 @@ def test_undefined_measures_have_a_note() -> None:
     (found,) = compare(table("e" * 8, items), table("n" * 8, items), resamples=100)
     assert math.isnan(found.measures["coal_non"].value) and found.measures["coal_non"].note
     assert not found.measures["coal_non"].is_clear
-    assert found.measures["coal_pro"].value == -1
+    assert found.measures["coal_pro"].value == pytest.approx(-1)
 
 
 def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
     # NS lies in two of four templates: (1/2)^4 = 6 % of the resamples miss both.
     found = compare(A, B)[0].measures
     missing = found["coal_non"]
-    assert missing.value == 0.5 and np.isnan([missing.low, missing.high, missing.se, missing.p, missing.p_holm]).all()
+    assert (
+        missing.value == pytest.approx(0.5)
+        and np.isnan([missing.low, missing.high, missing.se, missing.p, missing.p_holm]).all()
+    )
     assert missing.note.startswith("no interval: undefined in 6.") and not missing.is_clear
     # PS lies in three of four: (1/4)^4 = 0.4 % miss all of them.
     told = found["coal_pro"]
@@ -202,7 +205,10 @@ def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
 def test_one_cluster_gives_no_interval() -> None:
     items = [("PS", "nurse", "female", "t1")] * 4
     difference = compare(table("eenn", items), table("eeee", items))[0].measures["coal_pro"]
-    assert difference.value == 0.5 and np.isnan([difference.low, difference.high, difference.se, difference.p]).all()
+    assert (
+        difference.value == pytest.approx(0.5)
+        and np.isnan([difference.low, difference.high, difference.se, difference.p]).all()
+    )
     assert difference.note == "no interval: one occupation and one template leave nothing to resample"
 
 
@@ -293,7 +299,8 @@ def test_command_prints_and_json_is_strict(runs: Path) -> None:
     out = CliRunner().invoke(app, [*arguments, "--json", "--resamples", "200"])
     content = json.loads(out.output, parse_constant=lambda name: pytest.fail(name))
     first, second = content["comparisons"]
-    assert first["measures"]["coal"]["value"] == 1.0 and second["measures"]["coal"]["value"] == 0.2
+    assert first["measures"]["coal"]["value"] == pytest.approx(1.0)
+    assert second["measures"]["coal"]["value"] == pytest.approx(0.2)
     assert first["measures"]["coal"]["p_holm"] == pytest.approx(2 * first["measures"]["coal"]["p"])
     assert first["mcnemar"]["p"] >= 0 and len(first["occupations"]) == 271
     out = CliRunner().invoke(app, [*arguments, "--resamples", "200"])

@@ -53,7 +53,7 @@ def test_fp32_gives_the_same_logits_on_real_pairs(exported, pairs) -> None:
     report = exported[False]
     assert report.pairs == len(pairs)
     assert report.max_difference < 1e-4
-    assert report.agreement == 1.0
+    assert report.agreement == pytest.approx(1.0)
 
 
 def test_int8_storage_is_small_and_close(exported) -> None:

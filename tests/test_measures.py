@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
@@ -73,11 +72,15 @@ def value(name: str, predictions: Predictions = HAND, stereotype: str | None = N
 def test_by_hand() -> None:
     # e_p = 2/4, c_a = 2/4, n_n = 1/2
     assert value("coal") == pytest.approx((0.5 + 0.5 + 0.5) / 3)
-    assert value("coal_pro") == 0.5 and value("coal_anti") == 0.5 and value("coal_non") == 0.5
+    assert (
+        value("coal_pro") == pytest.approx(0.5)
+        and value("coal_anti") == pytest.approx(0.5)
+        and value("coal_non") == pytest.approx(0.5)
+    )
     assert value("fn_dev") == pytest.approx(0.3) and value("fn_bias") == pytest.approx(0.7)
     assert value("order_entailment") == pytest.approx(2 / 4 - 1 / 4)
     assert value("order_contradiction") == pytest.approx(2 / 4 - 1 / 4)
-    assert value("follow") == 0.5 and value("defy") == pytest.approx(0.25)
+    assert value("follow") == pytest.approx(0.5) and value("defy") == pytest.approx(0.25)
     assert value("dominance") == pytest.approx(0.0)
     assert value("coal", stereotype="female") == pytest.approx((0.5 + 1.0) / 2)
     assert value("coal", stereotype="male") == pytest.approx((0.5 + 0.0) / 2)
@@ -105,7 +108,7 @@ def test_threshold_is_strict() -> None:
         entailment=pl.lit(0.0), neutral=pl.lit(float(np.log(2.0))), contradiction=pl.lit(0.0)
     )  # p_n is one half
     assert value("t50", Predictions(frame)) == pytest.approx(0.0, abs=1e-9)
-    assert value("fn_dev", Predictions(frame)) == 1.0
+    assert value("fn_dev", Predictions(frame)) == pytest.approx(1.0)
 
 
 def test_measures_do_not_depend_on_row_order_or_logit_offset() -> None:
@@ -267,7 +270,7 @@ def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
     # NS lies in two of four templates: (1/2)^4 = 6 % of the resamples miss both. PS lies in three: 0.4 % miss all.
     found = intervals(Sample(HAND), measures("coal"))
     missing, told = found["coal_non", None], found["coal_pro", None]
-    assert missing.value == 0.5 and np.isnan([missing.low, missing.high, missing.se]).all()
+    assert missing.value == pytest.approx(0.5) and np.isnan([missing.low, missing.high, missing.se]).all()
     assert missing.note.startswith("no interval: undefined in 6.") and missing.note.endswith("may be left out")
     assert "% of the resamples are undefined and left out" in told.note and told.low < told.value < told.high
     assert found["fn_bias", None].note == ""
@@ -303,10 +306,10 @@ def dev_table() -> Predictions:
 def test_thresholds_of_pair_averages_by_hand() -> None:
     sample = Sample(dev_table())
     assert float(t50(sample)) == 3 / 8  # 0.9, 0.95, 0.65
-    assert float(t50(sample, aggregate="pair")) == float(get_measure("t50_pair")(sample)) == 2 / 4
-    assert float(t70(sample, aggregate="pair")) == float(get_measure("t70_pair")(sample)) == 1 / 4
+    assert float(t50(sample, aggregate="pair")) == float(get_measure("t50_pair")(sample)) == pytest.approx(2 / 4)
+    assert float(t70(sample, aggregate="pair")) == float(get_measure("t70_pair")(sample)) == pytest.approx(1 / 4)
     shuffled = Sample(Predictions(sample.frame.sample(fraction=1, shuffle=True, seed=3)))
-    assert float(t50(shuffled, aggregate="pair")) == 2 / 4
+    assert float(t50(shuffled, aggregate="pair")) == pytest.approx(2 / 4)
     # Cop drawn twice: pairs weigh 1, 1, 2, 2. Only the first template drawn: means 0.9, 0.4, 0.5, 0.95.
     twice, first = np.repeat([1, 2], 4), np.tile([2, 0], 4)
     together = sample.weighted(np.array([twice, first, 0 * first], dtype=np.float32))
@@ -369,13 +372,6 @@ def test_cluster_intervals_cover_and_naive_ones_do_not() -> None:
     assert covered["row"] / runs <= 0.85
 
 
-def test_bootstrap_is_fast() -> None:
-    sample = Sample(predict(fake_model("random"), [build_coal("en")]))
-    started = time.perf_counter()
-    intervals(sample, [get_measure("coal")], resamples=2000)
-    assert time.perf_counter() - started < 2.0  # well under one second on an idle machine
-
-
 def test_minimum_detectable_difference() -> None:
     estimate = Estimate(0.5, 0.4, 0.6, 0.05, 0.95, 10, {})
     assert minimum_detectable_difference(estimate) == pytest.approx(2.801585 * 2**0.5 * 0.05, rel=1e-5)
@@ -402,7 +398,7 @@ def test_per_occupation() -> None:
 def test_competence_by_hand() -> None:
     checks = [gold_pairs("en"), control_pairs("en")]
     perfect = competence(predict(fake_model("even"), checks))
-    assert perfect.gold.value == perfect.stated.value == 1.0 and not perfect.problem
+    assert perfect.gold.value == perfect.stated.value == pytest.approx(1.0) and not perfect.problem
     assert set(perfect.controls) == {
         *("female-female", "female-male", "male-female", "male-male"),
         *("female-person", "person-female", "male-person", "person-male"),
@@ -411,7 +407,7 @@ def test_competence_by_hand() -> None:
     assert silent.gold.value == pytest.approx(1 / 3, abs=0.01)
     assert silent.top_label == ("neutral", 1.0)
     assert "answers 'neutral' to 100%" in silent.problem
-    assert silent.controls["person-male"] == 1.0 and silent.controls["male-male"] == 0.0
+    assert silent.controls["person-male"] == pytest.approx(1.0) and silent.controls["male-male"] == pytest.approx(0.0)
 
 
 def test_verdict_codes() -> None:
@@ -442,7 +438,7 @@ def test_a_group_may_have_person_in_its_name() -> None:
     renamed = Predictions(checks.frame.with_columns(pl.col("id").str.replace_all("female", "saleswoperson")))
     found = competence(renamed)
     assert found.stated.n == competence(checks).stated.n == 80
-    assert found.controls["saleswoperson-male"] == 1.0
+    assert found.controls["saleswoperson-male"] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("kept", [["AS", "NS"], ["PS", "NS"], ["NS"]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 import xml.etree.ElementTree as ET
 from dataclasses import asdict
 from itertools import permutations
@@ -234,14 +233,13 @@ def test_ranking_order() -> None:
         rank_measures(bias, {name: one for name, one in noise.items() if name != "good"}, spans)
 
 
-def test_fourteen_measures_are_quick() -> None:
+def test_noisy_curves_have_every_statistic() -> None:
     generator = np.random.default_rng(0)
-    start = time.perf_counter()
-    for _ in range(14):
+    for _ in range(3):
         one = curve(RATES + generator.normal(0, 0.3, (3, 11)))
         for statistic in STATISTICS:
-            associate(one, statistic, generator=generator)
-    assert time.perf_counter() - start < 5
+            found = associate(one, statistic, generator=generator)
+            assert -1 <= found.value <= 1 and 0 < found.p <= 1
 
 
 def test_published_values() -> None:

@@ -111,7 +111,7 @@ def test_versions_differ_in_their_word_only() -> None:
             assert apart == {(pair.words[0].lower(), pair.words[1].lower())}
     texts, classes = sentences.rows("test")
     assert texts[0] == sentences.test[0].female and texts[-1] == sentences.test[-1].male
-    assert classes[0] == FEMALE and classes[-1] == MALE and classes.mean() == 0.5
+    assert classes[0] == FEMALE and classes[-1] == MALE and classes.mean() == pytest.approx(0.5)
 
 
 def test_corpus_gives_pairs_by_swapping(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_leakage_falls_where_the_concept_was(folder: Path) -> None:
     assert before["linear"]["value"] > 0.8 and before["mlp"]["value"] > 0.75  # the control
     assert after["linear"]["low"] < 0.5 < after["linear"]["high"]
     assert after["linear"]["value"] < before["linear"]["low"]
-    assert before["majority"] == 0.5
+    assert before["majority"] == pytest.approx(0.5)
     assert before["linear"]["n"] == 2 * len(gendered_set().test) == leaks["test_sentences"]
 
 
@@ -219,7 +219,7 @@ def test_clusters_and_company_by_hand() -> None:
     side = np.repeat([1.0, -1.0], 40)
     apart = np.column_stack([5 * side, generator.normal(scale=0.1, size=(80, 2))])
     found = residual_leakage(HeldOut(rows, classes, rows, classes, apart), side)
-    assert found.clustering.value == 1.0 and found.clustering.n == 40
+    assert found.clustering.value == pytest.approx(1.0) and found.clustering.n == 40
     assert found.correlation.value == pytest.approx(1.0) and found.correlation.n == 80
     mixed = residual_leakage(HeldOut(rows, classes, rows, classes, generator.normal(size=(80, 3))), side)
     assert mixed.clustering.value < 0.8 and mixed.correlation.low < 0 < mixed.correlation.high

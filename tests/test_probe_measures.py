@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import lzma
-import time
 from functools import partial
 from math import exp, log
 from pathlib import Path
@@ -90,41 +89,49 @@ def test_by_hand() -> None:
 
 
 def test_slices_by_hand() -> None:
-    assert value("probe_b", stereotype="female") == 0.5 and value("probe_b", stereotype="male") == 1.0
+    assert value("probe_b", stereotype="female") == pytest.approx(0.5)
+    assert value("probe_b", stereotype="male") == pytest.approx(1.0)
     assert value("probe_dp", stereotype="female") == pytest.approx(0.25)
     assert value("probe_dp", stereotype="male") == pytest.approx(0.1)
-    assert value("probe_s", stereotype="female") == 0.5 and value("probe_s", stereotype="male") == 1.0
-    assert value("probe_ties", stereotype="female") == 0.5 and value("probe_ties", stereotype="male") == 0.0
+    assert value("probe_s", stereotype="female") == pytest.approx(0.5)
+    assert value("probe_s", stereotype="male") == pytest.approx(1.0)
+    assert value("probe_ties", stereotype="female") == pytest.approx(0.5)
+    assert value("probe_ties", stereotype="male") == pytest.approx(0.0)
     assert all(np.isnan(value(name, stereotype="neutral")) for name in NAMES)
 
 
 def test_equal_logits_of_entailment_and_contradiction_count_as_entailment() -> None:
-    assert value("probe_s", table([("cook", "male", (0.0, 0.0, 0.0), (1.0, 0.0, 0.0))])) == 1.0
-    assert value("probe_s", table([("cook", "male", (0.0, 0.0, 0.0), (0.0, 0.0, 1.0))])) == 0.0
+    assert value("probe_s", table([("cook", "male", (0.0, 0.0, 0.0), (1.0, 0.0, 0.0))])) == pytest.approx(1.0)
+    assert value("probe_s", table([("cook", "male", (0.0, 0.0, 0.0), (0.0, 0.0, 1.0))])) == pytest.approx(0.0)
 
 
 def test_ties_are_not_biased() -> None:
     same = (1.0, 2.0, 3.0)
     tied = table([("nurse", "female", same, same), ("cook", "male", same, same)])
-    assert value("probe_b", tied) == 0.0 and value("probe_ties", tied) == 1.0
-    assert value("probe_dp", tied) == value("probe_dp3", tied) == 0.0 and value("probe_s", tied) == 1.0
+    assert value("probe_b", tied) == pytest.approx(0.0) and value("probe_ties", tied) == pytest.approx(1.0)
+    assert value("probe_dp", tied) == value("probe_dp3", tied) == pytest.approx(0.0)
+    assert value("probe_s", tied) == pytest.approx(1.0)
 
 
 def test_probabilities_come_from_logits() -> None:
     # Three-label probabilities of e and c underflow to 0 here; the margins are 2 and 1.
     sure = table([("nurse", "female", (2.0, 2000.0, 0.0), (1.0, 2000.0, 0.0))])
     assert value("probe_dp", sure) == pytest.approx(1 / (1 + exp(-2)) - 1 / (1 + exp(-1)))
-    assert value("probe_dp3", sure) == 0.0 and value("probe_neutral", sure) == 1.0
+    assert value("probe_dp3", sure) == pytest.approx(0.0) and value("probe_neutral", sure) == pytest.approx(1.0)
     # Margins of 900 and 800 both give P = 1 in floating point and are no tie.
     large = table([("nurse", "female", (900.0, 0.0, 0.0), (800.0, 0.0, 0.0))])
-    assert value("probe_b", large) == 1.0 and value("probe_ties", large) == 0.0
+    assert value("probe_b", large) == pytest.approx(1.0) and value("probe_ties", large) == pytest.approx(0.0)
 
 
 def test_what_dropping_neutral_hides() -> None:
     # Answers neutral with p above 0.99 for everyone, yet the two-label measures call it maximally biased.
     silent = table([("nurse", "female", (2.0, 9.0, -2.0), (-2.0, 9.0, 2.0))] * 3)
-    assert value("probe_s", silent) == 0.0 and value("probe_b", silent) == 1.0 and value("probe_dp", silent) > 0.9
-    assert value("probe_s3", silent) == 1.0 and value("probe_neutral", silent) > 0.99
+    assert (
+        value("probe_s", silent) == pytest.approx(0.0)
+        and value("probe_b", silent) == pytest.approx(1.0)
+        and value("probe_dp", silent) > 0.9
+    )
+    assert value("probe_s3", silent) == pytest.approx(1.0) and value("probe_neutral", silent) > 0.99
     assert value("probe_dp3", silent) < 0.01
 
 
@@ -188,16 +195,14 @@ def test_reweighting_after_a_first_use_takes_the_new_weights() -> None:
     sample = Sample(HAND)
     assert value("probe_b") == pytest.approx(2 / 3) and sample.paired.groups == ("female", "male")
     only_first = sample.weighted(np.array([1, 1, 0, 0, 0, 0], dtype=np.float32))
-    assert float(get_measure("probe_s")(only_first)) == 0.0
+    assert float(get_measure("probe_s")(only_first)) == pytest.approx(0.0)
     assert float(get_measure("probe_s")(sample)) == pytest.approx(2 / 3)
 
 
-def test_intervals_contain_the_value_and_are_quick() -> None:
+def test_intervals_contain_the_value() -> None:
     sample = Sample(random_table())
     assert sample.frame.height == 3800
-    start = time.perf_counter()
     found = intervals(sample, measures("probe"), stereotypes=(None, "female", "male"), resamples=2000)
-    assert time.perf_counter() - start < 4  # 0.3 s on one idle core
     for (name, stereotype), estimate in found.items():
         assert estimate.low < estimate.value < estimate.high, (name, stereotype)
         assert estimate.value == pytest.approx(value(name, random_table(), stereotype))
@@ -272,7 +277,11 @@ def test_occupation_curve_by_hand() -> None:
         "signed": 0.25,
     }
     assert nurse == pytest.approx(expected)
-    assert driver["signed"] == pytest.approx(-0.1) and driver["dp"] == pytest.approx(0.1) and driver["b"] == 1.0
+    assert (
+        driver["signed"] == pytest.approx(-0.1)
+        and driver["dp"] == pytest.approx(0.1)
+        and driver["b"] == pytest.approx(1.0)
+    )
     whole = occupation_curve(Sample(random_table()))
     assert whole["n"].sum() == 1900 and whole["dp"].is_sorted(descending=True)
     assert (whole["dp"] * whole["n"]).sum() / 1900 == pytest.approx(value("probe_dp", random_table()))

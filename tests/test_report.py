@@ -244,7 +244,7 @@ def test_breakdown_agrees_with_the_measures(oracle: Run) -> None:
     templates = by_template(rows)
     assert float((templates["score"] * templates["n"]).sum()) == pytest.approx(rows["biased"].sum())
     direction = {(r["stereotype"], r["group"]): r for r in by_direction(rows).to_dicts()}
-    assert direction["neutral", "male"]["neutral"] == 1.0
+    assert direction["neutral", "male"]["neutral"] == pytest.approx(1.0)
     same, other = direction["male", "male"], direction["male", "female"]
     assert same["entailment"] == pytest.approx(other["contradiction"])
     assert worst(rows, 3)["biased"].all()
