@@ -178,7 +178,7 @@ def test_a_saved_encoder_gives_the_same(encoder: BiLSTMMax, vectors: WordVectors
         "words.txt",
     }
     other = WordVectors.of(vectors.words, vectors.matrix + 1, "other")
-    with pytest.raises(InputError, match="other are not the vectors that the encoder in .* was trained on"):
+    with pytest.raises(InputError, match="other"):
         BiLSTMMax.load(tmp_path / "c", vectors=other)
 
 
@@ -214,13 +214,13 @@ def test_broken_folders_are_refused_in_one_line(encoder: BiLSTMMax, tmp_path: Pa
 
 
 def test_bad_settings_are_refused(vectors: WordVectors) -> None:
-    with pytest.raises(InputError, match="'float16' needs a CUDA device; on cpu use float32"):
+    with pytest.raises(InputError, match="float16"):
         BiLSTMMax(vectors, hidden=4, device="cpu", dtype="float16")
-    with pytest.raises(InputError, match="no arithmetic 'int8'"):
+    with pytest.raises(InputError, match="int8"):
         BiLSTMMax(vectors, hidden=4, device="cpu", dtype="int8")
-    with pytest.raises(InputError, match="must be 1 or more, not 0"):
+    with pytest.raises(InputError, match="0"):
         BiLSTMMax(vectors, hidden=0)
-    with pytest.raises(InputError, match="lr = 0 cannot train an encoder; expected a number above 0"):
+    with pytest.raises(InputError, match="lr"):
         EncoderRecipe(lr=0)
 
 
@@ -364,7 +364,7 @@ def test_an_interrupted_run_ends_the_same(toy: dict[str, Any], tmp_path: Path, m
         patch.setattr(EncoderTrainer, "step", falters)
         run(toy, tmp_path / "halved")
     assert not (tmp_path / "halved" / "config.json").exists()
-    with pytest.raises(RunError, match="holds another run .seed was 5, now 6"):
+    with pytest.raises(RunError, match="seed"):
         run(toy, tmp_path / "halved", seed=6)
     resumed = run(toy, tmp_path / "halved")
     assert stored(tmp_path / "halved") == stored(tmp_path / "whole")
@@ -376,7 +376,7 @@ def test_an_interrupted_run_ends_the_same(toy: dict[str, Any], tmp_path: Path, m
     with monkeypatch.context() as patch:
         patch.setattr(EncoderTrainer, "step", None)  # a finished run trains nothing
         assert run(toy, tmp_path / "whole") == whole
-    with pytest.raises(RunError, match="holds another run"):
+    with pytest.raises(RunError, match="run"):
         run(toy, tmp_path / "whole", dev=synthetic(80, 2))
     assert stored(tmp_path / "whole") != stored(run(toy, tmp_path / "other", seed=6).folder)
 
@@ -402,22 +402,22 @@ def test_the_best_epoch_is_kept(toy: dict[str, Any], tmp_path: Path, monkeypatch
 def test_a_loss_that_is_no_number_stops(toy: dict[str, Any], tmp_path: Path) -> None:
     large = WordVectors.of(toy["vectors"].words, toy["vectors"].matrix)
     recipe = EncoderRecipe(hidden=4, classifier=4, epochs=1, batch_size=16, lr=1e30)
-    with pytest.raises(ModelError, match=r"epoch 1: the loss is not a number between steps 1 and 19 .*use a lower one"):
+    with pytest.raises(ModelError, match="epoch 1.*loss"):
         run(toy, tmp_path, vectors=large, recipe=recipe)
     assert not (tmp_path / "config.json").exists()
 
 
 def test_bad_pairs_and_a_folder_in_use_are_refused(toy: dict[str, Any], tmp_path: Path) -> None:
     empty = SimpleNamespace(premises=[], hypotheses=[], labels=[])
-    with pytest.raises(InputError, match="dev: no pairs"):
+    with pytest.raises(InputError, match="dev"):
         run(toy, tmp_path, dev=empty)
-    with pytest.raises(InputError, match="train: 1 premises, 1 hypotheses and 2 labels"):
+    with pytest.raises(InputError, match="train"):
         run(toy, tmp_path, train=SimpleNamespace(premises=["a"], hypotheses=["a"], labels=[0, 1]))
-    with pytest.raises(InputError, match=r"labels must be 0, 1 or 2 .* found \[0, 3\]"):
+    with pytest.raises(InputError, match=r"\[0, 3\]"):
         run(toy, tmp_path, train=SimpleNamespace(premises=["a", "a"], hypotheses=["a", "a"], labels=[0, 3]))
-    with pytest.raises(InputError, match="the seed must be 0 or above, not -1"):
+    with pytest.raises(InputError, match="seed.*-1"):
         run(toy, tmp_path, seed=-1)
-    with nli._alone(tmp_path), pytest.raises(RunLockedError, match="another process is training"):
+    with nli._alone(tmp_path), pytest.raises(RunLockedError, match="training"):
         run(toy, tmp_path)
 
 
@@ -444,7 +444,7 @@ def test_training_beats_chance_on_made_up_pairs(toy: dict[str, Any], tmp_path: P
         tmp_path / "wider", renamed, vectors=wider, device="cpu"
     )
     (tmp_path / "classifier.safetensors").unlink()
-    with pytest.raises(ModelError, match="has no usable classifier.safetensors"):
+    with pytest.raises(ModelError, match="classifier.safetensors"):
         nli_accuracy(tmp_path, test)
 
 
@@ -589,7 +589,7 @@ def test_a_trained_encoder_finds_its_vectors(tmp_path: Path, monkeypatch: pytest
         np.testing.assert_allclose(again.encode(["an aster"]), whole, atol=1e-6)
     save_vectors(WordVectors.of(words, np.ones((4, 5))), file)
     assert load_trained(target, device="cpu").note, "other numbers under the old name are not taken"
-    with pytest.raises(InputError, match="are not the vectors that the encoder"):
+    with pytest.raises(InputError, match="vectors"):
         load_trained(f"{target},{file}", device="cpu")
     monkeypatch.chdir(tmp_path)
     assert resolved_spec("infersent:encoder,moved.npz") == f"infersent:{target},{moved}"
@@ -609,30 +609,30 @@ def test_a_folder_may_have_commas_in_its_name(vectors: WordVectors, tmp_path: Pa
         assert resolved_spec(f"infersent:{target}") == f"infersent:{target}"
         np.testing.assert_allclose(load_encoder(f"infersent:{target}", device="cpu").encode(TEXTS), expected, atol=1e-6)
     assert parts_of("infersent:encoder,") == parts_of("infersent:encoder") == ["encoder"]
-    with pytest.raises(ModelError, match="absent is not a checkpoint"):
+    with pytest.raises(ModelError, match="absent"):
         load_trained(f"{tmp_path / 'absent'},v.npz")
 
 
 def test_training_replaces_nothing_of_others(toy: dict[str, Any], vectors: WordVectors, tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("mine", encoding="utf-8")
-    with pytest.raises(RunError, match=r"holds other files \(data.csv\); name a new folder"):
+    with pytest.raises(RunError, match="data.csv"):
         run(toy, tmp_path)
     model = tmp_path / "model"
     model.mkdir()
     for name in ("config.json", "model.safetensors"):
         (model / name).write_text("{}", encoding="utf-8")
-    with pytest.raises(RunError, match=r"holds other files \(config.json, model.safetensors\)"):
+    with pytest.raises(RunError, match="config.json"):
         run(toy, model)
     assert (model / "config.json").read_text(encoding="utf-8") == "{}"
     run(toy, tmp_path / "mine")
-    with pytest.raises(RunError, match=r"holds another run \(epochs was 3, now 4\)"):
+    with pytest.raises(RunError, match="epochs"):
         run(toy, tmp_path / "mine", recipe=EncoderRecipe(**{**asdict(SMALL), "epochs": 4}))
 
 
 def test_v1_padding_does_not_reach_what_is_kept(vectors: WordVectors, tmp_path: Path) -> None:
     v1 = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cpu", v1_padding=True)
     assert np.abs(v1.encode(TEXTS)[1] - v1.encode(TEXTS[1:2])[0]).max() > 1e-3  # the control
-    with pytest.raises(InputError, match="depends on its batch"):
+    with pytest.raises(InputError, match="batch"):
         EmbeddingCache(v1)
     v1.save(tmp_path)
     loaded = load_trained(str(tmp_path), device="cpu")
@@ -658,5 +658,5 @@ def test_a_mitigated_encoder_keeps_the_vectors_of_its_base(tmp_path: Path) -> No
     assert "are not at hand" in about["note"]
     assert load_encoder(f"mitigated:{tmp_path / 'told'}").note == about["note"]  # type: ignore[attr-defined]
     moved.unlink()
-    with pytest.raises(ModelError, match="is gone: no .*moved.npz; bring it back"):
+    with pytest.raises(ModelError, match="moved.npz"):
         load_encoder(f"mitigated:{tmp_path / 'fairer'}", device="cpu")

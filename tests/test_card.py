@@ -157,10 +157,10 @@ def test_tables_read_back(run: StoredRun, tmp_path: Path, what: str) -> None:
 
 def test_unusable_outputs_are_refused(run: StoredRun, tmp_path: Path) -> None:
     frame = tables(run.results)["measures"]
-    with pytest.raises(InputError, match=r"end its name in .csv, .parquet, .md, .tex"):
+    with pytest.raises(InputError, match=r"\.csv"):
         write_table(frame, tmp_path / "t.xlsx")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="t.csv"):
         write_table(frame, tmp_path / "file" / "t.csv")
 
 

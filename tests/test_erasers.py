@@ -232,62 +232,62 @@ def test_saved_and_loaded_is_the_same_eraser(name: str, tmp_path: Path) -> None:
 
 
 def test_broken_eraser_files(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="none.npz"):
         load_eraser(tmp_path / "none.npz")
     (tmp_path / "text.npz").write_text("not an archive")
-    with pytest.raises(InputError, match="not a stored eraser"):
+    with pytest.raises(InputError, match="text.npz"):
         load_eraser(tmp_path / "text.npz")
     about = {"layout": 1, "method": "m", "history": np.zeros(0)}
     np.savez(tmp_path / "kind.npz", kind="magic", directions=np.eye(2), **about)
-    with pytest.raises(InputError, match="'magic'.*projection, affine"):
+    with pytest.raises(InputError, match="magic"):
         load_eraser(tmp_path / "kind.npz")
     np.savez(tmp_path / "arrays.npz", kind="affine", read=np.eye(2), **about)
-    with pytest.raises(InputError, match="not a stored eraser"):
+    with pytest.raises(InputError, match="arrays.npz"):
         load_eraser(tmp_path / "arrays.npz")
-    with pytest.raises(InputError, match="not a stored eraser"):
+    with pytest.raises(InputError, match="pickled.npz"):
         np.savez(tmp_path / "pickled.npz", kind=np.array({"a": 1}, dtype=object))
         load_eraser(tmp_path / "pickled.npz")
-    with pytest.raises(InputError, match="stored as .npz"):
+    with pytest.raises(InputError, match=r"\.npz"):
         Projection(np.eye(2)[:1]).save(tmp_path / "e.pkl")
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="e.npz"):
         Projection(np.eye(2)[:1]).save(tmp_path / "no" / "e.npz")
 
 
 @pytest.mark.parametrize("fit", [mean_projection, fit_leace, lambda x, y: fit_inlp(x, y, 2, np.random.default_rng(0))])
 def test_bad_training_rows(fit) -> None:
     x, y = concept(n=40)
-    with pytest.raises(InputError, match="all 40 rows are of class 1"):
+    with pytest.raises(InputError, match="class 1"):
         fit(x, np.ones(40, dtype=int))
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match="finite"):
         fit(np.where(np.arange(40)[:, None] == 3, np.nan, x), y)
-    with pytest.raises(InputError, match=r"\(40, 12\) and \(39,\)"):
+    with pytest.raises(InputError, match=r"\(39,\)"):
         fit(x, y[1:])
-    with pytest.raises(InputError, match="class 7 has 1 row"):
+    with pytest.raises(InputError, match="class 7"):
         fit(x, np.where(np.arange(40) == 0, 7, 0))
-    with pytest.raises(InputError, match="classes hold numbers that are not finite"):
+    with pytest.raises(InputError, match="classes"):
         fit(x, np.where(np.arange(40) == 0, np.nan, y))
-    with pytest.raises(InputError, match="nothing linear to erase"):
+    with pytest.raises(InputError, match="linear"):
         fit(np.tile([[1.0, 2.0, 0.5], [3.0, 1.0, 2.5]], (20, 1)), np.repeat([0, 1], 20))
 
 
 def test_bad_input_names_both_numbers() -> None:
     x, y = concept()
     for eraser in (mean_projection(x, y), fit_leace(x, y)):
-        with pytest.raises(InputError, match=r"\[n, 12\], found shape \(5, 7\)"):
+        with pytest.raises(InputError, match=r"\(5, 7\)"):
             eraser(np.ones((5, 7)))
-        with pytest.raises(InputError, match="not finite"):
+        with pytest.raises(InputError, match="finite"):
             eraser(np.full((5, 12), np.inf))
-    with pytest.raises(InputError, match="12 rounds.*fewer than the 12 dimensions"):
+    with pytest.raises(InputError, match="12 rounds"):
         fit_inlp(x, y, 12, np.random.default_rng(0))
-    with pytest.raises(InputError, match=r"\(3, 2\) and \(4, 2\)"):
+    with pytest.raises(InputError, match=r"\(4, 2\)"):
         fit_sentence_debias(np.ones((3, 2)), np.ones((4, 2)))
-    with pytest.raises(InputError, match="2 component.*differ in 1 direction"):
+    with pytest.raises(InputError, match="component"):
         fit_sentence_debias([[1.0, 0], [2.0, 1]], [[0, 0], [1.0, 1]], components=2)
-    with pytest.raises(InputError, match="differ in 0"):
+    with pytest.raises(InputError, match="differ"):
         fit_sentence_debias(np.ones((3, 2)), np.ones((3, 2)))
-    with pytest.raises(InputError, match="not all zero"):
+    with pytest.raises(InputError, match="zero"):
         Projection(np.zeros((1, 3)))
-    with pytest.raises(InputError, match="not the identity"):
+    with pytest.raises(InputError, match="identity"):
         Affine(read=np.eye(2)[:1], write=np.full((2, 1), 0.5), centre=np.zeros(2))
 
 
@@ -314,14 +314,14 @@ def test_erased_encoder_is_an_encoder(tmp_path: Path) -> None:
 def test_an_eraser_without_effect_is_an_error(tmp_path: Path) -> None:
     idle = Projection(np.eye(D)[1])  # none of the texts has a b
     texts = ("she", "he")
-    with pytest.raises(ModelError, match="the eraser changes nothing: all 2 outputs"):
+    with pytest.raises(ModelError, match="eraser.*nothing"):
         Erased(Letters(), idle, texts)
-    with pytest.raises(ModelError, match="changes nothing"):
+    with pytest.raises(ModelError, match="nothing"):
         Erased.load(Letters(), idle.save(tmp_path / "e.npz"), check=texts)
     assert Erased(Letters(), idle, ("bee",)).encode(["b"]).max() == 0
-    with pytest.raises(InputError, match=r"7 numbers, the encoder gave shape \(4, 12\)"):
+    with pytest.raises(InputError, match=r"\(4, 12\)"):
         Erased(Letters(), Projection(np.eye(7)[0]))
-    with pytest.raises(InputError, match="one or more texts"):
+    with pytest.raises(InputError, match="texts"):
         Erased(Letters(), idle, ())
 
 
@@ -403,7 +403,7 @@ def test_debiased_vectors_can_be_saved(words: WordVectors, tmp_path: Path) -> No
     made = WordVectors.of([*words.words, "größe", "女"], np.vstack([normalised(words).matrix, np.ones((2, 20))]))
     again = load_vectors(save_vectors(made, tmp_path / "v.npz"))
     assert again.words == made.words and again.identity == made.identity
-    with pytest.raises(InputError, match="stored as .npz"):
+    with pytest.raises(InputError, match=r"\.npz"):
         save_vectors(made, tmp_path / "v.txt")
 
 
@@ -418,7 +418,7 @@ def test_saved_vectors_are_small_and_whole(tmp_path: Path, monkeypatch: pytest.M
     assert path.stat().st_size < made.matrix.nbytes + 20_000
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["v.npz"]
     for word in ("two\nlines", ""):
-        with pytest.raises(InputError, match="is empty or has a line break"):
+        with pytest.raises(InputError, match="line break"):
             save_vectors(WordVectors.of(["a", word], np.eye(2)), tmp_path / "v.npz")
 
     def full(out: IO[bytes], **_: object) -> None:
@@ -427,22 +427,22 @@ def test_saved_vectors_are_small_and_whole(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(np, "savez", full)
     stored = path.read_bytes()
-    with pytest.raises(InputError, match=r"cannot write .*v\.npz: No space left on device"):
+    with pytest.raises(InputError, match="v.npz.*space"):
         save_vectors(made, path)
     assert path.read_bytes() == stored
     assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["v.npz"]
     monkeypatch.undo()
     assert load_vectors(save_vectors(made, tmp_path / "new" / "v.npz")).identity == made.identity
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="v.npz"):
         save_vectors(made, path / "v.npz")
 
 
 def test_hard_debias_bad_input(words: WordVectors) -> None:
     small = WordVectors.of(["a", "b", "c", "d"], [[1, 1, 0], [-1, 1, 0], [1, 0, 1], [-1, 0, 1]])
     g = gender_direction(small, [("a", "b"), ("c", "d")])
-    with pytest.raises(InputError, match="20 numbers a word, the direction 3"):
+    with pytest.raises(InputError, match="direction"):
         hard_debias(words, g)
-    with pytest.raises(InputError, match="the one word 'she'"):
+    with pytest.raises(InputError, match="she"):
         hard_debias(small, g, specific="she")
 
 
@@ -488,22 +488,22 @@ def test_neighbours_by_hand() -> None:
 def test_leakage_bad_input() -> None:
     x, y = concept(n=60)
     rng = np.random.default_rng(0)
-    with pytest.raises(InputError, match="12 numbers, test embeddings 11"):
+    with pytest.raises(InputError, match="11"):
         leakage(x, y, x[:, 1:], y, rng)
-    with pytest.raises(InputError, match="60 of 0"):
+    with pytest.raises(InputError, match="60"):
         leakage(x, np.zeros(60, dtype=int), x, y, rng)
-    with pytest.raises(InputError, match="not finite"):
+    with pytest.raises(InputError, match="finite"):
         leakage(x * np.nan, y, x, y, rng)
-    with pytest.raises(InputError, match="60 training and 60 test rows"):
+    with pytest.raises(InputError, match="60.*60"):
         leakage(x, y[1:], x, y, rng)
     with pytest.raises(InputError, match="level"):
         leakage(x, y, x, y, rng, level=95)
     bias = np.linspace(-1, 1, 60)
-    with pytest.raises(InputError, match="from 1 to 59"):
+    with pytest.raises(InputError, match="59"):
         neighbour_clustering(x, bias, 60, generator=rng, most=5)
-    with pytest.raises(InputError, match="31 words of each side asked for, 30 lean"):
+    with pytest.raises(InputError, match="31"):
         neighbour_clustering(x, bias, 5, generator=rng, most=31)
-    with pytest.raises(InputError, match="one finite bias"):
+    with pytest.raises(InputError, match="bias"):
         neighbour_clustering(x, bias[1:], 5, generator=rng, most=5)
-    with pytest.raises(InputError, match="rows 0 to 59"):
+    with pytest.raises(InputError, match="59"):
         neighbour_clustering(x, bias, 5, generator=rng, most=5, asked=[-1])

@@ -163,18 +163,18 @@ def test_quantise_survives_zeros() -> None:
 
 
 def test_what_cannot_be_exported(tmp_path: Path, source: Path) -> None:
-    with pytest.raises(ModelError, match="is not a checkpoint: no config.json"):
+    with pytest.raises(ModelError, match="config.json"):
         export_onnx(tmp_path / "nothing", tmp_path / "out")
     two = make_checkpoint(tmp_path / "two", labels=["no", "yes"])
-    with pytest.raises(LabelError, match=r"has 2 label\(s\)"):
+    with pytest.raises(LabelError, match="2 label"):
         export_onnx(two, tmp_path / "out")
     headless = tmp_path / "headless"
     transformers.AutoTokenizer.from_pretrained(source).save_pretrained(headless)
     transformers.BertModel.from_pretrained(source).save_pretrained(headless)
-    with pytest.raises(ModelError, match="has no trained classifier"):
+    with pytest.raises(ModelError, match="classifier"):
         export_onnx(headless, tmp_path / "out")
     (tmp_path / "tokenizer.json").write_text("{}")
-    with pytest.raises(InputError, match="belongs to another model; give -o a folder of its own, such as out/"):
+    with pytest.raises(InputError, match="-o"):
         export_onnx(source, tmp_path / "out.onnx")
 
 
@@ -188,9 +188,9 @@ def test_a_checkpoint_is_never_written_over(tmp_path: Path, source: Path) -> Non
     (tmp_path / "link").symlink_to(copy)
     before = contents(copy), contents(other)
     for out in (copy, copy / "model.onnx", copy / "x.onnx", tmp_path / "link"):
-        with pytest.raises(InputError, match="is the checkpoint itself.*give -o a folder of its own"):
+        with pytest.raises(InputError, match="checkpoint"):
             export_onnx(copy, out)
-    with pytest.raises(InputError, match=r"other holds a checkpoint \(model.safetensors\).*a folder of its own"):
+    with pytest.raises(InputError, match="model.safetensors"):
         export_onnx(copy, other)
     assert (contents(copy), contents(other)) == before
 
@@ -215,14 +215,14 @@ def test_an_export_replaces_an_export_but_nothing_else(tmp_path: Path, source: P
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
-        with pytest.raises(RunError, match="No space left"):
+        with pytest.raises(RunError, match="space"):
             export_onnx(source, tmp_path / "out")
     assert contents(tmp_path / "out") == before
 
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "config.json").write_text('{"model_type": "bert", "hidden_size": 8}')
-    with pytest.raises(InputError, match=r"config.json belongs to another model; give -o a folder of its own$"):
+    with pytest.raises(InputError, match="config.json"):
         export_onnx(source, tmp_path / "theirs")
     shutil.copy(first.path, tmp_path / "out" / "second.onnx")
-    with pytest.raises(InputError, match="config.json belongs to another model"):
+    with pytest.raises(InputError, match="config.json"):
         export_onnx(source, tmp_path / "out")  # second.onnx needs the files that are there

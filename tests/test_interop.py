@@ -90,7 +90,7 @@ def test_undefined_is_nan_with_a_reason() -> None:
     found, note = seat_metrics([own("there", "x", "y")], list(PLANE), vectors)
     assert math.isnan(found["there_effect"]) and math.isnan(found[PRIMARY])
     assert note == "there: undefined: 1 of 2 embeddings of X are zero and have no direction"
-    with pytest.raises(ModelError, match=r"shape \(7, 2\) for 8 texts"):
+    with pytest.raises(ModelError, match=r"\(7, 2\)"):
         seat_metrics([own("there", "x", "y")], list(PLANE), vectors[:7])
 
 
@@ -117,13 +117,13 @@ def forgotten() -> Iterator[None]:
 def test_a_missing_library_is_named(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     monkeypatch.setitem(sys.modules, "mteb", None)
-    with pytest.raises(MissingExtraError, match=r"SEAT evaluator needs sentence_transformers: pip .*evenli\[bench\]"):
+    with pytest.raises(MissingExtraError, match="sentence_transformers"):
         _ = interop.SeatEvaluator
-    with pytest.raises(MissingExtraError, match=r"SEAT task needs mteb: pip .*evenli\[bench\]"):
+    with pytest.raises(MissingExtraError, match="mteb"):
         _ = interop.SeatTask
-    with pytest.raises(MissingExtraError, match=r"model for mteb needs mteb"):
+    with pytest.raises(MissingExtraError, match="mteb"):
         as_mteb_model(Letters())
-    with pytest.raises(AttributeError, match="no attribute 'Seat'"):
+    with pytest.raises(AttributeError, match="Seat"):
         _ = interop.Seat
 
 
@@ -185,11 +185,11 @@ def test_evaluator_says_what_is_undefined(sentence_model: Any, caplog: pytest.Lo
 
 def test_evaluator_settings_are_checked() -> None:
     pytest.importorskip("sentence_transformers")
-    with pytest.raises(InputError, match="give a list of one or more tests"):
+    with pytest.raises(InputError, match="tests"):
         interop.SeatEvaluator("C6")
-    with pytest.raises(InputError, match="give a list of one or more tests"):
+    with pytest.raises(InputError, match="tests"):
         interop.SeatEvaluator([])
-    with pytest.raises(InputError, match="no association test C9"):
+    with pytest.raises(InputError, match="C9"):
         interop.SeatEvaluator(["C9"])
 
 
@@ -271,13 +271,13 @@ def test_model_takes_lists_and_batches(mteb: Any) -> None:
     similar = np.asarray(model.similarity(plain, plain))
     unit = plain / np.linalg.norm(plain, axis=1, keepdims=True)
     np.testing.assert_allclose(similar, unit @ unit.T, atol=1e-6)
-    with pytest.raises(InputError, match="'a rose' is one text"):
+    with pytest.raises(InputError, match="a rose"):
         model.encode("a rose")
-    with pytest.raises(InputError, match="takes texts only"):
+    with pytest.raises(InputError, match="texts"):
         model.encode([{"image": [1]}])
 
 
 @pytest.mark.parametrize("name", ["letters", "a/b/c", "/letters", "mine/"])
 def test_model_names_are_checked(name: str) -> None:
-    with pytest.raises(InputError, match="give organisation/model"):
+    with pytest.raises(InputError, match="organisation"):
         as_mteb_model(Letters(), name)

@@ -130,7 +130,7 @@ def test_every_measure_states_what_it_means() -> None:
         assert entry.title and entry.formula and entry.direction and entry.reference and entry.function.__doc__
         assert entry.low <= entry.even <= entry.high and entry.kind in {"extrinsic", "intrinsic"}
         assert entry.low <= value(entry.name) <= entry.high
-    with pytest.raises(InputError, match="no measure 'x'; there are coal"):
+    with pytest.raises(InputError, match="measure 'x'"):
         get_measure("x")
 
 
@@ -319,7 +319,7 @@ def test_thresholds_of_pair_averages_by_hand() -> None:
         "t50_pair",
         "t70_pair",
     }
-    with pytest.raises(InputError, match="choose row or pair"):
+    with pytest.raises(InputError, match="row or pair"):
         t50(sample, aggregate="word")
 
 
@@ -338,9 +338,9 @@ def test_intervals_are_seeded_and_wider_than_the_naive_ones_where_clusters_matte
     # The oracle answers by occupation: 100 independent units, not 2,000 rows.
     assert (first.high - first.low) > 2 * (naive.high - naive.low)
     assert first.clusters == {"occupations": 271, "templates": 280}
-    with pytest.raises(InputError, match="too few"):
+    with pytest.raises(InputError, match="10"):
         intervals(sample, coal, resamples=10)
-    with pytest.raises(InputError, match="choose cluster or row"):
+    with pytest.raises(InputError, match="cluster or row"):
         intervals(sample, coal, method="magic")
 
 

@@ -38,11 +38,11 @@ def plain_logits(folder: Path, premises: list[str], hypotheses: list[str]) -> np
 
 def test_label_columns() -> None:
     assert label_columns(["CONTRADICTION", "ENTAILMENT", "NEUTRAL"], origin="x") == (1, 2, 0)
-    with pytest.raises(LabelError, match=r"2 label\(s\)"):
+    with pytest.raises(LabelError, match="2 label"):
         label_columns(["entailment", "not_entailment"], origin="x")
-    with pytest.raises(LabelError, match="cannot tell which is which"):
+    with pytest.raises(LabelError, match="which"):
         label_columns(["LABEL_0", "LABEL_1", "LABEL_2"], origin="x")
-    with pytest.raises(LabelError, match="cannot tell which is which"):
+    with pytest.raises(LabelError, match="which"):
         label_columns(["entailment", "entail", "neutral"], origin="x")
 
 
@@ -188,9 +188,9 @@ def test_unnamed_and_two_label_heads_are_refused(tmp_path: Path) -> None:
     raw = plain_logits(unnamed, PREMISES, HYPOTHESES)
     np.testing.assert_allclose(named.logits(named.prepare(PREMISES, HYPOTHESES).items), raw[:, [2, 0, 1]], atol=1e-4)
     two = make_checkpoint(tmp_path / "two", labels=["entailment", "not_entailment"])
-    with pytest.raises(LabelError, match="A two-label head cannot answer 'neutral'"):
+    with pytest.raises(LabelError, match="neutral"):
         load_model(str(two))
-    with pytest.raises(LabelError, match="2 output.*--labels names 3"):
+    with pytest.raises(LabelError, match="--labels"):
         load_model(str(two), options=ModelOptions(labels=LABELS))
 
 
@@ -209,7 +209,7 @@ def test_unsafe_checkpoints_are_refused(tmp_path: Path, checkpoint: Path) -> Non
     weights = load_file(pickled / "model.safetensors")
     torch.save(weights, pickled / "pytorch_model.bin")
     (pickled / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match="pickle checkpoint.*--allow-pickle"):
+    with pytest.raises(ModelError, match="--allow-pickle"):
         load_model(str(pickled))
     allowed = load_model(str(pickled), options=ModelOptions(allow_pickle=True))
     reference = load_model(str(make_checkpoint(tmp_path / "safe")))
@@ -220,7 +220,7 @@ def test_unsafe_checkpoints_are_refused(tmp_path: Path, checkpoint: Path) -> Non
     config = json.loads((remote / "config.json").read_text())
     config["auto_map"] = {"AutoModelForSequenceClassification": "evil.Model"}
     (remote / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ModelError, match="runs no remote code"):
+    with pytest.raises(ModelError, match="remote"):
         load_model(str(remote))
 
 
@@ -247,27 +247,27 @@ def test_bad_specs(spec: str, message: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_broken_folders(tmp_path: Path, checkpoint: Path) -> None:
-    with pytest.raises(ModelError, match=r"no config.json"):
+    with pytest.raises(ModelError, match="config.json"):
         load_model(f"hf:{tmp_path}")
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(ModelError, match="not valid JSON"):
+    with pytest.raises(ModelError, match="JSON"):
         load_model(f"hf:{tmp_path}")
     (tmp_path / "config.json").write_text((checkpoint / "config.json").read_text())
-    with pytest.raises(ModelError, match="holds no weights"):
+    with pytest.raises(ModelError, match="weights"):
         load_model(f"hf:{tmp_path}")
     (tmp_path / "model.onnx").write_bytes(b"nonsense")
-    with pytest.raises(ModelError, match=r"no tokenizer.json"):
+    with pytest.raises(ModelError, match="tokenizer.json"):
         load_model(f"onnx:{tmp_path}")
     (tmp_path / "tokenizer.json").write_text((checkpoint / "tokenizer.json").read_text())
-    with pytest.raises(ModelError, match="cannot load"):
+    with pytest.raises(ModelError, match="load"):
         load_model(f"onnx:{tmp_path}")
-    with pytest.raises(ModelError, match="device 'cuda' is not available|cannot load"):
+    with pytest.raises(ModelError, match="cuda|load"):
         load_model(str(checkpoint), options=ModelOptions(device="cuda", dtype="float64"))
 
 
 def test_missing_extra_names_the_extra(monkeypatch: pytest.MonkeyPatch, checkpoint: Path) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'evenli\[hf\]'"):
+    with pytest.raises(MissingExtraError, match=r"evenli\[hf\]"):
         load_model(str(checkpoint))
 
 
@@ -314,7 +314,7 @@ def test_callables_in_every_form() -> None:
 )
 def test_bad_callables(answer: object) -> None:
     model = CallableModel(lambda p, h: answer, name="mine")
-    with pytest.raises(ModelError, match="mine must return 3 rows"):
+    with pytest.raises(ModelError, match="mine"):
         model.logits(model.prepare(PREMISES, HYPOTHESES).items)
 
 
@@ -378,7 +378,7 @@ def test_only_functions_of_a_module_are_known_by_their_file() -> None:
 def test_two_instances_of_a_class_never_share_predictions(tmp_path: Path) -> None:
     scoring = Scoring(resamples=100)
     evenli.audit(Wrap("biased"), out=tmp_path, scoring=scoring)
-    with pytest.raises(RunError, match="holds another run.*fingerprint"):
+    with pytest.raises(RunError, match="fingerprint"):
         evenli.audit(Wrap("even"), out=tmp_path, scoring=scoring)
     remarks: list[str] = []
     even = evenli.audit(Wrap("even"), out=tmp_path, scoring=scoring, overwrite=True, on_warning=remarks.append)
@@ -410,23 +410,23 @@ def test_probabilities_are_recognised_once_for_all_batches() -> None:
 
 
 def test_answers_that_contradict_earlier_ones_are_refused() -> None:
-    with pytest.raises(ModelError, match=r"mine returned \[3.0, -1.0, 0.0\]: no probabilities.*other answers"):
+    with pytest.raises(ModelError, match="3.0, -1.0"):
         batches(SURE, LOGITS)
-    with pytest.raises(ModelError, match=r"\[0.8, 0.1, 0.05\]: no probabilities"):
+    with pytest.raises(ModelError, match="0.05"):
         batches([[0.8, 0.1, 0.05], *SURE[1:]])
     rows = iter((LOGITS * 4, SURE * 4))
     model = CallableModel(lambda p, h: next(rows), name="mine", fingerprint="x")
     items = model.prepare(PREMISES * 4, HYPOTHESES * 4).items
     model.logits(items)
-    with pytest.raises(ModelError, match="probabilities, no logits"):
+    with pytest.raises(ModelError, match="logits"):
         model.logits(items)
 
 
 def test_outputs_can_be_declared() -> None:
     np.testing.assert_allclose(batches(SURE, outputs="logits")[0], SURE, rtol=1e-6)
-    with pytest.raises(ModelError, match="no probabilities.*as declared"):
+    with pytest.raises(ModelError, match="probabilities"):
         batches(LOGITS, outputs="probabilities")
-    with pytest.raises(ModelError, match="logits or probabilities, not 'odds'"):
+    with pytest.raises(ModelError, match="odds"):
         batches(LOGITS, outputs="odds")
     one = Wrap("even")
     one.outputs, one.fingerprint = "logits", "weights"  # type: ignore[attr-defined]
@@ -435,9 +435,9 @@ def test_outputs_can_be_declared() -> None:
 
 
 def test_unknown_labels_are_shown_as_the_model_gave_them() -> None:
-    with pytest.raises(ModelError, match=r"it returned 'maybe', and the labels are entailment, neutral"):
+    with pytest.raises(ModelError, match="maybe"):
         batches(["neutral", "maybe", "neutral"])
-    with pytest.raises(ModelError, match=r"it returned \{'LABEL_0': 1.0\}"):
+    with pytest.raises(ModelError, match="LABEL_0"):
         batches([{"neutral": 1.0}, {"LABEL_0": 1.0}, {"neutral": 1.0}])
 
 

@@ -259,7 +259,7 @@ def test_what_is_no_pair_is_refused() -> None:
         with pytest.raises(InputError, match=message):
             value("probe_dp", Predictions(changed))
     unclear = frame.with_columns(stereotype=pl.lit("neutral"))
-    with pytest.raises(InputError, match="'0-female' is dominated by 'neutral'; B needs female or male"):
+    with pytest.raises(InputError, match="0-female"):
         value("probe_b", Predictions(unclear))
     assert value("probe_dp", Predictions(unclear)) == pytest.approx(0.2)
 
@@ -317,9 +317,9 @@ def test_labour_comparison_by_hand_and_what_it_cannot_compare() -> None:
     assert found.size.spearman == pytest.approx(-0.5) and found.size.kendall == pytest.approx(-1 / 3)
     flat = labour_comparison(curve, {"a": 30.0, "b": 30.0, "c": 30.0})
     assert np.isnan(flat.size.spearman) and "labour market makes no difference" in flat.size.reason
-    with pytest.raises(InputError, match="2 occupations have a percentage"):
+    with pytest.raises(InputError, match="2 occupations"):
         labour_comparison(curve, {"a": 1.0, "b": 2.0})
-    with pytest.raises(InputError, match="women of 'a' is 140.0; give a number from 0 to 100"):
+    with pytest.raises(InputError, match="140"):
         labour_comparison(curve, {"a": 140.0})
 
 

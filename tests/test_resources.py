@@ -40,9 +40,9 @@ def test_files_of_the_current_folder_shadow_no_shipped_list(tmp_path: Path, monk
     for own in (Path("probe_occupations.csv"), "./probe_occupations.csv", tmp_path / "probe_occupations.csv"):
         assert [row["occupation"] for row in read_table(own)] == ["wizard"]
     assert read_lines(Path("own.txt")) == ["a\u2028b", "c"]
-    with pytest.raises(ResourceError, match=r"no resource 'own.txt' is shipped; .* write ./own.txt"):
+    with pytest.raises(ResourceError, match="own.txt"):
         read_lines("own.txt")
-    with pytest.raises(ResourceError, match="no file professions.csv"):
+    with pytest.raises(ResourceError, match="professions.csv"):
         read_table(Path("professions.csv"))
 
 
@@ -217,12 +217,12 @@ def test_another_axis_needs_no_code(tmp_path: Path) -> None:
 
 
 def test_broken_axes_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ResourceError, match="no axis 'shoe'; shipped: gender"):
+    with pytest.raises(ResourceError, match="shoe"):
         load_axis("shoe")
-    with pytest.raises(ResourceError, match="no group word for older"):
+    with pytest.raises(ResourceError, match="older"):
         load_axis(write_axis(tmp_path, **{', older = "pensioner"': ""}))
     (tmp_path / "bad.toml").write_text("id = ")
-    with pytest.raises(ResourceError, match="not valid TOML"):
+    with pytest.raises(ResourceError, match="TOML"):
         load_axis(tmp_path / "bad.toml")
-    with pytest.raises(ResourceError, match="has no language 'fr'; it has en, ja, zh"):
+    with pytest.raises(ResourceError, match="language 'fr'"):
         build_coal("fr")

@@ -89,7 +89,7 @@ def test_identity_follows_what_the_output_depends_on(model: Path, tmp_path: Path
 @pytest.mark.parametrize("part", ["", "2_Dense"])
 def test_pickled_weights_are_refused(model: Path, part: str) -> None:
     file = pickled(model / part)
-    with pytest.raises(ModelError, match="is a pickle.*convert the model to safetensors") as caught:
+    with pytest.raises(ModelError, match="pickle") as caught:
         load_encoder(f"st:{model}", device="cpu")
     assert str(file) in str(caught.value) and "\n" not in str(caught.value)
     assert "allow-pickle" not in str(caught.value)
@@ -113,7 +113,7 @@ def test_code_of_the_folder_is_not_run(model: Path, tmp_path: Path, kind: Any, m
     changed(model / "modules.json", lambda modules: modules[1].update(type=kind))
     monkeypatch.setattr(library, "SentenceTransformer", lambda *_, **__: pytest.fail("loaded before it was checked"))
     monkeypatch.syspath_prepend(model)
-    with pytest.raises(ModelError, match="asks to run code of its own"):
+    with pytest.raises(ModelError, match="code"):
         load_encoder(f"st:{model}", device="cpu")
     assert not (tmp_path / "ran").exists()
 
@@ -129,14 +129,14 @@ def test_code_of_the_folder_is_not_run(model: Path, tmp_path: Path, kind: Any, m
 def test_code_named_by_a_module_is_not_run(model: Path, name: str, fields: dict[str, Any]) -> None:
     file = model / name
     file.write_text(json.dumps((json.loads(file.read_text()) if file.is_file() else {}) | fields))
-    with pytest.raises(ModelError, match=r"asks to run code of its own \(evil\."):
+    with pytest.raises(ModelError, match="evil"):
         load_encoder(f"st:{model}", device="cpu")
 
 
 def test_modules_outside_of_the_folder_are_refused(model: Path) -> None:
     shutil.move(model / "2_Dense", model.parent / "dense")
     changed(model / "modules.json", lambda modules: modules[2].update(path="../dense"))
-    with pytest.raises(ModelError, match=r"names a module at '\.\./dense', which is not inside"):
+    with pytest.raises(ModelError, match=r"\.\./dense"):
         load_encoder(f"st:{model}", device="cpu")
 
 
@@ -180,7 +180,7 @@ def test_unknown_names_are_one_line(name: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_device_that_is_not_there_is_one_line(model: Path) -> None:
-    with pytest.raises(ModelError, match="device 'tpu' is not available"):
+    with pytest.raises(ModelError, match="tpu"):
         load_encoder(f"st:{model}", device="tpu")
 
 
@@ -222,5 +222,5 @@ def test_a_cache_without_files_nobody_asks_for_will_do(hub: Path, monkeypatch: p
 
 def test_a_name_is_checked_as_a_folder_is(hub: Path) -> None:
     pickled(hub / "2_Dense")
-    with pytest.raises(ModelError, match="is a pickle"):
+    with pytest.raises(ModelError, match="pickle"):
         load_encoder("st:tiny", device="cpu")

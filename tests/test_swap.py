@@ -276,9 +276,9 @@ def test_paper_list_has_122_words() -> None:
 
 
 def test_unknown_mode_and_workers() -> None:
-    with pytest.raises(InputError, match="swap mode 'both' is unknown; choose default, paper, released"):
+    with pytest.raises(InputError, match="mode 'both'"):
         Swapper("both")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="workers must be 1 or more, not 0"):
+    with pytest.raises(InputError, match="workers"):
         swap.swap_all(["a man"], workers=0)
 
 
@@ -373,11 +373,11 @@ def test_augment_as_released() -> None:
 
 
 def test_augment_refuses_what_it_cannot_use() -> None:
-    with pytest.raises(InputError, match="row 1 has no text in column 'sentence1'; it has id, premise"):
+    with pytest.raises(InputError, match="sentence1"):
         swap_augment(ROWS, columns=("sentence1", "sentence2"))
-    with pytest.raises(InputError, match="select 'some' is unknown; choose all or occupation"):
+    with pytest.raises(InputError, match="select 'some'"):
         swap_augment(ROWS, select="some")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="occupations are only used with select='occupation'"):
+    with pytest.raises(InputError, match="occupation"):
         swap_augment(ROWS, occupations=["nurse"])
     assert swap_augment([]).rows == ()
 

@@ -311,7 +311,7 @@ def test_a_base_is_not_replaced_by_what_is_trained_from_it(base: Path, snli, tmp
     own = tmp_path / "own"
     shutil.copytree(base, own)
     before = {file.name: file.read_bytes() for file in own.iterdir()}
-    with pytest.raises(RunError, match=r"holds files of another model \(config\.json, model\.safetensors\)"):
+    with pytest.raises(RunError, match="config.json"):
         train(str(own), [snli[0]], own, recipe=make_recipe(epochs=1), shown=False)
     assert {name: (own / name).read_bytes() for name in before} == before
 
@@ -319,7 +319,7 @@ def test_a_base_is_not_replaced_by_what_is_trained_from_it(base: Path, snli, tmp
 def test_the_same_command_again_trains_nothing_and_another_is_refused(trained, base: Path, snli) -> None:
     again = {"dev": [snli[1]], "seeds": [4], "shown": False}
     assert train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)[0] == trained
-    with pytest.raises(RunError, match=r"holds another run \(epochs was 5, now 6\)"):
+    with pytest.raises(RunError, match="epochs"):
         train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=6), **again)
 
 
@@ -332,7 +332,7 @@ def test_a_broken_record_is_one_line(trained, base: Path, snli, tmp_path: Path) 
         shutil.rmtree(copy, ignore_errors=True)
         copy.mkdir()
         (copy / "training.json").write_text(broken)
-        with pytest.raises(RunError, match=r"training.json is not of a training run; .* delete it") as caught:
+        with pytest.raises(RunError, match="training.json") as caught:
             train(str(base), [snli[0]], copy, recipe=make_recipe(lr=1e-3, epochs=5), **again)
         assert "\n" not in str(caught.value)
 
@@ -341,12 +341,12 @@ def test_a_run_is_known_by_labels_tokenizer_and_arithmetic(trained, base: Path, 
     identity = json.loads((trained.folder / "training.json").read_text())["identity"]
     assert (identity["dtype"], identity["device"]) == ("float32", "cpu")
     again = {"dev": [snli[1]], "seeds": [4], "shown": False}
-    with pytest.raises(RunError, match=r"holds another run \(dtype was float32, now bfloat16\)"):
+    with pytest.raises(RunError, match="bfloat16"):
         train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5, dtype="bfloat16"), **again)
     other = shutil.copytree(base, tmp_path / "other")
     words = (other / "tokenizer.json").read_text(encoding="utf-8")
     (other / "tokenizer.json").write_text(words + "\n", encoding="utf-8")
-    with pytest.raises(RunError, match=r"holds another run \(base was [0-9a-f]{12}…, now [0-9a-f]{12}…\)"):
+    with pytest.raises(RunError, match="base"):
         train(str(other), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)
 
 
@@ -487,7 +487,7 @@ def test_a_loss_that_is_no_number_stops_and_names_the_batch(base: Path, snli: tu
     tokens.ids[tokens.starts[row] + 1] = odd
     trainer = trainer_of(base, tokens, dropout=0.0)
     dict(trainer.model.named_parameters())["bert.embeddings.word_embeddings.weight"].data[odd] = float("inf")
-    with pytest.raises(ModelError, match="at step 4") as caught:
+    with pytest.raises(ModelError, match="step 4") as caught:
         list(trainer.run())
     assert tokens.names[row] in str(caught.value)
     assert str(caught.value).count("#") == sum("#" in tokens.names[r] for r in plan.rows[3]) == 32
@@ -498,7 +498,7 @@ def test_a_second_process_is_refused(base: Path, snli: tuple[Path, Path], tmp_pa
 
     with (
         filelock.FileLock(tmp_path / ".lock"),
-        pytest.raises(RunError, match="another process is training in"),
+        pytest.raises(RunError, match="training"),
     ):
         train(str(base), [snli[0]], tmp_path, recipe=make_recipe(epochs=1), shown=False)
 
@@ -559,9 +559,9 @@ def test_styles_are_detected_or_named(tmp_path: Path, shared_data: Path) -> None
             assert (named.premises, named.ids) == (found.premises, found.ids), name
     english = read_examples([shared_data / "ja_jsick/jsick.tsv.xz"], "jsick-en")
     assert english.premises[0].startswith("A group of kids")
-    with pytest.raises(PairError, match="is not in the style 'jsick': no column sentence_A_Ja"):
+    with pytest.raises(PairError, match="sentence_A_Ja"):
         read_examples([shared_data / "snli/snli_1.0_dev.jsonl.xz"], "jsick")
-    with pytest.raises(InputError, match="no column style 'x'; choose snli"):
+    with pytest.raises(InputError, match="style 'x'"):
         read_examples([shared_data / "snli/snli_1.0_dev.jsonl.xz"], "x")
 
 
@@ -578,7 +578,7 @@ def test_numbered_labels_and_parquet(tmp_path: Path) -> None:
 def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     file.write_text('sentence1,sentence2,label\n"two\nlines",b,neutral\n\na,b,odd\n', encoding="utf-8")
-    with pytest.raises(PairError, match=r"pairs.csv: unknown label 'odd' \(line 5, 1 in all\)"):
+    with pytest.raises(PairError, match="line 5"):
         read_examples([file])
 
 
@@ -591,28 +591,28 @@ def test_bases_that_cannot_be_used(base: Path, tmp_path: Path) -> None:
         return folder
 
     bare = copy("config.json", "model.safetensors")
-    with pytest.raises(ModelError, match="has no tokenizer; put its tokenizer.json into the folder"):
+    with pytest.raises(ModelError, match="tokenizer.json"):
         load_base(str(bare))
-    with pytest.raises(ModelError, match="holds no weights"):
+    with pytest.raises(ModelError, match="weights"):
         load_base(str(copy("config.json", "tokenizer.json")))
-    with pytest.raises(ModelError, match="is not a checkpoint: no config.json"):
+    with pytest.raises(ModelError, match="config.json"):
         load_base(str(copy("model.safetensors")))
     part = copy("config.json", "tokenizer.json", "tokenizer_config.json")
     torch_weights = transformers.BertModel.from_pretrained(base).embeddings.state_dict()
     from safetensors.torch import save_file
 
     save_file({f"embeddings.{k}": v for k, v in torch_weights.items()}, part / "model.safetensors")
-    with pytest.raises(ModelError, match="is not a whole bert checkpoint"):
+    with pytest.raises(ModelError, match="bert"):
         load_base(str(part))
 
 
 def test_recipes(tmp_path: Path) -> None:
     assert make_recipe("coal") == replace(make_recipe("sharma"), name="coal", epochs=5, max_length=128)
-    with pytest.raises(InputError, match="no recipe 'x'; choose coal, control, sharma"):
+    with pytest.raises(InputError, match="recipe 'x'"):
         make_recipe("x")
-    with pytest.raises(InputError, match="a recipe cannot have lr = -1"):
+    with pytest.raises(InputError, match="lr"):
         make_recipe(lr=-1)
-    with pytest.raises(EvenliError, match="device 'tpu' is not available here; available: cpu"):
+    with pytest.raises(EvenliError, match="tpu"):
         train("x", [tmp_path], tmp_path, device="tpu")
 
 
@@ -621,7 +621,7 @@ def test_missing_trackers_are_named(base: Path, snli: tuple[Path, Path], tmp_pat
     try:
         import mlflow  # noqa: F401
     except ModuleNotFoundError:
-        with pytest.raises(MissingExtraError, match=r"--log mlflow needs mlflow: pip install 'evenli\[tracking\]'"):
+        with pytest.raises(MissingExtraError, match="mlflow"):
             train(str(base), [snli[0]], tmp_path / "out", log=["mlflow"], recipe=make_recipe(epochs=1), shown=False)
 
 

@@ -227,16 +227,16 @@ def test_broken_archives(tmp_path, arrays, says) -> None:
 
 
 def test_bad_arguments(tmp_path) -> None:
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="absent.txt"):
         load_vectors(tmp_path / "absent.txt")
     path = write(tmp_path, "v.txt", as_text())
-    with pytest.raises(InputError, match="limit must be 1 or more"):
+    with pytest.raises(InputError, match="limit"):
         load_vectors(path, limit=0)
-    with pytest.raises(InputError, match="give another folder as cache"):
+    with pytest.raises(InputError, match="cache"):
         load_vectors(path, cache=path / "below")
-    with pytest.raises(InputError, match="'a' is there more than once"):
+    with pytest.raises(InputError, match="'a'"):
         WordVectors.of(["a", "b", "a"], np.ones((3, 2)))
-    with pytest.raises(InputError, match=r"shape \(3, 2\)"):
+    with pytest.raises(InputError, match=r"\(3, 2\)"):
         WordVectors.of(["a"], np.ones((3, 2)))
 
 
@@ -283,7 +283,7 @@ def test_lookup_is_exact_then_lower_case() -> None:
         -1,
     ]
     assert vectors.vector("Mary").tolist() == [0, 0, 1, 0]
-    with pytest.raises(InputError, match="no vector for 'Berlin' nor for 'berlin'"):
+    with pytest.raises(InputError, match="Berlin"):
         vectors.vector("Berlin")
     with pytest.raises(InputError, match="row -1"):
         vectors.unit([0, -1])
@@ -374,7 +374,7 @@ def test_leave_one_out() -> None:
     )
     worst = min(stability(odd, [*names, ("x", "y")]).cosines, key=lambda item: item[1])
     assert worst[0] == ("x", "y"), "the pair that does not fit turns the direction most"
-    with pytest.raises(InputError, match="needs 3 or more pairs"):
+    with pytest.raises(InputError, match="3 or more"):
         stability(vectors, names[:2])
 
 
@@ -410,9 +410,9 @@ def test_bias_keeps_the_shape_and_crosses_chunks() -> None:
     expected = vectors.unit(np.arange(len(vectors))) @ direction.vector
     assert bias_of(vectors, rows, direction) == pytest.approx(expected[rows], abs=1e-12)
     assert bias_of(vectors, [], direction).shape == (0,)
-    with pytest.raises(InputError, match="compute the direction from these vectors"):
+    with pytest.raises(InputError, match="direction"):
         bias_of(WordVectors.of(["a"], [[1, 2]]), [0], direction)
-    with pytest.raises(InputError, match="different vector spaces"):
+    with pytest.raises(InputError, match="spaces"):
         agreement(direction, gender_direction(WordVectors.of("abcd", np.eye(4)), [("a", "b"), ("c", "d")]))
 
 
@@ -426,9 +426,9 @@ def test_missing_and_repeated_pairs() -> None:
         "2 pair(s) without vectors: queen-king, zero-one",
         "1 pair(s) with the vectors of another: She-He",
     )
-    with pytest.raises(InputError, match=r"1 pair\(s\), 2 are needed; missing: queen-king"):
+    with pytest.raises(InputError, match="queen-king"):
         gender_direction(vectors, [("she", "he"), ("queen", "king")])
-    with pytest.raises(InputError, match="'she' and 'SHE' have the same vector"):
+    with pytest.raises(InputError, match="she"):
         gender_direction(vectors, [("she", "SHE"), ("woman", "man")])
 
 
@@ -451,11 +451,11 @@ def test_pair_lists(tmp_path) -> None:
         (tmp_path / name).write_text(text)
         with pytest.raises(InputError, match=says):
             read_pairs(tmp_path / name)
-    with pytest.raises(InputError, match="give ten or long"):
+    with pytest.raises(InputError, match="ten or long"):
         read_pairs("eleven")
     with pytest.raises(InputError, match=re.escape("found ('a', 'b', 'c')")):
         read_pairs([("a", "b", "c")])
-    with pytest.raises(InputError, match="found 'ab'"):
+    with pytest.raises(InputError, match="'ab'"):
         read_pairs(["ab"])
 
 
@@ -508,18 +508,18 @@ def test_a_stored_direction_is_the_same(tmp_path) -> None:
     loaded = load_direction(save_direction(direction, tmp_path / "g.npz"))
     assert np.array_equal(loaded.vector, direction.vector)
     assert {**vars(loaded), "vector": 0} == {**vars(direction), "vector": 0}
-    with pytest.raises(InputError, match="stored as .npz"):
+    with pytest.raises(InputError, match=r"\.npz"):
         save_direction(direction, tmp_path / "g.npy")
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="absent.npz"):
         load_direction(tmp_path / "absent.npz")
     np.savez(tmp_path / "bad.npz", vector=np.ones(3))
     (tmp_path / "text.npz").write_text("x")
     for name in ("bad.npz", "text.npz"):
-        with pytest.raises(InputError, match="not a stored direction"):
+        with pytest.raises(InputError, match="direction"):
             load_direction(tmp_path / name)
     with np.load(tmp_path / "g.npz") as stored:
         np.savez(tmp_path / "long.npz", vector=stored["vector"] * 2, about=stored["about"])
-    with pytest.raises(InputError, match="unit vector"):
+    with pytest.raises(InputError, match="unit"):
         load_direction(tmp_path / "long.npz")
 
 
