@@ -219,15 +219,15 @@ def test_the_generator_decides_everything() -> None:
 @pytest.mark.parametrize(
     ("sets", "reason"),
     [
-        (([ONE, FIFTH, FIFTH], [ONE, FIFTH], A, B), "|X| = 3 and |Y| = 2; the test needs equal sizes"),
-        (([ONE], [FIFTH], A, B), "|X| = 1, |Y| = 1; every set needs at least 2"),
+        (([ONE, FIFTH, FIFTH], [ONE, FIFTH], A, B), "|X| = 3"),
+        (([ONE], [FIFTH], A, B), "|Y| = 1"),
         (([], [ONE, FIFTH], A, B), "|X| = 0"),
         (([ONE, FIFTH], [ONE, FIFTH], [ONE], B), "|A| = 1"),
-        (([ONE, [0, 0]], [ONE, FIFTH], A, B), "1 of 2 embeddings of X are zero"),
-        (([ONE, FIFTH], [ONE, FIFTH], A, [[0, 0], [0, 0]]), "2 of 2 embeddings of B are zero"),
-        (([ONE, [math.nan, 1]], [ONE, FIFTH], A, B), "1 of 2 embeddings of X hold values that are no numbers"),
-        (([FIFTH, [8, 6]], [FIFTH, [12, 9]], A, B), "all targets have the same association"),
-        (([ONE, FIFTH], [ONE, MINUS_ONE], A, A), "all targets have the same association"),
+        (([ONE, [0, 0]], [ONE, FIFTH], A, B), "X are zero"),
+        (([ONE, FIFTH], [ONE, FIFTH], A, [[0, 0], [0, 0]]), "B are zero"),
+        (([ONE, [math.nan, 1]], [ONE, FIFTH], A, B), "1 of 2 embeddings of X"),
+        (([FIFTH, [8, 6]], [FIFTH, [12, 9]], A, B), "same association"),
+        (([ONE, FIFTH], [ONE, MINUS_ONE], A, A), "same association"),
     ],
 )
 def test_undefined_is_nan_with_a_reason(sets, reason: str) -> None:
@@ -241,12 +241,12 @@ def test_undefined_is_nan_with_a_reason(sets, reason: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"sides": "three"}, "not 'three'; choose one or two"),
-        ({"ddof": 2}, "ddof is 2; choose 1"),
-        ({"permutations": 10}, "10 permutations are too few"),
-        ({"resamples": 10}, "10 resamples are too few"),
-        ({"level": 95}, "the level is 95"),
-        ({"words": [["a"], ["b"], ["c"], ["d"]]}, "give one word for each"),
+        ({"sides": "three"}, "three"),
+        ({"ddof": 2}, "ddof"),
+        ({"permutations": 10}, "10 permutations"),
+        ({"resamples": 10}, "10 resamples"),
+        ({"level": 95}, "level"),
+        ({"words": [["a"], ["b"], ["c"], ["d"]]}, "word"),
     ],
 )
 def test_bad_settings(settings, message: str) -> None:
@@ -381,12 +381,12 @@ def test_a_user_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"targ2": None, "attr1": None}, r"has no targ2, attr1; an association test needs targ1, targ2, attr1, attr2"),
-        ({"targ2": {"examples": ["dog", "wolf", "fox"]}}, "2 different examples in targ1 and 3 in targ2"),
-        ({"attr1": {"examples": []}}, "attr1: no list 'examples'"),
-        ({"attr1": ["calm"]}, "attr1: no list 'examples'"),
-        ({"attr1": {"examples": ["calm", 3]}}, "attr1: 3 is not a text"),
-        ({"attr1": {"examples": ["calm", " "]}}, 'attr1: " " is not a text'),
+        ({"targ2": None, "attr1": None}, "targ2, attr1"),
+        ({"targ2": {"examples": ["dog", "wolf", "fox"]}}, "targ1.*targ2"),
+        ({"attr1": {"examples": []}}, "attr1.*examples"),
+        ({"attr1": ["calm"]}, "attr1.*examples"),
+        ({"attr1": {"examples": ["calm", 3]}}, "attr1.*3"),
+        ({"attr1": {"examples": ["calm", " "]}}, 'attr1: " "'),
     ],
 )
 def test_broken_user_files(tmp_path: Path, changes: dict[str, object], message: str) -> None:

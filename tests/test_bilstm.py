@@ -189,7 +189,7 @@ def test_broken_folders_are_refused_in_one_line(encoder: BiLSTMMax, tmp_path: Pa
         assert "\n" not in str(caught.value)
         return str(caught.value)
 
-    assert "no config.json" in refused(tmp_path / "nowhere")
+    assert "config.json" in refused(tmp_path / "nowhere")
 
     def damaged(name: str, content: bytes | None) -> str:
         folder = tmp_path / f"{name}-{content is None}"
@@ -200,15 +200,15 @@ def test_broken_folders_are_refused_in_one_line(encoder: BiLSTMMax, tmp_path: Pa
             (folder / name).write_bytes(content)
         return refused(folder)
 
-    assert "holds no weights" in damaged("model.safetensors", None)
-    assert "not a whole encoder" in damaged("model.safetensors", b"rubbish")
-    assert "not a whole encoder" in damaged("vectors.safetensors", None)
+    assert "weights" in damaged("model.safetensors", None)
+    assert "encoder" in damaged("model.safetensors", b"rubbish")
+    assert "encoder" in damaged("vectors.safetensors", None)
     assert re.search(r"says \d+ words of 9 numbers, words.txt has 3", damaged("words.txt", b"<s>\n</s>\na"))
-    assert "holds no BiLSTM encoder" in damaged("config.json", b'{"model_type": "bert"}')
+    assert "BiLSTM" in damaged("config.json", b'{"model_type": "bert"}')
     encoder.save(tmp_path / "wide")
     config = json.loads((tmp_path / "wide" / "config.json").read_text())
     (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "hidden": 8}))
-    assert "bias_hh_l0 should have the shape (32,), found (64,)" in refused(tmp_path / "wide")
+    assert "bias_hh_l0" in refused(tmp_path / "wide")
     (tmp_path / "wide" / "config.json").write_text(json.dumps({**config, "hidden": "many"}))
     assert "is not complete" in refused(tmp_path / "wide")
 
@@ -218,7 +218,7 @@ def test_bad_settings_are_refused(vectors: WordVectors) -> None:
         BiLSTMMax(vectors, hidden=4, device="cpu", dtype="float16")
     with pytest.raises(InputError, match="int8"):
         BiLSTMMax(vectors, hidden=4, device="cpu", dtype="int8")
-    with pytest.raises(InputError, match="0"):
+    with pytest.raises(InputError, match="1 or more"):
         BiLSTMMax(vectors, hidden=0)
     with pytest.raises(InputError, match="lr"):
         EncoderRecipe(lr=0)

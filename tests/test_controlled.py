@@ -275,21 +275,21 @@ def test_rates() -> None:
     assert parse_rates("0.2:0.35:0.05") == [0.2, 0.25, 0.3, 0.35]
     assert parse_rates(" 1,0.5, 0") == [1, 0.5, 0]
     for text, message in (
-        ("0:1", "cannot read the rates '0:1'"),
-        ("low,high", "write 0:1:0.1"),
-        ("", "cannot read the rates"),
-        ("0,,1", "cannot read the rates"),
-        ("0:1:0", "step of start:stop:step must be above 0"),
+        ("0:1", "'0:1'"),
+        ("low,high", "0:1:0.1"),
+        ("", "rates"),
+        ("0,,1", "rates"),
+        ("0:1:0", "step"),
         ("0:1:-0.1", "step"),
         ("0:1:nan", "step"),
-        ("0:1:1e-9", "give few rates"),
+        ("0:1:1e-9", "rates"),
         ("0:inf:0.5", "step"),
-        ("0,nan,1", "nan lies outside 0..1"),
-        ("0:1.2:0.4", "1.2 lies outside 0..1"),
-        ("-0.1,0,1", "-0.1 lies outside 0..1"),
-        ("0,1", "gives 2 rate\\(s\\); at least three"),
-        ("1:0:0.1", "given: none"),
-        ("0,1,1", "must be distinct"),
+        ("0,nan,1", "nan"),
+        ("0:1.2:0.4", r"1\.2"),
+        ("-0.1,0,1", r"-0\.1"),
+        ("0,1", "2 rate"),
+        ("1:0:0.1", "none"),
+        ("0,1,1", "distinct"),
     ):
         with pytest.raises(InputError, match=message):
             parse_rates(text)
@@ -401,13 +401,13 @@ def test_width_decides_the_rows_of_train(tmp_path: Path) -> None:
 def test_leaking_templates_are_refused(tmp_path: Path) -> None:
     own = load_axis().templates("en")
     for train, dev, message in (
-        ([*TRAIN[:30], DEV[7]], DEV, r"1 template\(s\) of train also stand in dev and test, for example 'the \[Sub\]"),
+        ([*TRAIN[:30], DEV[7]], DEV, "train.*dev and test"),
         (
             [own[3], own[4].upper().replace("[SUB]", "[Sub]"), *TRAIN],
             DEV,
-            r"2 template\(s\) of train also stand in eval",
+            "train.*eval",
         ),
-        (TRAIN, [*DEV[:108], own[200]], r"1 template\(s\) of dev and test also stand in evaluation"),
+        (TRAIN, [*DEV[:108], own[200]], "dev and test.*eval"),
     ):
         with pytest.raises(InputError, match=message):
             write_controlled(tmp_path / "set", "en", [0.0, 1.0], train, dev, width=2)
@@ -421,7 +421,7 @@ def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(EvenliError, match="file/train") as caught:
         write_controlled(tmp_path / "file", "en", [0.0], TRAIN, DEV, width=2)
     assert "\n" not in str(caught.value)
-    for rates, message in (([0.33], "steps of 0.05"), ([2.0], "outside 0..1"), ([], "given: none")):
+    for rates, message in (([0.33], r"0\.05"), ([2.0], r"0\.\.1"), ([], "none")):
         with pytest.raises(InputError, match=message):
             write_controlled(tmp_path / "set", "en", rates, TRAIN, DEV, width=2)
     assert not (tmp_path / "set").exists()

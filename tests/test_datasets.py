@@ -207,24 +207,24 @@ def test_only_releases_have_splits(pair_file) -> None:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"text": "a"}], "no column for premise and hypothesis among text"),
-        ([GOOD | {"label": "maybe"}], "line 1: unknown label 'maybe'; expected entailment"),
-        ([GOOD | {"sentence1": ""}], "line 1: the premise is empty"),
-        ([], "holds no pairs"),
-        ([GOOD | {"id": 7}, GOOD | {"id": 7}], "1 duplicate id.*first '7'"),
+        ([{"text": "a"}], "column.*premise"),
+        ([GOOD | {"label": "maybe"}], "line 1.*maybe"),
+        ([GOOD | {"sentence1": ""}], "line 1.*premise"),
+        ([], "pairs"),
+        ([GOOD | {"id": 7}, GOOD | {"id": 7}], "duplicate.*'7'"),
         (
             [GOOD, GOOD | {"sentence1": "看護師が待つ。", "sentence2": "女性が待つ。", "occ_word": "看護師"}],
-            "must differ only in",
+            "differ",
         ),
-        ([GOOD | {"sentence2": "the woman runs."}], "must differ only in 'nurse' and one of woman, man"),
-        ([GOOD | {"occ_type": "robot-stereo"}], "stereotype 'robot' is not neutral or one of female, male"),
-        ([GOOD | {"subset": "XX"}], "subset 'XX' is not one of PS, AS, NS"),
-        ([GOOD | {"id": 1}, GOOD | {"id": 2, "label": "entailment"}], "pair '2': gold label 'entailment'; in NLI-CoAL"),
+        ([GOOD | {"sentence2": "the woman runs."}], "differ.*'nurse'"),
+        ([GOOD | {"occ_type": "robot-stereo"}], "robot"),
+        ([GOOD | {"subset": "XX"}], "XX"),
+        ([GOOD | {"id": 1}, GOOD | {"id": 2, "label": "entailment"}], "'2'.*entailment"),
         (
             [GOOD | {"id": 3, "group": "martian", "template": "the [Sub] waits."}],
-            "pair '3': group 'martian' is not one of female, male",
+            "'3'.*martian",
         ),
-        ([{k: v for k, v in GOOD.items() if k != "occ_word"}], "no occupation"),
+        ([{k: v for k, v in GOOD.items() if k != "occ_word"}], "occupation"),
     ],
 )
 def test_bad_pair_files(pair_file, rows: list[dict[str, object]], message: str) -> None:
@@ -304,10 +304,10 @@ def test_other_unreadable_input(tmp_path: Path) -> None:
     (tmp_path / "x.tar.xz").write_bytes(b"not an archive")
     (tmp_path / "x.docx").write_bytes(b"")
     for name, message in [
-        ("x.csv", "not UTF-8"),
-        ("x.parquet", "cannot read"),
-        ("x.tar.xz", "cannot read the release"),
-        ("missing.jsonl", "no such file"),
+        ("x.csv", "UTF-8"),
+        ("x.parquet", r"x\.parquet"),
+        ("x.tar.xz", r"x\.tar\.xz"),
+        ("missing.jsonl", r"missing\.jsonl"),
     ]:
         with pytest.raises(InputError, match=message):
             load_coal("en", tmp_path / name)

@@ -79,9 +79,9 @@ def test_advice_about_pickles_names_no_option_that_is_not_there(tmp_path: Path, 
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(ModelError, match="pickle"):
         load_encoder(f"{kind}:{pickled}")
-    for advice, expected in ((CONVERT, "convert it to safetensors$"), (OR_ALLOW, "or pass --allow-pickle")):
+    for advice, expected in ((CONVERT, "safetensors$"), (OR_ALLOW, "--allow-pickle")):
         with (
-            pytest.raises(ModelError, match=f"me/it has no safetensors weights; .*{expected}"),
+            pytest.raises(ModelError, match=f"me/it.*{expected}"),
             one_line("me/it", local=False, advice=advice),
         ):
             raise OSError("me/it does not appear to have a file named model.safetensors")
@@ -118,23 +118,23 @@ class Fixed:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        ([[1.0, 2.0], [3.0]], "rows of unequal length"),
+        ([[1.0, 2.0], [3.0]], "unequal"),
         ([["a", "b"], ["c", "d"]], "strings"),
         ("ab", "str"),
         (None, "NoneType"),
         ({"a": [1.0], "b": [2.0]}, "dict"),
-        (np.ones((2, 3), dtype=complex), "complex numbers"),
+        (np.ones((2, 3), dtype=complex), "complex"),
         (np.array([[1.0, None], [2.0, 3.0]]), "objects"),
         (np.array([np.ones(2), np.ones(3)], dtype=object), "objects"),
-        (np.empty((2, 0)), r"no numbers \(shape \(2, 0\)\)"),
-        ([1.0, 2.0], r"an array of shape \(2,\) for 2 texts"),
-        (np.ones((2, 3, 1)), r"an array of shape \(2, 3, 1\) for 2 texts"),
-        ([[1.0], [np.inf]], "a vector that is not finite for 'b'"),
-        ([[1e300], [1.0]], "a vector that is not finite for 'a'"),
+        (np.empty((2, 0)), r"\(2, 0\)"),
+        ([1.0, 2.0], r"\(2,\)"),
+        (np.ones((2, 3, 1)), r"\(2, 3, 1\)"),
+        ([[1.0], [np.inf]], "finite.*'b'"),
+        ([[1e300], [1.0]], "finite.*'a'"),
     ],
 )
 def test_wrong_outputs_are_one_line_that_names_the_encoder(answer: object, message: str) -> None:
-    expected = f" gave {message}; return one row of finite numbers per text$"
+    expected = f".*{message}"
     with pytest.raises(ModelError, match=f"^the encoder{expected}"):
         encode_checked(Fixed(answer), ["a", "b"])
     named = Fixed(answer)
@@ -198,11 +198,11 @@ def test_objects_with_encode_by_spec(tmp_path: Path, monkeypatch: pytest.MonkeyP
     sys.modules["evenli_mine"].made.identity = "three"
     assert load_encoder("py:evenli_mine:made").identity != before
     for name, message in (
-        ("evenli_mine:Mine", "is a class; make an object of it in evenli_mine"),
-        ("evenli_mine:text", "neither a function nor an object with encode"),
-        ("evenli_mine:number", "neither a function nor an object with encode"),
-        ("evenli_mine:absent", "expected py:module:function"),
-        ("evenli_broken:encode", "importing evenli_broken raised ZeroDivisionError"),
+        ("evenli_mine:Mine", "class"),
+        ("evenli_mine:text", "function"),
+        ("evenli_mine:number", "function"),
+        ("evenli_mine:absent", "py:module"),
+        ("evenli_broken:encode", "ZeroDivisionError"),
     ):
         with pytest.raises(ModelError, match=f"^py:{name}.*{message}"):
             load_encoder(f"py:{name}")
@@ -259,22 +259,23 @@ def test_an_interrupt_is_told(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert told.splitlines() == ["evenli: interrupted; what a folder holds is kept, and the same command continues"]
+    (line,) = told.splitlines()
+    assert line.startswith("evenli: interrupted")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["seat", "nothing"], "is no encoder"),
-        (["seat", "py:mine:ragged"], "py:mine:ragged gave rows of unequal length"),
-        (["seat", "py:mine:fail"], "py:mine:fail raised TypeError: object of type 'int' has no len()"),
-        (["seat", "VECTORS", "--tests", ","], "names no test"),
-        (["train", "encoder", "--data", "absent", "--vectors", "v.txt", "-o", "x"], "no file or folder absent"),
-        (["train", "encoder", "--data", ".", "--dev", "d.jsonl", "--vectors", "v.txt", "-o", "x"], "--dev is for a"),
+        (["seat", "nothing"], "nothing"),
+        (["seat", "py:mine:ragged"], "py:mine:ragged"),
+        (["seat", "py:mine:fail"], "TypeError"),
+        (["seat", "VECTORS", "--tests", ","], "test"),
+        (["train", "encoder", "--data", "absent", "--vectors", "v.txt", "-o", "x"], "absent"),
+        (["train", "encoder", "--data", ".", "--dev", "d.jsonl", "--vectors", "v.txt", "-o", "x"], "--dev"),
         (["seat", "vectors:absent.txt"], "absent.txt"),
-        (["seat", "VECTORS", "--tests", "C9"], "no association test C9"),
+        (["seat", "VECTORS", "--tests", "C9"], "C9"),
         (["seat", "VECTORS", "--tests", "absent.json"], "absent.json"),
-        (["seat", "VECTORS", "--level", "page"], "choose sentence or word"),
+        (["seat", "VECTORS", "--level", "page"], "sentence or word"),
     ],
 )
 def test_bad_input_is_one_line(run_cli, vectors: Path, tmp_path: Path, arguments: list[str], message: str) -> None:

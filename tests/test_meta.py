@@ -145,7 +145,7 @@ def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_pat
     file.write_text(f"{first}\n{third}\n{second[:-1]}")
     before = copy.logits(Cell(0, "bias", 0.5))
     assert train_sweep(copy, str(base), seeds=[0], recipe=recipe, device="cpu") == 1
-    assert "1 line(s) of models.jsonl cannot be read" in capsys.readouterr().err
+    assert "models.jsonl" in capsys.readouterr().err
     assert file.read_text().splitlines()[:3] == [first, third, second[:-1]]
     assert copy.models().keys() == known.keys()
     assert copy.models()[Cell(0, "bias", 0.5)]["loss"] == known[Cell(0, "bias", 0.5)]["loss"]
@@ -236,10 +236,10 @@ def test_own_measures_are_scored_from_stored_predictions(
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rates": (0.0, 1.0)}, "at least three bias rates, 2 given"),
-        ({"rates": (0.0, 0.5, 1.5)}, "between 0 and 1, not at 1.5"),
-        ({"rates": (0.0, 0.5, 1.0), "noise": (0.5,)}, "at least three noise levels, 1 given"),
-        ({"ns_words": "none"}, "choose train or released"),
+        ({"rates": (0.0, 1.0)}, "bias rates"),
+        ({"rates": (0.0, 0.5, 1.5)}, r"1\.5"),
+        ({"rates": (0.0, 0.5, 1.0), "noise": (0.5,)}, "noise levels"),
+        ({"ns_words": "none"}, "train or released"),
     ],
 )
 def test_designs_that_cannot_work_are_refused(settings: dict, message: str) -> None:
@@ -267,9 +267,8 @@ def test_files_of_others_are_never_replaced(run_cli, tmp_path: Path) -> None:
     (theirs / "train.jsonl").write_text("mine\n")
     done = run_cli("meta", "-o", str(theirs), "--stage", "prepare", "--rates", "0,0.5,1", "--width", "2")
     assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        f"evenli: {theirs} is not empty and not a meta-evaluation (train.jsonl); choose another -o"
-    ]
+    (line,) = done.stderr.splitlines()
+    assert str(theirs) in line and "train.jsonl" in line and "-o" in line
     assert [file.name for file in theirs.iterdir()] == ["train.jsonl"]
     assert (theirs / "train.jsonl").read_text() == "mine\n"
     (theirs / "train.jsonl").rename(theirs / "meta.json")
@@ -317,13 +316,13 @@ def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
     assert {"measures", "ranking", "published", "seeds"} <= set(told)
     assert (sweep.path / "results.json").is_file()
     for bad, message in (
-        (["meta"], "-o for a new one"),
+        (["meta"], "-o"),
         (["meta", "-o", str(tmp_path / "x")], "--base"),
         (["meta", "-o", str(tmp_path / "x"), "--rates", "0:1", "--stage", "prepare"], "evenli:"),
-        (["meta", "-o", str(tmp_path / "x"), "--quick", "--rates", "0,1"], "leave out --rates, or --quick"),
-        (["meta", "-o", str(tmp_path / "x"), "--quick", "--width", "500"], "leave out --width, or --quick"),
-        (["meta", str(tmp_path)], "no meta-evaluation"),
-        (["meta", str(sweep.path), "--stage", "fly"], "choose prepare, train or score"),
+        (["meta", "-o", str(tmp_path / "x"), "--quick", "--rates", "0,1"], "--rates"),
+        (["meta", "-o", str(tmp_path / "x"), "--quick", "--width", "500"], "--width"),
+        (["meta", str(tmp_path)], "meta-evaluation"),
+        (["meta", str(sweep.path), "--stage", "fly"], "prepare, train or score"),
     ):
         done = run_cli(*bad)
         assert done.returncode == 2, (bad, done.stderr)
@@ -339,13 +338,13 @@ def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, b
     other = shutil.copytree(base, tmp_path / "other")
     (other / "tokenizer.json").write_text((base / "tokenizer.json").read_text() + "\n")
     for given, message in (
-        (["--lr", "0.5"], "lr was 0.0015, now 0.5"),
-        (["--epochs", "99"], f"epochs was {RECIPE['epochs']}, now 99"),
-        (["--batch-size", "7"], f"batch_size was {RECIPE['batch_size']}, now 7"),
-        (["--lang", "ja"], "lang was en, now ja"),
+        (["--lr", "0.5"], "lr was 0.0015"),
+        (["--epochs", "99"], f"epochs was {RECIPE['epochs']}"),
+        (["--batch-size", "7"], f"batch_size was {RECIPE['batch_size']}"),
+        (["--lang", "ja"], "lang was en"),
         (["--width", "3"], "now 3"),
-        (["--rates", "0,0.2,1"], "now [0.0, 0.2, 1.0]"),
-        (["--base", str(other), "--device", "cpu"], "another base model"),
+        (["--rates", "0,0.2,1"], "[0.0, 0.2, 1.0]"),
+        (["--base", str(other), "--device", "cpu"], "base model"),
     ):
         done = run_cli("meta", place, *given)
         assert done.returncode == 2, (given, done.stdout)

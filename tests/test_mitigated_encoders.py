@@ -155,8 +155,8 @@ def test_a_corpus_of_first_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("small.txt", "A woman waits.\n", "has 1 sentences to fit on, 50 or more"),
-        ("other.csv", "a,b\n1,2\n", "no column of text among a, b"),
+        ("small.txt", "A woman waits.\n", "1 sentences"),
+        ("other.csv", "a,b\n1,2\n", "a, b"),
         ("absent.txt", None, "absent.txt"),
     ],
 )
@@ -316,7 +316,7 @@ def test_broken_folders_are_named(folder: Path, vector_file: Path, tmp_path: Pat
     small = tmp_path / "small.txt"
     small.write_text("she 1.0 2.0\nhe 2.0 1.0\n", encoding="utf-8")
     identity = load_encoder(f"vectors:{small}").identity  # type: ignore[attr-defined]
-    with pytest.raises(ModelError, match=f"embeddings of {D} numbers"):
+    with pytest.raises(ModelError, match=f"{D} numbers"):
         load_encoder(str(changed(folder, tmp_path / "narrow", spec=f"vectors:{small}", identity=identity)))
     broken = copy_of(folder, tmp_path / "broken")
     (broken / "mitigated.json").write_text("{", encoding="utf-8")

@@ -40,9 +40,9 @@ def test_label_columns() -> None:
     assert label_columns(["CONTRADICTION", "ENTAILMENT", "NEUTRAL"], origin="x") == (1, 2, 0)
     with pytest.raises(LabelError, match="2 label"):
         label_columns(["entailment", "not_entailment"], origin="x")
-    with pytest.raises(LabelError, match="which"):
+    with pytest.raises(LabelError, match="LABEL_0"):
         label_columns(["LABEL_0", "LABEL_1", "LABEL_2"], origin="x")
-    with pytest.raises(LabelError, match="which"):
+    with pytest.raises(LabelError, match="entail, neutral"):
         label_columns(["entailment", "entail", "neutral"], origin="x")
 
 
@@ -227,17 +227,17 @@ def test_unsafe_checkpoints_are_refused(tmp_path: Path, checkpoint: Path) -> Non
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("hf:no-such-org/no-such-model@abc123", r"cannot get no-such-org/no-such-model@abc123 from the hub"),
-        ("./no/such/folder", "no checkpoint folder or .onnx file"),
-        ("onnx:./none.onnx", "no ONNX model at"),
-        ("py:nothing", "must read py:module:function"),
-        ("py:no_such_module:f", "cannot import no_such_module:f"),
-        ("py:json:decoder", "not callable"),
-        ("fake:angry", "no fake model 'angry'"),
-        ("fake:oracle:2", "must lie in 0..1"),
-        ("fake:oracle:x", "not a number"),
-        ("evenli:klingon", "no embedded model 'klingon'"),
-        ("hf:", "names no model"),
+        ("hf:no-such-org/no-such-model@abc123", "no-such-org/no-such-model@abc123"),
+        ("./no/such/folder", "no/such/folder"),
+        ("onnx:./none.onnx", r"none\.onnx"),
+        ("py:nothing", "py:module:function"),
+        ("py:no_such_module:f", "no_such_module:f"),
+        ("py:json:decoder", "callable"),
+        ("fake:angry", "angry"),
+        ("fake:oracle:2", r"0\.\.1"),
+        ("fake:oracle:x", "number"),
+        ("evenli:klingon", "klingon"),
+        ("hf:", "model"),
     ],
 )
 def test_bad_specs(spec: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -449,22 +449,22 @@ def test_what_a_callable_raises_is_one_line() -> None:
         sys.exit(3)
 
     for function, message in (
-        (fails, "py:mine raised TypeError: no such thing"),
-        (leaves, "py:mine raised SystemExit: 3"),
+        (fails, "TypeError: no such thing"),
+        (leaves, "SystemExit: 3"),
     ):
         with pytest.raises(ModelError) as caught:
             asked(CallableModel(function, name="mine"))
-        assert str(caught.value) == message and caught.value.__cause__ is not None
+        assert message in str(caught.value) and "\n" not in str(caught.value) and caught.value.__cause__ is not None
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("def f(:", "cannot import broken_{n}:f: SyntaxError: "),
-        ("1 / 0", "cannot import broken_{n}:f: ZeroDivisionError: division by zero"),
-        ("raise SystemExit", "cannot import broken_{n}:f: SystemExit"),
-        ("g = 1", "cannot import broken_{n}:f: AttributeError: "),
-        ("import no_such_thing", "cannot import broken_{n}:f: ModuleNotFoundError: No module named 'no_such_thing'"),
+        ("def f(:", "SyntaxError"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit", "SystemExit"),
+        ("g = 1", "AttributeError"),
+        ("import no_such_thing", "no_such_thing"),
     ],
 )
 def test_what_an_import_raises_is_one_line(
@@ -476,7 +476,8 @@ def test_what_an_import_raises_is_one_line(
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(ModelError) as caught:
         load_model(f"py:broken_{number}:f")
-    assert str(caught.value).startswith(message.format(n=number)) and "\n" not in str(caught.value)
+    assert f"broken_{number}:f" in str(caught.value) and message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_a_callable_prints_goes_to_stderr(

@@ -113,7 +113,7 @@ def test_nan_stops_with_the_pair_named_and_keeps_the_rest(tmp_path: Path) -> Non
         return np.array([[np.nan if p == bad else 1.0, 0.0, 0.0] for p in premises])
 
     model = CallableModel(sometimes, batch_size=16, fingerprint="nan")
-    with pytest.raises(ModelError, match=f"gave .*nan.* for premise '{bad}'"):
+    with pytest.raises(ModelError, match=f"nan.*'{bad}'"):
         predict(model, [pairs], RunFolder(tmp_path / "run"))
     assert len(list((tmp_path / "run" / "shards").glob("*.parquet"))) == 2
 
@@ -135,7 +135,7 @@ def test_interrupted_runs_continue_and_ask_nothing_twice(tmp_path: Path) -> None
     model, warnings = Counting(), []
     table = predict(model, [pairs], RunFolder(tmp_path / "run"), on_warning=warnings.append)
     assert len(model.asked) < 32
-    assert any("continuing an interrupted run" in w for w in warnings)
+    assert any("interrupted" in w for w in warnings)
     np.testing.assert_array_equal(table.logits, reference(pairs))
     assert not (tmp_path / "run" / "shards").exists()
 
@@ -193,7 +193,7 @@ def test_a_second_process_is_refused(tmp_path: Path) -> None:
             f"with RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
         )
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "RunLockedError" in out.stderr and "another process is working in" in out.stderr
+    assert "RunLockedError" in out.stderr and "another process" in out.stderr
     assert issubclass(RunLockedError, RunError)
 
 
@@ -211,7 +211,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     shards = len(list((tmp_path / "run" / "shards").glob("*.parquet")))
     assert shards >= 10
     again = subprocess.run(command, capture_output=True, text=True)
-    assert again.returncode == 0 and "continuing an interrupted run" in again.stderr
+    assert again.returncode == 0 and "interrupted" in again.stderr
 
 
 def test_wrong_label_order_stops_before_the_audit(tmp_path: Path) -> None:
@@ -461,7 +461,7 @@ def test_a_header_that_lacks_something_is_one_line(tmp_path: Path, key: str) -> 
     header = json.loads((run / "run.json").read_text())
     del header[key]
     (run / "run.json").write_text(json.dumps(header))
-    with pytest.raises(RunError, match=f"run.json lacks a usable {key}; choose another --out, or begin anew"):
+    with pytest.raises(RunError, match=f"run.json.*{key}"):
         predict(Counting(), [small(50)], RunFolder(run))
     if key != "status":
         (run / "run.json").write_text(json.dumps(header | {"status": "running"}))
@@ -474,20 +474,20 @@ def test_a_header_that_lacks_something_is_one_line(tmp_path: Path, key: str) -> 
     [
         (
             lambda f: f.with_columns(neutral=pl.Series([float("nan"), *f["neutral"][1:]])),
-            "logits of 1 row.* not finite",
+            "1 row.* finite",
         ),
-        (lambda f: f.with_columns(neutral=pl.Series([None, None, *f["neutral"][2:]])), "logits of 2 row.* not finite"),
-        (lambda f: f.with_columns(neutral=pl.lit("x")), "logits of 60 row"),
-        (lambda f: f.head(57), "it has 57 rows, and 60 were asked"),
-        (lambda f: pl.concat([f, f.head(2)]), r"2 row\(s\) stand there twice"),
-        (lambda f: pl.concat([f.head(59), f.head(1)]), r"1 row\(s\) stand there twice"),
+        (lambda f: f.with_columns(neutral=pl.Series([None, None, *f["neutral"][2:]])), "2 row.* finite"),
+        (lambda f: f.with_columns(neutral=pl.lit("x")), "60 row"),
+        (lambda f: f.head(57), "57 rows"),
+        (lambda f: pl.concat([f, f.head(2)]), "2 row.*twice"),
+        (lambda f: pl.concat([f.head(59), f.head(1)]), "1 row.*twice"),
     ],
 )
 def test_a_table_that_was_changed_is_refused(tmp_path: Path, harm, message: str) -> None:  # type: ignore[no-untyped-def]
     run = tmp_path / "run"
     table = predict(Counting(), [small()], RunFolder(run))
     harm(table.frame).write_parquet(run / "predictions.parquet")
-    with pytest.raises(RunError, match=f"is damaged: .*{message}.*--overwrite"):
+    with pytest.raises(RunError, match=f"{message}.*--overwrite"):
         Predictions.read(run / "predictions.parquet", table.header)
     with pytest.raises(RunError, match=message):
         predict(Counting(), [small()], RunFolder(run))

@@ -412,7 +412,7 @@ def test_name_filter_is_pluggable(text_file: Callable[..., Path], monkeypatch: p
         monkeypatch.setitem(sys.modules, name, module)
         assert counts(name) == (2, 1)
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=f"name_filter {name} needs the package: pip install {name}"):
+        with pytest.raises(InputError, match=f"pip install {name}"):
             counts(name)
 
 
@@ -477,13 +477,13 @@ def test_sheet_by_hand(text_file: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("line", "old", "new", "error", "message"),
     [
-        (2, "M\t", "X\t", PairError, "own.tsv, line 3: gender 'X' is not F or M"),
-        (0, "\tTrue", "", PairError, "own.tsv, line 1: 6 cells, the header has 7"),
-        (0, "The nurse waits.", " ", PairError, "own.tsv, line 1: sentence1 is empty"),
-        (2, "a male", "a female", PairError, "own.tsv, line 3: hypothesis_f and hypothesis_m are the same"),
-        (1, "hypothesis_m", "other", InputError, "has hypothesis_f only"),
-        (1, "sentence1", "text", InputError, "no line holds the column names sentence1, occupation, gender"),
-        (2, "M\t", "F\t", InputError, "has no male-dominated occupation; the probe needs both"),
+        (2, "M\t", "X\t", PairError, "own.tsv, line 3"),
+        (0, "\tTrue", "", PairError, "own.tsv, line 1"),
+        (0, "The nurse waits.", " ", PairError, "sentence1"),
+        (2, "a male", "a female", PairError, "hypothesis_m"),
+        (1, "hypothesis_m", "other", InputError, "hypothesis_f"),
+        (1, "sentence1", "text", InputError, "sentence1, occupation, gender"),
+        (2, "M\t", "F\t", InputError, "male-dominated"),
     ],
 )
 def test_broken_sheets(
@@ -506,12 +506,12 @@ def test_written_files_come_back(ending: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "changes", "error", "message"),
     [
-        (1, {"group": "other"}, PairError, "pairs.jsonl, line 2: group 'other' is not one of female, male"),
-        (2, {"stereotype": "neutral"}, PairError, "line 3: stereotype 'neutral' is not one of"),
-        (2, {"occupation": None}, PairError, "line 3: no occupation"),
-        (3, {"gold": "entailment"}, PairError, "line 4: gold label 'entailment'; every pair of the probe is neutral"),
-        (0, {"id": "zero"}, PairError, "line 1: id 'zero' is not <number>-female"),
-        (0, {"premise": "Another nurse."}, InputError, "the pairs of '0' differ in premise"),
+        (1, {"group": "other"}, PairError, "group 'other'"),
+        (2, {"stereotype": "neutral"}, PairError, "stereotype 'neutral'"),
+        (2, {"occupation": None}, PairError, "line 3"),
+        (3, {"gold": "entailment"}, PairError, "'entailment'"),
+        (0, {"id": "zero"}, PairError, "'zero'"),
+        (0, {"premise": "Another nurse."}, InputError, "premise"),
     ],
 )
 def test_broken_pair_files(

@@ -230,8 +230,8 @@ def test_intervals_are_wide_where_occupations_differ() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (pl.col("id") != "1-male", "'1-female' has no partner: 1 has a row for female only"),
-        (pl.col("group") == "male", "'0-male' has no partner"),
+        (pl.col("id") != "1-male", "1-female"),
+        (pl.col("group") == "male", "0-male"),
     ],
 )
 def test_a_premise_with_one_group_is_refused(change: pl.Expr, message: str) -> None:
@@ -245,13 +245,13 @@ def test_what_is_no_pair_is_refused() -> None:
         id=pl.col("id").str.replace("male", "other"), group=pl.lit("other")
     )
     broken = {
-        "the table has female, male, other: choose two": pl.concat([frame, third]),
-        "the id '0-f' does not end in its group": frame.with_columns(pl.col("id").replace("0-female", "0-f")),
-        "the id '2-male' occurs twice": pl.concat([frame, frame.tail(1)]),
-        "'0-female' and '0-male' differ in template": frame.with_columns(
+        "female, male, other": pl.concat([frame, third]),
+        "'0-f'": frame.with_columns(pl.col("id").replace("0-female", "0-f")),
+        "2-male.*twice": pl.concat([frame, frame.tail(1)]),
+        "0-male.*template": frame.with_columns(
             template=pl.when(pl.col("id") == "0-male").then(pl.lit("x")).otherwise(pl.col("template"))
         ),
-        "the logits of '1-male' are not finite": frame.with_columns(
+        "1-male.*finite": frame.with_columns(
             entailment=pl.when(pl.col("id") == "1-male").then(float("nan")).otherwise(pl.col("entailment"))
         ),
     }

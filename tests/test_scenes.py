@@ -323,7 +323,7 @@ def test_unusable_caption_files_are_refused(tmp_path: Path) -> None:
     whole = gzip.compress(b"a man " * 100)
     for name, content in {"a.xz": b"a man", "b.gz": b"a man", "c.gz": whole[:-9], "d.gz": whole[:20] + whole}.items():
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match=f"cannot read .*{name}"):
+        with pytest.raises(InputError, match=name):
             templates_from_captions(tmp_path / name, "en")
     few = write(tmp_path, "A man rides a horse along the shore.\nA dog runs.\n")
     with pytest.raises(InputError, match="638"):

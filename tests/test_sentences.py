@@ -281,7 +281,7 @@ def test_idf_and_sif_by_hand(tmp_path: Path) -> None:
         Idf.load(tmp_path / "none.json")
     with pytest.raises(InputError, match="text"):
         Idf.count([None, ""])
-    with pytest.raises(InputError, match="0"):
+    with pytest.raises(InputError, match="SIF"):
         Sif(idf.counts, a=0)
 
 
@@ -362,7 +362,7 @@ def test_an_encoder_must_count_all_words() -> None:
             counts, lengths = super().wins(sentences)
             return counts[1:], lengths
 
-    with pytest.raises(InputError, match="words"):
+    with pytest.raises(InputError, match="1 words.*2"):
         scorer_with({"a": 0.1, "pink": 0.6}, weights=MaxPooled(Short())).score_many(["a pink"])
 
 

@@ -147,14 +147,14 @@ def cut(file: Path) -> None:
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda folder: cut(folder / "model.safetensors"), "cannot load the checkpoint"),
-        (lambda folder: (folder / "model.safetensors").unlink(), "cannot load the checkpoint.*safetensors"),
-        (lambda folder: cut(folder / "2_Dense" / "model.safetensors"), "cannot load the checkpoint"),
-        (lambda folder: (folder / "2_Dense" / "config.json").unlink(), "cannot load the checkpoint"),
-        (lambda folder: cut(folder / "modules.json"), "modules.json is broken"),
-        (lambda folder: (folder / "modules.json").write_text("[3]"), "modules.json is broken"),
-        (lambda folder: (folder / "adapter_config.json").write_text("{}"), "is an adapter of another model"),
-        (lambda folder: [one.unlink() for one in folder.glob("*.json")], "neither modules.json nor config.json"),
+        (lambda folder: cut(folder / "model.safetensors"), "checkpoint"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "checkpoint.*safetensors"),
+        (lambda folder: cut(folder / "2_Dense" / "model.safetensors"), "checkpoint"),
+        (lambda folder: (folder / "2_Dense" / "config.json").unlink(), "checkpoint"),
+        (lambda folder: cut(folder / "modules.json"), r"modules\.json"),
+        (lambda folder: (folder / "modules.json").write_text("[3]"), r"modules\.json"),
+        (lambda folder: (folder / "adapter_config.json").write_text("{}"), "adapter"),
+        (lambda folder: [one.unlink() for one in folder.glob("*.json")], r"modules\.json.*config\.json"),
     ],
 )
 def test_broken_folders_are_one_line(model: Path, break_it: Callable[[Path], object], message: str) -> None:
@@ -168,13 +168,13 @@ def test_an_unknown_name_on_the_command_line(run_cli) -> None:
     done = run_cli("seat", "st:no/such")
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.strip().splitlines()
-    assert "cannot get no/such from the hub or its local cache" in line
+    assert "no/such" in line
 
 
 @pytest.mark.parametrize("name", ["nosuch", "no/such@main", "./nosuch", "no/such/folder", "no such"])
 def test_unknown_names_are_one_line(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ModelError, match=f"cannot get {name} from the hub or its local cache") as caught:
+    with pytest.raises(ModelError, match=name) as caught:
         load_encoder(f"st:{name}", device="cpu")
     assert "\n" not in str(caught.value)
 
@@ -204,7 +204,7 @@ def test_a_name_is_known_by_its_commit(hub: Path, model: Path) -> None:
     later = hub.rename(hub.with_name(COMMIT[::-1]))
     (hub.parents[1] / "refs" / "main").write_text(later.name)
     assert load_encoder("st:tiny", device="cpu").identity != short.identity  # type: ignore[attr-defined]
-    with pytest.raises(ModelError, match=f"cannot get tiny@{COMMIT} from the hub"):
+    with pytest.raises(ModelError, match=f"tiny@{COMMIT}"):
         load_encoder(f"st:tiny@{COMMIT}", device="cpu")
 
 

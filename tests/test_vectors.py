@@ -6,7 +6,6 @@ import gzip
 import lzma
 import os
 import pickle
-import re
 from pathlib import Path
 
 import numpy as np
@@ -151,34 +150,34 @@ FASTTEXT = (793712314).to_bytes(4, "little") + b"\x0c\x00\x00\x00" * 9
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("v.txt", b"", "is empty"),
-        ("v.txt", b"\n\n", "is empty"),
-        ("v.txt.gz", gzip.compress(b"", mtime=0), "is empty"),
-        ("v.txt", b"a 1 2 3\nb 1 2\n", r"line 2: 2 numbers for 'b', expected 3"),
-        ("v.txt", b"a 1 2\nb 1 2\nc 1 2 3\n", r"line 3: 3 numbers for 'c', expected 2"),
-        ("v.txt", b"a 1 2\nb 1 x\n", r"line 2: 'x' is not a number"),
-        ("v.txt", b"a 1 2\nb 1 0.1.2\n", r"line 2: '0.1.2' is not a number"),
-        ("v.txt", b"a 1 2\nb 1 0.1-2\n", r"line 2: '0.1-2' is not a number"),
-        ("v.txt", b"a 1 2\nb nan 1\n", r"line 2: 'nan' is not a finite number"),
-        ("v.txt", b"a 1 2\nb 1e60 1\n", r"line 2: '1e60' is not a finite number"),
-        ("v.txt", b"a 1 2\n 1 2\n", r"line 2: 2 numbers without a word"),
-        ("v.txt", b"<html> not vectors\n", r"line 1: expected a word and its numbers"),
-        ("v.txt", b"x" * (1 << 18) + b"y", "no line ends"),
-        ("v.txt", b"3 2\na 1 2\nb 1 2\n", "header says 3 rows, the file has 2"),
-        ("v.txt", b"1 2\na 1 2\nb 1 2\n", "header says 1 rows, the file has 2"),
-        ("v.vec", b"2 3\na 1 2\nb 1 2\n", r"line 2: 2 numbers for 'a', expected 3"),
-        ("v.bin", b"2 999999999\na \x00\x01", "header says 999999999 numbers a row"),
-        ("v.bin", as_binary(newline=True)[:-10], "7 of 8 rows are whole"),
-        ("v.bin", as_binary(newline=True) + b"more", "more bytes follow the 8 rows"),
-        ("v.bin", b"1 1\na " + np.float32(np.inf).tobytes(), "row 1: a number for 'a' is not finite"),
-        ("model.bin", FASTTEXT, r"fastText model: give the \.vec"),
-        ("v.kv", b"anything", "is a pickle.*save_word2vec_format"),
-        ("vectors", pickle.dumps({"a": 1}), "is a pickle.*save_word2vec_format"),
-        ("v.zip", b"PK", "unpack it"),
+        ("v.txt", b"", "empty"),
+        ("v.txt", b"\n\n", "empty"),
+        ("v.txt.gz", gzip.compress(b"", mtime=0), "empty"),
+        ("v.txt", b"a 1 2 3\nb 1 2\n", "line 2.*'b'"),
+        ("v.txt", b"a 1 2\nb 1 2\nc 1 2 3\n", "line 3.*'c'"),
+        ("v.txt", b"a 1 2\nb 1 x\n", "line 2.*'x'"),
+        ("v.txt", b"a 1 2\nb 1 0.1.2\n", r"line 2.*0\.1\.2"),
+        ("v.txt", b"a 1 2\nb 1 0.1-2\n", r"line 2.*0\.1-2"),
+        ("v.txt", b"a 1 2\nb nan 1\n", "line 2.*nan"),
+        ("v.txt", b"a 1 2\nb 1e60 1\n", "line 2.*1e60"),
+        ("v.txt", b"a 1 2\n 1 2\n", "line 2.*word"),
+        ("v.txt", b"<html> not vectors\n", "line 1.*word"),
+        ("v.txt", b"x" * (1 << 18) + b"y", "line"),
+        ("v.txt", b"3 2\na 1 2\nb 1 2\n", "3 rows"),
+        ("v.txt", b"1 2\na 1 2\nb 1 2\n", "1 rows"),
+        ("v.vec", b"2 3\na 1 2\nb 1 2\n", "line 2.*'a'"),
+        ("v.bin", b"2 999999999\na \x00\x01", "999999999"),
+        ("v.bin", as_binary(newline=True)[:-10], "7 of 8"),
+        ("v.bin", as_binary(newline=True) + b"more", "more bytes"),
+        ("v.bin", b"1 1\na " + np.float32(np.inf).tobytes(), "row 1.*finite"),
+        ("model.bin", FASTTEXT, "fastText"),
+        ("v.kv", b"anything", "pickle"),
+        ("vectors", pickle.dumps({"a": 1}), "pickle"),
+        ("v.zip", b"PK", "unpack"),
         ("v.txt.gz", gzip.compress(as_text())[:-20], "cannot"),
         ("v.txt.xz", b"not xz", "cannot"),
-        ("v.npz", b"not a zip", "cannot read"),
-        ("v.npy", b"junk", "holds no words.*v.txt or v.vocab"),
+        ("v.npz", b"not a zip", r"v\.npz"),
+        ("v.npy", b"junk", r"v\.vocab"),
     ],
 )
 def test_broken_files_are_named_in_one_line(tmp_path, name, content, says) -> None:
@@ -209,15 +208,15 @@ def test_nothing_is_unpickled(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("arrays", "says"),
     [
-        ({"vectors": MATRIX}, "needs the arrays words and vectors; it holds vectors"),
-        ({"words": np.array(["a"]), "vectors": MATRIX}, "8 rows but 1 words"),
-        ({"words": np.arange(8), "vectors": MATRIX}, "list of text"),
-        ({"words": np.arange(8, dtype=np.uint8), "vectors": MATRIX}, "8 rows but 1 words"),
-        ({"words": np.full(8, 255, dtype=np.uint8), "vectors": MATRIX}, "cannot read .*can't decode byte 0xff"),
-        ({"words": np.full(7, 10, dtype=np.uint8), "vectors": MATRIX}, "row 1: the word is empty"),
-        ({"words": np.array(WORDS), "vectors": MATRIX[0]}, "table of numbers"),
-        ({"words": np.array(["", *WORDS[1:]]), "vectors": MATRIX}, "row 1: the word is empty"),
-        ({"words": np.array(WORDS, dtype=object), "vectors": MATRIX}, "dtype str"),
+        ({"vectors": MATRIX}, "words and vectors"),
+        ({"words": np.array(["a"]), "vectors": MATRIX}, "8 rows"),
+        ({"words": np.arange(8), "vectors": MATRIX}, "list"),
+        ({"words": np.arange(8, dtype=np.uint8), "vectors": MATRIX}, "8 rows"),
+        ({"words": np.full(8, 255, dtype=np.uint8), "vectors": MATRIX}, "0xff"),
+        ({"words": np.full(7, 10, dtype=np.uint8), "vectors": MATRIX}, "row 1"),
+        ({"words": np.array(WORDS), "vectors": MATRIX[0]}, "table"),
+        ({"words": np.array(["", *WORDS[1:]]), "vectors": MATRIX}, "row 1"),
+        ({"words": np.array(WORDS, dtype=object), "vectors": MATRIX}, "str"),
     ],
 )
 def test_broken_archives(tmp_path, arrays, says) -> None:
@@ -445,15 +444,15 @@ def test_pair_lists(tmp_path) -> None:
         (tmp_path / name).write_text(text)
         assert read_pairs(tmp_path / name) == read_pairs(str(tmp_path / name)) == expected
     for name, text, says in (
-        ("bad.csv", "she,he\nqueen,king\n", "columns female and male"),
-        ("bad.txt", "she he they\n", "found 'she he they'"),
+        ("bad.csv", "she,he\nqueen,king\n", "female and male"),
+        ("bad.txt", "she he they\n", "she he they"),
     ):
         (tmp_path / name).write_text(text)
         with pytest.raises(InputError, match=says):
             read_pairs(tmp_path / name)
     with pytest.raises(InputError, match="ten or long"):
         read_pairs("eleven")
-    with pytest.raises(InputError, match=re.escape("found ('a', 'b', 'c')")):
+    with pytest.raises(InputError, match="'a', 'b', 'c'"):
         read_pairs([("a", "b", "c")])
     with pytest.raises(InputError, match="'ab'"):
         read_pairs(["ab"])
@@ -490,11 +489,11 @@ def test_direction_from_sentences() -> None:
 @pytest.mark.parametrize(
     ("female", "male", "says"),
     [
-        (np.ones((3, 2)), np.ones((2, 2)), "same shape"),
-        (np.ones((1, 2)), np.zeros((1, 2)), "2 or more rows"),
-        (np.ones((3, 2)), np.ones((3, 2)), "are equal"),
-        (np.ones((3, 2)), np.full((3, 2), np.nan), "not finite"),
-        (np.ones((3, 2)), np.zeros((3, 2)), "zero vector"),
+        (np.ones((3, 2)), np.ones((2, 2)), "shape"),
+        (np.ones((1, 2)), np.zeros((1, 2)), "rows"),
+        (np.ones((3, 2)), np.ones((3, 2)), "equal"),
+        (np.ones((3, 2)), np.full((3, 2), np.nan), "finite"),
+        (np.ones((3, 2)), np.zeros((3, 2)), "zero"),
     ],
 )
 def test_unusable_sentences(female, male, says) -> None:
