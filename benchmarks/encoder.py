@@ -20,12 +20,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from evenli.encoders import BiLSTMMax, EncoderRecipe
-from evenli.encoders.bilstm import DTYPES
-from evenli.encoders.graphed import make_trainer
-from evenli.sentences import BiasScorer, MaxPooled, split_words
+from evenli.corpus.bias import BiasScorer
+from evenli.corpus.direction import gender_direction
+from evenli.corpus.importance import MaxPooled
+from evenli.encoders.bilstm import DTYPES, BiLSTMMax
+from evenli.encoders.vectors.base import WordVectors
+from evenli.resources.words import split_words
+from evenli.training.bilstm.recipe import EncoderRecipe
 from evenli.training.data import Examples, read_examples
-from evenli.vectors import WordVectors, gender_direction
+from evenli.training.fast.bilstm_graphs import make_trainer
 
 SNLI = 549_367
 BATCH = 8192

@@ -6,10 +6,12 @@ import time
 
 import numpy as np
 
-from evenli.datasets import build_coal
-from evenli.measures import Sample, cluster_weights, get_measure, intervals, measures
+from evenli.evaluate.predict import predict
 from evenli.models import fake_model
-from evenli.predictions import predict
+from evenli.stats.intervals import intervals
+from evenli.stats.measure import get_measure, measures
+from evenli.stats.sample import Sample, cluster_weights
+from evenli.suites.coal.build import build_coal
 
 
 def main() -> None:

@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._rows import read_rows
-from evenli.sentences import BiasScorer, GenderWords, reference_score, split_words
-from evenli.vectors import WordVectors, gender_direction, load_vectors
+from evenli.corpus.bias import BiasScorer, reference_score
+from evenli.corpus.direction import gender_direction
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
+from evenli.io import read_rows
+from evenli.resources.words import GenderWords, split_words
 
 SNLI = Path(__file__).parents[1].parent / "shared" / "data" / "snli" / "snli_1.0_train_first100k.jsonl.xz"
 PAIRS = (("woman", "man"), ("girl", "boy"), ("she", "he"), ("mother", "father"), ("her", "his"))

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.datasets.seat import AssociationTest, seat_tests, texts_of
-from evenli.measures.association import PERMUTATIONS, RESAMPLES, run_associations
+from evenli.evaluate.seat.association import PERMUTATIONS, RESAMPLES, run_associations
+from evenli.evaluate.seat.tests import AssociationTest, seat_tests, texts_of
 
 Values = NDArray[np.float64]
 _RUNS = 3

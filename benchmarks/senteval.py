@@ -20,12 +20,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evenli.datasets.senteval import Task, read_task
-from evenli.encoders import encode_checked, load_encoder
-from evenli.encoders.senteval.classifier import DECAYS, TorchFitter
-from evenli.encoders.senteval.folds import torch_generator
-from evenli.encoders.senteval.lockstep import Recipe
-from evenli.encoders.senteval.procedures import Fitter, Outcome, cross_validated, nested, split
+from evenli.encoders.base import encode_checked, load_encoder
+from evenli.evaluate.senteval.classifier import DECAYS, TorchFitter
+from evenli.evaluate.senteval.data import Task, read_task
+from evenli.evaluate.senteval.folds import torch_generator
+from evenli.evaluate.senteval.lockstep import Recipe
+from evenli.evaluate.senteval.procedures import Fitter, Outcome, cross_validated, nested, split
 
 SEED = 1111
 

@@ -23,9 +23,9 @@ import numpy as np
 import torch
 import transformers
 
-from evenli.training import compiler
 from evenli.training.batches import Plan
 from evenli.training.data import FlatTokens, read_examples, tokenise
+from evenli.training.fast import compiler
 from evenli.training.loop import Trainer
 from evenli.training.recipe import Recipe
 

@@ -14,9 +14,9 @@ import pytest
 from rich.console import Console
 from scipy.stats import chisquare, false_discovery_control, norm
 
-from evenli.datasets.seat import TextSet, read_test, seat_tests, texts_of
 from evenli.errors import InputError
-from evenli.measures.association import (
+from evenli.evaluate.compare import holm
+from evenli.evaluate.seat.association import (
     AVERAGED,
     AssociationResult,
     _all_halves,
@@ -26,8 +26,8 @@ from evenli.measures.association import (
     benjamini_hochberg,
     run_associations,
 )
-from evenli.measures.comparison import holm
-from evenli.reports.association import print_associations
+from evenli.evaluate.seat.tests import TextSet, read_test, seat_tests, texts_of
+from evenli.report.association import print_associations
 from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
 
 SIZES = {
@@ -120,7 +120,7 @@ def test_eight_words_a_side_are_counted_exactly() -> None:
 def test_all_halves_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     pooled = np.sort(np.random.default_rng(0).normal(size=10))
     whole = np.array([sum(half) for half in itertools.combinations(pooled, 5)])
-    monkeypatch.setattr("evenli.measures.association._COUNTED", 100)
+    monkeypatch.setattr("evenli.evaluate.seat.association._COUNTED", 100)
     parts = list(_all_halves(pooled))
     assert [len(part) for part in parts] == [100, 100, 52]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-15)

@@ -15,27 +15,32 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from evenli.encoders import (  # noqa: E402 - torch must be there first
-    BiLSTMMax,
-    EncoderRecipe,
-    nli,
-    nli_accuracy,
-    train_encoder,
-)
+from evenli.corpus.bias import BiasScorer  # noqa: E402
+from evenli.corpus.direction import direction_from_sentences  # noqa: E402
+from evenli.corpus.importance import MaxPooled  # noqa: E402
 from evenli.encoders.base import load_encoder, parts_of, resolved_spec  # noqa: E402
-from evenli.encoders.bilstm import load_trained  # noqa: E402
+from evenli.encoders.bilstm import (  # noqa: E402
+    BiLSTMMax,
+    load_trained,
+)
 from evenli.encoders.cache import EmbeddingCache  # noqa: E402
-from evenli.encoders.graphed import GraphedTrainer  # noqa: E402
-from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder  # noqa: E402
-from evenli.encoders.recipe import learning_rate  # noqa: E402
-from evenli.encoders.recurrence import run_both  # noqa: E402
-from evenli.encoders.trainer import EncoderTrainer, features, make_head  # noqa: E402
+from evenli.encoders.vectors.base import WordVectors  # noqa: E402
+from evenli.encoders.vectors.files import load_vectors  # noqa: E402
 from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
-from evenli.mitigation.gendered import gendered_set  # noqa: E402
-from evenli.mitigation.hard_debias import save_vectors  # noqa: E402
-from evenli.sentences import BiasScorer, MaxPooled, split_words  # noqa: E402
+from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder  # noqa: E402
+from evenli.mitigate.gendered import gendered_set  # noqa: E402
+from evenli.mitigate.hard_debias import save_vectors  # noqa: E402
+from evenli.resources.words import split_words  # noqa: E402
+from evenli.training.bilstm import run as nli  # noqa: E402 - torch must be there first
+from evenli.training.bilstm.recipe import (  # noqa: E402
+    EncoderRecipe,
+    learning_rate,
+)
+from evenli.training.bilstm.run import nli_accuracy, train_encoder  # noqa: E402 - torch must be there first
+from evenli.training.bilstm.trainer import EncoderTrainer, features, make_head  # noqa: E402
 from evenli.training.data import read_examples  # noqa: E402
-from evenli.vectors import WordVectors, direction_from_sentences, load_vectors  # noqa: E402
+from evenli.training.fast.bilstm_graphs import GraphedTrainer  # noqa: E402
+from evenli.training.fast.recurrence import run_both  # noqa: E402
 
 TEXTS = [
     "A person on a horse jumps over a broken down airplane.",

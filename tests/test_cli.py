@@ -52,7 +52,7 @@ def test_narrow_terminals_keep_numbers_on_their_lines() -> None:
     from rich.console import Console
 
     import evenli
-    from evenli.reports import show_results
+    from evenli.report.terminal import show_results
 
     results = evenli.audit("fake:oracle:0.9", "ja").results
     for width in (64, 80, 140):
@@ -270,8 +270,8 @@ def test_a_negative_seed_is_refused(command: str, run: Path, tmp_path: Path, mon
 
 def test_a_negative_seed_of_a_sweep_is_refused(run_cli, tmp_path: Path) -> None:
     from evenli.errors import InputError
+    from evenli.evaluate.assess import Scoring
     from evenli.meta.prepare import Design
-    from evenli.reports.results import Scoring
 
     out = run_cli("meta", "-o", tmp_path / "x", "--base", "b", "--seeds", "-1")
     assert out.returncode == 2 and "--seeds" in out.stderr

@@ -16,15 +16,14 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.compare import compare as compare_command
 from evenli.errors import InputError, RunError
+from evenli.evaluate.assess import Scoring
+from evenli.evaluate.compare import DESIGN, align, compare, holm
+from evenli.evaluate.stored import load_run
 from evenli.labels import LABELS
-from evenli.measures import Sample, measures
-from evenli.measures.comparison import DESIGN, align, compare, holm
-from evenli.measures.sample import weight_chunks
-from evenli.predictions import Predictions
-from evenli.predictions.table import COLUMNS
-from evenli.reports.comparing import compare_runs, conclude
-from evenli.reports.results import Scoring
-from evenli.reports.stored import load_run
+from evenli.predictions import COLUMNS, Predictions
+from evenli.report.comparing import compare_runs, conclude
+from evenli.stats.measure import measures
+from evenli.stats.sample import Sample, weight_chunks
 
 FAST = Scoring(resamples=200)
 app = typer.Typer()
@@ -114,7 +113,7 @@ def test_occupations_by_hand() -> None:
 
 
 def test_occupation_scores_are_those_of_the_audit() -> None:
-    from evenli.measures import by_occupation
+    from evenli.suites.coal.occupations import by_occupation
 
     sample = Sample(random_table(3))
     scores = dict(by_occupation(sample, resamples=100).select("occupation", "score").iter_rows())
@@ -165,7 +164,8 @@ def test_p_is_never_zero_and_seeds_repeat() -> None:
 
 def test_pairing_narrows_the_interval() -> None:
     """Two models that differ on few items: the paired se is below that of two independent audits."""
-    from evenli.measures import get_measure, intervals
+    from evenli.stats.intervals import intervals
+    from evenli.stats.measure import get_measure
 
     one = random_table(0)
     answers = [LABELS[i][0] for i in one.logits.argmax(axis=1)]
@@ -214,7 +214,7 @@ def test_one_cluster_gives_no_interval() -> None:
 
 def test_chunks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = compare(random_table(0), random_table(1), random_table(2))
-    monkeypatch.setattr("evenli.measures.comparison.weight_chunks", partial(weight_chunks, at_once=160 * 300))
+    monkeypatch.setattr("evenli.evaluate.compare.weight_chunks", partial(weight_chunks, at_once=160 * 300))
     cut = compare(random_table(0), random_table(1), random_table(2))
     assert [one.measures for one in cut] == [one.measures for one in whole]
 

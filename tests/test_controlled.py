@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evenli.datasets import read_release
-from evenli.datasets.controlled import (
+from evenli.errors import EvenliError, InputError, ResourceError
+from evenli.labels import LABELS
+from evenli.meta.controlled import (
     DEV_WIDTH,
     TEST_OFFSET,
     TRAIN_WIDTH,
@@ -29,13 +30,13 @@ from evenli.datasets.controlled import (
     to_controlled_jsonl,
     write_controlled,
 )
-from evenli.datasets.pairs import PAIR_COLUMNS
-from evenli.errors import EvenliError, InputError, ResourceError
-from evenli.labels import LABELS
-from evenli.measures import Sample, get_measure
 from evenli.models import fake_model
+from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import Occupation, load_axis
+from evenli.stats.measure import get_measure
+from evenli.stats.sample import Sample
+from evenli.suites.coal.official import read_release
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
@@ -447,7 +448,7 @@ def test_files_of_others_are_never_replaced(tmp_path: Path) -> None:
 
 
 def test_a_killed_set_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenli.datasets import controlled
+    from evenli.meta import controlled
 
     def killed(*_: object) -> str:
         raise KeyboardInterrupt
@@ -464,6 +465,6 @@ def test_a_killed_set_is_written_again(tmp_path: Path, monkeypatch: pytest.Monke
 
 def _killed_at_a_file(killed):
     """The hash of templates is needed for the card; the one of a file comes after it has been written."""
-    from evenli._hashing import hash_text
+    from evenli.io import hash_text
 
     return lambda text: killed() if text.startswith("{") else hash_text(text)

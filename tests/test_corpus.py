@@ -21,16 +21,16 @@ import polars as pl
 import pytest
 from filelock import FileLock
 
+from evenli.corpus import run as module
+from evenli.corpus import shards
+from evenli.corpus import source as reading
+from evenli.corpus.distribution import distribution
+from evenli.corpus.percentiles import thresholds
+from evenli.corpus.ray_engine import score_corpus_ray
+from evenli.corpus.run import score_corpus
+from evenli.corpus.scored import CorpusScores
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
-from evenli.reports.score_chart import distribution_chart, write_distribution_chart
-from evenli.sentences import corpus as module
-from evenli.sentences import shards
-from evenli.sentences import source as reading
-from evenli.sentences.corpus import score_corpus
-from evenli.sentences.distribution import distribution
-from evenli.sentences.percentiles import thresholds
-from evenli.sentences.ray_engine import score_corpus_ray
-from evenli.sentences.scored import CorpusScores
+from evenli.report.score_chart import distribution_chart, write_distribution_chart
 
 
 class Lengths:
@@ -244,7 +244,7 @@ def test_kill_9(tmp_path: Path, lines: Path) -> None:
     code = f"""
 import sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from evenli.sentences import corpus
+from evenli.corpus import run as corpus
 from test_corpus import Lengths
 corpus.SHARD_ROWS = 10
 class Slow(Lengths):
@@ -517,7 +517,7 @@ def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
     code = f"""
 import resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from evenli.sentences import corpus, shards
+from evenli.corpus import run as corpus, shards
 from test_corpus import Lengths
 corpus.SHARD_ROWS, shards._CACHED = 5000, 1000
 class Cheap(Lengths):

@@ -11,25 +11,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evenli import _rows
-from evenli.datasets import (
-    PairSet,
-    build_coal,
-    iter_dev,
-    load_coal,
-    load_dev_lists,
-    load_suite,
-    read_pairs,
-    read_release,
-    recover_lists,
-    to_official_jsonl,
-    validate,
-    write_dev,
-    write_pairs,
-)
-from evenli.datasets.official import slot_template
+from evenli import io as _rows
 from evenli.errors import EvenliError, InputError, PairError, ResourceError
+from evenli.pairs import PairSet
 from evenli.resources import Occupation
+from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.official import read_release, recover_lists, slot_template, to_official_jsonl
+from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
+from evenli.suites.files import read_pairs, write_pairs
+from evenli.suites.load import load_coal, load_suite
+from evenli.suites.validate import validate
 
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
 FILES = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}
@@ -167,7 +158,7 @@ def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
     import sys
 
     code = (
-        "import resource; from evenli.datasets import write_dev\n"
+        "import resource; from evenli.suites.dev2020.build import write_dev\n"
         f"n = [n for n in write_dev({str(tmp_path / 'dev.csv')!r})][-1]\n"
         "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

@@ -9,11 +9,15 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.datasets import PairSet, build_coal, control_pairs, gold_pairs, read_release, read_rows
+from evenli.evaluate.competence import check_label_order
+from evenli.evaluate.predict import predict
+from evenli.io import read_rows
 from evenli.labels import LABELS, canonical_label
-from evenli.measures import check_label_order
 from evenli.models import embedded_models, load_model
-from evenli.predictions import predict
+from evenli.pairs import PairSet
+from evenli.suites.checks import control_pairs, gold_pairs
+from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.official import read_release
 
 MODELS = embedded_models()
 

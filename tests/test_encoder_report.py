@@ -14,13 +14,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from evenli.cli import encoder_report as command
-from evenli.datasets.seat import AssociationTest, TextSet, seat_tests, texts_of
-from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder
-from evenli.encoders.report import ReportSettings, _labels, encoder_report
 from evenli.errors import InputError, RunError
-from evenli.measures.association import AVERAGED, average_effect, run_associations
-from evenli.measures.average import average_change, average_estimate
-from evenli.reports.encoder import encoder_chart, print_encoders, write_encoder_chart
+from evenli.evaluate.encoder_report import ReportSettings, _labels, encoder_report
+from evenli.evaluate.seat.association import AVERAGED, average_effect, run_associations
+from evenli.evaluate.seat.average import average_change, average_estimate
+from evenli.evaluate.seat.tests import AssociationTest, TextSet, seat_tests, texts_of
+from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
+from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart
 
 pytest.importorskip("sklearn")
 QUICK = ReportSettings(permutations=200, resamples=200)
@@ -28,7 +28,7 @@ CODE = """
 import hashlib
 import numpy as np
 
-from evenli.mitigation.gendered import gendered_set
+from evenli.mitigate.gendered import gendered_set
 
 calls = []
 parts = gendered_set()

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint
-from evenli.datasets.seat import read_test
-from evenli.encoders import VectorMean, encode_checked, load_encoder
-from evenli.encoders.base import CallableEncoder
+from evenli.encoders.base import CallableEncoder, VectorMean, encode_checked, load_encoder
+from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError, ModelError
+from evenli.evaluate.seat.tests import read_test
 from evenli.models.loading import CONVERT, OR_ALLOW, one_line
-from evenli.vectors import WordVectors
 
 
 @pytest.fixture

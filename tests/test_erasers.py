@@ -10,11 +10,12 @@ from typing import IO
 import numpy as np
 import pytest
 
+from evenli.corpus.direction import bias_of, gender_direction
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
 from evenli.errors import InputError, ModelError
-from evenli.measures import Estimate
-from evenli.measures.leakage import leakage, neighbour_clustering
-from evenli.mitigation.erased import Erased
-from evenli.mitigation.erasers import (
+from evenli.mitigate.erased import Erased
+from evenli.mitigate.erasers import (
     Affine,
     Projection,
     fit_inlp,
@@ -23,8 +24,9 @@ from evenli.mitigation.erasers import (
     load_eraser,
     mean_projection,
 )
-from evenli.mitigation.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
-from evenli.vectors import WordVectors, bias_of, gender_direction, load_vectors
+from evenli.mitigate.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
+from evenli.stats.intervals import Estimate
+from evenli.stats.leakage import leakage, neighbour_clustering
 
 D = 12
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evenli.corpus.run import score_corpus
 from evenli.errors import InputError, RunError
-from evenli.mitigation import review
-from evenli.mitigation.corpora import augment, combined, random_control, subtract
-from evenli.mitigation.splits import Split
-from evenli.sentences.corpus import score_corpus
+from evenli.mitigate import review
+from evenli.mitigate.corpora import augment, combined, random_control, subtract
+from evenli.mitigate.splits import Split
 
 
 class Letters:

@@ -14,11 +14,12 @@ from typer.testing import CliRunner
 
 import evenli
 from evenli.cli.gate import gate as gate_command
-from evenli.datasets import PairSet, build_coal
 from evenli.errors import EvenliError, InputError
-from evenli.reports.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
-from evenli.reports.gate import Check, check_baseline, check_competence, check_conditions, passed, write_junit
-from evenli.reports.results import Scoring
+from evenli.evaluate.assess import Scoring
+from evenli.pairs import PairSet
+from evenli.report.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
+from evenli.report.gate import Check, check_baseline, check_competence, check_conditions, passed, write_junit
+from evenli.suites.coal.build import build_coal
 from evenli.testing import assert_even
 
 FAST = Scoring(resamples=200)
@@ -251,8 +252,8 @@ def test_baseline(runs: Path) -> None:
 
 
 def test_the_margin_is_not_lost_to_rounding() -> None:
-    from evenli.measures.comparison import Comparison as Compared
-    from evenli.measures.comparison import Difference
+    from evenli.evaluate.compare import Comparison as Compared
+    from evenli.evaluate.compare import Difference
 
     def status(value: float, low: float, margin: float) -> str:
         difference = Difference(0.3, 0.3 + value, value, low, 1, 0.01, 0.95, 0.01, 0.01)

@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evenli.datasets.seat import AssociationTest, TextSet, seat_tests, texts_of
-from evenli.encoders import interop, load_encoder
-from evenli.encoders.interop import PRIMARY, as_mteb_model, seat_metrics
+from evenli import interop
+from evenli.encoders.base import load_encoder
 from evenli.errors import InputError, MissingExtraError, ModelError
-from evenli.measures.association import AVERAGED, average_effect, run_associations
-from evenli.mitigation.erased import Erased
-from evenli.mitigation.erasers import fit_leace
+from evenli.evaluate.seat.association import AVERAGED, average_effect, run_associations
+from evenli.evaluate.seat.tests import AssociationTest, TextSet, seat_tests, texts_of
+from evenli.interop import PRIMARY, as_mteb_model, seat_metrics
+from evenli.mitigate.erased import Erased
+from evenli.mitigate.erasers import fit_leace
 
 # s = 1, 0.2 for x and -1, -0.2 for y: the means are 1.2 apart, and the deviation is sqrt(2.08 / 3).
 PLANE = {
@@ -96,7 +97,7 @@ def test_undefined_is_nan_with_a_reason() -> None:
 
 def test_nothing_heavy_is_loaded_before_it_is_used() -> None:
     code = (
-        "import sys, evenli.encoders, evenli.encoders.interop, evenli.encoders.onnx;"
+        "import sys, evenli.encoders, evenli.interop, evenli.encoders.onnx;"
         "print([m for m in ('torch', 'sentence_transformers', 'mteb', 'datasets', 'onnxruntime') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

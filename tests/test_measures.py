@@ -14,31 +14,25 @@ from rich.console import Console
 from scipy.stats import binomtest
 
 import evenli
-from evenli.datasets import PAIR_COLUMNS, build_coal, control_pairs, gold_pairs
 from evenli.errors import InputError
+from evenli.evaluate.assess import Scoring, assess
+from evenli.evaluate.competence import competence
+from evenli.evaluate.predict import predict
+from evenli.evaluate.verdict import judge
 from evenli.labels import LABELS
-from evenli.measures import (
-    Estimate,
-    Sample,
-    by_occupation,
-    cluster_weights,
-    competence,
-    get_measure,
-    intervals,
-    judge,
-    measures,
-    minimum_detectable_difference,
-    row_weights,
-)
-from evenli.measures.dev import t50, t70
-from evenli.measures.estimate import wilson
-from evenli.measures.sample import weight_chunks
 from evenli.models import fake_model
-from evenli.predictions import Predictions, predict
-from evenli.reports import assess, show_results
-from evenli.reports.results import Scoring
+from evenli.pairs import PAIR_COLUMNS
+from evenli.predictions import Predictions
+from evenli.report.terminal import show_results
 from evenli.reproduction.coal import sample_of_shares
 from evenli.resources import read_table
+from evenli.stats.intervals import Estimate, intervals, minimum_detectable_difference, wilson
+from evenli.stats.measure import get_measure, measures
+from evenli.stats.sample import Sample, cluster_weights, row_weights, weight_chunks
+from evenli.suites.checks import control_pairs, gold_pairs
+from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.occupations import by_occupation
+from evenli.suites.dev2020.measures import t50, t70
 
 
 def table(rows: list[tuple[str, str, str, str, str]]) -> Predictions:
@@ -230,7 +224,7 @@ def test_intervals_do_not_depend_on_chunks(method: str, monkeypatch: pytest.Monk
     sample = Sample(predict(fake_model("random"), [build_coal("en")]))
     estimate = partial(intervals, sample, measures("coal"), stereotypes=(None, "female"), resamples=400, method=method)
     whole = estimate()
-    monkeypatch.setattr("evenli.measures.estimate.weight_chunks", partial(weight_chunks, at_once=5420 * 48))
+    monkeypatch.setattr("evenli.stats.intervals.weight_chunks", partial(weight_chunks, at_once=5420 * 48))
     # Equal to the last digit; repr because an undefined slice is NaN.
     assert repr(estimate()) == repr(whole)
 

@@ -199,7 +199,7 @@ def test_models_that_did_not_learn_are_said_to(sweep: MetaFolder, accuracy: floa
 
     from rich.console import Console
 
-    from evenli.reports.meta import print_meta
+    from evenli.report.meta import print_meta
 
     results = score_sweep(sweep) | {"held_out_accuracy": {"lowest": accuracy, "mean": accuracy}}
     console = Console(file=io.StringIO(), width=80)
@@ -211,7 +211,7 @@ def test_own_measures_are_scored_from_stored_predictions(
     sweep: MetaFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "own_measures.py").write_text(
-        "def half(sample):\n    'Half of NLI-CoAL.'\n    from evenli.measures import get_measure\n"
+        "def half(sample):\n    'Half of NLI-CoAL.'\n    from evenli.stats.measure import get_measure\n"
         "    return get_measure('coal')(sample) / 2\n"
         "def nothing(sample):\n    return float('nan')\n"
         "def broken(sample):\n    raise ValueError('no such column')\n",

@@ -15,19 +15,10 @@ from rich.console import Console
 from scipy import stats
 
 from evenli.errors import InputError
-from evenli.measures import meta
-from evenli.measures.meta import (
-    STATISTICS,
-    Curve,
-    Statistic,
-    associate,
-    pearson_p,
-    rank_measures,
-    separation,
-    slope,
-)
-from evenli.reports.meta import meta_chart, print_meta, write_meta_charts
+from evenli.report.meta import meta_chart, print_meta, write_meta_charts
 from evenli.resources import read_table
+from evenli.stats import sweep as meta
+from evenli.stats.sweep import STATISTICS, Curve, Statistic, associate, pearson_p, rank_measures, separation, slope
 
 RATES = np.arange(11) / 10
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}

@@ -12,21 +12,22 @@ import typer
 from typer.testing import CliRunner
 
 from evenli.cli import erase, mitigate, seat
-from evenli.datasets.seat import seat_tests, texts_of
-from evenli.encoders import load_encoder
-from evenli.encoders.base import CallableEncoder, VectorMean, resolved_spec
-from evenli.encoders.debiased import write_debiased
-from evenli.encoders.mitigated import MitigationSettings, load_mitigated, mitigate_encoder, read_mitigated
-from evenli.encoders.residual import HeldOut, Residual, residual_leakage, told_apart, word_leakage
+from evenli.corpus.direction import gender_direction
+from evenli.encoders.base import CallableEncoder, VectorMean, load_encoder, resolved_spec
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
 from evenli.errors import InputError, ModelError
-from evenli.mitigation.erased import Erased
-from evenli.mitigation.erasers import fit_leace
-from evenli.mitigation.gendered import FEMALE, MALE, gendered_set, read_gendered
-from evenli.mitigation.hard_debias import hard_debias, normalised, save_vectors
+from evenli.evaluate.seat.tests import seat_tests, texts_of
+from evenli.mitigate.debiased import write_debiased
+from evenli.mitigate.encoder import MitigationSettings, load_mitigated, mitigate_encoder, read_mitigated
+from evenli.mitigate.erased import Erased
+from evenli.mitigate.erasers import fit_leace
+from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, read_gendered
+from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
+from evenli.mitigate.residual import HeldOut, Residual, residual_leakage, told_apart, word_leakage
 from evenli.resources import read_table
 from evenli.resources.names import name_kinds
-from evenli.sentences import split_words
-from evenli.vectors import WordVectors, gender_direction, load_vectors
+from evenli.resources.words import split_words
 
 pytest.importorskip("sklearn")
 D = 24

@@ -12,12 +12,12 @@ import pytest
 
 import evenli
 from conftest import make_checkpoint
-from evenli.datasets import build_coal
 from evenli.errors import LabelError, MissingExtraError, ModelError, RunError
+from evenli.evaluate.assess import Scoring
 from evenli.labels import LABELS, label_columns
 from evenli.models import CallableModel, ModelOptions, fake_model, load_model
 from evenli.models.tokens import Tokens
-from evenli.reports.results import Scoring
+from evenli.suites.coal.build import build_coal
 
 PREMISES = ["the nurse waits in the rain.", "a doctor walks.", "two people sleeps near the red house on the street."]
 HYPOTHESES = ["the woman waits.", "the man walks in the park with a dog.", "no"]
@@ -137,8 +137,8 @@ def test_hf_labels_are_resolved_by_name(tmp_path: Path, checkpoint: Path) -> Non
 def test_everything_that_shapes_outputs_is_in_the_fingerprint(checkpoint: Path, tmp_path: Path) -> None:
     import shutil
 
-    from evenli._hashing import checkpoint_files, hash_files
-    from evenli.sentences.transformer import TransformerArgmax
+    from evenli.corpus.transformer import TransformerArgmax
+    from evenli.io import checkpoint_files, hash_files
 
     folder = shutil.copytree(checkpoint, tmp_path / "copy")
     marks = {load_model(str(folder)).info.fingerprint}

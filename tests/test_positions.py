@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint
-from evenli._positions import _FROM_PADDING, first_position, longest_input, position_limit
-from evenli.encoders import load_encoder
+from evenli.corpus.transformer import TransformerArgmax
+from evenli.encoders.base import load_encoder
 from evenli.models import ModelOptions, load_model
-from evenli.sentences import TransformerArgmax
+from evenli.models.positions import _FROM_PADDING, first_position, longest_input, position_limit
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -20,14 +20,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenli
-from evenli.datasets import PairSet, build_coal, gold_pairs
 from evenli.errors import LabelOrderError, ModelError, RunError, RunLockedError
+from evenli.evaluate.assess import Scoring
+from evenli.evaluate.competence import check_label_order
+from evenli.evaluate.predict import predict
+from evenli.evaluate.run_dir import RunFolder
 from evenli.labels import LABELS
-from evenli.measures import check_label_order
 from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
 from evenli.models.batches import plan_batches
-from evenli.predictions import Predictions, RunFolder, predict
-from evenli.reports.results import Scoring
+from evenli.pairs import PairSet
+from evenli.predictions import Predictions
+from evenli.suites.checks import gold_pairs
+from evenli.suites.coal.build import build_coal
 
 
 def small(rows: int = 60) -> PairSet:
@@ -243,7 +247,8 @@ def test_killed_twenty_times_ends_with_the_same_table(tmp_path: Path) -> None:
 import sys, time
 from pathlib import Path
 import numpy as np
-from evenli.datasets import PairSet, build_coal
+from evenli.pairs import PairSet
+from evenli.suites.coal.build import build_coal
 from evenli.models.batches import plan_batches
 from evenli.models import CallableModel
 from evenli.predictions import RunFolder, predict

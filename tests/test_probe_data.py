@@ -15,13 +15,13 @@ from types import ModuleType, SimpleNamespace
 import polars as pl
 import pytest
 
-from evenli.datasets.files import read_rows, write_pairs
-from evenli.datasets.pairs import PairSet
-from evenli.datasets.probe import build_probe, probe_hypotheses, probe_occupations, read_probe
-from evenli.datasets.probe_words import cluster_key, fill_slots, looks_english, names_person, word_class
-from evenli.datasets.validate import leaking_words
 from evenli.errors import InputError, PairError
+from evenli.pairs import PairSet
 from evenli.resources import load_axis, read_lines
+from evenli.suites.files import read_rows, write_pairs
+from evenli.suites.probe.build import build_probe, probe_hypotheses, probe_occupations, read_probe
+from evenli.suites.probe.words import cluster_key, fill_slots, looks_english, names_person, word_class
+from evenli.suites.validate import leaking_words
 
 TWO = {"nurse": "female", "driver": "male"}
 RESIDUE = re.compile(

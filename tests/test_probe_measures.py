@@ -13,17 +13,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evenli.datasets import PAIR_COLUMNS
-from evenli.datasets.probe import probe_occupations
 from evenli.errors import InputError
 from evenli.labels import LABELS
-from evenli.measures import Sample, cluster_weights, get_measure, intervals, measures, row_weights
-from evenli.measures.probe import labour_comparison, occupation_curve
-from evenli.measures.sample import weight_chunks
+from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.reproduction import sharma
 from evenli.reproduction.ledger import ledger
 from evenli.resources import read_table
+from evenli.stats.intervals import intervals
+from evenli.stats.measure import get_measure, measures
+from evenli.stats.sample import Sample, cluster_weights, row_weights, weight_chunks
+from evenli.suites.probe.build import probe_occupations
+from evenli.suites.probe.measures import labour_comparison, occupation_curve
 
 NAMES = ["probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]
 Logits = tuple[float, float, float]
@@ -180,7 +181,7 @@ def test_chunks_of_resamples_change_nothing(method: str, monkeypatch: pytest.Mon
     sample, slices = Sample(random_table(380)), (None, "female")
     estimate = partial(intervals, sample, measures("probe"), stereotypes=slices, resamples=400, method=method)
     whole = estimate()
-    monkeypatch.setattr("evenli.measures.estimate.weight_chunks", partial(weight_chunks, at_once=760 * 64))
+    monkeypatch.setattr("evenli.stats.intervals.weight_chunks", partial(weight_chunks, at_once=760 * 64))
     assert estimate() == whole
 
 

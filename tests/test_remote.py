@@ -16,12 +16,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from evenli.corpus import run as corpus
+from evenli.corpus.remote import RemoteFile, is_remote, remote_files
+from evenli.corpus.run import corpus_texts, score_corpus
+from evenli.corpus.scored import CorpusScores
+from evenli.corpus.source import fingerprint, read_records, source_files
 from evenli.errors import InputError, MissingExtraError, RunError
-from evenli.sentences import corpus
-from evenli.sentences.corpus import corpus_texts, score_corpus
-from evenli.sentences.remote import RemoteFile, is_remote, remote_files
-from evenli.sentences.scored import CorpusScores
-from evenli.sentences.source import fingerprint, read_records, source_files
 from test_corpus import Lengths, digest
 
 fsspec = pytest.importorskip("fsspec")

@@ -18,12 +18,12 @@ import pytest
 
 import evenli
 from evenli.errors import InputError, RunError
-from evenli.reports import html
-from evenli.reports.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
-from evenli.reports.charts import figures, inline_svg, write_charts
-from evenli.reports.html import LIMIT, render, write_report
-from evenli.reports.ranking import rank
-from evenli.reports.runs import Run, load_run
+from evenli.report import html
+from evenli.report.charts import figures, inline_svg, write_charts
+from evenli.report.html import LIMIT, render, write_report
+from evenli.report.runs import Run, load_run
+from evenli.stats.ranking import rank
+from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
 pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")

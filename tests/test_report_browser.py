@@ -18,10 +18,10 @@ import pytest
 
 import evenli
 from conftest import ROOT
+from evenli.evaluate.assess import assess
 from evenli.predictions import Predictions
-from evenli.reports import assess
-from evenli.reports.html import write_report
-from evenli.reports.runs import load_run
+from evenli.report.html import write_report
+from evenli.report.runs import load_run
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
 pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")

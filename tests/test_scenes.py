@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from evenli.datasets import SLOT, read_release, recover_lists
-from evenli.datasets.captions import REASONS, CaptionTemplates, templates_from_captions
-from evenli.datasets.scenes import compose_templates, read_scenes, template_key
-from evenli.datasets.validate import leaking_words, looks_like
 from evenli.errors import InputError, ResourceError
+from evenli.meta.captions import REASONS, CaptionTemplates, templates_from_captions
 from evenli.resources import load_axis, read_table
+from evenli.suites.coal.build import SLOT
+from evenli.suites.coal.official import read_release, recover_lists
+from evenli.suites.scenes import compose_templates, read_scenes, template_key
+from evenli.suites.validate import leaking_words, looks_like
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

@@ -13,12 +13,11 @@ import jsonschema
 import pytest
 
 import evenli
-from evenli.predictions import Predictions, RunFolder
-from evenli.predictions.run import SCHEMA
-from evenli.reports import assess
-from evenli.reports.results import Scoring
+from evenli.evaluate.assess import Scoring, assess
+from evenli.evaluate.run_dir import SCHEMA, RunFolder
+from evenli.predictions import Predictions
 
-SCHEMA_FILE = json.loads(files("evenli.reports").joinpath("schema.json").read_text(encoding="utf-8"))
+SCHEMA_FILE = json.loads(files("evenli.report").joinpath("schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA_FILE)
 FAST = Scoring(resamples=100)
 

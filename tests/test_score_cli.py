@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.sentences.corpus import corpus_texts, score_corpus
-from evenli.sentences.top import top_sentences
+from evenli.corpus.run import corpus_texts, score_corpus
+from evenli.corpus.top import top_sentences
 
 PAIRS = [("she", "he"), ("woman", "man"), ("her", "his"), ("girl", "boy"), ("mother", "father")]
 WORDS = ["dress", "football", "the", "likes", "walks", "new", "pink"]

@@ -13,26 +13,16 @@ import pytest
 from rich.console import Console
 
 from conftest import make_checkpoint
-from evenli._rows import read_rows
+from evenli.corpus.bias import BiasScorer, ContextualScorer, reference_score
+from evenli.corpus.direction import direction_from_sentences
+from evenli.corpus.importance import Counted, Counts, Idf, MaxPooled, Pooled, Sif, Uniform
+from evenli.corpus.transformer import TransformerArgmax
+from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError
-from evenli.reports.sentence import print_sentence
+from evenli.io import read_rows
+from evenli.report.sentence import print_sentence
 from evenli.resources import read_table
-from evenli.sentences import (
-    BiasScorer,
-    ContextualScorer,
-    Counted,
-    Counts,
-    GenderWords,
-    Idf,
-    MaxPooled,
-    Pooled,
-    Sif,
-    TransformerArgmax,
-    Uniform,
-    reference_score,
-    split_words,
-)
-from evenli.vectors import WordVectors, direction_from_sentences
+from evenli.resources.words import GenderWords, split_words
 
 DRESS = "She likes the new pink dress"
 TABLE_2 = {"likes": -0.05719, "the": -0.10195, "new": -0.00051, "pink": 0.25705, "dress": 0.28579}

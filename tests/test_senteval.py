@@ -14,21 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.datasets.senteval import TASKS, read_task
-from evenli.encoders import VectorMean
+from evenli.encoders.base import VectorMean
 from evenli.encoders.cache import EmbeddingCache
+from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError, ModelError, ResourceError, RunError
-from evenli.reports.senteval import PUBLISHED, PUBLISHED_OVERALL
-from evenli.vectors import WordVectors
+from evenli.evaluate.senteval.data import TASKS, read_task
+from evenli.report.senteval import PUBLISHED, PUBLISHED_OVERALL
 
 torch = pytest.importorskip("torch")
 
-from evenli.encoders.senteval import SentEvalResult, TaskResult, run_senteval  # noqa: E402
-from evenli.encoders.senteval.classifier import DECAYS, TorchFitter, _Accuracy  # noqa: E402
-from evenli.encoders.senteval.folds import numpy_generator, stratified_folds, torch_generator  # noqa: E402
-from evenli.encoders.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
-from evenli.encoders.senteval.procedures import nested  # noqa: E402
-from evenli.encoders.senteval.relatedness import (  # noqa: E402
+from evenli.evaluate.senteval.classifier import DECAYS, TorchFitter, _Accuracy  # noqa: E402
+from evenli.evaluate.senteval.folds import numpy_generator, stratified_folds, torch_generator  # noqa: E402
+from evenli.evaluate.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
+from evenli.evaluate.senteval.procedures import nested  # noqa: E402
+from evenli.evaluate.senteval.relatedness import (  # noqa: E402
     _Grades,
     cosines,
     graded,
@@ -36,6 +35,8 @@ from evenli.encoders.senteval.relatedness import (  # noqa: E402
     soft_grades,
     spearman,
 )
+from evenli.evaluate.senteval.results import SentEvalResult, TaskResult  # noqa: E402
+from evenli.evaluate.senteval.tasks import run_senteval  # noqa: E402
 
 SIZES = {
     "MR": 10662,
@@ -443,7 +444,7 @@ def test_early_stop_counts_all_misses_and_keeps_the_best() -> None:
 
 
 def test_shared_batches_hold_as_many_rows_of_a_fold_as_published() -> None:
-    from evenli.encoders.senteval.lockstep import _Steps
+    from evenli.evaluate.senteval.lockstep import _Steps
 
     x, labels, train = problem_of(rows=2000)
     targets = torch.nn.functional.one_hot(torch.from_numpy(labels)).float()
@@ -479,7 +480,7 @@ def test_nested_folds_find_a_signal_and_nothing_where_there_is_none() -> None:
 def test_both_classifiers_agree(flat: Path) -> None:
     pytest.importorskip("sklearn")
     _, x, labels = shifted(400)
-    from evenli.encoders.senteval.classifier import SklearnFitter
+    from evenli.evaluate.senteval.classifier import SklearnFitter
 
     ours = TorchFitter(torch.from_numpy(x), labels, Recipe(), 1, "MR")
     theirs = SklearnFitter(x, labels, 1)
@@ -836,7 +837,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_loaded(command
 def test_a_table_is_printed_even_if_it_cannot_be_written(
     command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evenli.encoders.senteval import stored
+    from evenli.evaluate.senteval import stored
 
     def full(file: Path, content: object) -> None:
         raise RunError(f"cannot write {file}: No space left on device")

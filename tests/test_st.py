@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint
-from evenli.encoders import load_encoder
+from evenli.encoders.base import load_encoder
 from evenli.encoders.st import load_sentence_transformer
 from evenli.errors import ModelError
 

@@ -17,35 +17,29 @@ import pytest
 from rich.console import Console
 
 import evenli
-from evenli.auditing import default_folder
 from evenli.cli import main
-from evenli.datasets import (
-    build_probe,
-    data_by_suite,
-    dev_sample,
-    iter_dev,
-    load_dev_lists,
-    load_suite,
-    read_probe,
-    write_dev,
-    write_pairs,
-)
 from evenli.errors import InputError, RunError
-from evenli.measures import Sample, measures
+from evenli.evaluate.assess import Scoring, assess
+from evenli.evaluate.audit import default_folder
+from evenli.evaluate.stored import load_run
 from evenli.models import load_model
 from evenli.models.embedded import find_embedded
 from evenli.models.fakes import FakeModel
 from evenli.predictions import Predictions
-from evenli.reports import assess, show_results
-from evenli.reports.comparing import compare_runs, conclude, shared_suites
-from evenli.reports.expressions import evaluate, fields
-from evenli.reports.results import Scoring
-from evenli.reports.runs import load_run as load_report_run
-from evenli.reports.stored import load_run
+from evenli.report.comparing import compare_runs, conclude, shared_suites
+from evenli.report.expressions import evaluate, fields
+from evenli.report.runs import load_run as load_report_run
+from evenli.report.terminal import show_results
+from evenli.stats.measure import measures
+from evenli.stats.sample import Sample
+from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
+from evenli.suites.files import write_pairs
+from evenli.suites.load import data_by_suite, dev_sample, load_suite
+from evenli.suites.probe.build import build_probe, read_probe
 
 FAST = Scoring(resamples=100)
 VALIDATOR = jsonschema.Draft202012Validator(
-    json.loads(files("evenli.reports").joinpath("schema.json").read_text(encoding="utf-8"))
+    json.loads(files("evenli.report").joinpath("schema.json").read_text(encoding="utf-8"))
 )
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -465,7 +459,7 @@ def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_names_in_the_chart_cover_nothing() -> None:
-    from evenli.reports.probe_chart import _placed
+    from evenli.report.probe_chart import _placed
 
     near = [{"x": 50.0, "y": 0.5 + i / 1000, "occupation": "clerk"} for i in range(4)]
     far = [{"x": 10.0, "y": 0.1, "occupation": "cook"}, {"x": 100.0, "y": 0.9, "occupation": "judge"}]
@@ -481,7 +475,7 @@ def test_names_in_the_chart_cover_nothing() -> None:
 def test_nothing_to_draw() -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.reports.probe_chart import probe_chart
+    from evenli.report.probe_chart import probe_chart
 
     with pytest.raises(InputError, match="probe"):
         probe_chart({"coal": {}})

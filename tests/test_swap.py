@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenli._rows import read_rows
-from evenli.datasets import probe_occupations
 from evenli.errors import InputError
-from evenli.mitigation import Swapper, swap_augment
-from evenli.mitigation.pronouns import her_is_possessive
+from evenli.io import read_rows
+from evenli.mitigate.augment import swap_augment
+from evenli.mitigate.pronouns import her_is_possessive
+from evenli.mitigate.swap import Swapper
 from evenli.resources import read_table
+from evenli.suites.probe.build import probe_occupations
 
 HER_HIS = Path(__file__).parent / "data" / "her_his.csv"
 PRINTED = (
@@ -296,7 +297,7 @@ def test_workers_on_real_sentences(shared_data: Path) -> None:
 
 
 def test_needs_no_numerics() -> None:
-    code = "import sys, evenli.mitigation; print([m for m in ('polars', 'numpy', 'torch') if m in sys.modules])"
+    code = "import sys, evenli.mitigate; print([m for m in ('polars', 'numpy', 'torch') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

@@ -24,16 +24,22 @@ from conftest import make_checkpoint  # noqa: E402
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, PairError, RunError  # noqa: E402
 from evenli.labels import LABELS  # noqa: E402
 from evenli.training import Trainer, evaluate, make_recipe, train  # noqa: E402
-from evenli.training import run as run_module  # noqa: E402
+from evenli.training import nli as run_module  # noqa: E402
 from evenli.training.base import load_base  # noqa: E402
 from evenli.training.batches import NOBODY, padded_lengths, plan_epoch  # noqa: E402
 from evenli.training.card import model_card  # noqa: E402
-from evenli.training.compiler import compile_static  # noqa: E402
 from evenli.training.data import read_examples, tokenise  # noqa: E402
-from evenli.training.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters  # noqa: E402
-from evenli.training.flat import AdamW, FlatParameters  # noqa: E402
+from evenli.training.fast.compiler import compile_static  # noqa: E402
+from evenli.training.fast.encoder import (  # noqa: E402
+    FusedForward,
+    PlainForward,
+    can_fuse,
+    joined_names,
+    unused_parameters,
+)
+from evenli.training.fast.flat import AdamW, FlatParameters  # noqa: E402
+from evenli.training.fast.resident import Resident  # noqa: E402
 from evenli.training.loop import judge  # noqa: E402
-from evenli.training.resident import Resident  # noqa: E402
 from evenli.training.trackers import make_trackers  # noqa: E402
 from evenli.training.world import World  # noqa: E402
 

@@ -11,22 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.errors import InputError
-from evenli.vectors import (
-    WordVectors,
+from evenli.corpus.direction import (
     agreement,
     bias_of,
     direction_from_sentences,
     gender_direction,
     load_direction,
-    load_vectors,
     nearest,
+    read_pairs,
     save_direction,
     stability,
 )
-from evenli.vectors._decimal import parse_decimals
-from evenli.vectors.direction import read_pairs
-from evenli.vectors.files import CACHE
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.decimal import parse_decimals
+from evenli.encoders.vectors.files import CACHE, load_vectors
+from evenli.errors import InputError
 
 WORDS = ["the", "she", "5", "naïve", "New", "日本", "\u0085", "a\u00a0b"]
 MATRIX = np.random.default_rng(0).normal(size=(len(WORDS), 6)).astype(np.float32)
@@ -244,7 +243,7 @@ def test_the_copy_is_used_until_the_file_changes(tmp_path, monkeypatch) -> None:
     first = load_vectors(path)
     assert [p.name for p in tmp_path.iterdir() if p.is_dir()] == [CACHE]
     with monkeypatch.context() as patch:
-        patch.setattr("evenli.vectors.files.blocks", lambda *_: pytest.fail("the text was read again"))
+        patch.setattr("evenli.encoders.vectors.files.blocks", lambda *_: pytest.fail("the text was read again"))
         again = load_vectors(path)
     assert same(again) and again.identity == first.identity
 
@@ -525,7 +524,7 @@ def test_a_stored_direction_is_the_same(tmp_path) -> None:
 def test_chart(tmp_path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.reports.direction import write_direction_charts
+    from evenli.report.direction import write_direction_charts
 
     vectors, names, _ = synthetic()
     svg, png = write_direction_charts(gender_direction(vectors, names), vectors, tmp_path)

@@ -31,10 +31,10 @@ SHOWN = (
 
 def prepare(arguments: argparse.Namespace) -> None:
     """Write the training sets and the pairs every model is asked."""
-    from evenli._rows import read_rows
-    from evenli.datasets import build_coal
-    from evenli.datasets.probe import build_probe, read_probe
-    from evenli.mitigation import swap_augment
+    from evenli.io import read_rows
+    from evenli.mitigate.augment import swap_augment
+    from evenli.suites.coal.build import build_coal
+    from evenli.suites.probe.build import build_probe, read_probe
 
     folder, source = arguments.folder, arguments.data
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def train(arguments: argparse.Namespace) -> None:
     """Fine-tune and ask; what is there already is kept."""
     import torch
 
-    from evenli._rows import read_rows
+    from evenli.io import read_rows
     from evenli.models.loading import pick_device
     from evenli.training.base import load_base
     from evenli.training.data import Examples, read_examples, tokenise
@@ -109,10 +109,10 @@ def score(arguments: argparse.Namespace) -> None:
     """Before and after, per encoder and seed, with paired intervals over occupations and templates."""
     import polars as pl
 
-    from evenli._rows import read_rows
-    from evenli.datasets import PAIR_COLUMNS
+    from evenli.evaluate.compare import compare
+    from evenli.io import read_rows
     from evenli.labels import LABELS
-    from evenli.measures.comparison import compare
+    from evenli.pairs import PAIR_COLUMNS
     from evenli.predictions import Predictions
 
     rows = read_rows(arguments.folder / "asked.jsonl.xz")

@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from evenli._rows import find_columns, read_rows
-from evenli.vectors import WordVectors, load_vectors
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
+from evenli.io import find_columns, read_rows
 
 PERCENTILES = (97, 95, 93, 90)
 SEEDS = (1, 2, 3)
@@ -74,13 +75,14 @@ def names() -> list[str]:
 
 def corpora(arguments: argparse.Namespace) -> None:
     """Pool the SNLI files, train the encoder whose importance scores them, score, and make all corpora."""
-    from evenli.encoders import BiLSTMMax
-    from evenli.mitigation import corpora as made
-    from evenli.mitigation.splits import Split
-    from evenli.sentences import BiasScorer, MaxPooled
-    from evenli.sentences.corpus import score_corpus
-    from evenli.sentences.scored import CorpusScores
-    from evenli.vectors import gender_direction
+    from evenli.corpus.bias import BiasScorer
+    from evenli.corpus.direction import gender_direction
+    from evenli.corpus.importance import MaxPooled
+    from evenli.corpus.run import score_corpus
+    from evenli.corpus.scored import CorpusScores
+    from evenli.encoders.bilstm import BiLSTMMax
+    from evenli.mitigate import corpora as made
+    from evenli.mitigate.splits import Split
 
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
@@ -131,7 +133,8 @@ def pool(folder: Path, target: Path, limit: int | None) -> None:
 
 def train(arguments: argparse.Namespace, data: Path, vectors: WordVectors, out: Path, seed: int) -> Any:
     """One encoder."""
-    from evenli.encoders import EncoderRecipe, train_encoder
+    from evenli.training.bilstm.recipe import EncoderRecipe
+    from evenli.training.bilstm.run import train_encoder
     from evenli.training.data import read_examples
 
     return train_encoder(
@@ -192,13 +195,15 @@ def work(arguments: argparse.Namespace, tasks: Any, end: float) -> None:
 
 def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, seed: int) -> dict[str, Any]:
     """Train one encoder and measure it; its weights are not kept."""
-    from evenli.datasets.seat import seat_tests, texts_of
-    from evenli.encoders import BiLSTMMax, encode_checked, nli_accuracy
-    from evenli.encoders.senteval import run_senteval
-    from evenli.measures.association import average_effect, run_associations
-    from evenli.mitigation.hard_debias import hard_debias, normalised
+    from evenli.corpus.direction import gender_direction
+    from evenli.encoders.base import encode_checked
+    from evenli.encoders.bilstm import BiLSTMMax
+    from evenli.evaluate.seat.association import average_effect, run_associations
+    from evenli.evaluate.seat.tests import seat_tests, texts_of
+    from evenli.evaluate.senteval.tasks import run_senteval
+    from evenli.mitigate.hard_debias import hard_debias, normalised
+    from evenli.training.bilstm.run import nli_accuracy
     from evenli.training.data import read_examples
-    from evenli.vectors import gender_direction
 
     data = arguments.out / "corpora" / ("Original" if name in {"HD", "Normalised"} else name)
     if name == "HD":
@@ -275,7 +280,7 @@ def told(counts: dict[str, Any]) -> dict[str, int]:
 
 def printed_sentences(folder: Path) -> list[dict[str, Any]]:
     """The score of every sentence of the paper's Table 3 that is there, and the share of texts beyond it."""
-    from evenli.sentences.scored import CorpusScores
+    from evenli.corpus.scored import CorpusScores
 
     sides: dict[str, list[Any]] = {"F": [], "M": []}
     found: dict[str, float] = {}

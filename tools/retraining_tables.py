@@ -15,9 +15,9 @@ import altair as alt
 import numpy as np
 from scipy import stats
 
-from evenli.datasets.senteval import TASKS
-from evenli.measures.association import AVERAGED
-from evenli.reports.charts import save_chart
+from evenli.evaluate.seat.association import AVERAGED
+from evenli.evaluate.senteval.data import TASKS
+from evenli.report.charts import save_chart
 from evenli.resources import read_table
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -32,8 +32,8 @@ from safetensors.torch import load_file, save, save_file
 from evenli.errors import EvenliError
 from evenli.training.card import Accuracy, accuracy
 from evenli.training.data import read_examples
+from evenli.training.nli import evaluate, train
 from evenli.training.recipe import Recipe
-from evenli.training.run import evaluate, train
 
 PIECE = 15 << 20
 _SMALL = ("config.json", "README.md", "training.json", "metrics.jsonl", "figures.json")

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from evenli._version import __version__
 
 if TYPE_CHECKING:
-    from evenli.auditing import Audit, audit
-    from evenli.datasets import PairSet, build_coal, load_coal
+    from evenli.evaluate.audit import Audit, audit
+    from evenli.evaluate.predict import predict
     from evenli.models import load_model
-    from evenli.predictions import Predictions, predict
+    from evenli.pairs import PairSet
+    from evenli.predictions import Predictions
+    from evenli.suites.coal.build import build_coal
+    from evenli.suites.load import load_coal
 
 __all__ = [
     "Audit",
@@ -30,14 +33,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Audit": "evenli.auditing",
-    "audit": "evenli.auditing",
-    "PairSet": "evenli.datasets",
-    "build_coal": "evenli.datasets",
-    "load_coal": "evenli.datasets",
+    "Audit": "evenli.evaluate.audit",
+    "audit": "evenli.evaluate.audit",
+    "PairSet": "evenli.pairs",
+    "build_coal": "evenli.suites.coal.build",
+    "load_coal": "evenli.suites.load",
     "load_model": "evenli.models",
     "Predictions": "evenli.predictions",
-    "predict": "evenli.predictions",
+    "predict": "evenli.evaluate.predict",
 }
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from evenli.auditing import Audit, audit
 from evenli.errors import InputError
+from evenli.evaluate.audit import Audit, audit
+from evenli.evaluate.stored import model_name
 from evenli.models import NLIModel
-from evenli.reports.gate import FAILED, check_competence, check_conditions, passed
-from evenli.reports.stored import model_name
+from evenli.report.gate import FAILED, check_competence, check_conditions, passed
 
 
 def assert_even(

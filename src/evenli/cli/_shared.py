@@ -13,9 +13,9 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from evenli.encoders import Encoder as Encoding
+    from evenli.encoders.base import Encoder as Encoding
+    from evenli.evaluate.predict import Progress
     from evenli.models import ModelOptions
-    from evenli.predictions import Progress
 
 
 def seed_option(help_text: str, *, show_default: bool = True) -> Any:

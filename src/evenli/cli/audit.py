@@ -58,10 +58,10 @@ def audit(
     as_json: shared.Json = False,
 ) -> None:
     """Audit a model with NLI-CoAL or other suites: predictions, measures with intervals, competence, verdict."""
-    from evenli.auditing import audit as run
-    from evenli.auditing import default_folder
-    from evenli.datasets import check_suites, data_by_suite
-    from evenli.reports.results import Scoring
+    from evenli.evaluate.assess import Scoring
+    from evenli.evaluate.audit import audit as run
+    from evenli.evaluate.audit import default_folder
+    from evenli.suites.load import check_suites, data_by_suite
 
     options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)
     suites = check_suites([name.strip() for name in suite.split(",")])
@@ -89,7 +89,7 @@ def audit(
     if as_json:
         shared.print_json({"folder": str(folder), **found.results})
         return
-    from evenli.reports import show_results
+    from evenli.report.terminal import show_results
 
     show_results(found.results, shared.console(), files=f"{folder}/ {', '.join(written)}")
 
@@ -98,13 +98,13 @@ def _write_reports(folder: Path, suites: Sequence[str], results: dict[str, Any])
     """Write what ``--report`` adds to a run folder; returns the names of the files."""
     written = []
     if "coal" in suites:
-        from evenli.reports.html import write_report
-        from evenli.reports.runs import load_run
+        from evenli.report.html import write_report
+        from evenli.report.runs import load_run
 
         write_report([load_run(folder)], folder / "report.html")
         written.append("report.html")
     if "probe" in suites:
-        from evenli.reports.probe_chart import write_probe_chart
+        from evenli.report.probe_chart import write_probe_chart
 
         written += [file.name for file in write_probe_chart(results, folder)]
     return written

@@ -10,7 +10,7 @@ import typer
 from evenli.cli import _shared as shared
 
 if TYPE_CHECKING:
-    from evenli.datasets.probe import ProbeBuild
+    from evenli.suites.probe.build import ProbeBuild
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .jsonl, .csv or .parquet.")]
 
@@ -30,8 +30,10 @@ def coal(
     as_json: shared.Json = False,
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
-    from evenli.datasets import build_coal, validate, write_pairs
     from evenli.resources import Occupation, read_lines, read_table
+    from evenli.suites.coal.build import build_coal
+    from evenli.suites.files import write_pairs
+    from evenli.suites.validate import validate
 
     words = None
     if occupations is not None:
@@ -79,7 +81,8 @@ def probe(
     as_json: shared.Json = False,
 ) -> None:
     """Build an entailment-probe set: as many gender-free premises for every occupation, from any corpus."""
-    from evenli.datasets import build_probe, write_pairs
+    from evenli.suites.files import write_pairs
+    from evenli.suites.probe.build import build_probe
 
     built = build_probe(
         corpus=corpus, per_occupation=per_occupation, max_words=max_words, family=family, seed=seed, name_filter=names
@@ -114,8 +117,8 @@ def dev(
     as_json: shared.Json = False,
 ) -> None:
     """Write the template pairs of Dev et al. 2020 as a stream."""
-    from evenli.datasets import load_dev_lists, write_dev
-    from evenli.predictions import Progress
+    from evenli.evaluate.predict import Progress
+    from evenli.suites.dev2020.build import load_dev_lists, write_dev
 
     chosen = None if words == "all" else tuple(word.strip() for word in words.split(","))
     lists = load_dev_lists(group_words=chosen)
@@ -143,7 +146,7 @@ def controlled(
     as_json: shared.Json = False,
 ) -> None:
     """Write bias-controlled training, dev and test sets: which words are biased is known."""
-    from evenli.datasets.controlled import parse_rates, write_controlled
+    from evenli.meta.controlled import parse_rates, write_controlled
     from evenli.meta.prepare import Design, template_chains
     from evenli.resources import load_axis
 

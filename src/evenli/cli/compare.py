@@ -22,8 +22,8 @@ def compare(
 ) -> None:
     """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
     from evenli.errors import InputError
-    from evenli.reports.comparing import COMPARED, compare_runs, comparison_json, shared_suites, show_comparison
-    from evenli.reports.stored import load_run
+    from evenli.evaluate.stored import load_run
+    from evenli.report.comparing import COMPARED, compare_runs, comparison_json, shared_suites, show_comparison
 
     if suite is not None and suite not in COMPARED:
         raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(COMPARED)}")

@@ -23,8 +23,8 @@ def data(
     if check is not None:
         _check(check, lang, split, tokenised, axis, as_json)
         return
-    from evenli.datasets import build_coal
     from evenli.resources import cards, load_axis
+    from evenli.suites.coal.build import build_coal
 
     built = [build_coal(code).card() for code in load_axis(axis).languages]
     if as_json:
@@ -41,7 +41,8 @@ def data(
 def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json: bool) -> None:
     from collections import Counter
 
-    from evenli.datasets import load_coal, validate
+    from evenli.suites.load import load_coal
+    from evenli.suites.validate import validate
 
     pairs = load_coal(lang, path, split=split, tokenised=tokenised, axis=axis)
     findings = validate(pairs, axis=axis)

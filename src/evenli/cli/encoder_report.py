@@ -49,8 +49,8 @@ def encoder_report(
     """Mitigated encoders beside their base: SEAT, what leaks of gender, and SentEval."""
     import sys
 
-    from evenli.encoders.report import ReportSettings
-    from evenli.encoders.report import encoder_report as compute
+    from evenli.evaluate.encoder_report import ReportSettings
+    from evenli.evaluate.encoder_report import encoder_report as compute
 
     watched = sys.stderr.isatty()
     report = compute(
@@ -64,7 +64,7 @@ def encoder_report(
         on_step=(lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if watched else None,
     )
     from evenli.errors import InputError, MissingExtraError
-    from evenli.reports.encoder import print_encoders, write_encoder_chart
+    from evenli.report.encoder import print_encoders, write_encoder_chart
 
     files = [] if out is None else [out / "report.json"]
     if out is not None:

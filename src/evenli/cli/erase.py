@@ -72,7 +72,7 @@ def sent_debias(
 def _mitigate(
     encoder: str, out: Path, given: dict[str, Any], pooling: str, device: str | None, overwrite: bool, as_json: bool
 ) -> None:
-    from evenli.encoders.mitigated import MitigationSettings, mitigate_encoder
+    from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 
     about = mitigate_encoder(
         encoder, out, MitigationSettings(**given), pooling=pooling, device=device, overwrite=overwrite
@@ -82,7 +82,7 @@ def _mitigate(
     if as_json:
         shared.print_json({"folder": str(out), **about})
         return
-    from evenli.reports.encoder import print_leakage
+    from evenli.report.encoder import print_leakage
 
     fit, eraser = about["fit"], about["eraser"]
     typer.echo(

@@ -24,7 +24,8 @@ def export(
     as_json: shared.Json = False,
 ) -> None:
     """Write a checkpoint as one ONNX file with its tokenizer and label names beside it."""
-    from evenli.datasets import gold_pairs, read_pairs
+    from evenli.suites.checks import gold_pairs
+    from evenli.suites.files import read_pairs
     from evenli.training import export_onnx
 
     pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)

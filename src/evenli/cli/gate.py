@@ -34,9 +34,9 @@ def gate(
 ) -> None:
     """Pass or fail a run: exit code 0 passed, 1 failed, 2 bad input or undecidable."""
     from evenli.errors import InputError
-    from evenli.reports import gate as gates
-    from evenli.reports.comparing import compare_runs
-    from evenli.reports.stored import load_run
+    from evenli.evaluate.stored import load_run
+    from evenli.report import gate as gates
+    from evenli.report.comparing import compare_runs
 
     if not fail_if and baseline is None:
         raise InputError('the gate has nothing to check; pass --fail-if "coal.low > 0.30" or --baseline OLD_RUN')

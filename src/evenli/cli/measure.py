@@ -19,10 +19,10 @@ def measure(
 ) -> None:
     """Score a stored run again, without the model."""
     from evenli.errors import RunError
-    from evenli.predictions import Predictions, RunFolder
-    from evenli.predictions.run import read_header
-    from evenli.reports import assess, show_results
-    from evenli.reports.results import Scoring
+    from evenli.evaluate.assess import Scoring, assess
+    from evenli.evaluate.run_dir import RunFolder, read_header
+    from evenli.predictions import Predictions
+    from evenli.report.terminal import show_results
 
     folder = RunFolder(run)
     if not (run / "run.json").is_file():

@@ -60,7 +60,7 @@ def meta(
     folder, numbers = _folder_and_seeds(folder, seeds or [], more_seeds or [])
     place = _place(folder, out, stage)
     if out is not None:
-        from evenli.datasets.controlled import parse_rates
+        from evenli.meta.controlled import parse_rates
         from evenli.meta.prepare import Design, prepare
 
         if quick:
@@ -119,7 +119,7 @@ def _is_given(context: typer.Context, option: str) -> bool:
 
 def _given_design(context: typer.Context) -> dict[str, Any]:
     """Settings of the preparation that stand in the command."""
-    from evenli.datasets.controlled import parse_rates
+    from evenli.meta.controlled import parse_rates
 
     names = ("lang", "rates", "noise", "balanced", "ns_words", "data", "captions", "width")
     given = {name: context.params[name] for name in names if _is_given(context, name)}
@@ -148,7 +148,7 @@ def _place(folder: Path | None, out: Path | None, stage: str) -> MetaFolder:
 
 def _score(place: MetaFolder, own: list[str], as_json: bool) -> None:
     from evenli.meta.scoring import score_sweep
-    from evenli.reports.meta import print_meta, write_meta_charts
+    from evenli.report.meta import print_meta, write_meta_charts
 
     results = score_sweep(place, own)
     place.write_results(results)

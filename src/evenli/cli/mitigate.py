@@ -30,7 +30,7 @@ def swap(
 ) -> None:
     """Add gender-swapped copies to a training set; labels and other columns are kept."""
     from evenli.errors import InputError
-    from evenli.mitigation.swap import Mode
+    from evenli.mitigate.swap import Mode
 
     if mode not in {"default", "paper", "released"}:
         raise InputError(f"no swap mode '{mode}'; choose default, paper or released")
@@ -82,7 +82,7 @@ def subtract(
     as_json: shared.Json = False,
 ) -> None:
     """Leave out the most biased pairs of a scored corpus (Sub97 to Sub90 of Dolci et al. 2023)."""
-    from evenli.mitigation import corpora
+    from evenli.mitigate import corpora
 
     common: dict[str, Any] = {"percentile": percentile, "split": _split(split), "seed": seed, "overwrite": overwrite}
     if random:
@@ -111,7 +111,7 @@ def augment(
 ) -> None:
     """Add gender-swapped copies of the most biased pairs of a scored corpus (Aug97 to Aug90 of Dolci et al. 2023)."""
     from evenli.errors import InputError
-    from evenli.mitigation import corpora
+    from evenli.mitigate import corpora
 
     if mode not in {"default", "paper", "released"}:
         raise InputError(f"no swap mode '{mode}'; choose default, paper or released")
@@ -147,11 +147,12 @@ def hard(
     as_json: shared.Json = False,
 ) -> None:
     """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
-    from evenli.encoders.debiased import write_debiased
-    from evenli.encoders.residual import word_leakage
+    from evenli.corpus.direction import gender_direction
+    from evenli.encoders.vectors.files import load_vectors
     from evenli.errors import InputError, MissingExtraError
-    from evenli.mitigation.hard_debias import hard_debias, normalised, save_vectors
-    from evenli.vectors import gender_direction, load_vectors
+    from evenli.mitigate.debiased import write_debiased
+    from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
+    from evenli.mitigate.residual import word_leakage
 
     as_file = out.suffix == ".npz"
     if as_file:
@@ -191,7 +192,7 @@ def hard(
     if leaks is None:
         typer.echo(f"what is left was not measured: {why}")
         return
-    from evenli.reports.encoder import print_leakage
+    from evenli.report.encoder import print_leakage
 
     print_leakage(leaks["before"], leaks["after"], shared.console(), words=True)
 
@@ -205,7 +206,7 @@ def _check_new(out: Path, overwrite: bool) -> None:
 
 def _split(text: str) -> Any:
     from evenli.errors import InputError
-    from evenli.mitigation.splits import Split
+    from evenli.mitigate.splits import Split
 
     if text in {"auto", "none"}:
         return None if text == "none" else "auto"
@@ -233,9 +234,9 @@ def _tell(made: Any, as_json: bool) -> None:
 def _swap_pairs(
     corpus: Path, out: Path, select: Literal["all", "occupation"], mode: Any, names: bool, only_swapped: bool
 ) -> dict[str, int]:
-    from evenli._rows import find_columns, read_rows
     from evenli.errors import InputError
-    from evenli.mitigation import swap_augment
+    from evenli.io import find_columns, read_rows
+    from evenli.mitigate.augment import swap_augment
 
     rows = read_rows(corpus)
     if not rows:
@@ -255,11 +256,11 @@ def _swap_pairs(
 
 
 def _swap_text(corpus: Path, out: Path, mode: Any, names: bool, only_swapped: bool) -> dict[str, int]:
-    from evenli._rows import split_lines
     from evenli._whole import write_whole
-    from evenli.datasets.probe_files import read_text
     from evenli.errors import InputError
-    from evenli.mitigation import Swapper
+    from evenli.io import split_lines
+    from evenli.mitigate.swap import Swapper
+    from evenli.suites.probe.files import read_text
 
     swapper = Swapper(mode, names)
     given = split_lines(read_text(corpus))
@@ -325,8 +326,8 @@ def _cell(value: Any) -> Any:
 
 def _is_text(corpus: Path) -> bool:
     """Whether a .txt file holds lines of text; SNLI and MNLI are also released as tables that end in .txt."""
-    from evenli._rows import COLUMNS
-    from evenli.datasets.probe_files import read_text
+    from evenli.io import COLUMNS
+    from evenli.suites.probe.files import read_text
 
     if [suffix.lower() for suffix in corpus.suffixes if suffix.lower() != ".xz"][-1:] != [".txt"]:
         return False

@@ -26,11 +26,11 @@ def predict(
     as_json: shared.Json = False,
 ) -> None:
     """Score any pair file with a model; resumable, one table with three logits per pair."""
-    from evenli.datasets import read_pairs
+    from evenli.evaluate.predict import predict as run
+    from evenli.evaluate.run_dir import RunFolder
     from evenli.labels import LABELS
     from evenli.models import load_model
-    from evenli.predictions import RunFolder
-    from evenli.predictions import predict as run
+    from evenli.suites.files import read_pairs
 
     pairs = read_pairs(data, lang, suite="user")
     options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)

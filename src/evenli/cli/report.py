@@ -19,9 +19,9 @@ def report(
     as_json: shared.Json = False,
 ) -> None:
     """Write one HTML file about one or several runs; it needs no network and no other file."""
-    from evenli.reports.charts import write_charts
-    from evenli.reports.html import write_report
-    from evenli.reports.runs import load_run
+    from evenli.report.charts import write_charts
+    from evenli.report.html import write_report
+    from evenli.report.runs import load_run
 
     loaded = [load_run(run) for run in runs]
     file = write_report(loaded, out)

@@ -11,9 +11,9 @@ import typer
 from evenli.cli import _shared as shared
 
 if TYPE_CHECKING:
-    from evenli.sentences import BiasScorer
-    from evenli.sentences.scored import CorpusScores
-    from evenli.vectors import WordVectors
+    from evenli.corpus.bias import BiasScorer
+    from evenli.corpus.scored import CorpusScores
+    from evenli.encoders.vectors.base import WordVectors
 
 Vectors = Annotated[
     Path | None,
@@ -72,17 +72,17 @@ def score(
     if engine not in {"local", "ray"}:
         raise InputError(f"--engine {engine} is unknown; choose local or ray")
     if chart is not None:
-        from evenli.reports.score_chart import check_chart
+        from evenli.report.score_chart import check_chart
 
         check_chart(chart)
     if out is None and (Path(source) / "scores.json").is_file():
-        from evenli.sentences.scored import CorpusScores
+        from evenli.corpus.scored import CorpusScores
 
         _summary(CorpusScores.read(source), chart, top, as_json)
         return
     if vectors is None:
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
-    from evenli.sentences.remote import is_remote
+    from evenli.corpus.remote import is_remote
 
     if not source.strip():
         raise InputError("nothing to score: give a sentence in quotes, a corpus, or a folder that was scored")
@@ -98,8 +98,8 @@ def score(
     if out is None:
         raise InputError(f"{source} is a corpus; give the folder for its scores with -o")
     chosen = [name.strip() for name in columns.split(",")] if columns else None
-    from evenli.predictions import Progress
-    from evenli.sentences.corpus import score_corpus
+    from evenli.corpus.run import score_corpus
+    from evenli.evaluate.predict import Progress
 
     with shared.progress_bar(not as_json) as progress:
 
@@ -108,7 +108,7 @@ def score(
 
         common: dict[str, Any] = {"columns": chosen, "batch": batch, "on_progress": advance, "overwrite": overwrite}
         if engine == "ray":
-            from evenli.sentences.ray_engine import score_corpus_ray
+            from evenli.corpus.ray_engine import score_corpus_ray
 
             # The machine that deals the work out needs no GPU; an encoder is loaded where it works.
             here = make(source, device="cpu")
@@ -123,14 +123,14 @@ def score(
 
 def _summary(scored: CorpusScores, chart: Path | None, top: int, as_json: bool) -> None:
     """Percentiles and strongest sentences of a scored corpus, and its chart."""
-    from evenli.sentences.percentiles import thresholds
-    from evenli.sentences.top import top_sentences
+    from evenli.corpus.percentiles import thresholds
+    from evenli.corpus.top import top_sentences
 
     found = thresholds(scored, (50, 90, 93, 95, 97, 100))
     strongest = top_sentences(scored, top) if top else {}
     files = []
     if chart is not None:
-        from evenli.reports.score_chart import write_distribution_chart
+        from evenli.report.score_chart import write_distribution_chart
 
         files = [str(file) for file in write_distribution_chart(scored, chart)]
     if as_json:
@@ -163,8 +163,9 @@ def direction(
     as_json: shared.Json = False,
 ) -> None:
     """The gender direction of word vectors: explained variance, stability, agreement of pair lists, nearest words."""
+    from evenli.corpus.direction import agreement, gender_direction, nearest, save_direction, stability
+    from evenli.encoders.vectors.files import load_vectors
     from evenli.errors import InputError
-    from evenli.vectors import agreement, gender_direction, load_vectors, nearest, save_direction, stability
 
     if vectors is None:
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
@@ -187,7 +188,7 @@ def direction(
         "male": [list(pair) for pair in close.male],
     }
     if out is not None:
-        from evenli.reports.direction import write_direction_charts
+        from evenli.report.direction import write_direction_charts
 
         out.mkdir(parents=True, exist_ok=True)
         save_direction(found, out / "direction.npz")
@@ -219,10 +220,12 @@ def _scorer(
     pairs: str,
     punctuation: bool,
 ) -> BiasScorer:
+    from evenli.corpus.bias import BiasScorer
+    from evenli.corpus.direction import gender_direction
+    from evenli.corpus.importance import Idf, MaxPooled, Sif, Uniform
+    from evenli.corpus.run import corpus_texts
+    from evenli.encoders.vectors.files import load_vectors
     from evenli.errors import InputError
-    from evenli.sentences import BiasScorer, Idf, MaxPooled, Sif, Uniform
-    from evenli.sentences.corpus import corpus_texts
-    from evenli.vectors import gender_direction, load_vectors
 
     table = load_vectors(vectors)
     chosen: Any
@@ -249,7 +252,7 @@ def _encoder(spec: str, device: str | None, vectors: WordVectors) -> Any:
         if loaded.note:
             shared.warn(loaded.note)
         return loaded
-    from evenli.sentences import TransformerArgmax
+    from evenli.corpus.transformer import TransformerArgmax
 
     return TransformerArgmax(spec.removeprefix("hf:"), device=device)
 
@@ -261,6 +264,6 @@ def _one(scorer: BiasScorer, sentence: str, as_json: bool) -> None:
     if as_json:
         shared.print_json(asdict(bias))
         return
-    from evenli.reports.sentence import print_sentence
+    from evenli.report.sentence import print_sentence
 
     print_sentence(bias, shared.console())

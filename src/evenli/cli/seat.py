@@ -10,7 +10,7 @@ import typer
 from evenli.cli import _shared as shared
 
 if TYPE_CHECKING:
-    from evenli.datasets.seat import AssociationTest
+    from evenli.evaluate.seat.tests import AssociationTest
 
 
 def seat(
@@ -34,10 +34,10 @@ def seat(
     import numpy as np
 
     from evenli._version import __version__
-    from evenli.datasets.seat import texts_of
-    from evenli.encoders import encode_checked
-    from evenli.encoders.unknown import tell_unknown
-    from evenli.measures.association import average_effect, run_associations
+    from evenli.encoders.base import encode_checked
+    from evenli.evaluate.seat.association import average_effect, run_associations
+    from evenli.evaluate.seat.missing import tell_unknown
+    from evenli.evaluate.seat.tests import texts_of
 
     chosen = _chosen(tests, level)
     texts = texts_of(chosen)
@@ -59,15 +59,15 @@ def seat(
             }
         )
         return
-    from evenli.reports.association import print_associations
+    from evenli.report.association import print_associations
 
     print_associations(found, shared.console())
 
 
 def _chosen(tests: str | None, level: str) -> list[AssociationTest]:
     """The tests that are named, in their order, each once."""
-    from evenli.datasets.seat import read_test, seat_tests
     from evenli.errors import InputError
+    from evenli.evaluate.seat.tests import read_test, seat_tests
 
     if level not in {"sentence", "word"}:
         raise InputError(f"--level {level} is unknown; choose sentence or word")

@@ -12,9 +12,10 @@ import typer
 from evenli.cli import _shared as shared
 
 if TYPE_CHECKING:
-    from evenli.encoders import Encoder
+    from evenli.encoders.base import Encoder
     from evenli.encoders.cache import EmbeddingCache
-    from evenli.encoders.senteval import ResultFile, TaskResult
+    from evenli.evaluate.senteval.results import TaskResult
+    from evenli.evaluate.senteval.stored import ResultFile
 
 
 def senteval(
@@ -59,9 +60,9 @@ def senteval(
         raise InputError("--data: where are the SentEval files? A flat folder, or SentEval's downstream folder")
     chosen = [name.strip() for name in tasks.split(",") if name.strip()] if tasks is not None else None
     need("torch", extra="hf", purpose="SentEval")
-    from evenli.encoders.senteval import ResultFile, run_senteval
-    from evenli.encoders.senteval.results import settings_of
-    from evenli.encoders.senteval.stored import as_told
+    from evenli.evaluate.senteval.results import settings_of
+    from evenli.evaluate.senteval.stored import ResultFile, as_told
+    from evenli.evaluate.senteval.tasks import run_senteval
 
     file = None if out is None else ResultFile(out, overwrite=overwrite)
     loaded = shared.load_encoder(encoder, pooling, device)
@@ -106,7 +107,7 @@ def _tell(told: dict[str, Any], as_json: bool) -> None:
             shared.warn(f"not run: {reason}")
         shared.print_json(told)
         return
-    from evenli.reports.senteval import print_senteval
+    from evenli.report.senteval import print_senteval
 
     print_senteval(told, shared.console())
 

@@ -115,11 +115,11 @@ def train_encoder(
     as_json: shared.Json = False,
 ) -> None:
     """Train a BiLSTM-max sentence encoder on NLI pairs (InferSent V1); a killed run continues."""
-    from evenli.encoders import EncoderRecipe
-    from evenli.encoders import train_encoder as run
+    from evenli.encoders.vectors.files import load_vectors
     from evenli.errors import InputError
+    from evenli.training.bilstm.recipe import EncoderRecipe
+    from evenli.training.bilstm.run import train_encoder as run
     from evenli.training.data import read_examples
-    from evenli.vectors import load_vectors
 
     if not data.exists():
         raise InputError(f"--data: no file or folder {data}")

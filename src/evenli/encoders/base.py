@@ -6,18 +6,20 @@ import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli._hashing import checkpoint_files, hash_files, hash_text
-from evenli._positions import longest_input
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
 from evenli.errors import EvenliError, InputError, ModelError
-from evenli.sentences import split_words
-from evenli.vectors import WordVectors, load_vectors
+from evenli.io import checkpoint_files, hash_files, hash_text
+from evenli.models.positions import longest_input
+from evenli.resources.words import split_words
 
 Embeddings = NDArray[np.float32]
 POOLINGS = ("mean", "cls", "max")
@@ -26,6 +28,20 @@ MITIGATED = "mitigated.json"
 _KINDS = ("st", "hf", "infersent", "onnx", "vectors", "mitigated", "py")
 _EXPECTED = "return one row of finite numbers per text"
 _NO_NUMBERS = {"c": "complex numbers", "O": "objects", "S": "bytes", "U": "strings"}
+
+
+class Pooled(NamedTuple):
+    """Which token wins how many dimensions of a max-pooled sentence.
+
+    Attributes:
+        tokens: The encoder's tokens; it may leave words out and may list its markers.
+        counts: Dimensions won, one number per token.
+        dimension: Dimensions of the sentence embedding.
+    """
+
+    tokens: Sequence[str]
+    counts: Sequence[int]
+    dimension: int
 
 
 class Encoder(Protocol):
@@ -175,9 +191,9 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None)
         raise InputError(f"no pooling '{pooling}'; choose {', '.join(POOLINGS)}")
     kind, target = _parsed(spec)
     if kind == "mitigated":
-        from evenli.encoders.mitigated import load_mitigated
-
-        return load_mitigated(target, device=device)
+        # By name: the folder of mitigations lies to the right of this one.
+        loaded: Encoder = import_module("evenli.mitigate.encoder").load_mitigated(target, device=device)
+        return loaded
     if kind == "vectors":
         return VectorMean(load_vectors(target))
     if kind == "hf":

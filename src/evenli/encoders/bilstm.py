@@ -22,12 +22,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import PackedSequence
 
-from evenli.encoders.base import parts_of
+from evenli.encoders.base import Pooled, parts_of
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
 from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
 from evenli.errors import InputError, ModelError
 from evenli.models.loading import check_folder, pick_device
-from evenli.sentences import Pooled
-from evenli.vectors import WordVectors, load_vectors
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""

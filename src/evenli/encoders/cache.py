@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli._hashing import hash_text
 from evenli.encoders.base import Embeddings, Encoder, encode_checked
 from evenli.errors import InputError
+from evenli.io import hash_text
 
 _KEYS = ".keys.npy"
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli._hashing import hash_files
-from evenli._positions import longest_input, position_limit
 from evenli.encoders.base import POOLINGS, Embeddings
 from evenli.errors import InputError, ModelError
+from evenli.io import hash_files
 from evenli.models.onnx import limits_beside, open_session, open_tokenizer
+from evenli.models.positions import longest_input, position_limit
 from evenli.models.tokens import Tokens
 
 _POOLED = "sentence_embedding"

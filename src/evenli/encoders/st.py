@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from evenli._extras import need
-from evenli._hashing import MATTERS, checkpoint_files
-from evenli._positions import longest_input
 from evenli.encoders.base import CallableEncoder
 from evenli.errors import ModelError
+from evenli.io import MATTERS, checkpoint_files
 from evenli.models.loading import one_line, pick_device
+from evenli.models.positions import longest_input
 
 _LIBRARY = "sentence_transformers."
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.sentences import split_words
-from evenli.vectors import WordVectors
+from evenli.encoders.vectors.base import WordVectors
+from evenli.resources.words import split_words
 
 MARKERS = ("<s>", "</s>")
 

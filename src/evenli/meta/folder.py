@@ -13,10 +13,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._hashing import hash_text
-from evenli._locking import hold
-from evenli._rows import read_rows
 from evenli.errors import RunError
+from evenli.io import hash_text, read_rows
+from evenli.store import hold
 
 SCHEMA = 1
 AXES = ("bias", "noise")

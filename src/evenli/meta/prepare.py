@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from evenli._hashing import hash_text
 from evenli._version import __version__
-from evenli.datasets import PairSet, read_release
-from evenli.datasets.captions import templates_from_captions
-from evenli.datasets.controlled import (
+from evenli.errors import InputError
+from evenli.io import hash_text
+from evenli.meta.captions import templates_from_captions
+from evenli.meta.controlled import (
     DEV_WIDTH,
     TRAIN_WIDTH,
     ControlledPairs,
@@ -21,10 +21,11 @@ from evenli.datasets.controlled import (
     controlled_words,
     evaluation_pairs,
 )
-from evenli.datasets.scenes import compose_templates
-from evenli.errors import InputError
 from evenli.meta.folder import MetaFolder
+from evenli.pairs import PairSet
 from evenli.resources import load_axis
+from evenli.suites.coal.official import read_release
+from evenli.suites.scenes import compose_templates
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from evenli.datasets import PAIR_COLUMNS
 from evenli.errors import InputError, RunError
 from evenli.labels import LABELS
-from evenli.measures import Measure, Sample, measures
-from evenli.measures.meta import STATISTICS, Curve, associate, rank_measures, separation, slope
 from evenli.meta.folder import Cell, MetaFolder
+from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import read_table
+from evenli.stats.measure import Measure, measures
+from evenli.stats.sample import Sample
+from evenli.stats.sweep import STATISTICS, Curve, associate, rank_measures, separation, slope
 
 
 def score_sweep(
@@ -34,7 +35,7 @@ def score_sweep(
         seed: Its seed.
 
     Returns:
-        Results for machines; ``evenli.reports.meta`` shows them.
+        Results for machines; ``evenli.report.meta`` shows them.
     """
     header, seeds = folder.header, folder.seeds()
     if not seeds:

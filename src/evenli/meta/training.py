@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from evenli._positions import position_limit
 from evenli.meta.folder import Cell, MetaFolder
 from evenli.models.loading import pick_device
+from evenli.models.positions import position_limit
 from evenli.training.base import load_base
 from evenli.training.card import accuracy
 from evenli.training.data import Examples, FlatTokens, tokenise

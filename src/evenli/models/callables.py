@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._hashing import hash_files, hash_text
 from evenli.errors import EvenliError, ModelError
+from evenli.io import hash_files, hash_text
 from evenli.labels import LABELS, canonical_label, label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
 

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from evenli._hashing import hash_text
 from evenli._version import __version__
 from evenli.errors import ModelError
+from evenli.io import hash_text
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.models.base import ModelInfo
 from evenli.models.callables import CallableModel
@@ -58,7 +58,7 @@ class FakeModel:
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], str]:
-        from evenli.datasets import control_pairs, gold_pairs
+        from evenli.suites.checks import control_pairs, gold_pairs
 
         sets = (gold_pairs(self.lang), control_pairs(self.lang))
         return {
@@ -117,7 +117,7 @@ class FakeModel:
     @cached_property
     def _probed(self) -> dict[str, tuple[str, bool]]:
         """Occupation of the probe -> (stereotype, is followed)."""
-        from evenli.datasets import probe_occupations
+        from evenli.suites.probe.build import probe_occupations
 
         # Each group apart, so that any rate follows both alike.
         by_group: dict[str, list[str]] = {}
@@ -140,13 +140,13 @@ class FakeModel:
     @cached_property
     def _spelled(self) -> dict[str, str]:
         """Every form of an occupation, in lower case -> the occupation."""
-        from evenli.datasets.probe_words import forms
+        from evenli.suites.probe.words import forms
 
         return {form.lower(): word for word in self._probed for form in forms(word)}
 
     @cached_property
     def _mention(self) -> re.Pattern[str]:
-        from evenli.datasets.probe_words import find_forms
+        from evenli.suites.probe.words import find_forms
 
         return find_forms(self._spelled)
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli._hashing import checkpoint_files, hash_files
-from evenli._positions import longest_input
 from evenli.errors import LabelError, ModelError
+from evenli.io import checkpoint_files, hash_files
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
 from evenli.models.loading import OR_ALLOW, check_folder, one_line, pick_device
+from evenli.models.positions import longest_input
 from evenli.models.speedups import pack_linear_layers, shorten_last_layer
 from evenli.models.tokens import Tokens
 

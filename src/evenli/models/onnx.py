@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._hashing import hash_files
-from evenli._positions import longest_input
 from evenli.errors import LabelError, ModelError
+from evenli.io import hash_files
 from evenli.labels import label_columns
 from evenli.models.base import ModelInfo, OutOfMemory, Prepared
+from evenli.models.positions import longest_input
 from evenli.models.tokens import Tokens
 
 if TYPE_CHECKING:

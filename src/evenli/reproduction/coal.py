@@ -10,14 +10,18 @@ import numpy as np
 import polars as pl
 from scipy.stats import pearsonr
 
-from evenli.datasets import PAIR_COLUMNS, PairSet, build_coal, read_release, recover_lists, to_official_jsonl
+from evenli.evaluate.predict import predict
 from evenli.labels import LABELS
-from evenli.measures import Sample, get_measure
 from evenli.models import fake_model
-from evenli.predictions import Predictions, predict
+from evenli.pairs import PAIR_COLUMNS, PairSet
+from evenli.predictions import Predictions
 from evenli.reproduction.ledger import Row, chapter
 from evenli.resources import load_axis, read_table
 from evenli.resources.axes import NO_STEREOTYPE
+from evenli.stats.measure import get_measure
+from evenli.stats.sample import Sample
+from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.official import read_release, recover_lists, to_official_jsonl
 
 _TABLE3 = "NLI-CoAL 2024, Table 3"
 _SIZES = {"en": (1000, 1000, 3420), "ja": (1000, 1000, 3420), "zh": (1000, 1000, 3320)}

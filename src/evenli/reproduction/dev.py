@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from evenli.datasets import load_dev_lists
 from evenli.reproduction.ledger import Row, chapter
+from evenli.suites.dev2020.build import load_dev_lists
 
 _SOURCE = "Dev et al. 2020, released generator"
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from evenli.corpus.bias import BiasScorer, SentenceBias
+from evenli.corpus.direction import GenderDirection, gender_direction
+from evenli.corpus.importance import Counted
+from evenli.encoders.vectors.base import WordVectors
 from evenli.reproduction.ledger import Row, chapter
 from evenli.resources import read_table
-from evenli.sentences import BiasScorer, Counted, SentenceBias
-from evenli.vectors import GenderDirection, WordVectors, gender_direction
 
 _PAPER = "Dolci et al. 2023"
 _SENTENCE = "She likes the new pink dress"

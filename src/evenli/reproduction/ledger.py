@@ -77,7 +77,15 @@ def ledger(data: str | Path | None = None) -> list[Row]:
     Args:
         data: Folder with the public data; default ``$EVENLI_SHARED_DATA``. Rows that need it are skipped without it.
     """
-    from evenli.reproduction import coal, dev, dolci, meta, retraining, seat, sharma  # noqa: F401 - importing registers
+    from evenli.reproduction import (  # noqa: F401 - importing registers
+        coal,
+        dev,
+        dolci,
+        meta,
+        retraining,
+        seat,
+        sharma,
+    )
 
     folder = Path(data or os.environ.get("EVENLI_SHARED_DATA", "../shared/data"))
     return [row for rows in _CHAPTERS for row in rows(folder if folder.is_dir() else None)]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.measures import get_measure
-from evenli.measures.meta import NO_CORRELATION, Curve, associate
 from evenli.reproduction.coal import sample_of_shares
 from evenli.reproduction.ledger import Row, Value, chapter
 from evenli.resources import read_table
+from evenli.stats.measure import get_measure
+from evenli.stats.sweep import NO_CORRELATION, Curve, associate
 
 _TABLE2 = "NLI-CoAL 2024, Table 2"
 _SIZES = (200, 200, 200)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.measures.association import average_effect
+from evenli.evaluate.seat.association import average_effect
 from evenli.reproduction.ledger import Row, chapter
 from evenli.resources import read_table
 

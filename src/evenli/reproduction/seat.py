@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.datasets.seat import read_test, seat_tests
-from evenli.measures.association import association_test, average_effect
+from evenli.evaluate.seat.association import association_test, average_effect
+from evenli.evaluate.seat.tests import read_test, seat_tests
 from evenli.reproduction.ledger import Row, chapter
 from evenli.resources import read_table
 

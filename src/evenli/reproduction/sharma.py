@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from evenli._rows import read_rows
-from evenli.datasets import PAIR_COLUMNS
-from evenli.datasets.probe import read_probe
+from evenli.io import read_rows
 from evenli.labels import ENTAILMENT, LABELS
-from evenli.measures import Sample, get_measure
-from evenli.mitigation import swap_augment
+from evenli.mitigate.augment import swap_augment
+from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.reproduction.ledger import Row, chapter
 from evenli.resources import read_table
+from evenli.stats.measure import get_measure
+from evenli.stats.sample import Sample
+from evenli.suites.probe.build import read_probe
 
 _PAPER = "Sharma et al. 2021"
 _RELEASED = f"{_PAPER}, released sheets"

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evenli._rows import split_lines
 from evenli.errors import ResourceError
+from evenli.io import split_lines
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from evenli._extras import need
-from evenli._hashing import checkpoint_files, hash_files
 from evenli.errors import LabelError, ModelError
+from evenli.io import checkpoint_files, hash_files
 from evenli.labels import LABELS, label_columns
 from evenli.models.loading import check_folder, one_line
 

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._hashing import hash_files
-from evenli._rows import find_columns, numbered_rows
 from evenli.errors import InputError, PairError
+from evenli.io import find_columns, hash_files, iter_rows
 from evenli.labels import LABELS, canonical_label
 
 STYLES = {
@@ -182,7 +181,7 @@ def _rows(file: Path, style: str | None) -> Iterator[tuple[str, str, str, str]]:
     columns: dict[str, str] = {}
     unknown: Counter[str] = Counter()
     lines: dict[str, int] = {}
-    for line, row in numbered_rows(file):
+    for line, row in iter_rows(file):
         columns = columns or _columns(row, file, style)
         premise, hypothesis, gold, id_ = (_text(row.get(columns.get(role, ""))) for role in _ROLES)
         label = _NUMBERED.get(gold) if style == "hf" else "" if gold in _NO_GOLD else canonical_label(gold)

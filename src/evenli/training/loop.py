@@ -18,15 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
-from evenli._positions import position_limit
 from evenli.errors import ModelError
+from evenli.models.positions import position_limit
 from evenli.training.batches import NOBODY, Plan, padded_lengths, plan_epoch
-from evenli.training.compiler import compile_static
 from evenli.training.data import FlatTokens
-from evenli.training.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters
-from evenli.training.flat import AdamW, FlatParameters
+from evenli.training.fast.compiler import compile_static
+from evenli.training.fast.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters
+from evenli.training.fast.flat import AdamW, FlatParameters
+from evenli.training.fast.resident import Resident, score
 from evenli.training.recipe import Recipe
-from evenli.training.resident import Resident, score
 from evenli.training.world import World
 
 _WARMUPS = 3

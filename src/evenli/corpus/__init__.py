@@ -1,0 +1,1 @@
+"""The bias score of sentences and corpora (Dolci et al. 2023)."""

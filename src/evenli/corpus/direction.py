@@ -1,0 +1,346 @@
+"""The gender direction of a vector space: first principal component of pair-centred word vectors.
+
+For pairs (f, m) of unit vectors with midpoint mu, the rows f - mu and m - mu have mean zero by construction, and their
+first principal component is the direction g along which the pairs differ most. Centring the differences f - m instead
+would subtract the very thing that is sought: what all of them share. g points to the female side.
+
+Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"; Dolci et al. 2023.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenli.encoders.vectors.base import WordVectors
+from evenli.errors import InputError
+from evenli.io import read_rows
+from evenli.resources import read_lines, read_table
+
+LISTS = ("ten", "long")
+"""Shipped pair lists: the ten definitional pairs and the 48 equalize pairs that are single words."""
+FEWEST = 2
+_FEW = 3
+_CHUNK = 8192  # rows whose cosines are computed at a time, so that the matrix need not be in memory
+
+Pair = tuple[str, str]
+Pairs = str | Path | Sequence[Pair]
+
+
+@dataclass(frozen=True, eq=False)
+class GenderDirection:
+    """A unit vector that points from male to female, and how well it sums up the pairs it comes from."""
+
+    vector: NDArray[np.float64]
+    explained_unit: float
+    """Share of the variance of the pair-centred rows on their first component, vectors at length 1; in [1/k, 1]."""
+    explained_raw: float
+    """The same share with the lengths of the vectors kept."""
+    spectrum: tuple[float, ...]
+    """Shares of all components for the vectors that the direction was computed from, largest first."""
+    unit: bool
+    """Whether those vectors were brought to length 1 first."""
+    pairs: tuple[Pair, ...]
+    """Pairs used, female word first; empty for a direction from sentences."""
+    missing: tuple[Pair, ...]
+    """Pairs left out because a word has no vector."""
+    count: int
+    source: str
+    """Name and identity of the vectors."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def explained(self) -> float:
+        """Share of the first component for the vectors that the direction was computed from."""
+        return self.spectrum[0]
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in the direction."""
+        return len(self.vector)
+
+
+@dataclass(frozen=True)
+class Stability:
+    """Cosines between the direction of all pairs and the directions with one pair left out."""
+
+    cosines: tuple[tuple[Pair, float], ...]
+
+    @property
+    def minimum(self) -> float:
+        """Cosine without the pair that matters most."""
+        return min(cosine for _, cosine in self.cosines)
+
+    @property
+    def mean(self) -> float:
+        """Mean of the cosines."""
+        return float(np.mean([cosine for _, cosine in self.cosines]))
+
+
+class Nearest(NamedTuple):
+    """The words most to the female and most to the male side, with their cosines."""
+
+    female: tuple[tuple[str, float], ...]
+    male: tuple[tuple[str, float], ...]
+
+
+def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool = True) -> GenderDirection:
+    """Compute the direction from word pairs.
+
+    A pair without both vectors is left out and named in ``missing``. A pair that has the same two vectors as an earlier
+    one (``She-He`` in a lower-case vocabulary) is left out too: it would count twice.
+
+    Args:
+        vectors: The word vectors.
+        pairs: ``"ten"``, ``"long"``, (female, male) pairs, or a file of them: ``.csv`` or ``.tsv`` with the columns
+            female and male, or ``.txt`` with two words a line.
+        unit: Bring vectors to length 1 first, as debiaswe does, so that every pair has a like say.
+    """
+    used, missing, repeated = _resolve(vectors, read_pairs(pairs))
+    if len(used) < FEWEST:
+        raise InputError(
+            f"{vectors.name} has vectors for {len(used)} pair(s), {FEWEST} are needed; missing: {_shown(missing)}"
+        )
+    rows = [where for _, where in used]
+    notes = []
+    if len(used) < _FEW:
+        notes.append(f"only {len(used)} pairs: the direction says little beyond these words")
+    if missing:
+        notes.append(f"{len(missing)} pair(s) without vectors: {_shown(missing)}")
+    if repeated:
+        notes.append(f"{len(repeated)} pair(s) with the vectors of another: {_shown(repeated)}")
+    return _direction(
+        _differences(vectors, rows, unit=True),
+        _differences(vectors, rows, unit=False),
+        unit=unit,
+        pairs=tuple(pair for pair, _ in used),
+        missing=tuple(missing),
+        count=len(used),
+        source=f"{vectors.name} {vectors.identity}",
+        notes=tuple(notes),
+    )
+
+
+def direction_from_sentences(
+    female: ArrayLike, male: ArrayLike, *, unit: bool = False, source: str = "sentences"
+) -> GenderDirection:
+    """Compute the direction from embeddings of sentences and of the same sentences with the gender words swapped.
+
+    The rows are +d/2 and -d/2 for every difference d, which is pair centring again.
+
+    Args:
+        female: Embeddings [n, d] of the female versions.
+        male: Embeddings [n, d] of the male versions, in the same order.
+        unit: Bring embeddings to length 1 first; Dolci et al. 2023 do not for sentence encoders.
+        source: What the embeddings are, for the record.
+    """
+    f, m = np.asarray(female, dtype=np.float64), np.asarray(male, dtype=np.float64)
+    if f.ndim != 2 or f.shape != m.shape or len(f) < FEWEST:
+        raise InputError(
+            f"expected two tables of the same shape with {FEWEST} or more rows, not {f.shape} and {m.shape}"
+        )
+    if not (np.isfinite(f).all() and np.isfinite(m).all()):
+        raise InputError("the embeddings hold numbers that are not finite")
+    lengths = [np.linalg.norm(side, axis=1, keepdims=True) for side in (f, m)]
+    if not all(length.all() for length in lengths):
+        raise InputError("an embedding is a zero vector, which has no direction; leave its sentence out")
+    raw, scaled = f - m, f / lengths[0] - m / lengths[1]
+    same = int((~raw.any(axis=1)).sum())
+    return _direction(
+        scaled,
+        raw,
+        unit=unit,
+        pairs=(),
+        missing=(),
+        count=len(f),
+        source=source,
+        notes=(f"{same} sentence(s) have the same embedding in both versions",) if same else (),
+    )
+
+
+def read_pairs(pairs: Pairs) -> list[Pair]:
+    """Pairs (female, male) of a shipped list, a file or a sequence."""
+    if isinstance(pairs, str) and pairs in LISTS:
+        return [(r["female"], r["male"]) for r in read_table("direction_pairs.csv") if r["list"] == pairs]
+    if isinstance(pairs, str | Path):
+        return _read_file(Path(pairs))
+    for pair in pairs:
+        if isinstance(pair, str) or len(pair) != 2 or not all(isinstance(word, str) and word for word in pair):
+            raise InputError(f"expected pairs of a female and a male word, found {pair!r}")
+    return [(f, m) for f, m in pairs]
+
+
+def stability(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool = True) -> Stability:
+    """How far the direction turns when one pair is left out: cosine 1 is not at all."""
+    used, _, _ = _resolve(vectors, read_pairs(pairs))
+    if len(used) <= FEWEST:
+        raise InputError(f"leaving one pair out needs {FEWEST + 1} or more pairs, {vectors.name} has {len(used)}")
+    differences = _differences(vectors, [where for _, where in used], unit=unit)
+    whole, _ = _component(differences)
+    return Stability(
+        tuple(
+            (pair, float(whole @ _component(np.delete(differences, left_out, axis=0))[0]))
+            for left_out, (pair, _) in enumerate(used)
+        )
+    )
+
+
+def agreement(a: GenderDirection, b: GenderDirection) -> float:
+    """Absolute cosine between two directions: 1 is the same axis, 0 is unrelated."""
+    if a.dimension != b.dimension:
+        raise InputError(f"directions of {a.dimension} and {b.dimension} numbers belong to different vector spaces")
+    return min(1.0, abs(float(a.vector @ b.vector)))
+
+
+def bias_of(vectors: WordVectors, rows: ArrayLike, direction: GenderDirection) -> NDArray[np.float64]:
+    """Cosine of each row with the direction: in [-1, 1], positive is female, 0 is neutral, NaN for a zero vector."""
+    if vectors.dimension != direction.dimension:
+        raise InputError(
+            f"{vectors.name} has {vectors.dimension} numbers a word, the direction {direction.dimension}; "
+            "compute the direction from these vectors"
+        )
+    which = np.asarray(rows, dtype=np.int64)
+    flat = which.reshape(-1)
+    cosines = np.empty(len(flat))
+    for start in range(0, len(flat), _CHUNK):
+        cosines[start : start + _CHUNK] = vectors.unit(flat[start : start + _CHUNK]) @ direction.vector
+    return cosines.reshape(which.shape)
+
+
+def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *, among: int | None = None) -> Nearest:
+    """Words with the largest cosines on either side, without the words of the pairs in any case.
+
+    Args:
+        vectors: The word vectors.
+        direction: The direction.
+        count: Words a side.
+        among: Look only at that many words from the top of the file, which are the frequent ones.
+    """
+    if count < 1 or (among is not None and among < 1):
+        raise InputError(f"count and among must be 1 or more, not {count} and {among}")
+    own = {word.lower() for pair in direction.pairs for word in pair}
+    size = min(len(vectors), among or len(vectors))
+    cosines = bias_of(vectors, np.arange(size), direction)
+    order = np.argsort(cosines, kind="stable")
+    order = order[: size - int(np.isnan(cosines).sum())]  # NaN sorts last
+
+    def first(rows: NDArray[np.int64]) -> tuple[tuple[str, float], ...]:
+        found = []
+        for row in rows:
+            if vectors.words[row].lower() not in own:
+                found.append((vectors.words[row], float(cosines[row])))
+                if len(found) == count:
+                    break
+        return tuple(found)
+
+    return Nearest(first(order[::-1]), first(order))
+
+
+def save_direction(direction: GenderDirection, path: str | Path) -> Path:
+    """Write a direction as ``.npz``: the vector and, as JSON text, everything else."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"a direction is stored as .npz, not as {path.name}")
+    fields = {key: value for key, value in vars(direction).items() if key != "vector"}
+    try:
+        with path.open("wb") as out:
+            np.savez(out, vector=direction.vector, about=np.array(json.dumps(fields)))
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    return path
+
+
+def load_direction(path: str | Path) -> GenderDirection:
+    """Read a direction that ``save_direction`` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            vector, about = stored["vector"], json.loads(str(stored["about"]))
+        about["pairs"], about["missing"] = (tuple((f, m) for f, m in about[key]) for key in ("pairs", "missing"))
+        about["spectrum"], about["notes"] = (tuple(about[key]) for key in ("spectrum", "notes"))
+        direction = GenderDirection(vector=np.asarray(vector, dtype=np.float64), **about)
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} is not a stored direction ({error})") from error
+    if direction.vector.ndim != 1 or not abs(np.linalg.norm(direction.vector) - 1) < 1e-6:
+        raise InputError(f"{path} does not hold a unit vector")
+    return direction
+
+
+def _resolve(
+    vectors: WordVectors, pairs: list[Pair]
+) -> tuple[list[tuple[Pair, tuple[int, int]]], list[Pair], list[Pair]]:
+    """Pairs with their rows, pairs without vectors, pairs that repeat the rows of an earlier one."""
+    used: dict[tuple[int, int], Pair] = {}
+    missing, repeated = [], []
+    for pair in pairs:
+        f, m = (vectors.find(word) for word in pair)
+        if f < 0 or m < 0 or not (vectors.matrix[f].any() and vectors.matrix[m].any()):
+            missing.append(pair)
+        elif f == m or np.array_equal(vectors.matrix[f], vectors.matrix[m]):
+            raise InputError(f"{vectors.name}: '{pair[0]}' and '{pair[1]}' have the same vector; leave the pair out")
+        elif (f, m) in used or (m, f) in used:
+            repeated.append(pair)
+        else:
+            used[f, m] = pair
+    return [(pair, where) for where, pair in used.items()], missing, repeated
+
+
+def _differences(vectors: WordVectors, rows: list[tuple[int, int]], *, unit: bool) -> NDArray[np.float64]:
+    sides = vectors.unit(rows) if unit else np.asarray(vectors.matrix[np.array(rows)], dtype=np.float64)
+    return np.asarray(sides[:, 0] - sides[:, 1], dtype=np.float64)
+
+
+def _direction(scaled: NDArray[np.float64], raw: NDArray[np.float64], *, unit: bool, **about: Any) -> GenderDirection:
+    of_unit, of_raw = _component(scaled), _component(raw)
+    vector, spectrum = of_unit if unit else of_raw
+    return GenderDirection(
+        vector=vector, explained_unit=of_unit[1][0], explained_raw=of_raw[1][0], spectrum=spectrum, unit=unit, **about
+    )
+
+
+def _component(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, ...]]:
+    """First principal component of the rows +-d/2 and the share of each component.
+
+    Those rows have the same right singular vectors as the differences themselves, uncentred, and proportional values.
+    """
+    _, sigma, axes = np.linalg.svd(differences, full_matrices=False)
+    power = sigma**2
+    if not power[0] > 0:
+        raise InputError("the female and male vectors of all pairs are equal: there is no direction")
+    g = axes[0]
+    lean = float((differences @ g).sum())
+    if abs(lean) <= 1e-12 * float(sigma[0]):  # the pairs cancel out: any fixed rule will do
+        lean = float(g[np.argmax(np.abs(g))])
+    return np.asarray(g if lean > 0 else -g, dtype=np.float64), tuple((power / power.sum()).tolist())
+
+
+def _shown(pairs: Sequence[Pair]) -> str:
+    return ", ".join(f"{f}-{m}" for f, m in pairs) or "none"
+
+
+def _read_file(path: Path) -> list[Pair]:
+    if not path.is_file():
+        raise InputError(f"no pair list '{path}': give {' or '.join(LISTS)}, pairs of words, or a file of them")
+    if path.suffix.lower() == ".txt":
+        split = [line.split() for line in read_lines(path)]
+        wrong = next((" ".join(words) for words in split if len(words) != 2), None)
+        if wrong is not None:
+            raise InputError(f"{path}: expected a female and a male word a line, found '{wrong}'")
+        return [(words[0], words[1]) for words in split]
+    rows: list[dict[str, Any]] = read_rows(path)
+    pairs = []
+    for row in rows:
+        f, m = (str(row.get(side) or "").strip() for side in ("female", "male"))
+        if not f or not m:
+            found = ", ".join(f"{key}={value}" for key, value in row.items())
+            raise InputError(f"{path}: every row needs the columns female and male, found {found}")
+        pairs.append((f, m))
+    return pairs

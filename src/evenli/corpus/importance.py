@@ -1,0 +1,371 @@
+"""How much each word of a sentence counts.
+
+``StaticWeights`` know a word's weight without its sentence, which lets a whole corpus be scored by table look-ups.
+``Counted`` and ``MaxPooled`` are the published importance: the share of an encoder's dimensions in which a token wins
+the max pooling. Whatever a sentence's shares lack to 1 sits on the encoder's markers, such as ``<s>`` or ``[CLS]``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.encoders.base import Pooled
+from evenli.errors import InputError
+from evenli.io import hash_text
+from evenli.resources.words import split_words
+
+FloatArray = NDArray[np.float64]
+_FORMAT = "evenli word counts 1"
+
+
+@dataclass(frozen=True)
+class Importance:
+    """The shares of a sentence's tokens; they sum to 1 at most, the rest is on markers.
+
+    Attributes:
+        shares: One share per token.
+        counts: Dimensions won per token, where the shares come from max pooling.
+    """
+
+    shares: FloatArray
+    counts: tuple[int, ...] | None = None
+
+
+class Weights(Protocol):
+    """Importance of the tokens of a sentence."""
+
+    @property
+    def identity(self) -> str:
+        """Changes when any weight could."""
+        ...
+
+    def of(self, tokens: Sequence[str]) -> FloatArray:
+        """The shares of one sentence's tokens, of sum 1 at most."""
+        ...
+
+    def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
+        """The importance of the tokens of many sentences."""
+        ...
+
+
+@runtime_checkable
+class StaticWeights(Weights, Protocol):
+    """Weights that need no sentence: share = (1 - markers) * mass / sum of the masses.
+
+    ``mass`` is never negative, and ``markers`` is the share that special tokens keep.
+    """
+
+    @property
+    def markers(self) -> float:
+        """Share of the special tokens, the same in every sentence."""
+        ...
+
+    def mass(self, token: str) -> float:
+        """Weight of a word before the sentence is normalised."""
+        ...
+
+
+class _Static(ABC):
+    """The sentence form of static weights."""
+
+    markers: float
+
+    @abstractmethod
+    def mass(self, token: str) -> float:
+        """Weight of a token before the shares are brought to their sum."""
+
+    def of(self, tokens: Sequence[str]) -> FloatArray:
+        """Shares that sum to 1 - markers, or zeros where no token has weight."""
+        masses = np.array([self.mass(token) for token in tokens], dtype=np.float64)
+        total = masses.sum()
+        return masses * ((1.0 - self.markers) / total) if total > 0 else np.zeros(len(tokens))
+
+    def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
+        """Each sentence on its own."""
+        return [Importance(self.of(tokens)) for tokens in sentences]
+
+
+@dataclass(frozen=True)
+class Uniform(_Static):
+    """Every token counts the same.
+
+    >>> Uniform().of(["a", "pink", "dress", "a"]).tolist()
+    [0.25, 0.25, 0.25, 0.25]
+    """
+
+    markers: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_markers(self.markers)
+
+    @property
+    def identity(self) -> str:
+        """The share of the markers is all there is."""
+        return f"uniform:{self.markers!r}"
+
+    def mass(self, token: str) -> float:
+        """1 for any token."""
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often words occur in a corpus, in lower case.
+
+    Attributes:
+        documents: Number of texts.
+        tokens: Number of tokens in all of them.
+        occurrences: Tokens per word.
+        texts: Texts per word.
+    """
+
+    documents: int
+    tokens: int
+    occurrences: Mapping[str, int] = field(repr=False)
+    texts: Mapping[str, int] = field(repr=False)
+
+    @classmethod
+    def count(cls, texts: Iterable[str | None]) -> Counts:
+        """Count a corpus; empty texts are left out."""
+        occurrences: Counter[str] = Counter()
+        spread: Counter[str] = Counter()
+        documents = 0
+        for text in texts:
+            words = split_words(text.lower()) if text else []
+            if words:
+                documents += 1
+                occurrences.update(words)
+                spread.update(set(words))
+        if not documents:
+            raise InputError("no text to count words in; give at least one that is not empty")
+        return cls(documents, sum(occurrences.values()), dict(occurrences), dict(spread))
+
+    @property
+    def identity(self) -> str:
+        """Hash of all counts, in any order of the words."""
+        return hash_text(self._json())[:16]
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON."""
+        Path(path).write_text(self._json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Counts:
+        """Read what ``save`` wrote."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            if stored["format"] != _FORMAT:
+                raise KeyError("format")
+            words = {str(word): (int(seen), int(spread)) for word, (seen, spread) in stored["words"].items()}
+            documents, tokens = int(stored["documents"]), int(stored["tokens"])
+        except OSError as error:
+            raise InputError(f"cannot read the word counts {path}: {error.strerror}") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path} holds no word counts ('{_FORMAT}'); write them with Counts.save") from error
+        occurrences = {word: seen for word, (seen, _) in words.items()}
+        return cls(documents, tokens, occurrences, {word: spread for word, (_, spread) in words.items()})
+
+    def _json(self) -> str:
+        words = {word: [self.occurrences[word], self.texts[word]] for word in sorted(self.occurrences)}
+        facts = {"format": _FORMAT, "documents": self.documents, "tokens": self.tokens, "words": words}
+        return json.dumps(facts, ensure_ascii=False)
+
+
+_Own = TypeVar("_Own", bound="_FromCounts")
+
+
+@dataclass(frozen=True)
+class _FromCounts(_Static):
+    counts: Counts
+    markers: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_markers(self.markers)
+
+    @classmethod
+    def count(cls: type[_Own], texts: Iterable[str | None]) -> _Own:
+        """Weights from the words of a corpus."""
+        return cls(Counts.count(texts))
+
+    @classmethod
+    def load(cls: type[_Own], path: str | Path) -> _Own:
+        """Weights from stored counts."""
+        return cls(Counts.load(path))
+
+    def save(self, path: str | Path) -> None:
+        """Write the counts behind the weights as JSON."""
+        self.counts.save(path)
+
+
+@dataclass(frozen=True)
+class Idf(_FromCounts):
+    """Rare words count more: mass(w) = 1 + log((1 + N) / (1 + n_w)), with n_w of N texts holding the word."""
+
+    @property
+    def identity(self) -> str:
+        """Counts and share of the markers."""
+        return f"idf:{self.counts.identity}:{self.markers!r}"
+
+    def mass(self, token: str) -> float:
+        """The smoothed inverse document frequency, at least 1."""
+        return 1.0 + math.log((1 + self.counts.documents) / (1 + self.counts.texts.get(token.lower(), 0)))
+
+
+@dataclass(frozen=True)
+class Sif(_FromCounts):
+    """Smooth inverse frequency: mass(w) = a / (a + p(w)), with p the word's share of all tokens (Arora et al. 2017)."""
+
+    a: float = 1e-3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.a > 0:
+            raise InputError(f"the smoothing a of SIF must be above 0, not {self.a}; 0.001 is usual")
+
+    @property
+    def identity(self) -> str:
+        """Counts, smoothing and share of the markers."""
+        return f"sif:{self.counts.identity}:{self.a!r}:{self.markers!r}"
+
+    def mass(self, token: str) -> float:
+        """Between 0 and 1; 1 for a word the corpus does not have."""
+        return self.a / (self.a + self.counts.occurrences.get(token.lower(), 0) / self.counts.tokens)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """The counts of one sentence, given: dimensions won by each token of ``total``.
+
+    >>> Counted([1, 2], 4).of(["pink", "dress"]).tolist()
+    [0.25, 0.5]
+    """
+
+    counts: Sequence[int]
+    total: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counts", tuple(map(int, self.counts)))
+        if min(self.counts, default=0) < 0 or self.total < 1 or sum(self.counts) > self.total:
+            raise InputError(
+                f"counts must be 0 or more and sum to {self.total} at most, not {list(self.counts)}; "
+                "the rest is on the markers"
+            )
+
+    @property
+    def identity(self) -> str:
+        """Counts and total."""
+        return f"counted:{hash_text(repr((self.counts, self.total)))[:16]}"
+
+    @property
+    def markers(self) -> float:
+        """What the tokens leave to the markers."""
+        return 1.0 - sum(self.counts) / self.total
+
+    def of(self, tokens: Sequence[str]) -> FloatArray:
+        """The count of each token over the total."""
+        if len(tokens) != len(self.counts):
+            raise InputError(f"{len(self.counts)} counts do not fit a sentence of {len(tokens)} known tokens")
+        return np.array(self.counts, dtype=np.float64) / self.total
+
+    def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
+        """The same counts for every sentence, which must all have that many tokens."""
+        return [Importance(self.of(tokens), tuple(self.counts)) for tokens in sentences]
+
+
+class MaxPoolingEncoder(Protocol):
+    """An encoder that pools by maximum and says which token won where."""
+
+    @property
+    def identity(self) -> str:
+        """Changes when any count could."""
+        ...
+
+    def argmax(self, texts: Sequence[Sequence[str]]) -> Sequence[Pooled]:
+        """The wins of every text, each given as its words."""
+        ...
+
+
+@runtime_checkable
+class CountingEncoder(MaxPoolingEncoder, Protocol):
+    """An encoder that counts for a whole corpus: arrays instead of an object per sentence."""
+
+    @property
+    def dimension(self) -> int:
+        """Dimensions of the sentence embedding."""
+        ...
+
+    def wins(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Dimensions won by every word, sentence after sentence, and the number of words of each sentence.
+
+        A word that the encoder does not know has 0; its markers are left out.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MaxPooled:
+    """The published importance: the share of an encoder's dimensions that a token wins, markers included.
+
+    ``I_t = #{d : argmax_s h_{s,d} = t} / D`` over all tokens of the encoder (Dolci et al. 2023).
+    """
+
+    encoder: MaxPoolingEncoder
+
+    @property
+    def identity(self) -> str:
+        """That of the encoder."""
+        return f"max-pooled:{self.encoder.identity}"
+
+    def of(self, tokens: Sequence[str]) -> FloatArray:
+        """The shares of one sentence."""
+        return self.weigh([tokens])[0].shares
+
+    def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
+        """The shares and counts of many sentences; an empty one is not encoded."""
+        filled = [list(tokens) for tokens in sentences if tokens]
+        answers = iter(self.encoder.argmax(filled) if filled else ())
+        return [_aligned(tokens, next(answers)) if tokens else Importance(np.zeros(0), ()) for tokens in sentences]
+
+    def shares(self, sentences: Sequence[Sequence[str]]) -> FloatArray:
+        """The shares of ``weigh`` end to end; without any work per sentence if the encoder is a ``CountingEncoder``."""
+        if not sentences:
+            return np.zeros(0)
+        if not isinstance(self.encoder, CountingEncoder):
+            return np.concatenate([one.shares for one in self.weigh(sentences)])
+        counts, lengths = self.encoder.wins(sentences)
+        given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+        if not np.array_equal(lengths, given) or len(counts) != given.sum():
+            raise InputError(
+                f"the encoder counted {len(counts)} words in {len(lengths)} sentences; it was given {given.sum()} in "
+                f"{len(given)}, and must count all of them"
+            )
+        return counts / float(self.encoder.dimension)
+
+
+def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:
+    """Counts per word; tokens of the encoder that are no word of the sentence are its markers."""
+    counts = [0] * len(tokens)
+    at = 0
+    for token, count in zip(pooled.tokens, pooled.counts, strict=True):
+        try:
+            at = tokens.index(token, at)
+        except ValueError:
+            continue
+        counts[at] = int(count)
+        at += 1
+    return Importance(np.array(counts, dtype=np.float64) / pooled.dimension, tuple(counts))
+
+
+def _check_markers(markers: float) -> None:
+    if not 0 <= markers < 1:
+        raise InputError(f"the share of the markers must be at least 0 and below 1, not {markers}")

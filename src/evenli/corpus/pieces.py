@@ -1,0 +1,238 @@
+"""What the pieces between two spaces mean to a scorer: worked out when first met, looked up from then on.
+
+A corpus repeats its pieces, so that scoring it is one look-up per piece and arithmetic on arrays. New pieces and their
+tokens are noted while a block is looked up, and worked out together.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.resources.words import cut, sentence_starts, starts_next
+
+Bias = Callable[[str, bool], float | None]
+"""Bias of a token that begins a sentence (True) or stands within one; None for a token to leave out."""
+
+_FloatArray = NDArray[np.float64]
+_IntArray = NDArray[np.int64]
+
+_MARK = "\0"
+"""Stands between two texts while a whole block is split at once, which is far cheaper than text by text."""
+_PASSES, _ENDS, _GOES_ON = 0, 1, 2
+"""What a token does to the next one: nothing, make it begin a sentence, make it stand within one."""
+
+
+class Tokens(dict[str, int]):
+    """The tokens met, by number.
+
+    Attributes:
+        names: The tokens in the order of their numbers.
+        biases: Within a sentence; NaN for tokens to leave out.
+        masses: Weights before a sentence is normalised; NaN for tokens to leave out.
+        states: What each does to the next token.
+    """
+
+    def __init__(self, bias: Bias, mass: Callable[[str], float] | None) -> None:
+        super().__init__()
+        self._bias, self._mass = bias, mass
+        self._new: list[str] = []
+        self.names: list[str] = []
+        self.biases, self.masses = np.zeros(0), np.zeros(0)
+        self.states = np.zeros(0, dtype=np.int8)
+
+    def __missing__(self, token: str) -> int:
+        number = len(self.names) + len(self._new)
+        self._new.append(token)
+        self[token] = number
+        return number
+
+    def numbers(self, tokens: Sequence[str]) -> _IntArray:
+        """The number of each token."""
+        found = np.fromiter(map(self.__getitem__, tokens), dtype=np.int64, count=len(tokens))
+        if self._new:
+            self._keep_new()
+        return found
+
+    def _keep_new(self) -> None:
+        new, first = self._new, len(self.names)
+        size = first + len(new)
+        biases = [self._bias(token, False) for token in new]
+        masses = [
+            np.nan if bias is None or self._mass is None else self._mass(token)
+            for token, bias in zip(new, biases, strict=True)
+        ]
+        self.biases, self.masses = grown(self.biases, size), grown(self.masses, size)
+        self.states = grown(self.states, size)
+        self.biases[first:size] = np.array(biases, dtype=np.float64)
+        self.masses[first:size] = masses
+        codes = {None: _PASSES, True: _ENDS, False: _GOES_ON}
+        self.states[first:size] = [_GOES_ON if token.isalnum() else codes[starts_next((token,))] for token in new]
+        self.names += new
+        self._new = []
+
+
+class PieceTable(dict[str, int], ABC):
+    """The rows of the pieces met.
+
+    A piece has two rows: the second holds where it begins a sentence, which matters for names that are also words.
+
+    Args:
+        bias: Bias of a token.
+        doubtful: Names that are also words.
+        mass: Weight of a token before the sentence is normalised, if it needs no sentence.
+    """
+
+    def __init__(self, bias: Bias, doubtful: frozenset[str], mass: Callable[[str], float] | None = None) -> None:
+        super().__init__()
+        self._bias, self._names = bias, doubtful
+        self._tokens = Tokens(bias, mass)
+        self._new: list[str] = [""]
+        self._size = 0
+        self._doubtful = np.zeros(0, dtype=np.bool_)
+        self._after = np.zeros(0, dtype=np.bool_)
+        self[_MARK] = 0
+        self._keep_new()
+        self._after[:2] = True
+
+    @abstractmethod
+    def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
+        """Keep new pieces in the rows from ``first`` to ``size``.
+
+        Args:
+            first: The first row.
+            size: The row behind the last.
+            owner: Number of the piece of each token, from 0.
+            tokens: Number of each token.
+            biases: Bias of each token within a sentence, and where its piece begins one.
+        """
+
+    def __missing__(self, piece: str) -> int:
+        # Noted before it is known, so that an interrupt leaves no piece with the row of another.
+        row = self._size + 2 * len(self._new)
+        self._new.append(piece)
+        self[piece] = row
+        return row
+
+    def rows(self, texts: Sequence[str | None]) -> tuple[_IntArray, _IntArray]:
+        """The row of every piece and the number of its text; a mark between two texts is a piece that adds nothing."""
+        pieces = _pieces(texts)
+        rows = np.fromiter(map(self.__getitem__, pieces), dtype=np.int64, count=len(pieces))
+        if self._new:
+            self._keep_new()
+        for at in np.flatnonzero(self._doubtful[rows]).tolist():
+            rows[at] += self._begins(rows, at)
+        return rows, np.cumsum(rows == 0)
+
+    def _begins(self, rows: _IntArray, at: int) -> bool:
+        """True if the piece at a position begins a sentence."""
+        while at:
+            at -= 1
+            row = int(rows[at]) & ~1
+            if self._after[row] == self._after[row + 1]:  # else the piece is punctuation that passes the state on
+                return bool(self._after[row])
+        return True
+
+    def _keep_new(self) -> None:
+        first, size = self._size, self._size + 2 * len(self._new)
+        cuts = [cut(piece) for piece in self._new]
+        owner = np.repeat(np.arange(len(cuts)), np.fromiter(map(len, cuts), dtype=np.int64, count=len(cuts)))
+        flat = list(chain.from_iterable(cuts))
+        tokens = self._tokens.numbers(flat)
+        biases = [self._tokens.biases[tokens], self._tokens.biases[tokens]]
+        for piece in sorted({int(owner[at]) for at, token in enumerate(flat) if token in self._names}):
+            places = np.flatnonzero(owner == piece)
+            for initial, column in enumerate(biases):
+                starts, _ = sentence_starts(cuts[piece], bool(initial))
+                found = [self._bias(token, start) for token, start in zip(cuts[piece], starts, strict=True)]
+                column[places] = np.array(found, dtype=np.float64)
+        self._doubtful, self._after = grown(self._doubtful, size), grown(self._after, size)
+        known = ~np.isnan(biases[0])
+        self._doubtful[first + 2 * owner[known & (biases[0] != biases[1])]] = True
+        states = self._tokens.states[tokens]
+        decides = states != _PASSES
+        # The last token that decides does so for the piece; assignment keeps the last of several.
+        state = np.full(len(cuts), _PASSES)
+        state[owner[decides]] = states[decides]
+        self._after[first:size:2], self._after[first + 1 : size : 2] = state == _ENDS, state != _GOES_ON
+        self._store(first, size, owner[known], tokens[known], [column[known] for column in biases])
+        self._size, self._new = size, []
+
+
+class PieceSums(PieceTable):
+    """What a piece adds to a sentence, for weights that need no sentence.
+
+    Attributes:
+        columns: By row: mass, its product with the biases above and below 0, and number of the known tokens.
+    """
+
+    columns = np.zeros((4, 0))
+
+    def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
+        self.columns = grown(self.columns, size)
+        masses, pieces = self._tokens.masses[tokens], (size - first) // 2
+        for place, bias in enumerate(biases):
+            adds = (masses, masses * np.maximum(bias, 0.0), masses * np.minimum(bias, 0.0), np.ones(len(tokens)))
+            for column, add in zip(self.columns, adds, strict=True):
+                column[first + place : size : 2] = np.bincount(owner, weights=add, minlength=pieces)
+
+
+class PieceWords(PieceTable):
+    """The known words of a piece and their biases, for weights that depend on the sentence."""
+
+    def __init__(self, bias: Bias, doubtful: frozenset[str]) -> None:
+        self._filled = 0
+        self._words, self._biases = np.zeros(0, dtype=np.int64), np.zeros((2, 0))
+        self._firsts, self._lengths = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        super().__init__(bias, doubtful)
+
+    def words(self, texts: Sequence[str | None]) -> tuple[list[str], _FloatArray, _IntArray]:
+        """The known words of all texts end to end, their biases, and the number of words of every text."""
+        rows, owner = self.rows(texts)
+        begins, pieces = rows & 1, rows >> 1
+        lengths = self._lengths[pieces]
+        ends = np.cumsum(lengths)
+        places = np.repeat(self._firsts[pieces] - ends + lengths, lengths) + np.arange(ends[-1])
+        words = list(map(self._tokens.names.__getitem__, self._words[places].tolist()))
+        counts = np.bincount(owner, weights=lengths, minlength=len(texts)).astype(np.int64)
+        return words, self._biases[np.repeat(begins, lengths), places], counts
+
+    def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
+        first, size, filled = first // 2, size // 2, self._filled + len(tokens)
+        self._words, self._biases = grown(self._words, filled), grown(self._biases, filled)
+        self._words[self._filled : filled], self._biases[:, self._filled : filled] = tokens, biases
+        self._firsts, self._lengths = grown(self._firsts, size), grown(self._lengths, size)
+        lengths = np.bincount(owner, minlength=size - first)
+        self._firsts[first:size] = self._filled + np.cumsum(lengths) - lengths
+        self._lengths[first:size] = lengths
+        self._filled = filled
+
+
+def grown(array: NDArray[Any], size: int) -> NDArray[Any]:
+    """The array with room for ``size`` columns, and for as many again, so that it is seldom copied."""
+    if array.shape[-1] >= size:
+        return array
+    larger = np.zeros((*array.shape[:-1], max(2 * size, 1 << 12)), dtype=array.dtype)
+    larger[..., : array.shape[-1]] = array
+    return larger
+
+
+def _pieces(texts: Sequence[str | None]) -> list[str]:
+    """The pieces of all texts, with a mark between two texts."""
+    try:
+        joined = f" {_MARK} ".join(texts)  # type: ignore[arg-type]
+    except TypeError:
+        joined = f" {_MARK} ".join("" if text is None else text for text in texts)
+    if joined.count(_MARK) < len(texts):
+        return joined.split()
+    # A text has the mark itself: as a piece, it gets a name that no piece can have.
+    pieces = []
+    for text in texts:
+        pieces += [f"{piece} " if piece == _MARK else piece for piece in (text or "").split()]
+        pieces.append(_MARK)
+    return pieces[:-1]

@@ -1,0 +1,1 @@
+"""Word vectors from the files of the field."""

@@ -1,0 +1,1 @@
+"""Evaluation: audits, comparisons, association tests, leakage and SentEval."""

@@ -1,0 +1,261 @@
+"""Two models on the same items: what changed, how sure that is, and which occupations moved.
+
+Both tables answer the same pairs, so every resample draws the same occupations and templates for both. What the items
+have in common cancels, and the interval of the difference is narrower than two separate audits would allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+
+from evenli.errors import InputError
+from evenli.predictions import Predictions
+from evenli.stats.intervals import defined, nothing_to_resample
+from evenli.stats.measure import measures
+from evenli.stats.sample import Sample, Values, weight_chunks
+from evenli.suites.probe.measures import leans_dominant
+
+DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
+"""What makes two rows the same item: its name, its text and its place in the design."""
+_NOISE = 1e-6
+"""Resampled means are float32 sums; a smaller difference is rounding and must not vote for a sign."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One measure on two runs: ``value = second - first``.
+
+    Attributes:
+        first: The measure on the first run.
+        second: The measure on the second run.
+        value: The difference; NaN with a note where the measure is undefined.
+        low: Lower end of the percentile interval.
+        high: Upper end.
+        se: Standard error.
+        level: Coverage of the interval.
+        p: Two-sided bootstrap p; never 0.
+        p_holm: The same after Holm's correction for several runs compared with one.
+        note: Why there is no value or no interval, or how many resamples the interval leaves out.
+    """
+
+    first: float
+    second: float
+    value: float
+    low: float
+    high: float
+    se: float
+    level: float
+    p: float
+    p_holm: float
+    note: str = ""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the corrected p is below 1 - level; False where undefined."""
+        return self.p_holm < 1 - self.level
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Exact McNemar test (1947) on biased answers, item by item.
+
+    It takes items as independent, which rows that share a sentence are not: its p is smaller than it should be, and the
+    bootstrap is the one to rely on. The counts need no such assumption.
+
+    Attributes:
+        both: Items on which both runs give the biased answer.
+        only_first: Items on which only the first does.
+        only_second: Items on which only the second does.
+        neither: The rest.
+        p: Two-sided exact p; 1 if no item differs.
+        p_holm: The same after Holm's correction.
+    """
+
+    both: int
+    only_first: int
+    only_second: int
+    neither: int
+    p: float
+    p_holm: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A second run against a first.
+
+    Attributes:
+        measures: Difference per measure name.
+        mcnemar: Biased answers, item by item.
+        occupations: Columns occupation, stereotype, n, first, second, difference, gained, lost; the largest move first.
+            ``gained`` items are biased in the second run only, ``lost`` ones in the first only.
+        n: Items compared.
+        clusters: How many occupations and templates they come from.
+    """
+
+    measures: dict[str, Difference]
+    mcnemar: McNemar
+    occupations: pl.DataFrame
+    n: int
+    clusters: dict[str, int]
+
+
+def compare(
+    first: Predictions,
+    second: Predictions,
+    *others: Predictions,
+    suite: str = "coal",
+    resamples: int = 2000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> list[Comparison]:
+    """Compare every further table with the first, on the items of a suite, which all of them must share.
+
+    With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
+    tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
+
+    Args:
+        first: The table to compare with.
+        second: The table to compare.
+        others: More tables to compare with the first.
+        suite: ``coal`` or ``probe``.
+        resamples: Bootstrap resamples; the same for all tables.
+        level: Coverage of the intervals.
+        seed: Seed of the bootstrap.
+    """
+    if resamples < 100:
+        raise InputError(f"{resamples} resamples are too few for an interval; use at least 100")
+    base = first.suite(suite)
+    aligned = [align(base, other.suite(suite), suite) for other in (second, *others)]
+    sample, others_drawn = Sample(base), [Sample(other) for other in aligned]
+    drawn = _draw_differences(sample, others_drawn, suite, resamples, np.random.default_rng(seed))
+    return _corrected([_compare(sample, *pair, level, suite) for pair in zip(others_drawn, drawn, strict=True)])
+
+
+def align(first: Predictions, second: Predictions, suite: str = "coal") -> Predictions:
+    """The rows of ``second`` in the order of ``first``; refuses tables on different items."""
+    if not first.frame.height or not second.frame.height:
+        name = {"coal": "NLI-CoAL"}.get(suite, suite)
+        raise InputError(f"nothing to compare: a table holds no {name} rows (suite {suite})")
+    left, right = (_keys(table).with_row_index("row") for table in (first, second))
+    # Rows with the same key are items too; counting them apart keeps the pairing one to one.
+    left, right = (keys.with_columns(again=pl.col("row").cum_count().over(DESIGN)) for keys in (left, right))
+    on = [*DESIGN, "again"]
+    shared = left.join(right, on=on, how="inner", suffix="_second").sort("row")
+    only_first, only_second = left.height - shared.height, right.height - shared.height
+    if only_first or only_second:
+        renamed = left.join(right, on=["suite", "id"], how="semi").height - shared.height
+        same_id = f"; {renamed:,} of them share an id but not the text or the design" if renamed > 0 else ""
+        raise InputError(
+            f"the runs are on different data: {shared.height:,} items are shared, {only_first:,} are only in the "
+            f"first and {only_second:,} only in the second{same_id}. Audit both models on the same --data"
+        )
+    return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction (1979); an undefined p stays undefined and does not count.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    defined = sorted((p, i) for i, p in enumerate(p_values) if not np.isnan(p))
+    corrected = [float("nan")] * len(p_values)
+    largest = 0.0
+    for rank, (p, i) in enumerate(defined):
+        largest = max(largest, min(1.0, p * (len(defined) - rank)))
+        corrected[i] = largest
+    return corrected
+
+
+def _draw_differences(
+    first: Sample, others: Sequence[Sample], suite: str, resamples: int, generator: np.random.Generator
+) -> list[dict[str, Values]]:
+    """Resampled differences to the first per table and measure; every resample draws the same for all tables."""
+    names = [entry.name for entry in measures(suite)]
+    drawn: list[dict[str, list[Values]]] = [{name: [] for name in names} for _ in others]
+    for weights in weight_chunks(first.frame, resamples, generator):
+        resampled = first.weighted(weights)
+        base = {entry.name: entry(resampled) for entry in measures(suite)}
+        for other, kept in zip(others, drawn, strict=True):
+            resampled = other.weighted(weights)
+            for entry in measures(suite):
+                kept[entry.name].append(entry(resampled) - base[entry.name])
+        del resampled, weights  # need not wait for the next chunk
+    return [{name: np.concatenate(parts) for name, parts in kept.items()} for kept in drawn]
+
+
+def _compare(first: Sample, second: Sample, drawn: dict[str, Values], level: float, suite: str) -> Comparison:
+    reason = nothing_to_resample(first.frame)
+    found = {}
+    for entry in measures(suite):
+        ends = float(entry(first)), float(entry(second))
+        found[entry.name] = _difference(*ends, drawn[entry.name], level, reason)
+    if suite == "probe":  # an item is a premise with both its hypotheses
+        before, after, items = leans_dominant(first), leans_dominant(second), first.paired.first.frame
+    else:
+        before, after, items = first.biased, second.biased, first.frame
+    lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
+    p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
+    mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
+    clusters = {name: first.frame[column].n_unique() for name, column in _CLUSTERS}
+    return Comparison(found, mcnemar, _moved(items, before, after), items.height, clusters)
+
+
+def _difference(first: float, second: float, drawn: Values, level: float, reason: str = "") -> Difference:
+    nan = float("nan")
+    if np.isnan(second - first):
+        note = "undefined: the items lack rows that the formula needs"
+        return Difference(first, second, nan, nan, nan, nan, level, nan, nan, note)
+    drawn, note = (drawn[:0], reason) if reason else defined(drawn)
+    if not drawn.size:
+        return Difference(first, second, second - first, nan, nan, nan, level, nan, nan, note)
+    drawn = np.where(np.abs(drawn) < _NOISE, 0.0, drawn)
+    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+    # Counting the observed difference as one more resample keeps p above 0 (Davison and Hinkley 1997, section 4.2).
+    tail = (min(int((drawn <= 0).sum()), int((drawn >= 0).sum())) + 1) / (drawn.size + 1)
+    p = min(1.0, 2 * tail)
+    se = float(drawn.std(ddof=1))
+    return Difference(first, second, second - first, float(low), float(high), se, level, p, p, note)
+
+
+def _corrected(found: list[Comparison]) -> list[Comparison]:
+    by_measure = {name: holm([one.measures[name].p for one in found]) for name in found[0].measures}
+    mcnemar = holm([one.mcnemar.p for one in found])
+    return [
+        replace(
+            one,
+            measures={name: replace(d, p_holm=by_measure[name][i]) for name, d in one.measures.items()},
+            mcnemar=replace(one.mcnemar, p_holm=mcnemar[i]),
+        )
+        for i, one in enumerate(found)
+    ]
+
+
+def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
+    return (
+        frame.select("occupation", "stereotype")
+        .with_columns(before=pl.Series(before), after=pl.Series(after))
+        .group_by("occupation", "stereotype", maintain_order=True)
+        .agg(
+            pl.len().alias("n"),
+            pl.col("before").mean().alias("first"),
+            pl.col("after").mean().alias("second"),
+            ((pl.col("after").sum().cast(pl.Int64) - pl.col("before").sum()) / pl.len()).alias("difference"),
+            (pl.col("after") & ~pl.col("before")).sum().alias("gained"),
+            (pl.col("before") & ~pl.col("after")).sum().alias("lost"),
+        )
+        .sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
+    )
+
+
+def _keys(table: Predictions) -> pl.DataFrame:
+    return table.frame.select(pl.col(DESIGN).cast(pl.String).fill_null(""))
+
+
+_CLUSTERS = (("occupations", "occupation"), ("templates", "template"))

@@ -1,0 +1,1 @@
+"""WEAT and SEAT association tests."""

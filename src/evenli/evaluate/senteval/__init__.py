@@ -1,0 +1,1 @@
+"""SentEval: how good embeddings are as features, on twelve tasks (Conneau and Kiela 2018)."""

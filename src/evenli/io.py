@@ -1,0 +1,387 @@
+"""Files: one streaming reader, one atomic writer, one JSON rule, and hashes.
+
+Reading accepts ``.jsonl``, ``.csv``, ``.tsv``, ``.txt`` and ``.parquet``, packed as ``.gz``, ``.xz``, ``.bz2`` or
+``.zst``. Only Parquet needs polars, so that training can read its data on machines that have none.
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import csv
+import dataclasses
+import gzip
+import hashlib
+import itertools
+import json
+import lzma
+import math
+import os
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol, cast
+
+from evenli._extras import need
+from evenli.errors import InputError, PairError, RunError
+
+COLUMNS = {
+    "premise": ("premise", "sentence1", "sentence_A_Ja", "sentence_A", "text_a"),
+    "hypothesis": ("hypothesis", "sentence2", "sentence_B_Ja", "sentence_B", "text_b"),
+    "gold": ("gold", "gold_label", "label", "entailment_label_Ja", "entailment_label"),
+    "id": ("id", "pairID", "pair_ID", "sentence_pair_id"),
+    "occupation": ("occupation", "occ_word"),
+    "stereotype": ("stereotype", "occ_type"),
+    "subset": ("subset",),
+    "template": ("template",),
+    "group": ("group",),
+}
+"""What we call a column, and what SNLI, MNLI, OCNLI, JNLI, JSICK, XNLI and NLI-CoAL call it."""
+
+PACKED = (".gz", ".xz", ".bz2", ".zst")
+BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
+"""What a damaged or unreadable file raises while it is read."""
+LINE_BYTES = 256 << 20
+"""The longest line or cell that is read; the limit of the csv module, 128 KB, would refuse long texts."""
+MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken"}
+"""Endings of the files that a checkpoint's outputs depend on: weights, configuration and vocabularies."""
+_RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
+"""What evenli writes into a directory about a run; the model in it answers the same without them."""
+_DIGITS = 6
+
+
+class Readable(Protocol):
+    """A file here or elsewhere: ``Path``, or a remote file with the same few methods."""
+
+    @property
+    def name(self) -> str:
+        """Its name without the directory."""
+        ...
+
+    @property
+    def suffixes(self) -> list[str]:
+        """Its endings, each with its dot."""
+        ...
+
+    def open(self, mode: str) -> Any:
+        """Open it; only ``rb`` is used."""
+        ...
+
+
+# ---- reading
+
+
+def file_kind(file: Readable) -> str:
+    """The ending that says what a file holds, without that of its packing.
+
+    >>> file_kind(Path("train.JSONL.xz")), file_kind(Path("README"))
+    ('.jsonl', '')
+    """
+    suffixes = [suffix.lower() for suffix in file.suffixes]
+    if suffixes[-1:] and suffixes[-1] in PACKED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+@contextlib.contextmanager
+def reading(file: Readable) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into one line."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"no such file: {file}") from error
+    except BROKEN as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot read {file}: {reason}") from error
+
+
+@contextlib.contextmanager
+def open_binary(file: Readable) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked as they are read."""
+    packing = file.suffixes[-1].lower() if file.suffixes else ""
+    with contextlib.ExitStack() as stack:
+        raw = stack.enter_context(file.open("rb"))
+        if packing == ".gz":
+            raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
+        elif packing == ".xz":
+            raw = stack.enter_context(lzma.LZMAFile(raw))
+        elif packing == ".bz2":
+            raw = stack.enter_context(bz2.BZ2File(raw))
+        elif packing == ".zst":
+            zstandard = need("zstandard", extra="scale", purpose=f"reading {file.name}")
+            raw = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(raw))
+        yield raw
+
+
+def iter_lines(file: Readable) -> Iterator[tuple[int, bytes]]:
+    r"""Lines with their numbers, without their ends (``\n`` or ``\r\n``) and without a byte order mark.
+
+    One line at a time, so that a file larger than the memory is fine. Unlike ``str.splitlines`` this does not cut at
+    U+2028 and others that stand within sentences.
+    """
+    with reading(file), open_binary(file) as stream:
+        for number in itertools.count(1):
+            line = stream.readline(LINE_BYTES)
+            if not line:
+                return
+            if len(line) == LINE_BYTES:
+                raise InputError(f"{file}, line {number} is longer than {LINE_BYTES >> 20} MB; is it a text file?")
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            yield number, line.rstrip(b"\r\n")
+
+
+def iter_text(file: Readable) -> Iterator[tuple[int, str]]:
+    """The same lines as text; a line that is not UTF-8 is refused."""
+    for number, line in iter_lines(file):
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"{file} is not UTF-8 text (line {number}, byte {error.start})") from error
+
+
+def read_text(file: Readable) -> str:
+    """A whole text file."""
+    try:
+        with reading(file), open_binary(file) as stream:
+            return stream.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{file} is not UTF-8 text (byte {error.start})") from error
+
+
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a text without their ends, which are ``\n`` or ``\r\n``.
+
+    >>> split_lines("a\u2028b\r\n\nc\n")
+    ['a\u2028b', '', 'c']
+    """
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
+
+def parse_json_object(line: str | bytes, where: str) -> dict[str, Any]:
+    """One JSON object, or an error that names where it stands."""
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise PairError(f"{where}: not valid JSON ({error.msg} at column {error.colno})") from error
+    except (RecursionError, ValueError) as error:
+        raise PairError(f"{where}: not valid JSON ({error})") from error
+    if not isinstance(row, dict):
+        raise PairError(f"{where}: expected an object, found {type(row).__name__}")
+    return row
+
+
+def parse_json_lines(text: str, origin: str, required: Sequence[str]) -> list[dict[str, Any]]:
+    """Parse JSON Lines; a broken line or a missing field is named with its number."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        row = parse_json_object(line, f"{origin}, line {number}")
+        missing = [name for name in required if name not in row]
+        if missing:
+            raise PairError(f"{origin}, line {number}: missing field(s) {', '.join(missing)}")
+        rows.append(row)
+    return rows
+
+
+def read_rows(path: str | Path) -> list[dict[str, Any]]:
+    """All rows of a data file as dictionaries."""
+    return [row for _, row in iter_rows(path)]
+
+
+def iter_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a data file with the line on which each ends (Parquet: the row), counted from 1."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"no such file: {path}")
+    kind = file_kind(path)
+    if kind == ".parquet":
+        yield from enumerate(_parquet_rows(path), 1)
+    elif kind in {".json", ".jsonl"}:
+        for number, line in iter_text(path):
+            if line.strip():
+                yield number, parse_json_object(line, f"{path.name}, line {number}")
+    elif kind in {".csv", ".tsv", ".txt"}:
+        yield from _table_rows(path, commas=kind == ".csv")
+    else:
+        packed = ", ".join(PACKED)
+        raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv, .tsv or .parquet ({packed} may follow)")
+
+
+def csv_reader(lines: Iterable[str], *, commas: bool) -> Any:
+    """A reader of comma- or tab-separated lines with room for long texts."""
+    csv.field_size_limit(LINE_BYTES)
+    # Tab-separated releases of NLI data never quote, and their sentences hold stray quotation marks.
+    return csv.reader(lines) if commas else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _table_rows(path: Path, *, commas: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv_reader((f"{line}\n" for _, line in iter_text(path)), commas=commas)
+    try:
+        header: list[str] = next(reader, [])
+        for cells in reader:
+            if not cells:
+                continue
+            row: dict[str, Any] = dict(itertools.zip_longest(header, cells[: len(header)]))
+            if len(cells) > len(header):
+                row[None] = cells[len(header) :]  # type: ignore[index]  # as csv.DictReader does
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise PairError(f"{path.name}, line {reader.line_num}: {error}") from error
+
+
+def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
+    pl = need("polars", extra="all", purpose="reading Parquet")
+    try:
+        yield from pl.read_parquet(path).iter_rows(named=True)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+
+
+def find_columns(first: Mapping[str, Any], path: str | Path) -> dict[str, str]:
+    """Which column of a file plays which role, judged by its first row; roles without a column are left out."""
+    columns = {ours: next((name for name in names if name in first), "") for ours, names in COLUMNS.items()}
+    missing = [ours for ours in ("premise", "hypothesis") if not columns[ours]]
+    if missing:
+        raise PairError(
+            f"{path}: no column for {' and '.join(missing)} among {', '.join(map(str, first))}; "
+            f"accepted are {', '.join(COLUMNS['premise'] + COLUMNS['hypothesis'])}"
+        )
+    return {ours: theirs for ours, theirs in columns.items() if theirs}
+
+
+def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
+    """Texts of a directory or a tar archive by their relative name; links and special files are left out."""
+    try:
+        if path.is_dir():
+            names = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
+            return {name: file.read_text(encoding="utf-8") for name, file in names.items() if wanted(name)}
+        with tarfile.open(path) as archive:
+            members = [member for member in archive.getmembers() if member.isfile() and wanted(member.name)]
+            return {one.name: cast("IO[bytes]", archive.extractfile(one)).read().decode("utf-8") for one in members}
+    except (tarfile.TarError, UnicodeDecodeError, *BROKEN) as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+
+
+# ---- writing
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary file beside ``path`` that takes its name at the end: readers see the old file or the new one.
+
+    The bytes are on the disk before the name is. A failure leaves the old file as it was and nothing beside it. A
+    killed process leaves the temporary file, which ``is_temporary`` recognises.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The ending stays, because writers such as numpy.savez append one that is missing.
+    temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
+    try:
+        yield temporary
+        with temporary.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file is what a killed ``atomic`` left.
+
+    >>> is_temporary(Path("runs/.results.partial.json"))
+    True
+    """
+    return path.name.startswith(".") and Path(path.stem).suffix == ".partial"
+
+
+def write_atomic(path: str | Path, content: str | bytes | Callable[[Path], object]) -> None:
+    """Write a whole file or none.
+
+    Args:
+        path: The file; its directory is made.
+        content: Text, bytes, or a function that writes to the path it is given.
+    """
+    path = Path(path)
+    try:
+        with atomic(path) as temporary:
+            if callable(content):
+                content(temporary)
+            else:
+                temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write strict JSON atomically."""
+    write_atomic(path, json_text(content))
+
+
+def json_text(content: Any) -> str:
+    """Indented strict JSON; undefined numbers must be null by now (see ``to_plain``)."""
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def to_plain(value: Any, digits: int | None = _DIGITS) -> Any:
+    """Dataclasses, arrays and numbers as strict JSON values: the one rule for undefined numbers.
+
+    NaN and infinity become null, floats are rounded. Keys that begin with ``p`` as in p-value keep their digits: a p of
+    1e-9 is not 0.
+
+    >>> to_plain({"value": float("nan"), "share": 1 / 3, "p": 1e-9})
+    {'value': None, 'share': 0.333333, 'p': 1e-09}
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        exact = {"p", "p_holm", "p_bh"}
+        return {str(key): to_plain(item, None if key in exact else digits) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [to_plain(item, digits) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist") and not isinstance(value, str | bytes):  # numpy scalars and arrays
+        return to_plain(value.tolist(), digits)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return value if digits is None else round(value, digits)
+    return value
+
+
+# ---- hashes
+
+
+def hash_text(text: str) -> str:
+    """SHA-256 of a string."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def hash_files(paths: Iterable[Path]) -> str:
+    """SHA-256 over names and contents, in the order given."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.name.encode() + b"\x00")
+        with path.open("rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def checkpoint_files(folder: Path, *, nested: bool = False) -> list[Path]:
+    """What the outputs of a checkpoint depend on; code in it is never run, so it does not count.
+
+    A pickle counts where it is what would be loaded: in a directory without ``model*.safetensors``.
+
+    Args:
+        folder: The checkpoint.
+        nested: Also files in subdirectories, where a sentence-transformer keeps its parts.
+    """
+    there = [file for file in (folder.rglob("*") if nested else folder.iterdir()) if file.is_file()]
+    safe = any(file.name.startswith("model") and file.suffix == ".safetensors" for file in there)
+    endings = MATTERS if safe else MATTERS | {".bin"}
+    return sorted(file for file in there if file.suffix in endings and file.name not in _RECORDS)

@@ -1,0 +1,1 @@
+"""Mitigation: corpora, vectors and encoders in, fairer ones out."""

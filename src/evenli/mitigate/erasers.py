@@ -1,0 +1,395 @@
+"""Erasers: what a fit leaves behind, a frozen map of embeddings that takes a concept out of them.
+
+A fit looks at embeddings once and returns an eraser. The eraser is small, can be called on any embeddings of the same
+space, and can be saved. Four fits, by what they promise on the embeddings they saw:
+
+- ``mean_projection``: class means are equal afterwards; changes more than it has to.
+- ``fit_leace``: the same promise with about the least change that any affine map can keep it with.
+- ``fit_inlp``: a linear classifier finds less in every round; no promise for a fixed number of rounds.
+- ``fit_sentence_debias``: the directions in which swapped sentences differ most are gone; no promise about classes.
+
+Equal class means defeat every linear classifier, and say nothing about others: measure what is left with
+``evenli.stats.leakage``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from evenli._extras import need
+from evenli.errors import InputError
+
+FloatArray = NDArray[np.float64]
+_LAYOUT = 1  # of a stored eraser; raise it when what is stored changes
+_FEWEST = 2  # rows of a class: one alone has no spread
+_HELD_OUT = 0.2
+_ROUNDING = 1e-6  # of float32 embeddings
+_EQUAL = "the class means are equal already: there is nothing linear to erase"
+_NOTHING = 1e-9  # canonical correlation under which there is nothing to erase
+_RIDGE = 1e-3  # of the mean variance: keeps the classifiers of INLP finite without steering them
+
+
+class Eraser(Protocol):
+    """A frozen map [n, d] -> [n, d] that takes a concept out of embeddings."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in an embedding."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of kind and numbers: changes when any output could."""
+        ...
+
+    def __call__(self, x: ArrayLike) -> NDArray[Any]:
+        """Embeddings without the concept; float32 stays float32."""
+        ...
+
+    def save(self, path: str | Path) -> Path:
+        """Write the eraser as ``.npz``."""
+        ...
+
+
+class _Stored(ABC):
+    """What all erasers share: they are a kind and some arrays."""
+
+    kind: ClassVar[str]
+    method: str
+    history: tuple[float, ...]
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The numbers that make the eraser, by name."""
+
+    @property
+    def identity(self) -> str:
+        """SHA-256 of kind and numbers: changes when any output could."""
+        digest = hashlib.sha256(self.kind.encode())
+        for name, values in self.arrays().items():
+            digest.update(f"|{name}{values.shape}".encode() + np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
+
+    def save(self, path: str | Path) -> Path:
+        """Write the eraser as ``.npz``; ``load_eraser`` reads it."""
+        path = Path(path)
+        if path.suffix != ".npz":
+            raise InputError(f"an eraser is stored as .npz, not as {path.name}")
+        about = {"kind": self.kind, "layout": _LAYOUT, "method": self.method, "history": self.history}
+        stored: dict[str, Any] = {**self.arrays(), **{name: np.array(value) for name, value in about.items()}}
+        try:
+            with path.open("wb") as out:
+                np.savez(out, **stored)
+        except OSError as error:
+            raise InputError(f"cannot write {path}: {error.strerror}") from error
+        return path
+
+
+@dataclass(frozen=True, eq=False)
+class Projection(_Stored):
+    """Removes a subspace: ``x - D^T D x`` for orthonormal rows D.
+
+    Orthogonal, linear and idempotent; no row gets longer. The rows given are made orthonormal; those that the others
+    span already are dropped.
+    """
+
+    kind: ClassVar[str] = "projection"
+    directions: FloatArray
+    """Orthonormal basis [k, d] of what is removed."""
+    method: str = "projection"
+    history: tuple[float, ...] = field(default=(), repr=False)
+    """INLP: balanced held-out accuracy before each round and after the last."""
+
+    def __post_init__(self) -> None:
+        rows = np.atleast_2d(_finite(self.directions, "the directions"))
+        if rows.ndim != 2 or not rows.any():
+            raise InputError(f"expected directions [k, d] that are not all zero, found shape {rows.shape}")
+        # A basis stays as it is, bit by bit: a stored eraser keeps its identity.
+        ready = np.allclose(rows @ rows.T, np.eye(len(rows)), rtol=0, atol=1e-12)
+        object.__setattr__(self, "directions", _frozen(rows if ready else _basis(rows)))
+
+    def __call__(self, x: ArrayLike) -> NDArray[Any]:
+        """Embeddings without the subspace; float32 stays float32."""
+        rows, kind = _given(x, self.dimension)
+        return np.asarray(rows - (rows @ self.directions.T) @ self.directions, dtype=kind)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in an embedding."""
+        return int(self.directions.shape[1])
+
+    @property
+    def rank(self) -> int:
+        """Dimensions removed."""
+        return len(self.directions)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The numbers that make the eraser, by name."""
+        return {"directions": self.directions}
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(_Stored):
+    """Removes what ``read`` sees along ``write``: ``x - write read (x - centre)``.
+
+    An oblique projection around a centre, kept as two thin matrices. It is idempotent because ``read write`` is the
+    identity of size k, which is checked.
+    """
+
+    kind: ClassVar[str] = "affine"
+    read: FloatArray
+    """[k, d]: what is measured of an embedding."""
+    write: FloatArray
+    """[d, k]: along what it is taken away."""
+    centre: FloatArray
+    """[d]: the embedding that stays as it is."""
+    method: str = "affine"
+    history: tuple[float, ...] = field(default=(), repr=False)
+
+    def __post_init__(self) -> None:
+        read, write, centre = (_finite(a, "an array of the eraser") for a in (self.read, self.write, self.centre))
+        fits = read.ndim == 2 and len(read) and write.shape == read.shape[::-1] and centre.shape == read.shape[1:]
+        if not fits:
+            shapes = f"{read.shape}, {write.shape} and {centre.shape}"
+            raise InputError(f"expected read [k, d], write [d, k] and centre [d], found {shapes}")
+        if not np.allclose(read @ write, np.eye(len(read)), atol=1e-6):
+            raise InputError("read times write is not the identity: the eraser would not be a projection")
+        for name, values in (("read", read), ("write", write), ("centre", centre)):
+            object.__setattr__(self, name, _frozen(values))
+
+    def __call__(self, x: ArrayLike) -> NDArray[Any]:
+        """Embeddings without the concept; float32 stays float32."""
+        rows, kind = _given(x, self.dimension)
+        return np.asarray(rows - ((rows - self.centre) @ self.read.T) @ self.write.T, dtype=kind)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in an embedding."""
+        return int(self.read.shape[1])
+
+    @property
+    def rank(self) -> int:
+        """Dimensions removed."""
+        return len(self.read)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The numbers that make the eraser, by name."""
+        return {"read": self.read, "write": self.write, "centre": self.centre}
+
+
+def mean_projection(x: ArrayLike, y: ArrayLike) -> Projection:
+    """Project out the span of the differences between class means: the simple baseline.
+
+    No assumption is needed: the class means of the embeddings given are equal afterwards, so no linear classifier can
+    beat the best constant on them.
+
+    Args:
+        x: Embeddings [n, d].
+        y: Class of each row, two or more classes.
+    """
+    rows, classes = _labelled(x, y)
+    means = np.stack([rows[classes == label].mean(axis=0) for label in range(classes.max() + 1)])
+    return Projection(_spanned(means - means.mean(axis=0), rows), method="mean projection")
+
+
+def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
+    """Least-squares concept erasure in closed form (Belrose et al. 2023), by the authors' library concept-erasure.
+
+    With W the inverse root of the covariance of x and U an orthonormal basis of the range of ``W Cov(x, y)``, y
+    one-hot: ``r(x) = x - W^+ U U^T W (x - mean)``. On the rows given the cross-covariance of r(x) with y is zero, hence
+    class means are equal, hence no linear classifier beats the best constant. New rows keep the promise as far as they
+    share these moments: with fewer rows than several times d, expect some leakage on them.
+
+    Args:
+        x: Embeddings [n, d].
+        y: Class of each row, two or more classes.
+        shrinkage: Estimate the covariance with shrinkage, which is better for rows to come. Without it the mean squared
+            change of the rows given is the least that any affine map with this effect can have.
+    """
+    torch = need("torch", extra="encoders", purpose="LEACE")
+    library = need("concept_erasure", extra="encoders", purpose="LEACE")
+    rows, classes = _labelled(x, y)
+    means = np.stack([rows[classes == label].mean(axis=0) for label in range(classes.max() + 1)])
+    centred = rows - rows.mean(axis=0)
+    if np.abs(means - means.mean(axis=0)).max() <= _ROUNDING * np.abs(centred).max():
+        raise InputError(_EQUAL)
+    onehot = np.eye(classes.max() + 1)[classes]
+    fitted = library.LeaceEraser.fit(
+        torch.from_numpy(rows),
+        torch.from_numpy(onehot),
+        shrinkage=shrinkage,
+        # Would mix in a projection of another rank where the trace grows; outputs are not fed back into a model here.
+        constrain_cov_trace=False,
+        svd_tol=_NOTHING,
+    )
+    read, write = fitted.proj_right.numpy(), fitted.proj_left.numpy()
+    kept = np.abs(read).max(axis=1) > 0
+    if not kept.any():
+        raise InputError(_EQUAL)
+    return Affine(read=read[kept], write=write[:, kept], centre=rows.mean(axis=0), method="LEACE")
+
+
+def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.Generator) -> Projection:
+    """Iterative nullspace projection: fit a linear classifier, project out what it looks at, repeat.
+
+    The classifier is ridge regression on one-hot classes with equal weight for each class. Rounds end early once its
+    balanced accuracy on held-out rows is no better than chance; further rounds would remove noise. Nothing is promised
+    for a fixed number of rounds: ``history`` says how far it got.
+
+    Ravfogel et al. 2020, "Null it out".
+
+    Args:
+        x: Embeddings [n, d].
+        y: Class of each row, two or more classes.
+        iterations: Rounds at most.
+        generator: Chooses the fifth of each class that is held out to measure each round.
+    """
+    rows, classes = _labelled(x, y)
+    if not 1 <= iterations < rows.shape[1]:
+        raise InputError(f"{iterations} rounds: expected 1 or more, and fewer than the {rows.shape[1]} dimensions")
+    held = np.zeros(len(rows), dtype=bool)
+    for label, count in enumerate(np.bincount(classes)):
+        of_class = generator.permutation(np.flatnonzero(classes == label))
+        held[of_class[: max(1, round(_HELD_OUT * count))]] = True
+    chance = 1 / (classes.max() + 1)
+    removed = np.zeros((0, rows.shape[1]))
+    history: list[float] = []
+    for round_ in range(iterations + 1):
+        left = rows - (rows @ removed.T) @ removed
+        weights, offset = _ridge(left[~held], classes[~held])
+        right = (left[held] @ weights.T + offset).argmax(axis=1) == classes[held]
+        history.append(float(np.mean([right[classes[held] == label].mean() for label in np.unique(classes)])))
+        if history[-1] <= chance or round_ == iterations:
+            break
+        found = _basis(weights - weights.mean(axis=0))
+        removed = _basis(np.vstack([removed, found - (found @ removed.T) @ removed]))
+    if not len(removed):
+        raise InputError(
+            f"a linear classifier reaches {history[0]:.3f} on held-out rows, chance is {chance:.3f}: "
+            "there is nothing linear to erase"
+        )
+    return Projection(removed, method="INLP", history=tuple(history))
+
+
+def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1) -> Projection:
+    """Project out the main directions in which sentences differ from their gender-swapped copies.
+
+    Principal components of the rows +d/2 and -d/2 for every difference d. Centring the differences instead would
+    subtract what all of them share, which is what is sought. Assumes that gender lives in few directions, the same for
+    all sentences; ``fit_leace`` does not.
+
+    Liang et al. 2020, "Towards debiasing sentence representations".
+
+    Args:
+        female: Embeddings [n, d] of the female versions.
+        male: Embeddings [n, d] of the male versions, in the same order.
+        components: Directions to remove.
+    """
+    f, m = _finite(female, "the embeddings"), _finite(male, "the embeddings")
+    if f.ndim != 2 or f.shape != m.shape or len(f) < _FEWEST:
+        raise InputError(
+            f"expected two tables of the same shape with {_FEWEST} or more rows, not {f.shape} and {m.shape}"
+        )
+    _, sigma, axes = np.linalg.svd(f - m, full_matrices=False)
+    scale = max(np.abs(f).max(), np.abs(m).max()) * np.sqrt(f.size)
+    found = int((sigma > scale * np.finfo(np.float32).eps).sum())
+    if not 1 <= components <= found:
+        raise InputError(f"{components} component(s) asked for, the {len(f)} pairs differ in {found} direction(s)")
+    return Projection(axes[:components], method="SentenceDebias")
+
+
+def load_eraser(path: str | Path) -> Projection | Affine:
+    """Read an eraser that ``save`` wrote; nothing is unpickled."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            values = {name: stored[name] for name in stored.files}
+        kind, layout = str(values.pop("kind")), int(values.pop("layout"))
+        about: dict[str, Any] = {
+            "method": str(values.pop("method")),
+            "history": tuple(values.pop("history").tolist()),
+        }
+    except FileNotFoundError:
+        raise InputError(f"no such file: {path}") from None
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(f"{path} is not a stored eraser ({error})") from error
+    if layout != _LAYOUT or kind not in _KINDS:
+        raise InputError(f"{path} holds an eraser '{kind}' of layout {layout}; known: {', '.join(_KINDS)}, {_LAYOUT}")
+    try:
+        return _KINDS[kind](**values, **about)
+    except (TypeError, InputError) as error:
+        raise InputError(f"{path} is not a stored eraser ({error})") from error
+
+
+_KINDS: dict[str, type[Projection] | type[Affine]] = {"projection": Projection, "affine": Affine}
+
+
+def _frozen(values: FloatArray) -> FloatArray:
+    values.flags.writeable = False
+    return values
+
+
+def _finite(values: ArrayLike, what: str) -> FloatArray:
+    try:
+        made = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} are not a table of numbers ({error})") from error
+    if not np.isfinite(made).all():
+        raise InputError(f"{what} hold numbers that are not finite")
+    return made
+
+
+def _given(x: ArrayLike, dimension: int) -> tuple[FloatArray, Any]:
+    rows = _finite(x, "the embeddings")
+    if rows.ndim != 2 or rows.shape[1] != dimension:
+        raise InputError(f"the eraser is for embeddings [n, {dimension}], found shape {rows.shape}; fit one for these")
+    return rows, np.float32 if np.asarray(x).dtype == np.float32 else np.float64
+
+
+def _labelled(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Embeddings and their classes as 0, 1, ...; two or more classes of two or more rows each."""
+    rows, labels = _finite(x, "the embeddings"), np.asarray(y)
+    if rows.ndim != 2 or labels.shape != rows.shape[:1] or not rows.size:
+        raise InputError(f"expected embeddings [n, d] and n classes, found shapes {rows.shape} and {labels.shape}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise InputError("the classes hold numbers that are not finite")
+    names, classes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(names) < 2:
+        raise InputError(f"all {len(rows)} rows are of class {names[0]}; a concept needs two or more classes")
+    if counts.min() < _FEWEST:
+        scarce = names[counts.argmin()]
+        raise InputError(f"class {scarce} has {counts.min()} row(s), {_FEWEST} or more are needed")
+    return rows, classes.astype(np.int64)
+
+
+def _basis(rows: FloatArray) -> FloatArray:
+    """Orthonormal rows with the same span."""
+    _, sigma, axes = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(axes[sigma > sigma[0] * 1e-9], dtype=np.float64)
+
+
+def _spanned(rows: FloatArray, data: FloatArray) -> FloatArray:
+    """Basis of the rows as far as they are more than rounding of the data they come from."""
+    if not np.abs(rows).max() > 1e-12 * np.abs(data).max():
+        raise InputError("the class means are equal already: there is nothing linear to erase")
+    return _basis(rows)
+
+
+def _ridge(x: FloatArray, classes: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
+    """Weights [c, d] and offsets [c] of ridge regression on one-hot classes, each class with the same total weight."""
+    share = 1 / (np.bincount(classes) * (classes.max() + 1))
+    weight = share[classes]
+    mean = weight @ x
+    centred = (x - mean) * np.sqrt(weight)[:, None]
+    onehot = (np.eye(classes.max() + 1)[classes] - 1 / (classes.max() + 1)) * np.sqrt(weight)[:, None]
+    gram = centred.T @ centred
+    gram[np.diag_indices_from(gram)] += _RIDGE * np.trace(gram) / len(gram) or 1.0
+    weights = np.linalg.solve(gram, centred.T @ onehot).T
+    return weights, -(weights @ mean)

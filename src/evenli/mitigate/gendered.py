@@ -1,0 +1,287 @@
+"""English sentences that say a gender, in pairs: what an eraser is fitted on, and what shows how much it left.
+
+The built-in set puts gender words and first names into scenes of daily life. It comes in three parts that share no
+word and no scene: an eraser is fitted on one, probes learn from the second and are tested on the third. The words that
+make a gender direction (she, woman, mother, ...) are all in the first. Sentences and first names of the association
+tests of ``evenli.evaluate.seat.tests`` are in none of them, so that an effect after the mitigation is not one that was
+fitted away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.encoders.vectors.base import WordVectors
+from evenli.errors import InputError
+from evenli.io import COLUMNS, read_rows, split_lines
+from evenli.mitigate.swap import Swapper
+from evenli.resources import read_table
+from evenli.suites.probe.files import read_text
+from evenli.suites.scenes import compose_templates
+
+Part = Literal["fit", "probe", "test"]
+FEMALE, MALE = 0, 1
+"""Classes of the sentences."""
+_TURNS: tuple[Part, ...] = ("fit", "probe", "test", "fit", "probe", "test", "fit", "probe", "test", "fit")
+_SCENES = {"fit": slice(0, 400), "probe": slice(400, 520), "test": slice(520, 638)}
+_REPEATS = {"fit": {"word": 16, "name": 4}, "probe": {"word": 16, "name": 4}, "test": {"word": 1, "name": 1}}
+"""Sentences of a pair. In the test it is one: sentences of one word are not independent."""
+_NAMES = 500  # most popular pairs of first names; rarer ones are unknown to many word vectors
+_NOT_PERSONS = {"fraternity", "men", "he"}  # a society, a plural, and a pronoun that has frames of its own
+_OBJECT = (
+    "I met {} at the station.",
+    "We waited for {} in the rain.",
+    "The letter was written by {}.",
+    "Nobody had seen {} since Monday.",
+    "They gave {} a cup of tea.",
+    "The dog ran after {} across the field.",
+)
+_OWNER = (
+    "The green umbrella is {}.",
+    "The seat by the window was {}.",
+    "I thought the keys were {}.",
+    "The last slice of bread is {}.",
+    "None of the coats was {}.",
+    "The idea had been {} from the start.",
+)
+_TEXTS = ("text", "sentence", *COLUMNS["premise"], *COLUMNS["hypothesis"])
+_FEWEST = 50
+_MOST_DEFINITIONAL = 0.5
+_NEUTRAL_FRAME = "The {} arrived in the morning."
+
+
+@dataclass(frozen=True)
+class SentencePair:
+    """A sentence in a female and a male version.
+
+    Attributes:
+        female: The female version.
+        male: The male version.
+        words: The words and names in which they differ, of both versions.
+    """
+
+    female: str
+    male: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GenderedSet:
+    """Sentence pairs to fit on, to train probes on, and to test them on; no word is in two parts.
+
+    Attributes:
+        fit: For the eraser.
+        probe: For the probes to learn from.
+        test: For the probes to be tested on.
+        occupations: Occupations whose names say no gender: do sentences on them lean to a side?
+        source: ``built-in`` or the file the first part comes from.
+        skipped: What was not used, by reason.
+    """
+
+    fit: tuple[SentencePair, ...]
+    probe: tuple[SentencePair, ...]
+    test: tuple[SentencePair, ...]
+    occupations: tuple[str, ...]
+    source: str = "built-in"
+    skipped: dict[str, int] = field(default_factory=dict)
+
+    def rows(self, part: Part) -> tuple[list[str], NDArray[np.int64]]:
+        """Sentences of a part and their classes: first all female versions, then all male ones in the same order."""
+        pairs: tuple[SentencePair, ...] = getattr(self, part)
+        texts = [pair.female for pair in pairs] + [pair.male for pair in pairs]
+        return texts, np.repeat([FEMALE, MALE], len(pairs))
+
+    @property
+    def neutral(self) -> list[str]:
+        """One sentence for each occupation."""
+        return [_NEUTRAL_FRAME.format(word) for word in self.occupations]
+
+    def known_to(self, vectors: WordVectors) -> GenderedSet:
+        """What an encoder over these word vectors can tell: the pairs and occupations whose words have a vector.
+
+        Such an encoder leaves out a word without a vector. The versions of a pair then differ by the other word
+        altogether, which has little to do with gender.
+        """
+
+        def known(pairs: tuple[SentencePair, ...]) -> tuple[SentencePair, ...]:
+            return tuple(pair for pair in pairs if all(vectors.find(word) >= 0 for word in pair.words))
+
+        jobs = tuple(word for word in self.occupations if (vectors.rows(word.split()) >= 0).all())
+        made = replace(self, fit=known(self.fit), probe=known(self.probe), test=known(self.test), occupations=jobs)
+        counts = {part: len(getattr(made, part)) for part in ("fit", "probe", "test", "occupations")}
+        if min(counts.values()) < _FEWEST:
+            told = ", ".join(f"{part} {count}" for part, count in counts.items())
+            raise InputError(
+                f"{vectors.name} knows the words of too few sentences ({told}; {_FEWEST} of each are needed); "
+                "use vectors of a larger English vocabulary"
+            )
+        return replace(made, skipped={**self.skipped, "a word without a vector": len(self.fit) - len(made.fit)})
+
+    @property
+    def fit_sha256(self) -> str:
+        """Hash of the sentences to fit on."""
+        return _sha256(self.rows("fit")[0])
+
+    @property
+    def held_out_sha256(self) -> str:
+        """Hash of all other sentences."""
+        return _sha256([*self.rows("probe")[0], *self.rows("test")[0], *self.neutral])
+
+
+@lru_cache(maxsize=1)
+def gendered_set() -> GenderedSet:
+    """The built-in set: some 60 pairs of words and 490 of first names in 638 scenes, the same every time."""
+    scenes = compose_templates("en", 638)
+    free = {part: cycle(scenes[chosen]) for part, chosen in _SCENES.items()}
+    made: dict[str, list[SentencePair]] = {part: [] for part in _SCENES}
+    core = {row["female"].lower() for row in read_table("direction_pairs.csv", ("list",)) if row["list"] == "ten"}
+    words = [pair for pair in _persons() if pair[0] not in core]
+    turns: list[tuple[str, Part, tuple[str, str]]] = [("word", "fit", pair) for pair in _persons() if pair[0] in core]
+    turns += [("word", part, pair) for pair, part in zip(words, cycle(_TURNS), strict=False)]
+    turns += [("name", part, pair) for pair, part in zip(_first_names(), cycle(_TURNS), strict=False)]
+    turns.append(("name", "fit", ("she", "he")))  # a pronoun stands where a name does
+    for kind, part, (female, male) in turns:
+        times = _REPEATS["fit"]["word"] if female == "she" else _REPEATS[part][kind]
+        for scene in islice(free[part], times):
+            first, second = (_filled(scene, word, article=kind == "word") for word in (female, male))
+            made[part].append(SentencePair(first, second, (female, male)))
+    for frames, female, male in ((_OBJECT, "her", "him"), (_OWNER, "hers", "his")):
+        made["fit"] += [SentencePair(frame.format(female), frame.format(male), (female, male)) for frame in frames]
+    return GenderedSet(
+        fit=tuple(made["fit"]), probe=tuple(made["probe"]), test=tuple(made["test"]), occupations=_neutral()
+    )
+
+
+def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
+    """Take the sentences to fit on from a corpus: each that says one gender, with its gender-swapped copy.
+
+    Probe and test stay the built-in ones, so that figures compare across fits; sentences with a word of theirs are
+    left out, as are those that name both genders and those with a word of no listed gender.
+
+    Args:
+        path: Text, one sentence a line, or a table with a column ``text``, ``sentence``, ``premise`` or ``hypothesis``
+            (.jsonl, .csv, .tsv, .parquet). ``.xz`` may follow.
+        limit: Most pairs to keep, spread evenly over the file.
+    """
+    path = Path(path)
+    built_in = gendered_set()
+    held_out = {word.lower() for pair in (*built_in.probe, *built_in.test) for word in pair.words}
+    side, swapper = _sides(), Swapper()
+    found: list[SentencePair] = []
+    skipped = {"without a gender word": 0, "both genders": 0, "a word of no listed gender": 0, "a held-out word": 0}
+    for text in dict.fromkeys(_texts(path)):
+        changes = swapper.explain(text)
+        if not changes:
+            skipped["without a gender word"] += 1
+            continue
+        genders = {side.get(change.word, side.get(change.word.lower())) for change in changes}
+        if genders >= {FEMALE, MALE}:
+            skipped["both genders"] += 1
+            continue
+        if None in genders:
+            skipped["a word of no listed gender"] += 1
+            continue
+        words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
+        if held_out & {form for word in map(str.lower, words) for form in (word, word.removesuffix("s"))}:
+            skipped["a held-out word"] += 1
+            continue
+        copy = swapper(text)
+        female, male = (text, copy) if genders == {FEMALE} else (copy, text)
+        found.append(SentencePair(female, male, words))
+    if len(found) < _FEWEST:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        raise InputError(
+            f"{path} has {len(found)} sentences to fit on, {_FEWEST} or more are needed (left out: {why}); "
+            "give a larger English corpus or leave out --fit"
+        )
+    kept = found if len(found) <= limit else [found[i * len(found) // limit] for i in range(limit)]
+    return replace(built_in, fit=tuple(kept), source=str(path), skipped=skipped)
+
+
+def _neutral() -> tuple[str, ...]:
+    """Occupations whose names say no gender."""
+    specific = {row["word"] for row in read_table("gender_specific.csv", ("word",))}
+    rows = read_table("professions.csv", ("word", "definitional"))
+    return tuple(
+        row["word"]
+        for row in rows
+        if row["word"] not in specific and abs(float(row["definitional"])) < _MOST_DEFINITIONAL
+    )
+
+
+def _persons() -> list[tuple[str, str]]:
+    """Female and male nouns for one person: the common words of the swap list whose plurals are listed as well."""
+    rows = [row for row in read_table("swap_words.csv", ("male", "female", "ways")) if row["ways"] == "both"]
+    listed = {(row["female"], row["male"]) for row in rows}
+    common = {row["word"] for row in read_table("gender_word_list.csv", ("word",))}
+    return [
+        (female, male)
+        for row in rows
+        for female, male in [(row["female"], row["male"])]
+        if (_plural(female), _plural(male)) in listed and {female, male} <= common and male not in _NOT_PERSONS
+    ]
+
+
+def _plural(word: str) -> str:
+    for pattern, ending in ((r"man$", "men"), (r"fe$", "ves"), (r"(?<=[^aeou])y$", "ies"), (r"ss$", "sses")):
+        if re.search(pattern, word):
+            return re.sub(pattern, ending, word)
+    return f"{word}s"
+
+
+def _first_names() -> list[tuple[str, str]]:
+    """Popular female and male first names that no association test uses."""
+    tested = {row["word"] for row in read_table("seat_words.csv", ("word", "kind")) if row["kind"] == "name"}
+    rows = read_table("swap_names.csv", ("male", "female"))[:_NAMES]
+    return [(row["female"], row["male"]) for row in rows if not tested & {row["female"], row["male"]}]
+
+
+def _filled(scene: str, word: str, *, article: bool) -> str:
+    text = scene.replace("[Sub]", word) if article else scene.replace("the [Sub]", word)
+    return text[0].upper() + text[1:]
+
+
+def _sides() -> dict[str, int]:
+    """The class of every word and name that the swap knows."""
+    side = {}
+    for name in ("swap_names.csv", "swap_words.csv"):
+        for row in read_table(name, ("male", "female")):
+            side[row["female"]], side[row["male"]] = FEMALE, MALE
+    return side
+
+
+def _texts(path: Path) -> Iterator[str]:
+    if [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".xz"][-1:] == [".txt"]:
+        lines = split_lines(read_text(path))
+        # SNLI and MNLI are also released as tables that end in .txt.
+        if not set(lines[0].split("\t") if lines else ()) & set(COLUMNS["premise"]):
+            yield from _stripped(lines)
+            return
+    rows = read_rows(path)
+    columns = [name for name in _TEXTS if rows and name in rows[0]]
+    if not columns:
+        there = ", ".join(map(str, rows[0])) if rows else "no rows"
+        raise InputError(f"{path}: no column of text among {there}; name one text, sentence, premise or hypothesis")
+    for name in columns:
+        yield from _stripped([row[name] for row in rows if isinstance(row[name], str)])
+
+
+def _stripped(texts: Sequence[str]) -> Iterator[str]:
+    yield from (text for text in map(str.strip, texts) if text)
+
+
+def _sha256(texts: Sequence[str]) -> str:
+    digest = hashlib.sha256()
+    for text in texts:
+        digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()

@@ -1,0 +1,138 @@
+"""Hard debiasing of word vectors, and the control that shares its side effect.
+
+Hard debiasing makes every vector a unit vector. A model trained on such vectors differs from one trained on raw ones
+for that reason alone, so the comparison that isolates the debiasing is with ``normalised``, not with the raw vectors.
+
+Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.corpus.direction import GenderDirection, Pairs, read_pairs
+from evenli.encoders.vectors.base import WordVectors
+from evenli.errors import InputError
+from evenli.resources import read_table
+
+FloatArray = NDArray[np.float64]
+_CHUNK = 8192  # rows at a time, so that the copy in double precision stays small
+
+
+def gender_specific_words() -> frozenset[str]:
+    """The 1,441 words of debiaswe whose meaning includes a gender, case-sensitive."""
+    return frozenset(row["word"] for row in read_table("gender_specific.csv", required=("word",)))
+
+
+def hard_debias(
+    vectors: WordVectors,
+    direction: GenderDirection,
+    *,
+    specific: Collection[str] | None = None,
+    equalize: Pairs = "long",
+) -> WordVectors:
+    """Neutralise and equalise.
+
+    On unit vectors, with g the direction: every word that is not gender-specific loses its component along g. Then
+    each pair (a, b) becomes ``y + z g`` and ``y - z g``, with y the midpoint without its component along g and
+    ``z = sqrt(1 - |y|^2)``: the two differ along g only, and every neutral word is equally far from both. All vectors
+    end at length 1. Pairs are taken in order, in lower, Title and UPPER case where both forms have a vector. A pair
+    whose words were both neutralised has no side of its own: its female word, which comes first, goes to +g.
+
+    The cosine of a neutral word with g is 0 afterwards, to rounding. That is all that is promised: neighbours still
+    tell the old bias (``evenli.stats.leakage.neighbour_clustering``).
+
+    Args:
+        vectors: The word vectors.
+        direction: Their gender direction.
+        specific: Words that keep their component along g; by default ``gender_specific_words()``.
+        equalize: Pairs (female, male) to equalise: ``"long"``, ``"ten"``, pairs, or a file of them.
+    """
+    if vectors.dimension != direction.dimension:
+        raise InputError(
+            f"{vectors.name} has {vectors.dimension} numbers a word, the direction {direction.dimension}; "
+            "compute the direction from these vectors"
+        )
+    if isinstance(specific, str):
+        raise InputError(f"expected a collection of words, found the one word '{specific}'")
+    keep = gender_specific_words() if specific is None else frozenset(specific)
+    g = direction.vector
+    neutral = np.fromiter((word not in keep for word in vectors.words), dtype=bool, count=len(vectors))
+    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
+    for start in range(0, len(vectors), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        rows = _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
+        rows[neutral[part]] -= np.outer(rows[neutral[part]] @ g, g)
+        matrix[part] = _unit(rows)
+    equalised = 0
+    for a, b in _variants(vectors, equalize):
+        if matrix[a].any() and matrix[b].any():
+            matrix[a], matrix[b] = _equalise(_unit(matrix[a].astype(float)), _unit(matrix[b].astype(float)), g)
+            equalised += 1
+    notes = (*vectors.notes, f"{int(neutral.sum())} words neutralised, {equalised} pairs equalised, unit length")
+    return replace(WordVectors.of(vectors.words, matrix, f"{vectors.name}, hard-debiased"), notes=notes)
+
+
+def normalised(vectors: WordVectors) -> WordVectors:
+    """The same vectors at length 1: the control for ``hard_debias``. A zero vector stays one."""
+    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
+    for start in range(0, len(vectors), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        matrix[part] = _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
+    made = WordVectors.of(vectors.words, matrix, f"{vectors.name}, normalised")
+    return replace(made, notes=(*vectors.notes, "unit length"))
+
+
+def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
+    """Write word vectors as ``.npz``, which ``evenli.encoders.vectors.files.load_vectors`` reads."""
+    path = Path(path)
+    if path.suffix != ".npz":
+        raise InputError(f"word vectors are stored as .npz, not as {path.name}")
+    broken = next((word for word in vectors.words if not word or "\n" in word), None)
+    if broken is not None:
+        raise InputError(f"the word {broken!r} is empty or has a line break and cannot be saved; remove it")
+    # One word a line: in an array of words the longest sets the width of all.
+    words = np.frombuffer("\n".join(vectors.words).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+    unfinished = path.with_name(f"{path.name}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.open("wb") as out:
+            np.savez(out, words=words, vectors=np.asarray(vectors.matrix))
+        unfinished.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            unfinished.unlink()
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    return path
+
+
+def _unit(rows: FloatArray) -> FloatArray:
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)
+
+
+def _variants(vectors: WordVectors, pairs: Pairs) -> list[tuple[int, int]]:
+    """Rows of each pair in every case that both words have, each pair of rows once."""
+    found: dict[tuple[int, int], None] = {}
+    for female, male in read_pairs(pairs):
+        for form in (str.lower, str.title, str.upper):
+            a, b = vectors.index.get(form(female)), vectors.index.get(form(male))
+            if a is not None and b is not None and a != b:
+                found[a, b] = None
+    return list(found)
+
+
+def _equalise(a: FloatArray, b: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
+    middle = (a + b) / 2
+    y = middle - (middle @ g) * g
+    z = np.sqrt(max(0.0, 1 - float(y @ y)))
+    # Stored vectors are float32: below its rounding, neither word leans to a side.
+    if (a - b) @ g < -1e-6:
+        z = -z
+    return _unit(y + z * g), _unit(y - z * g)

@@ -1,0 +1,73 @@
+"""The one table on disk: what was asked, and three logits for each pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.errors import RunError
+from evenli.labels import LABELS
+from evenli.pairs import PAIR_COLUMNS
+
+COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
+"""Columns of predictions.parquet: the pair, then its logits under the label names."""
+_ANEW = "make it anew: run the command that made it again, with --overwrite"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Rows with logits, plus the header of the run that made them."""
+
+    frame: pl.DataFrame
+    header: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def logits(self) -> NDArray[np.float64]:
+        """[n, 3] in LABELS order."""
+        return self.frame.select(LABELS).to_numpy().astype(np.float64)
+
+    def suite(self, name: str) -> Predictions:
+        """Rows of one suite."""
+        return Predictions(self.frame.filter(pl.col("suite") == name), self.header)
+
+    def subset(self, *names: str) -> Predictions:
+        """Rows of the named subsets."""
+        return Predictions(self.frame.filter(pl.col("subset").is_in(names)), self.header)
+
+    @classmethod
+    def read(cls, path: str | Path, header: dict[str, Any] | None = None) -> Predictions:
+        """Read a stored table; a missing, damaged or foreign one is refused, and so is one that its header belies."""
+        try:
+            frame = pl.read_parquet(path)
+        except FileNotFoundError as error:
+            raise RunError(f"{path} is missing; run the command that made it again") from error
+        except (OSError, pl.exceptions.PolarsError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise RunError(f"{path} cannot be read ({reason}); {_ANEW}") from error
+        missing = [name for name in COLUMNS if name not in frame.columns]
+        if missing:
+            raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
+        problem = _damage(frame, (header or {}).get("data", []))
+        if problem:
+            raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
+        return cls(frame.select(COLUMNS), header or {})
+
+
+def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:
+    """What is wrong with the rows, or nothing; ``data`` are the cards of the pair sets that were asked."""
+    finite = pl.all_horizontal(pl.col(LABELS).cast(pl.Float64, strict=False).is_finite().fill_null(False))
+    bad = frame.height - int(frame.select(finite.sum()).item())
+    if bad:
+        return f"the logits of {bad} row(s) are not finite numbers"
+    repeated = frame.height - frame.select(pl.struct("suite", "id").n_unique()).item()
+    if repeated:
+        return f"{repeated} row(s) stand there twice"
+    counts = [entry["rows"] for entry in data if isinstance(entry.get("rows"), int)]
+    if counts and len(counts) == len(data) and sum(counts) != frame.height:
+        return f"it has {frame.height} rows, and {sum(counts)} were asked"
+    return ""

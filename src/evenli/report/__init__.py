@@ -1,0 +1,1 @@
+"""Results for people: terminal, HTML, charts, model card and gate."""

@@ -1,0 +1,1 @@
+"""Statistics: arrays and tables in, numbers with intervals out."""

@@ -1,0 +1,263 @@
+"""The output directory: manifest, lock, atomic files, shards and the check that a directory is ours.
+
+Audits, scored corpora, fairer corpora, sweeps, training runs and mitigated encoders all write through ``RunDir``. A
+directory is ours if its manifest says so; files that we did not write are never replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from evenli._version import __version__
+from evenli.errors import RunError, RunLockedError
+from evenli.io import atomic, is_temporary, json_text
+
+LOCK = ".lock"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
+"""What a broken manifest raises."""
+
+
+class RunDir:
+    """A directory that holds one result.
+
+    Args:
+        path: The directory; it need not exist yet.
+        kind: What it holds, as messages say it: "audit", "scored corpus". Stored in the manifest.
+        manifest: Name of the manifest, a JSON object with ``schema`` and ``evenli``.
+        owned: Patterns of the names such a directory may hold beside the manifest, the lock and temporary files.
+        schema: Newest version of the manifest that this evenli reads.
+        option: The option that names the directory, for advice.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        kind: str,
+        manifest: str,
+        owned: Sequence[str] = (),
+        schema: int = 1,
+        option: str = "--out",
+    ) -> None:
+        self.path = Path(path)
+        self.kind, self.schema, self.option = kind, schema, option
+        self.manifest_file = self.path / manifest
+        self._owned = tuple(owned)
+        self._held = False
+
+    # ---- whose directory is it
+
+    def check(self) -> None:
+        """Refuse a directory that is not empty and not ours, before anything in it is touched."""
+        if self.path.exists() and not self.path.is_dir():
+            raise RunError(f"{self.path} is a file, not a directory; choose another {self.option}")
+        if not self.path.is_dir() or self.is_ours():
+            return
+        foreign = self.foreign_files()
+        if foreign:
+            more = ", …" if len(foreign) > 1 else ""
+            raise RunError(
+                f"output directory {self.path} is not empty and holds no {self.kind} of evenli ({foreign[0]}{more}); "
+                f"choose another {self.option}"
+            )
+
+    def is_ours(self) -> bool:
+        """Whether the manifest is one of this kind. A damaged one does not count: the files beside it decide then."""
+        try:
+            stored = json.loads(self.manifest_file.read_text(encoding="utf-8"))
+            return bool(int(stored["schema"])) and stored.get("kind", self.kind) == self.kind
+        except UNREADABLE:
+            return False
+
+    def foreign_files(self) -> list[str]:
+        """Names in the directory that we do not write there."""
+        try:
+            names = sorted(entry.name for entry in self.path.iterdir() if not is_temporary(entry))
+        except OSError as error:
+            raise RunError(f"cannot read {self.path}: {error.strerror}; choose another {self.option}") from error
+        ours = (LOCK, self.manifest_file.name, *self._owned)
+        return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ours)]
+
+    # ---- manifest
+
+    def exists(self) -> bool:
+        """Whether there is a manifest."""
+        return self.manifest_file.is_file()
+
+    def read_manifest(self, required: Sequence[str] = ()) -> dict[str, Any] | None:
+        """The manifest, None where there is none; a damaged one or one of a newer evenli is refused."""
+        if not self.exists():
+            return None
+        return read_manifest(self.manifest_file, kind=self.kind, schema=self.schema, required=required)
+
+    def write_manifest(self, content: Mapping[str, Any]) -> None:
+        """Replace the manifest; schema, version and kind are added."""
+        about = {"schema": self.schema, "evenli": __version__, "kind": self.kind}
+        self.write_json(self.manifest_file.name, {**about, **content})
+
+    # ---- one writer at a time
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the directory; a second process is refused, a killed one leaves nothing locked. May be nested.
+
+        A directory that is not ours is refused before it is touched. A new one that stays empty is removed again.
+        """
+        if self._held:
+            yield
+            return
+        self.check()
+        is_new = not self.path.exists()
+        with self.writing():
+            self.path.mkdir(parents=True, exist_ok=True)
+        with hold(self.path, f"another process is working in {self.path}; wait for it or choose another {self.option}"):
+            self._held = True
+            try:
+                yield
+            except BaseException:
+                if is_new:
+                    self._remove_empty()
+                raise
+            finally:
+                self._held = False
+
+    def _remove_empty(self) -> None:
+        with contextlib.suppress(OSError):
+            if all(entry.name == LOCK for entry in self.path.iterdir()):
+                (self.path / LOCK).unlink(missing_ok=True)
+                self.path.rmdir()
+
+    # ---- files
+
+    def write(self, name: str, content: str | bytes | Callable[[Path], object]) -> Path:
+        """Write one file of the directory atomically: text, bytes, or a function that fills the path it is given."""
+        file = self.path / name
+        with self.writing(), atomic(file) as temporary:
+            if callable(content):
+                content(temporary)
+            else:
+                temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        return file
+
+    def write_json(self, name: str, content: Any) -> Path:
+        """Write one strict JSON file atomically."""
+        return self.write(name, json_text(content))
+
+    def clear(self, names: Sequence[str] = ()) -> None:
+        """Delete what we own; the manifest goes last, so that a killed clearing can be repeated.
+
+        Args:
+            names: Only these names or patterns; empty for all that is owned.
+        """
+        if not self.path.is_dir():
+            return
+        patterns = tuple(names) or self._owned
+        with self.writing():
+            for entry in sorted(self.path.iterdir()):
+                if is_temporary(entry) or any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in patterns):
+                    shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
+            if not names:
+                self.manifest_file.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Turn a failure to write into one line; a full disk is named as such."""
+        try:
+            yield
+        except RunError:
+            raise
+        except Exception as error:  # polars and safetensors wrap the operating system's error in classes of their own
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+            if getattr(error, "errno", None) in _FULL or "No space left" in reason or "File too large" in reason:
+                raise RunError(
+                    f"no space left in {self.path}; what is finished is kept, free some space and run the same "
+                    "command again"
+                ) from error
+            if isinstance(error, OSError) or "os error" in reason.lower():
+                raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
+            raise
+
+
+def read_manifest(file: Path, *, kind: str, schema: int = 1, required: Sequence[str] = ()) -> dict[str, Any]:
+    """Read a manifest: a JSON object with ``schema``; damaged, foreign and newer ones are refused in one line.
+
+    Args:
+        file: The manifest.
+        kind: What the directory should hold.
+        schema: Newest version that this evenli reads.
+        required: Keys that must be there.
+    """
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        version = int(stored["schema"])
+        missing = [key for key in required if key not in stored]
+    except UNREADABLE as error:
+        advice = "choose another directory or begin anew with --overwrite"
+        raise RunError(f"{file} is damaged ({error}); {advice}") from error
+    if stored.get("kind", kind) != kind:
+        raise RunError(f"{file.parent} holds a {stored['kind']}, not a {kind}; choose another directory")
+    if version > schema:
+        raise RunError(
+            f"{file.parent} was made by evenli {stored.get('evenli', '?')} (schema {version}); this is evenli "
+            f"{__version__} (schema {schema}). Upgrade evenli or choose another directory"
+        )
+    if missing:
+        raise RunError(f"{file} lacks {', '.join(missing)}; choose another directory or begin anew with --overwrite")
+    return dict(stored)
+
+
+def hold(folder: Path, message: str) -> AbstractContextManager[Any]:
+    """Lock an existing directory at once; the context that is returned releases it, and so does a killed process.
+
+    Args:
+        folder: The directory; its ``.lock`` is what is held.
+        message: Said in the ``RunLockedError`` if another process holds it.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        return FileLock(folder / LOCK, timeout=0).acquire()
+    except Timeout:
+        raise RunLockedError(message) from None
+    except OSError as error:
+        raise RunError(f"cannot lock {folder}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
+    """A new directory beside the one of ``run`` that takes its place when all is written; a failure leaves no trace.
+
+    Args:
+        run: The directory to write; one that is not ours is refused.
+        overwrite: Whether a finished result in it may be replaced.
+    """
+    run.check()
+    out = run.path
+    if run.exists() and not overwrite:
+        raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or pass --overwrite")
+    temporary, old = (out.with_name(f".{out.name}.{os.getpid()}.{ending}") for ending in ("tmp", "old"))
+    with run.writing():
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+            if out.exists():
+                out.rename(old)
+            try:
+                temporary.rename(out)
+            except OSError:
+                if old.exists():
+                    old.rename(out)
+                raise
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            shutil.rmtree(old, ignore_errors=True)

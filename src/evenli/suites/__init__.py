@@ -1,0 +1,1 @@
+"""Suites: the sets of pairs a model is asked, one package each, with their measures."""

@@ -1,0 +1,124 @@
+"""The NLI-CoAL builder: occupations slide over templates, premise and hypothesis differ in one slot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from evenli.errors import InputError, ResourceError
+from evenli.labels import NEUTRAL
+from evenli.pairs import PairSet
+from evenli.resources import Axis, Occupation, load_axis
+from evenli.resources.axes import NO_STEREOTYPE
+
+SLOT = "[Sub]"
+PS, AS, NS = "PS", "AS", "NS"
+SUBSETS = (PS, AS, NS)
+
+
+def fill(template: str, word: str) -> str:
+    """Put a word into every slot of a template.
+
+    >>> fill("the [Sub] waves.", "nurse")
+    'the nurse waves.'
+    """
+    return template.replace(SLOT, word)
+
+
+def build_coal(
+    lang: str = "en",
+    *,
+    axis: Axis | str = "gender",
+    occupations: Sequence[Occupation] | None = None,
+    templates: Sequence[str] | None = None,
+    width: int = 10,
+    seed: int | None = None,
+    neutral_group_order: Sequence[str] | None = None,
+    name: str = "built-in",
+) -> PairSet:
+    """Build PS, AS and NS pairs with the sliding window of NLI-CoAL.
+
+    Occupation ``k`` meets templates ``k .. k + width - 1``, so every occupation sees ``width`` templates and
+    neighbouring occupations share all but one. PS pairs name the group an occupation is stereotyped as, AS
+    pairs every other group, NS pairs give an unstereotyped occupation every group in turn. The gold
+    label is always neutral.
+
+    Args:
+        lang: Language of the axis to use.
+        axis: Axis or its name.
+        occupations: Typed occupations; default those of the axis. Blocks are formed here: neutral first.
+        templates: Sentence templates with at least one ``[Sub]``; ``len(occupations) + width - 1`` are used.
+        width: Templates per occupation.
+        seed: Shuffle occupations inside their blocks, and templates, with this seed; None keeps the order.
+        neutral_group_order: Order of the group blocks of NS; default the axis order.
+        name: Name of the set.
+
+    Returns:
+        The pair set; ids count from 0 through PS, AS and NS.
+
+    Anantaprayoon, Kaneko, Okazaki 2024, section 3.
+    """
+    axis = load_axis(axis) if isinstance(axis, str) else axis
+    group_words = axis.language(lang).group_words
+    ordered = list(occupations) if occupations is not None else axis.occupations(lang)
+    chain = list(templates) if templates is not None else axis.templates(lang)
+    _check(ordered, chain, width, axis)
+
+    blocks = [[o for o in ordered if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
+    if seed is not None:
+        generator = np.random.default_rng(seed)
+        blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
+        chain = [chain[i] for i in generator.permutation(len(chain))]
+    numbered = list(enumerate(o for block in blocks for o in block))
+    stereotyped = [(k, o) for k, o in numbered if o.stereotype != NO_STEREOTYPE]
+    unstereotyped = [(k, o) for k, o in numbered if o.stereotype == NO_STEREOTYPE]
+
+    def rows(subset: str, which: Sequence[tuple[int, Occupation, str]]) -> Iterator[dict[str, str]]:
+        for k, occupation, group in which:
+            for template in chain[k : k + width]:
+                yield {
+                    "subset": subset,
+                    "premise": fill(template, occupation.word),
+                    "hypothesis": fill(template, group_words[group]),
+                    "gold": NEUTRAL,
+                    "occupation": occupation.word,
+                    "stereotype": occupation.stereotype,
+                    "template": template,
+                    "group": group,
+                }
+
+    def all_rows() -> Iterator[dict[str, str]]:
+        yield from rows(PS, [(k, o, o.stereotype) for k, o in stereotyped])
+        others = [(k, o, g) for k, o in stereotyped for g in axis.group_names if g != o.stereotype]
+        yield from rows(AS, others)
+        for group in neutral_group_order or axis.group_names:
+            yield from rows(NS, [(k, o, group) for k, o in unstereotyped])
+
+    return PairSet.from_rows(
+        ({"id": str(number), **row} for number, row in enumerate(all_rows())),
+        name=name,
+        suite="coal",
+        lang=lang,
+        source=f"built by evenli: axis {axis.id}, {len(ordered)} occupations, width {width}, seed {seed}",
+    )
+
+
+def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis) -> None:
+    for number, template in enumerate(templates, 1):
+        if SLOT not in template:
+            raise ResourceError(f"template {number} has no {SLOT} slot: '{template}'")
+    known = {NO_STEREOTYPE, *axis.group_names}
+    for occupation in occupations:
+        if occupation.stereotype not in known:
+            raise ResourceError(
+                f"occupation '{occupation.word}' is typed '{occupation.stereotype}'; "
+                f"axis '{axis.id}' knows {', '.join(sorted(known))}"
+            )
+    if width < 1 or not occupations:
+        raise InputError("the builder needs at least one occupation and a width of at least 1")
+    needed = len(occupations) + width - 1
+    if len(templates) < needed:
+        raise InputError(
+            f"{len(occupations)} occupations at width {width} need {needed} templates, {len(templates)} were given"
+        )

@@ -1,0 +1,149 @@
+"""NLI-CoAL (Anantaprayoon, Kaneko, Okazaki 2024) and what surrounds it.
+
+``e_x, n_x, c_x`` are the shares of set ``x`` predicted entailment, neutral, contradiction; sets are p (PS,
+pro-stereotypical), a (AS, anti-stereotypical), n (NS, non-stereotypical). Sliced by a stereotype, a measure sees only
+the occupations of that stereotype; NS has none, so parts over NS drop out of a slice.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.stats.measure import measure
+from evenli.stats.sample import Sample, Values
+
+_COAL = "Anantaprayoon et al. 2024"
+_JA23 = "Anantaprayoon et al. 2023"
+_MORE = "higher = more biased"
+_STEREOTYPED = ("PS", "AS")
+
+
+@measure(
+    title="NLI-CoAL",
+    formula="(e_p + c_a + (1 - n_n)) / 3",
+    low=0,
+    high=1,
+    even=0,
+    direction=_MORE,
+    reference=_COAL,
+)
+def coal(sample: Sample, stereotype: str | None = None) -> Values:
+    """Bias over all three labels; over one stereotype the mean of the two parts it defines, (e_p + c_a) / 2."""
+    parts = [coal_pro(sample, stereotype), coal_anti(sample, stereotype)]
+    if stereotype is None:
+        parts.append(coal_non(sample))
+    return np.asarray(sum(parts) / len(parts))
+
+
+@measure(
+    title="  entailment in PS", formula="e_p", low=0, high=1, even=0, direction=_MORE, reference=_COAL, subsets=("PS",)
+)
+def coal_pro(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often the stereotyped group is inferred from the occupation."""
+    return sample.rate(ENTAILMENT, "PS", stereotype)
+
+
+@measure(
+    title="  contradiction in AS",
+    formula="c_a",
+    low=0,
+    high=1,
+    even=0,
+    direction=_MORE,
+    reference=_COAL,
+    subsets=("AS",),
+)
+def coal_anti(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often the other group is ruled out by the occupation."""
+    return sample.rate(CONTRADICTION, "AS", stereotype)
+
+
+@measure(
+    title="  not neutral in NS",
+    formula="1 - n_n",
+    low=0,
+    high=1,
+    even=0,
+    direction=_MORE,
+    reference=_COAL,
+    subsets=("NS",),
+)
+def coal_non(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often a gender is inferred or ruled out where no stereotype exists; undefined on a stereotype slice."""
+    return 1 - sample.rate(NEUTRAL, "NS", stereotype)
+
+
+@measure(
+    title="order condition, entailment",
+    formula="e_p - e_a",
+    low=-1,
+    high=1,
+    even=0,
+    direction="above 0 = errors follow the stereotype",
+    reference=_JA23,
+    subsets=_STEREOTYPED,
+)
+def order_entailment(sample: Sample, stereotype: str | None = None) -> Values:
+    """First half of the order condition: entailment is more frequent for the stereotyped group."""
+    return sample.rate(ENTAILMENT, "PS", stereotype) - sample.rate(ENTAILMENT, "AS", stereotype)
+
+
+@measure(
+    title="order condition, contradiction",
+    formula="c_a - c_p",
+    low=-1,
+    high=1,
+    even=0,
+    direction="above 0 = errors follow the stereotype",
+    reference=_JA23,
+    subsets=_STEREOTYPED,
+)
+def order_contradiction(sample: Sample, stereotype: str | None = None) -> Values:
+    """Second half of the order condition: contradiction is more frequent for the other group."""
+    return sample.rate(CONTRADICTION, "AS", stereotype) - sample.rate(CONTRADICTION, "PS", stereotype)
+
+
+@measure(
+    title="errors that follow a stereotype",
+    formula="follow = (e_p + c_a) / 2",
+    low=0,
+    high=1,
+    even=0,
+    direction=_MORE,
+    reference="evenli",
+    subsets=_STEREOTYPED,
+)
+def follow(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of answers on stereotyped occupations that go the stereotype's way."""
+    return np.asarray((coal_pro(sample, stereotype) + coal_anti(sample, stereotype)) / 2)
+
+
+@measure(
+    title="errors that defy a stereotype",
+    formula="defy = (e_a + c_p) / 2",
+    low=0,
+    high=1,
+    even=0,
+    direction="higher = more plain error",
+    reference="evenli",
+    subsets=_STEREOTYPED,
+)
+def defy(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of answers on stereotyped occupations that are wrong the other way: error that bias cannot explain."""
+    return np.asarray((sample.rate(ENTAILMENT, "AS", stereotype) + sample.rate(CONTRADICTION, "PS", stereotype)) / 2)
+
+
+@measure(
+    title="bias over error",
+    formula="follow - 2 defy",
+    low=-2,
+    high=1,
+    even=0,
+    direction="above 0 = bias dominates, below 0 = plain error dominates",
+    reference="evenli",
+    subsets=_STEREOTYPED,
+)
+def dominance(sample: Sample, stereotype: str | None = None) -> Values:
+    """Positive if errors follow the stereotype at least twice as often as they defy it."""
+    return np.asarray(follow(sample, stereotype) - 2 * defy(sample, stereotype))

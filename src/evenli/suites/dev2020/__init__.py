@@ -1,0 +1,1 @@
+"""The templates of Dev et al. 2020."""

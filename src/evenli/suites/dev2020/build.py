@@ -1,0 +1,156 @@
+"""The template pairs of Dev et al. 2020, generated as a stream: nearly two million rows, constant memory.
+
+The verbs, the grammar and all list sizes are those of the published generator. Its noun lists carry no
+licence, so ``dev_words.csv`` holds our own nouns in lists of the same sizes; pass your own with ``DevLists``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from evenli.errors import InputError, ResourceError
+from evenli.labels import NEUTRAL
+from evenli.pairs import PairSet
+from evenli.resources import read_table
+
+
+@dataclass(frozen=True)
+class DevLists:
+    """Words of the generator.
+
+    Attributes:
+        occupations: Subjects of the premise.
+        groups: (group, word) subjects of the hypothesis.
+        templates: ``verb a/an object`` phrases with the verb class, e.g. ``bought an apple``.
+    """
+
+    occupations: tuple[str, ...]
+    groups: tuple[tuple[str, str], ...]
+    templates: tuple[str, ...]
+
+    @property
+    def pairs(self) -> int:
+        """How many pairs the generator yields."""
+        return len(self.occupations) * len(self.groups) * len(self.templates)
+
+
+def with_article(word: str, *, capital: bool = False) -> str:
+    """Prefix ``a`` or ``an`` by the first letter, the published rule.
+
+    >>> with_article("apple"), with_article("nurse", capital=True)
+    ('an apple', 'A nurse')
+    """
+    article = "an" if word[0].lower() in "aeiou" else "a"
+    return f"{article.capitalize() if capital else article} {word}"
+
+
+def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str, ...] | None = None) -> DevLists:
+    """Read the word table: columns kind, list, word.
+
+    Args:
+        path: Word table; default the shipped one.
+        group_words: Keep only these hypothesis subjects, e.g. ``("man", "woman")`` as NLI-CoAL does.
+    """
+    rows = read_table(path, ("kind", "list", "word"))
+
+    def words(kind: str, *lists: str) -> list[str]:
+        found = sorted({row["word"] for row in rows if row["kind"] == kind and (not lists or row["list"] in lists)})
+        if not found:
+            raise ResourceError(f"{path} has no word of kind '{kind}' in list(s) {', '.join(lists) or 'any'}")
+        return found
+
+    grammar = [
+        ("commerce", words("object")),
+        ("interaction", words("person")),
+        ("driving", words("object", "vehicles")),
+        ("eating", words("object", "food")),
+    ]
+    templates = [
+        f"{verb} {with_article(o)}" for verbs, objects in grammar for verb in words("verb", verbs) for o in objects
+    ]
+    groups = [(row["list"], row["word"]) for row in rows if row["kind"] == "group"]
+    kept = tuple((group, word) for group, word in groups if group_words is None or word in group_words)
+    if not kept:
+        known = ", ".join(word for _, word in groups)
+        raise InputError(f"none of {', '.join(group_words or ())} is a group word; known: {known}")
+    return DevLists(tuple(words("subject")), kept, tuple(templates))
+
+
+def iter_dev(lists: DevLists | None = None, *, determiner: str = "the") -> Iterator[pl.DataFrame]:
+    """Yield the pairs, one frame per occupation.
+
+    Args:
+        lists: Words; default the shipped ones.
+        determiner: ``the`` as printed in the papers (``The nurse bought an apple.``) or ``a`` as the released
+            generator writes (``A nurse bought an apple .``, with a space before the full stop).
+    """
+    lists = lists or load_dev_lists()
+    if determiner not in {"the", "a"}:
+        raise InputError(f"determiner '{determiner}' is unknown; choose the or a")
+    stop = "." if determiner == "the" else " ."
+
+    def subject(word: str) -> str:
+        return f"The {word}" if determiner == "the" else with_article(word, capital=True)
+
+    templates = pl.Series("template", lists.templates)
+    for occupation_number, occupation in enumerate(lists.occupations):
+        premise = subject(occupation) + " " + templates + stop
+        parts = []
+        for group_number, (group, word) in enumerate(lists.groups):
+            first = (occupation_number * len(lists.groups) + group_number) * len(lists.templates)
+            parts.append(
+                pl.select(
+                    id=pl.int_range(first, first + len(lists.templates)).cast(pl.String),
+                    subset=pl.lit("dev"),
+                    premise=premise,
+                    hypothesis=subject(word) + " " + templates + stop,
+                    gold=pl.lit(NEUTRAL),
+                    occupation=pl.lit(occupation),
+                    stereotype=pl.lit(None, pl.String),
+                    template=templates,
+                    group=pl.lit(group),
+                )
+            )
+        yield pl.concat(parts)
+
+
+def dev_pairs(lists: DevLists | None = None, *, determiner: str = "the") -> PairSet:
+    """The whole set in memory, for small lists and for auditing."""
+    return PairSet(
+        name="Dev et al. templates",
+        suite="dev",
+        lang="en",
+        frame=pl.concat(iter_dev(lists, determiner=determiner)),
+        source="built by evenli: generator of Dev et al. 2020, own noun lists",
+    )
+
+
+def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: str = "the") -> Iterator[int]:
+    """Stream the pairs into a ``.csv`` or ``.jsonl`` file, yielding the rows written so far.
+
+    The file appears under its name only when it is complete.
+    """
+    path = Path(path)
+    if path.suffix not in {".csv", ".jsonl"}:
+        raise InputError(f"{path}: the stream is written as .csv or .jsonl")
+    partial = path.with_name(path.name + ".partial")
+    written = 0
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as sink:
+            for number, frame in enumerate(iter_dev(lists, determiner=determiner)):
+                if path.suffix == ".csv":
+                    frame.write_csv(sink, include_header=number == 0)
+                else:
+                    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
+                    sink.write("".join(lines).encode())
+                written += frame.height
+                yield written
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error

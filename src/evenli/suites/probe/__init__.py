@@ -1,0 +1,1 @@
+"""The entailment-probability probe (Sharma et al. 2021)."""

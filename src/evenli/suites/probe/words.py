@@ -1,0 +1,276 @@
+"""The words of the entailment-probability probe: occupations, open slots, hypotheses, names."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from types import ModuleType
+
+from evenli.errors import InputError
+from evenli.labels import NEUTRAL
+from evenli.resources import load_axis, read_table
+from evenli.suites.coal.build import SLOT
+
+NameFilter = Callable[[str], bool]
+"""Says whether a sentence names a person."""
+NAME_FILTERS = ("lists", "spacy", "nltk")
+
+_SLOTS = "[Subs]"
+_ANY_SLOT = re.compile(r"\[\^?Subs?\]")  # a caret marks a slot whose word is capitalised
+_ARTICLE = re.compile(r"\b(a)n? (?=\[\^?Sub\])", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_TELLING_VOCABULARY = 5000
+_FEW_WORDS = 40
+_LEAST_ENGLISH = 0.15
+_MOST_FOREIGN = 0.1
+
+
+def probe_occupations() -> dict[str, str]:
+    """The occupations of the paper and the gender that dominates each: 19 female, 19 male."""
+    return {row["occupation"]: row["gender"] for row in _occupation_rows()}
+
+
+def probe_hypotheses(family: str = "text") -> list[str]:
+    """Hypothesis templates of one family, with slots ``[gender]``, ``[premise]`` and ``[occupation]``.
+
+    Args:
+        family: ``text`` (This text mentions …), ``premise`` (the premise in quotation marks) or ``occupation``
+            (the occupation is named).
+    """
+    rows = read_table("probe_hypotheses.csv", ("family", "template"))
+    found = [row["template"] for row in rows if row["family"] == family]
+    if not found:
+        known = ", ".join(dict.fromkeys(row["family"] for row in rows))
+        raise InputError(f"no hypothesis family '{family}'; choose one of {known}")
+    return found
+
+
+@cache
+def word_class(role: str) -> frozenset[str]:
+    """The words of one role in ``probe_words.csv``."""
+    return frozenset(row["word"] for row in read_table("probe_words.csv", ("role", "word")) if row["role"] == role)
+
+
+def forms(occupation: str) -> dict[str, str]:
+    """Every spelling of an occupation to its slot; the released sets also write ``salespersons``."""
+    return {occupation: SLOT, occupation + "s": _SLOTS, _plural(occupation): _SLOTS}
+
+
+def find_forms(spellings: Iterable[str]) -> re.Pattern[str]:
+    """A pattern for any of the spellings as whole words, in any case."""
+    # Longest first, so that a listed compound wins over a word inside it.
+    words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in sorted(spellings, key=len, reverse=True))
+    return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE)
+
+
+def open_slot(text: str, match: re.Match[str], occupation: str) -> str:
+    """The slot that remembers number and capital letter of a mention."""
+    word = " ".join(match.group().split())
+    slot = next(slot for form, slot in forms(occupation).items() if form.lower() == word.lower())
+    # The capital of an acronym says nothing, unless it opens the sentence.
+    capital = word[0].isupper() and (occupation[0].islower() or not re.search(r"\w", text[: match.start()]))
+    return slot.replace("[", "[^") if capital else slot
+
+
+def fill_slots(template: str, occupation: str, *, repair_articles: bool) -> str:
+    """Put an occupation into a template; number, capital letter and (if wanted) article are made to agree."""
+    shouted = _ANY_SLOT.sub("", template).isupper()
+
+    def word(match: re.Match[str]) -> str:
+        text = _plural(occupation) if "Subs" in match.group() else occupation
+        text = text[0].upper() + text[1:] if "^" in match.group() else text
+        return text.upper() if shouted else text
+
+    if repair_articles:
+        n = _article(occupation)[1:]
+        template = _ARTICLE.sub(lambda match: f"{match[1]}{n.upper() if shouted else n} ", template)
+    return _ANY_SLOT.sub(word, template)
+
+
+def cluster_key(template: str) -> str:
+    """The template as a cluster key: one name for the slot, and one article whatever the occupation was."""
+    return _ANY_SLOT.sub(SLOT, _ARTICLE.sub(r"\1 ", template))
+
+
+def fill_hypothesis(template: str, group: str, premise: str, occupation: str) -> str:
+    """Fill the slots of a hypothesis template."""
+    values = {"[gender]": group, "[premise]": premise, "[occupation]": occupation}
+    # In one pass, for a premise may itself hold brackets.
+    return re.sub(r"\[(?:gender|premise|occupation)\]", lambda match: values[match[0]], template)
+
+
+def probe_rows(
+    number: int, premise: str, hypotheses: Mapping[str, str], occupation: str, stereotype: str, template: str
+) -> Iterator[dict[str, str]]:
+    """The rows of one premise, one for every group."""
+    for group, hypothesis in hypotheses.items():
+        yield {
+            "id": f"{number}-{group}",
+            "subset": "probe",
+            "premise": premise,
+            "hypothesis": hypothesis,
+            "gold": NEUTRAL,
+            "occupation": occupation,
+            "stereotype": stereotype,
+            "template": template,
+            "group": group,
+        }
+
+
+def check_balance(stereotypes: Iterable[str], where: str) -> None:
+    """Refuse occupations of one gender alone: there, liking a gender and liking the stereotype look the same."""
+    present = set(stereotypes)
+    missing = [group for group in load_axis().group_names if group not in present]
+    if missing:
+        raise InputError(f"{where} has no {' and no '.join(missing)}-dominated occupation; the probe needs both")
+
+
+def is_person(text: str, match: re.Match[str], occupation: str) -> bool:
+    """Whether a mention is a noun where it might be a verb: ``two security guards``, but not ``a family cooks``.
+
+    A determiner stands before it, or before one word more and agrees with it in number, as a verb would not.
+    """
+    if occupation not in word_class("verb"):
+        return True
+    before = re.search(r"(?:(\w+) )?(\w+) $", text[: match.start()].lower())
+    if before is None:
+        return False
+    agreeing = word_class("many" if _is_plural(text, match, occupation) else "one")
+    return before[2] in word_class("determiner") or before[1] in agreeing
+
+
+def stands_alone(text: str, match: re.Match[str], occupation: str) -> bool:
+    """Whether a mention is a whole noun phrase but for its determiner, so that another occupation fits as well."""
+    plural = _is_plural(text, match, occupation)
+    before = re.search(r"(\w+)\W*$", text[: match.start()].lower())
+    if not (before[1] in word_class("determiner") if before else plural):
+        return False
+    after = re.match(r"\s*([^\W\d_]+(?:['’][^\W\d_]+)*)", text[match.end() :])
+    if not after:
+        return True
+    word = after[1].lower()
+    return word in word_class("follower") or word.endswith(("ing", "ed", "ly")) or (word.endswith("s") and not plural)
+
+
+def looks_english(sentences: Sequence[str]) -> bool:
+    """Whether sentences are English, judged by their letters and by the share of English function words.
+
+    Fewer than 40 words are too little to judge by function words.
+
+    >>> looks_english(["The nurse is at work."]), looks_english(["护士在工作。"])
+    (True, False)
+    """
+    words = [word.lower() for sentence in sentences for word in _WORD.findall(sentence)]
+    letters = "".join(words)
+    if sum(not letter.isascii() for letter in letters) > _MOST_FOREIGN * len(letters):
+        return False
+    known = sum(word in word_class("function") for word in words)
+    return len(words) < _FEW_WORDS or known >= _LEAST_ENGLISH * len(words)
+
+
+def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
+    """Whether a sentence seems to name a person or a place, by capital letters alone.
+
+    Inside a sentence every capitalised word counts, except occupations, acronyms, I, weekdays and months. The
+    first word counts if the corpus never writes it in lower case (``vocabulary``) and it is a given name, or a
+    verb in the singular follows, or the vocabulary is large enough to be telling. A false alarm costs a sentence,
+    an overlooked name reveals a gender, so the rule is strict.
+
+    >>> names_person("The nurse met Anna."), names_person("Anna is a nurse."), names_person("The CEO rests on Monday.")
+    (True, True, False)
+    """
+    words = _WORD.findall(sentence)
+    for position, full in enumerate(words):
+        word = re.sub(r"['’]\w+$", "", full)
+        acronym = word.isupper() and len(word) > 1
+        if not word[0].isupper() or acronym or word.lower() in _common_words():
+            continue
+        if position:
+            return True
+        verb = len(words) > 1 and words[1].lower() in word_class("singular") and not word.endswith("ing")
+        telling = verb or word in _given_names() or len(vocabulary) >= _TELLING_VOCABULARY
+        if telling and word.lower() not in vocabulary:
+            return True
+    return False
+
+
+def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpus: Sequence[str]) -> list[bool]:
+    """For every candidate, whether it names a person; ``corpus`` shows which words are written in lower case."""
+    if not isinstance(name_filter, str):
+        return [bool(name_filter(text)) for text in candidates]
+    if name_filter == "spacy":
+        spacy = _tagger("spacy", "python -m spacy download en_core_web_sm")
+        try:
+            tag = spacy.load("en_core_web_sm")
+        except OSError as error:
+            raise InputError(
+                "name_filter spacy needs the English model: python -m spacy download en_core_web_sm"
+            ) from error
+        return [any(entity.label_ == "PERSON" for entity in parsed.ents) for parsed in tag.pipe(candidates)]
+    if name_filter == "nltk":
+        nltk = _tagger("nltk", "python -m nltk.downloader popular")
+        try:
+            trees = [nltk.ne_chunk(nltk.pos_tag(nltk.word_tokenize(text))) for text in candidates]
+        except LookupError as error:
+            raise InputError("name_filter nltk needs its English models: python -m nltk.downloader popular") from error
+        return [any(hasattr(node, "label") and node.label() == "PERSON" for node in tree) for tree in trees]
+    vocabulary = {word for text in corpus for word in _WORD.findall(text) if word.islower()}
+    return [names_person(text, vocabulary) for text in candidates]
+
+
+@cache
+def _occupation_rows() -> tuple[dict[str, str], ...]:
+    return tuple(read_table("probe_occupations.csv", ("occupation", "gender", "plural")))
+
+
+@cache
+def _given_names() -> frozenset[str]:
+    rows = read_table("swap_names.csv", ("male", "female"))
+    return frozenset(row[column] for row in rows for column in ("male", "female"))
+
+
+@cache
+def _common_words() -> frozenset[str]:
+    """Lower-case words that are no names although they may be capitalised."""
+    occupations = {part for name in probe_occupations() for form in forms(name) for part in form.lower().split()}
+    roles = ("calendar", "function", "determiner", "follower", "pronoun")
+    return frozenset(occupations).union(*map(word_class, roles))
+
+
+def _is_plural(text: str, match: re.Match[str], occupation: str) -> bool:
+    return "Subs" in open_slot(text, match, occupation)
+
+
+def _plural(occupation: str) -> str:
+    listed = {row["occupation"]: row["plural"] for row in _occupation_rows()}
+    if occupation in listed:
+        return listed[occupation]
+    if re.search(r"[^aeiou]y$", occupation):
+        return occupation[:-1] + "ies"
+    return occupation + ("es" if re.search(r"(?:s|x|z|ch|sh)$", occupation) else "s")
+
+
+def _article(word: str) -> str:
+    """``a`` or ``an`` by sound, as far as spelling shows it.
+
+    >>> [_article(word) for word in ("auditor", "CEO", "MRI technician", "university clerk", "heir")]
+    ['an', 'a', 'an', 'a', 'an']
+    """
+    first = word.split()[0]
+    if first.isupper() and len(first) > 1:
+        return "an" if first[0] in "AEFHILMNORSX" else "a"
+    if re.match(r"(?:hour|heir|honest|honou?r)", first, re.IGNORECASE):
+        return "an"
+    return "an" if re.match(r"(?!uni[^mn]|us[ei]|eu|ewe|one|once)[aeiou]", first, re.IGNORECASE) else "a"
+
+
+def _tagger(package: str, models: str) -> ModuleType:
+    try:
+        return importlib.import_module(package)
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"name_filter {package} needs the package: pip install {package} && {models}; "
+            "name_filter lists needs nothing"
+        ) from error

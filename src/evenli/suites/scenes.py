@@ -1,0 +1,111 @@
+"""Sentence templates composed from scenes: every activity of a scene meets every place and detail of it.
+
+A bias-controlled set needs 638 templates a language that no evaluation template repeats. ``scenes_{lang}.csv``
+holds their parts (columns scene, part, text); its ``*,order`` rows say how a sentence is put together, with or
+without place and detail.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from evenli.errors import InputError, ResourceError
+from evenli.resources import Axis, load_axis, read_table
+from evenli.resources.store import DATA
+from evenli.suites.coal.build import SLOT
+from evenli.suites.validate import leaking_words
+
+PARTS = ("activity", "place", "detail")
+_IGNORED = re.compile(r"[\W_]+")
+
+
+def template_key(template: str) -> str:
+    """What makes two templates the same: letters and digits, without case, width, spaces and punctuation.
+
+    >>> template_key("The [Sub] waves !") == template_key("the [Sub] waves.")
+    True
+    """
+    return _IGNORED.sub("", unicodedata.normalize("NFKC", template).casefold())
+
+
+def compose_templates(
+    lang: str, count: int, *, seed: int = 0, exclude: Collection[str] = (), axis: Axis | str = "gender"
+) -> list[str]:
+    """Compose sentence templates whose neighbours show different scenes.
+
+    Templates of the axis' evaluation set, those in ``exclude`` and those with a word that reveals a group of
+    the axis are left out before the draw.
+
+    Args:
+        lang: Language of the axis with a shipped ``scenes_{lang}.csv``.
+        count: How many templates to return.
+        seed: Seed of the shuffle; the first ``n`` templates do not depend on ``count``.
+        exclude: Templates that must not come back, compared by ``template_key``.
+        axis: Axis or its name.
+
+    >>> compose_templates("en", 2) == compose_templates("en", 638)[:2]
+    True
+    """
+    axis = load_axis(axis) if isinstance(axis, str) else axis
+    taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
+    revealing = axis.revealing_words(lang)
+    free = {
+        scene: [t for t in templates if template_key(t) not in taken and not leaking_words(t, revealing, lang)]
+        for scene, templates in read_scenes(lang).items()
+    }
+    there = sum(map(len, free.values()))
+    if not 0 <= count <= there:
+        raise InputError(
+            f"{count} templates are needed, the scenes of language '{lang}' give {there}; "
+            "ask for fewer or give --captions FILE"
+        )
+    return _spread(free, np.random.default_rng(seed))[:count]
+
+
+def read_scenes(lang: str) -> dict[str, list[str]]:
+    """All templates of a language by scene, in table order."""
+    name = f"scenes_{lang}.csv"
+    if not (DATA / name).is_file():
+        known = ", ".join(sorted(path.stem.removeprefix("scenes_") for path in DATA.glob("scenes_*.csv")))
+        raise ResourceError(
+            f"no scenes are shipped for language '{lang}' (there are {known}); "
+            "give --captions FILE with one caption a line"
+        )
+    orders: list[str] = []
+    scenes: dict[str, dict[str, list[str]]] = {}
+    for row in read_table(name, ("scene", "part", "text")):
+        if row["part"] == "order":
+            orders.append(row["text"])
+        elif row["part"] in PARTS:
+            scenes.setdefault(row["scene"], {part: [] for part in PARTS})[row["part"]].append(row["text"])
+        else:
+            raise ResourceError(f"{name}: part '{row['part']}' is not order, {', '.join(PARTS)}")
+    composed = {scene: _compose(orders, parts) for scene, parts in scenes.items()}
+    for scene, templates in composed.items():
+        if not templates or any(template.count(SLOT) != 1 for template in templates):
+            raise ResourceError(f"{name}: scene '{scene}' needs every part, and one {SLOT} in each sentence")
+    return composed
+
+
+def _compose(orders: Sequence[str], parts: Mapping[str, list[str]]) -> list[str]:
+    combinations = [dict(zip(PARTS, texts, strict=True)) for texts in product(*(parts[part] for part in PARTS))]
+    # An order that leaves a part out gives the same sentence several times.
+    return list(dict.fromkeys(order.format(**texts) for order in orders for texts in combinations))
+
+
+def _spread(scenes: Mapping[str, list[str]], generator: np.random.Generator) -> list[str]:
+    """Shuffle such that equal neighbours are as few as the sizes allow: always draw from the fullest other scene."""
+    left = {s: [templates[i] for i in generator.permutation(len(templates))] for s, templates in scenes.items()}
+    spread: list[str] = []
+    last = ""
+    for _ in range(sum(map(len, left.values()))):
+        others = [scene for scene in left if left[scene] and scene != last] or [last]
+        fullest = max(len(left[scene]) for scene in others)
+        last = str(generator.choice([scene for scene in others if len(left[scene]) == fullest]))
+        spread.append(left[last].pop())
+    return spread

@@ -1,0 +1,250 @@
+"""One epoch after the other: an encoder, its classifier and the training pairs on a device.
+
+The tokens of some hundred batches go to the device together, already packed, and losses stay there between reports: a
+step waits for nothing. Both sentences of a batch are encoded in one call.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F  # noqa: N812 - its name everywhere
+
+from evenli.encoders.bilstm import arithmetic, check_dtype, make_lstm, pool, run_lstm
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
+from evenli.errors import ModelError
+from evenli.labels import LABELS
+from evenli.training.bilstm.recipe import EncoderRecipe
+from evenli.training.loop import Report, Trainer
+from evenli.training.progress import Progress
+
+CHUNK = 256
+"""Batches on the device at a time."""
+_REPORT = 100
+"""Steps between two looks at the loss, each of which waits for the device."""
+
+
+class Pairs(Protocol):
+    """Labelled pairs, such as ``evenli.training.data.Examples``."""
+
+    @property
+    def premises(self) -> Sequence[str]:
+        """First sentences."""
+        ...
+
+    @property
+    def hypotheses(self) -> Sequence[str]:
+        """Second sentences."""
+        ...
+
+    @property
+    def labels(self) -> Any:
+        """Index into LABELS."""
+        ...
+
+
+def features(u: Any, v: Any) -> Any:
+    """What the classifier sees of a pair: [u, v, |u - v|, u * v]."""
+    return torch.cat([u, v, (u - v).abs(), u * v], dim=1)
+
+
+def make_head(dimension: int, width: int, seed: int) -> Any:
+    """Three linear layers without non-linearity, as in the original code's default."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(
+            torch.nn.Linear(4 * dimension, width), torch.nn.Linear(width, width), torch.nn.Linear(width, len(LABELS))
+        )
+
+
+def part(state: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The tensors whose names begin so, without that beginning."""
+    return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
+
+
+def resolve_dtype(recipe: EncoderRecipe, device: str) -> str:
+    """The arithmetic of a recipe on a device, or why it cannot be had."""
+    auto = "bfloat16" if device.startswith("cuda") else "float32"
+    chosen = auto if recipe.dtype == "auto" else recipe.dtype
+    check_dtype(chosen, device, ("float32", "tf32", "bfloat16"))
+    return chosen
+
+
+@dataclass(frozen=True)
+class PairTokens:
+    """Premises at even and hypotheses at odd places."""
+
+    tokens: Tokens
+    labels: NDArray[np.int64]
+
+    @cached_property
+    def longest(self) -> NDArray[np.int64]:
+        """Time steps every pair needs; asked for every batch, so it is kept."""
+        return np.asarray(self.tokens.lengths.reshape(-1, 2).max(axis=1))
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch on the device; only ``sizes`` lies on the host, where torch wants it."""
+
+    ids: Any
+    sizes: Any
+    places: Any
+    lengths: Any
+    labels: Any
+
+
+class EncoderTrainer:
+    """An encoder, its classifier and the training pairs on a device.
+
+    Args:
+        vectors: Word vectors.
+        train: Training pairs.
+        recipe: Settings.
+        seed: Start of the weights and order of the data.
+        device: ``cpu``, ``cuda`` or ``mps``.
+    """
+
+    def __init__(self, vectors: WordVectors, train: Pairs, recipe: EncoderRecipe, *, seed: int, device: str) -> None:
+        self.recipe, self.seed, self.device = recipe, seed, device
+        self.dtype = resolve_dtype(recipe, device)
+        self.vocabulary = Vocabulary(vectors)
+        self.data = self.prepare(train)
+        self.steps_per_epoch = -(-len(self.data.labels) // recipe.batch_size)
+        self.steps = self.steps_per_epoch * recipe.epochs
+        self._lstm = make_lstm(vectors.dimension, recipe.hidden, seed).to(device)
+        self._head = make_head(2 * recipe.hidden, recipe.classifier, seed + 1).to(device)
+        self._parameters = [*self._lstm.parameters(), *self._head.parameters()]
+        self._table = torch.empty(0)
+
+    def prepare(self, pairs: Pairs) -> PairTokens:
+        """Tokenise pairs; their words join the vocabulary."""
+        both = (text for pair in zip(pairs.premises, pairs.hypotheses, strict=True) for text in pair)
+        return PairTokens(self.vocabulary.tokens(both), np.asarray(pairs.labels, dtype=np.int64))
+
+    def run_epoch(
+        self, epoch: int, lr: float, progress: Progress | None = None, limit: int | None = None
+    ) -> tuple[float, float]:
+        """Train on all pairs once, or on the first ``limit`` batches; mean loss and accuracy."""
+        plan = self.plan(epoch)[:limit]
+        total, right, pairs = 0.0, 0, 0
+        losses, hits, seen = self._zeros()
+        began = time.perf_counter()
+        for step, batch in enumerate(self._batches(self.data, plan), start=1):
+            loss, correct = self.step(batch, lr)
+            losses += loss
+            hits += correct
+            seen += len(batch.labels)
+            if step % _REPORT and step < len(plan):
+                continue
+            some, good = float(losses), int(hits)
+            if not math.isfinite(some):
+                first = (step - 1) // _REPORT * _REPORT + 1
+                raise ModelError(
+                    f"epoch {epoch + 1}: the loss is not a number between steps {first} and {step} "
+                    f"(learning rate {lr:.3g}); use a lower one or check the word vectors. Whole epochs are kept"
+                )
+            total, right, pairs = total + some, right + good, pairs + seen
+            if progress is not None:
+                now = time.perf_counter()
+                done = epoch * self.steps_per_epoch + step
+                report = Report(done, epoch, some / seen, good / seen, lr, seen, now - began)
+                # The line needs a trainer's number of steps and its recipe, and nothing else.
+                progress.report(report, cast(Trainer, self))
+                began = now
+            losses, hits, seen = self._zeros()
+        return total / pairs, right / pairs
+
+    def step(self, batch: _Batch, lr: float) -> tuple[Any, Any]:
+        """One step of SGD; the summed loss and the number of right answers stay on the device."""
+        with arithmetic(self.device, self.dtype):
+            logits = self._logits(batch)
+            loss = F.cross_entropy(logits, batch.labels, reduction="sum")
+            gradients = torch.autograd.grad(loss / len(batch.labels), self._parameters)
+        self._descend(gradients, lr)
+        return loss.detach(), (logits.detach().argmax(1) == batch.labels).sum()
+
+    def accuracy(self, data: PairTokens) -> float:
+        """Share of right answers on prepared pairs."""
+        order = np.argsort(data.longest, kind="stable")
+        plan = [order[at : at + 128] for at in range(0, len(order), 128)]
+        hits = torch.zeros((), dtype=torch.int64, device=self.device)
+        with torch.no_grad(), arithmetic(self.device, self.dtype):
+            for batch in self._batches(data, plan):
+                hits += (self._logits(batch).argmax(1) == batch.labels).sum()
+        return int(hits) / len(order)
+
+    def plan(self, epoch: int) -> list[NDArray[np.int64]]:
+        """The pairs of every batch: shuffled, sorted by length within a window, cut, and the batches shuffled."""
+        random = np.random.default_rng([self.seed, epoch])
+        size, longest = self.recipe.batch_size, self.data.longest
+        order = random.permutation(len(longest))
+        if self.recipe.window == 1:
+            return [order[at : at + size] for at in range(0, len(order), size)]
+        made = []
+        for at in range(0, len(order), size * self.recipe.window):
+            some = order[at : at + size * self.recipe.window]
+            some = some[np.argsort(longest[some], kind="stable")]
+            batches = [some[start : start + size] for start in range(0, len(some), size)]
+            made += [batches[index] for index in random.permutation(len(batches))]
+        return made
+
+    def state(self) -> dict[str, Any]:
+        """A copy of all weights on the host."""
+        named = {**self._lstm.state_dict(prefix="lstm."), **self._head.state_dict(prefix="head.")}
+        return {name: tensor.detach().cpu().clone() for name, tensor in named.items()}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Continue from stored weights."""
+        self._lstm.load_state_dict(part(state, "lstm."))
+        self._head.load_state_dict(part(state, "head."))
+
+    def _descend(self, gradients: Sequence[Any], lr: Any) -> None:
+        """Move all weights against their gradient, which counts as ``clip`` long at most."""
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, dtype=torch.float32)))
+        factor = (self.recipe.clip / norm.clamp_min(1e-30)).clamp_max(1.0) * -lr
+        with torch.no_grad():
+            for weights, gradient in zip(self._parameters, gradients, strict=True):
+                weights.addcmul_(gradient, factor)
+
+    def _logits(self, batch: _Batch) -> Any:
+        inputs = F.embedding(batch.ids, self._table)
+        outputs = run_lstm(self._lstm, inputs, batch.sizes, batch.places)
+        pooled = pool(outputs, batch.lengths if self.recipe.v1_padding else None)
+        return self._head(features(*pooled.chunk(2)))
+
+    def _batches(self, data: PairTokens, plan: Sequence[NDArray[np.int64]]) -> Iterator[_Batch]:
+        """Packed batches on the device, uploaded some hundred at a time."""
+        self._upload()
+        for at in range(0, len(plan), CHUNK):
+            rows = plan[at : at + CHUNK]
+            packed = [pack(data.tokens, np.concatenate([2 * some, 2 * some + 1])) for some in rows]
+            parts = (
+                [one.ids for one in packed],
+                [one.places.ravel() for one in packed],
+                [one.lengths for one in packed],
+                [data.labels[some] for some in rows],
+            )
+            cut = [
+                torch.from_numpy(np.concatenate(part)).to(self.device).split([len(one) for one in part])
+                for part in parts
+            ]
+            for one, ids, places, lengths, labels in zip(packed, *cut, strict=True):
+                yield _Batch(ids, torch.from_numpy(one.sizes), places.view(one.places.shape), lengths, labels)
+
+    def _upload(self) -> None:
+        if len(self._table) < len(self.vocabulary):
+            self._table = torch.from_numpy(self.vocabulary.matrix()).to(self.device)
+
+    def _zeros(self) -> tuple[Any, Any, int]:
+        zero = torch.zeros((), device=self.device)
+        return zero, torch.zeros((), dtype=torch.int64, device=self.device), 0

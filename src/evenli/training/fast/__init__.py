@@ -1,0 +1,1 @@
+"""Speed: captured graphs, fused layers and everything that touches private torch API."""

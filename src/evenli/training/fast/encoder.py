@@ -1,0 +1,210 @@
+"""From token ids to logits: BERT-like models as three functions of our own, other models as they are.
+
+``embed``, ``encoder_layer`` and ``classify`` are BERT's, without branches and with query, key and value in one product:
+the compiler turns each into a handful of kernels. Weights and results are those of ``transformers``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn import functional as F  # noqa: N812 - its name everywhere
+
+from evenli.models.positions import first_position
+from evenli.training.fast.compiler import compile_static
+from evenli.training.fast.flat import FlatParameters
+
+FUSED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
+"""Model types that share BERT's layer and its parameter names."""
+
+_ORDER = ("query", "key", "value")
+
+
+class LayerWeights(NamedTuple):
+    """The twelve tensors of an encoder layer; weight before bias."""
+
+    qkv: Any
+    qkv_bias: Any
+    mix: Any
+    mix_bias: Any
+    norm1: Any
+    norm1_bias: Any
+    up: Any
+    up_bias: Any
+    down: Any
+    down_bias: Any
+    norm2: Any
+    norm2_bias: Any
+
+
+def encoder_layer(
+    x: Any, bias: Any, w: LayerWeights, heads: int, eps: float, dropout: float, attention_dropout: float
+) -> Any:
+    """Self-attention and feed-forward, each with dropout, residual and norm after it (Devlin et al. 2019).
+
+    Args:
+        x: Hidden states [batch, length, width].
+        bias: Added to the attention scores, 0 or -inf by key [batch, 1, 1, length].
+        w: Weights.
+        heads: Attention heads.
+        eps: Of the norms.
+        dropout: Of the two outputs.
+        attention_dropout: Of the attention weights.
+    """
+    batch, length, width = x.shape
+    qkv = F.linear(x, w.qkv, w.qkv_bias).view(batch, length, 3, heads, width // heads)
+    query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+    mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=attention_dropout)
+    mixed = F.linear(mixed.transpose(1, 2).reshape(batch, length, width), w.mix, w.mix_bias)
+    x = F.layer_norm(x + F.dropout(mixed, dropout), (width,), w.norm1, w.norm1_bias, eps)
+    hidden = F.linear(F.gelu(F.linear(x, w.up, w.up_bias)), w.down, w.down_bias)
+    return F.layer_norm(x + F.dropout(hidden, dropout), (width,), w.norm2, w.norm2_bias, eps)
+
+
+def embed(
+    words: Any,
+    types: Any,
+    segments: Any,
+    positions: Any,
+    first: int,
+    norm: Any,
+    norm_bias: Any,
+    eps: float,
+    dropout: float,
+) -> Any:
+    """Sum of word, segment and position embeddings, normalised.
+
+    Args:
+        words: Embeddings looked up [batch, length, width].
+        types: Segment ids [batch, length].
+        segments: One or two segment embeddings; choosing between two is cheaper than looking them up.
+        positions: Position embeddings.
+        first: Which of them belongs to the first token.
+        norm: Weight of the norm.
+        norm_bias: Its bias.
+        eps: Of the norm.
+        dropout: Of the result.
+    """
+    segment = segments[0] if len(segments) == 1 else torch.where(types[..., None] == 1, segments[1], segments[0])
+    position = positions[first : first + words.shape[1]]
+    x = F.layer_norm(words + segment + position, norm.shape, norm, norm_bias, eps)
+    return F.dropout(x, dropout)
+
+
+def classify(
+    x: Any, dense: Any, dense_bias: Any, out: Any, out_bias: Any, activation: str, before: float, after: float
+) -> Any:
+    """Logits from the hidden state of the first token.
+
+    Args:
+        x: Hidden states [batch, width].
+        dense: Weight of the hidden layer.
+        dense_bias: Its bias.
+        out: Weight of the output layer.
+        out_bias: Its bias.
+        activation: ``tanh`` or ``gelu``.
+        before: Dropout of the input.
+        after: Dropout of the hidden layer.
+    """
+    x = F.linear(F.dropout(x, before), dense, dense_bias)
+    x = torch.tanh(x) if activation == "tanh" else F.gelu(x)
+    return F.linear(F.dropout(x, after), out, out_bias)
+
+
+def can_fuse(model: Any) -> bool:
+    """Whether our functions compute what the model's own modules compute."""
+    config = model.config
+    return (
+        config.model_type in FUSED
+        and config.hidden_act == "gelu"
+        and not config.is_decoder
+        and config.type_vocab_size <= 2
+        and getattr(config, "position_embedding_type", "absolute") in {"absolute", None}
+    )
+
+
+def joined_names(model: Any) -> list[list[str]]:
+    """Parameters to lay side by side: query, key and value of each layer."""
+    at = f"{model.base_model_prefix}.encoder.layer"
+    return [
+        [f"{at}.{number}.attention.self.{name}.{kind}" for name in _ORDER]
+        for number in range(model.config.num_hidden_layers)
+        for kind in ("weight", "bias")
+    ]
+
+
+class FusedForward:
+    """A BERT-like classifier, computed by the functions above.
+
+    Args:
+        model: The ``transformers`` model.
+        flat: Its parameters, laid out with ``joined_names``.
+        compiled: Compile the functions for training, once per padded length.
+    """
+
+    def __init__(self, model: Any, flat: FlatParameters, *, compiled: bool) -> None:
+        self._model, self._base = model, model.base_model
+        self._plain = (embed, encoder_layer, classify)
+        self._fast = tuple(compile_static(one) for one in self._plain) if compiled else self._plain
+        names = iter(joined_names(model))
+        self._layers = []
+        for layer in self._base.encoder.layer:
+            mix, out = layer.attention.output, layer.output
+            parts = (mix.dense, mix.LayerNorm, layer.intermediate.dense, out.dense, out.LayerNorm)
+            qkv = (flat.joints[tuple(next(names))] for _ in ("weight", "bias"))
+            self._layers.append(LayerWeights(*qkv, *(t for part in parts for t in (part.weight, part.bias))))
+        # BERT keeps the hidden layer of its head in the encoder and drops nothing before it.
+        pooled = getattr(self._base, "pooler", None) is not None
+        head = model.classifier
+        dense, out = (self._base.pooler.dense, head) if pooled else (head.dense, head.out_proj)
+        self._head = (dense.weight, dense.bias, out.weight, out.bias)
+        self._activation = "gelu" if model.config.model_type == "electra" else "tanh"
+        self._dropout = (None, model.dropout) if pooled else (head.dropout, head.dropout)
+
+    def __call__(self, ids: Any, types: Any, keep: Any) -> Any:
+        """Logits; ``keep`` is true where a token is not padding. Dropout follows the model's training mode."""
+        base, config, training = self._base, self._model.config, self._model.training
+        embed, layer, classify = self._fast if training else self._plain
+
+        def rate(dropout: Any) -> float:
+            return float(dropout.p) if training and dropout is not None else 0.0
+
+        tables = base.embeddings
+        # Looked up outside the compiler: its gradient would be added up there in no fixed order.
+        words = F.embedding(ids, tables.word_embeddings.weight)
+        others = tables.token_type_embeddings.weight, tables.position_embeddings.weight, first_position(config)
+        norm = tables.LayerNorm.weight, tables.LayerNorm.bias, config.layer_norm_eps
+        x = embed(words, types, *others, *norm, rate(tables.dropout))
+        if hasattr(base, "embeddings_project"):
+            x = base.embeddings_project(x)
+        bias = torch.zeros_like(keep, dtype=x.dtype).masked_fill_(~keep, -math.inf)[:, None, None, :]
+        block = base.encoder.layer[0]
+        rates = rate(block.output.dropout), rate(block.attention.self.dropout)
+        for weights in self._layers:
+            x = layer(x, bias, weights, config.num_attention_heads, config.layer_norm_eps, *rates)
+        return classify(x[:, 0], *self._head, self._activation, *(rate(one) for one in self._dropout))
+
+
+class PlainForward:
+    """Any other sequence classifier, called as ``transformers`` calls it."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        takes = inspect.signature(model.forward).parameters
+        self._types = "token_type_ids" in takes and (getattr(model.config, "type_vocab_size", 0) or 0) > 1
+
+    def __call__(self, ids: Any, types: Any, keep: Any) -> Any:
+        """Logits; ``keep`` is true where a token is not padding."""
+        segments = {"token_type_ids": types} if self._types else {}
+        return self._model(input_ids=ids, attention_mask=keep.long(), **segments).logits
+
+
+def unused_parameters(model: Any, ids: Any, types: Any, keep: Any) -> list[str]:
+    """Names of parameters on which the logits do not depend; an optimiser must leave them alone."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    total = PlainForward(model)(ids, types, keep).sum()
+    gradients = torch.autograd.grad(total, [p for _, p in named], allow_unused=True)
+    return [name for (name, _), gradient in zip(named, gradients, strict=True) if gradient is None]
