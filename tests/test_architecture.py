@@ -17,6 +17,8 @@ ORDER = [
     "labels",
     "_version",
     "_extras",
+    "_whole",
+    "_headers",
     "io",
     "store",
     "registry",
