@@ -1,0 +1,63 @@
+"""Numbers as text, the same in every table; an undefined number is "n/a"."""
+
+from __future__ import annotations
+
+import math
+
+UNDEFINED = "n/a"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with fixed decimals.
+
+    >>> number(0.12345), number(-0.0001), number(None), number(float("nan"))
+    ('0.123', '0.000', 'n/a', 'n/a')
+    """
+    # Adding 0.0 turns the minus zero that rounding may leave into zero.
+    return UNDEFINED if _undefined(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # type: ignore[arg-type]
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """A number with its sign, for differences and effects.
+
+    >>> signed(0.5, 2), signed(-0.5, 2)
+    ('+0.50', '-0.50')
+    """
+    text = number(value, digits)
+    return text if text.startswith("-") or text == UNDEFINED else f"+{text}"
+
+
+def interval(low: float | None, high: float | None, digits: int = 3, *, sign: bool = False) -> str:
+    """Both ends of an interval; escape it where square brackets are markup.
+
+    >>> interval(0.1, 0.25, 2), interval(None, None)
+    ('[0.10, 0.25]', 'n/a')
+    """
+    if _undefined(low) or _undefined(high):
+        return UNDEFINED
+    show = signed if sign else number
+    return f"[{show(low, digits)}, {show(high, digits)}]"
+
+
+def p_value(p: float | None, digits: int = 3) -> str:
+    """A p-value: fixed decimals, or its order of magnitude where these would show 0.
+
+    >>> p_value(0.0432), p_value(0.00001), p_value(None)
+    ('0.043', '1e-5', 'n/a')
+    """
+    if p is None or math.isnan(p) or p >= 10**-digits or p == 0:
+        return number(p, digits)
+    return f"{p:.0e}".replace("e-0", "e-")
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """A share of 1 in percent.
+
+    >>> percent(0.953), percent(0.953, 1)
+    ('95%', '95.3%')
+    """
+    return UNDEFINED if _undefined(share) else f"{share:.{digits}%}"
+
+
+def _undefined(value: float | None) -> bool:
+    return value is None or not math.isfinite(value)
