@@ -588,6 +588,30 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
         read_examples([file])
 
 
+NO_POLARS = """
+import runpy, sys
+sys.modules["polars"] = None  # every import of it fails
+import evenli.training, evenli.training.bilstm.run
+from evenli.training.data import read_examples
+print(len(read_examples([sys.argv[1]])))
+for script in sys.argv[2:]:
+    sys.argv = [script, "--help"]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        assert not end.code, end
+"""
+
+
+def test_training_and_its_benchmarks_need_no_polars(pair_file) -> None:
+    benchmarks = Path(__file__).parents[1] / "benchmarks"
+    scripts = [str(benchmarks / name) for name in ("train.py", "encoder.py")]
+    command = [sys.executable, "-c", NO_POLARS, str(pair_file([GOOD, OTHER])), *scripts]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("2\n")
+
+
 def test_bases_that_cannot_be_used(base: Path, tmp_path: Path) -> None:
     def copy(*names: str) -> Path:
         folder = tmp_path / f"copy{len(list(tmp_path.iterdir()))}"

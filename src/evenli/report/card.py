@@ -9,6 +9,7 @@ from typing import Any
 
 from evenli.evaluate.stored import StoredRun, audited_data
 from evenli.report.export import markdown, tables
+from evenli.report.markup import prose, yaml_text
 
 PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
@@ -163,17 +164,3 @@ def _estimate(entry: dict[str, Any]) -> str:
 
 def _number(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.3f}"
-
-
-def yaml_text(value: Any) -> str:
-    """A JSON string, which is a YAML string: nothing in a model's name can leave its quotes.
-
-    Two differences remain: YAML forbids some control characters that JSON allows, and does not join surrogate pairs.
-    """
-    quoted = json.dumps(str(value), ensure_ascii=False)
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", quoted)
-
-
-def prose(value: Any) -> str:
-    """One line of Markdown in which nothing is markup: names come from models and data."""
-    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(str(value).split()))

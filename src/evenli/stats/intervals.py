@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import ndtri
 
 from evenli.errors import InputError
 from evenli.stats.measure import Measure
+from evenli.stats.proportion import wilson as wilson
 from evenli.stats.sample import Sample, Values, weight_chunks
 
 POWER_FACTOR = 1.959964 + 0.841621
@@ -128,19 +128,6 @@ def defined(drawn: Values) -> tuple[Values, str]:
             :0
         ], f"no interval: undefined in {share:.1%} of the resamples, at most {UNDEFINED:.0%} may be left out"
     return drawn[~missing], f"{share:.2%} of the resamples are undefined and left out" if share else ""
-
-
-def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Ends of the interval of a share of n independent cases (Wilson 1927).
-
-    >>> [round(end, 4) for end in wilson(0.75, 4)]
-    [0.3006, 0.9544]
-    """
-    z = float(ndtri((1 + level) / 2))
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    # At 0 and 1 one end is the share itself, but for rounding.
-    return (middle - half if share > 0 else 0.0), (middle + half if share < 1 else 1.0)
 
 
 def minimum_detectable_difference(estimate: Estimate) -> float:

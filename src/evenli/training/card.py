@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._version import __version__
-from evenli.report.card import prose, yaml_text
-from evenli.stats.intervals import wilson
+from evenli.report.markup import prose, yaml_text
+from evenli.stats.proportion import wilson
 from evenli.training.data import Examples
 from evenli.training.recipe import Recipe
 
