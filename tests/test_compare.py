@@ -198,7 +198,7 @@ def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
     assert missing.note.startswith("no interval: undefined in 6.") and not missing.is_clear
     # PS lies in three of four: (1/4)^4 = 0.4 % miss all of them.
     told = found["coal_pro"]
-    assert "% of the resamples are undefined and left out" in told.note and told.low < 0.5 <= told.high
+    assert "% of the resamples" in told.note and told.low < 0.5 <= told.high
     assert found["fn_bias"].note == ""
 
 
@@ -286,7 +286,7 @@ def test_control_a_biased_model_is_found(runs: Path) -> None:
 def test_a_mute_model_gives_no_conclusion(runs: Path) -> None:
     stored = [load_run(runs / name) for name in ("biased", "mute")]
     (found,) = compare_runs(stored, resamples=200)
-    assert "competent at this task, so the score does not speak of bias" in conclude(*stored, found)
+    assert "competent" in conclude(*stored, found)
 
 
 def test_command_prints_and_json_is_strict(runs: Path) -> None:

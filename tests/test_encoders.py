@@ -233,8 +233,8 @@ def test_seat_tells_words_without_a_vector(run_cli, vectors: Path, own_test: Pat
     own, names = json.loads(done.stdout)["tests"]
     assert own["note"] == ""
     # John, Paul, Amy and Lisa are there, career, office, family and home too: eight of the 32 words of C6.
-    assert "24 of 32 words have no vector (Mike, " in names["note"]
-    assert "24 of 32 words have no vector" in run_cli("seat", vectors, "--tests", "C6").stdout.replace("\n", " ")
+    assert "24 of 32 words" in names["note"]
+    assert "24 of 32 words" in run_cli("seat", vectors, "--tests", "C6").stdout.replace("\n", " ")
 
 
 def test_a_test_file_may_name_the_words_of_its_sentences(tmp_path: Path) -> None:

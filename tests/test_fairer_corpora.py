@@ -252,7 +252,7 @@ def test_the_page_shows_the_top_only(tmp_path: Path, many: Path, monkeypatch: py
     subtract(many, tmp_path / "out", percentile=90, split=None)
     page = (tmp_path / "out/removed.html").read_text(encoding="utf-8")
     assert page.count("<tr>") == 6
-    assert "40 rows, highest score first. The first 5 are shown" in page
+    assert "40 rows" in page
     assert len(table(tmp_path / "out/removed.csv")) == 40
 
 

@@ -181,7 +181,7 @@ def test_evaluator_says_what_is_undefined(sentence_model: Any, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING):
         metrics = interop.SeatEvaluator(["C6"], permutations=100)(Silent())
     assert math.isnan(metrics[PRIMARY])
-    assert "C6: undefined: 64 of 64 embeddings of X hold values that are no numbers" in caplog.text
+    assert "64 of 64 embeddings of X" in caplog.text
 
 
 def test_evaluator_settings_are_checked() -> None:

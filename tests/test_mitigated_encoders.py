@@ -404,7 +404,7 @@ def test_hard_says_what_is_left_or_why_not(vector_file: Path, tmp_path: Path) ->
     few = tmp_path / "few.txt"
     words = ("woman", "man", "girl", "boy", "she", "he", "mother", "father", "nurse")
     few.write_text("".join(f"{w} {i}.0 {9 - i}.5 1.{i}\n" for i, w in enumerate(words)), encoding="utf-8")
-    assert "what is left was not measured: only" in run("hard", few, "-o", tmp_path / "few.npz")
+    assert "not measured" in run("hard", few, "-o", tmp_path / "few.npz")
     assert (tmp_path / "few.npz").is_file()
 
 

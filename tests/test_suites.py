@@ -222,7 +222,7 @@ def test_no_verdict_without_coal(runs: Path) -> None:
     for results in (biased, even, dev):
         VALIDATOR.validate(results)
         assert results["verdict"]["code"] == "none" and results["lang"] == "en" and "coal" not in results
-    assert "only NLI-CoAL gives one" in biased["verdict"]["sentence"]
+    assert "only NLI-CoAL" in biased["verdict"]["sentence"]
     assert "dP 1.000 [1.000, 1.000]" in biased["verdict"]["sentence"]
     assert "B 0.000 [0.000, 0.000]" in even["verdict"]["sentence"]
     assert "not neutral is 0.000" in dev["verdict"]["sentence"]
@@ -369,7 +369,7 @@ def test_the_probe_alone_on_the_terminal(runs: Path) -> None:
     show_results(stored(runs / "even"), Console(file=text, width=140))
     assert text.getvalue().startswith("fake even on built-in probe (en, 3800 pairs")
     assert "Order condition" not in text.getvalue() and "published" not in text.getvalue()
-    assert "undefined (the model makes no difference between occupations)" in text.getvalue()
+    assert "undefined (the model" in text.getvalue()
 
 
 # Runs without NLI-CoAL
