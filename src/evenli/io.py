@@ -270,19 +270,21 @@ def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def atomic(path: Path) -> Iterator[Path]:
+def atomic(path: Path, *, sync: bool = True) -> Iterator[Path]:
     """A temporary file beside ``path`` that takes its name at the end: readers see the old file or the new one.
 
-    The bytes are on the disk before the name is. A failure leaves the old file as it was and nothing beside it. A
-    killed process leaves the temporary file, which ``is_temporary`` recognises.
+    The bytes are on the disk before the name is, unless ``sync`` is off: then a power cut may leave a damaged file. A
+    failure leaves the old file as it was and nothing beside it. A killed process leaves the temporary file, which
+    ``is_temporary`` recognises.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # The ending stays, because writers such as numpy.savez append one that is missing.
     temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
     try:
         yield temporary
-        with temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
+        if sync:
+            with temporary.open("rb+") as stream:
+                os.fsync(stream.fileno())
         temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):

@@ -139,10 +139,10 @@ class RunDir:
 
     # ---- files
 
-    def write(self, name: str, content: str | bytes | Callable[[Path], object]) -> Path:
+    def write(self, name: str, content: str | bytes | Callable[[Path], object], *, sync: bool = True) -> Path:
         """Write one file of the directory atomically: text, bytes, or a function that fills the path it is given."""
         file = self.path / name
-        with self.writing(), atomic(file) as temporary:
+        with self.writing(), atomic(file, sync=sync) as temporary:
             if callable(content):
                 content(temporary)
             else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,31 +26,24 @@ def predict(
     as_json: shared.Json = False,
 ) -> None:
     """Score any pair file with a model; resumable, one table with three logits per pair."""
+    from evenli.evaluate.predict import PredictSettings, summarise
     from evenli.evaluate.predict import predict as run
     from evenli.evaluate.run_dir import RunFolder
-    from evenli.labels import LABELS
     from evenli.models import load_model
     from evenli.suites.files import read_pairs
 
     pairs = read_pairs(data, lang, suite="user")
     options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)
     asked = load_model(model, lang=lang, options=options)
+    settings = PredictSettings(overwrite=overwrite)
     with shared.progress_bar(not as_json) as progress:
-        table = run(asked, [pairs], RunFolder(out), overwrite=overwrite, on_progress=progress, on_warning=shared.warn)
-    answers = [LABELS[i] for i in table.logits.argmax(axis=1)]
-    gold = table.frame["gold"].to_list()
-    known = [(a, g) for a, g in zip(answers, gold, strict=True) if g]
-    summary: dict[str, Any] = {
-        "folder": str(out),
-        "pairs": len(answers),
-        "predicted": {label: answers.count(label) for label in LABELS},
-        "accuracy": round(sum(a == g for a, g in known) / len(known), 6) if known else None,
-        "timings": table.header.get("timings"),
-    }
+        table = run(asked, [pairs], RunFolder(out), settings, on_progress=progress, on_warning=shared.warn)
+    summary = {"folder": str(out), **summarise(table)}
+    gold = summary.pop("gold")
     if as_json:
         shared.print_json(summary)
         return
     typer.echo(f"{summary['pairs']} pairs: " + ", ".join(f"{k} {v}" for k, v in summary["predicted"].items()))
-    if known:
-        typer.echo(f"accuracy {summary['accuracy']:.4f} on {len(known)} pairs with a gold label")
+    if gold:
+        typer.echo(f"accuracy {summary['accuracy']:.4f} on {gold} pairs with a gold label")
     typer.echo(f"{out}/predictions.parquet")

@@ -12,7 +12,7 @@ from typing import Any, cast
 from evenli.errors import InputError
 from evenli.evaluate.assess import Scoring, assess
 from evenli.evaluate.competence import check_label_order
-from evenli.evaluate.predict import Progress, predict
+from evenli.evaluate.predict import PredictSettings, Progress, predict
 from evenli.evaluate.run_dir import RunFolder
 from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.pairs import PairSet
@@ -91,12 +91,14 @@ def audit(
             asked,
             [gold_pairs(lang, axis=axis), control_pairs(lang, axis=axis), *sets],
             folder,
-            seed=scoring.seed,
-            settings=settings,
-            overwrite=overwrite,
+            PredictSettings(
+                seed=scoring.seed,
+                details=settings,
+                overwrite=overwrite,
+                check_first=lambda gold: check_label_order(gold, asked.info.labels),
+            ),
             on_progress=on_progress,
             on_warning=on_warning,
-            check_first=lambda gold: check_label_order(gold, asked.info.labels),
         )
         results = assess(predictions, scoring)
         if folder is not None:

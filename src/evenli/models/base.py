@@ -45,7 +45,7 @@ class ModelInfo:
     dtype: str = "float32"
     max_length: int | None = None
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self) | {"labels": list(self.labels)}
 

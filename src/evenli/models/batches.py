@@ -17,6 +17,8 @@ def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) 
     >>> [batch.tolist() for batch in plan_batches(np.array([3, 2, 3, 2, 9]), bucket=1, token_budget=6)]
     [[1, 3], [0, 2], [4]]
     """
+    if not len(lengths):
+        return
     padded = -(-lengths // bucket) * bucket
     order = np.argsort(padded, kind="stable")
     ordered = padded[order]
