@@ -47,6 +47,10 @@ class Registry(Generic[Entry]):
         """All names: built-in ones first."""
         return list(dict.fromkeys([*self._builtin, *self._added, *self._installed]))
 
+    def plugins(self) -> list[str]:
+        """Names that are not built in."""
+        return [name for name in self.names() if name not in self._builtin]
+
     def __contains__(self, name: object) -> bool:
         """Whether there is an entry of this name."""
         return name in self._builtin or name in self._added or name in self._installed

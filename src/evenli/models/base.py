@@ -2,17 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.labels import label_columns
 from evenli.models.tokens import Tokens
 
 Items = Tokens | list[Any]
 """What a backend scores: a token matrix, or whatever a backend without tokenizer keeps per pair."""
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """How to load a model.
+
+    Attributes:
+        labels: Output order, where the model does not name its labels.
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        dtype: ``float32``, ``bfloat16`` or ``float16``; None picks bfloat16 on CUDA, float32 elsewhere.
+        max_length: Longest input in tokens; longer pairs are truncated and counted.
+        token_budget: Tokens per batch; None picks by device.
+        threads: CPU threads for ONNX Runtime; None uses all.
+        offline: Never ask the hub, use its local cache only.
+        allow_pickle: Accept pickle checkpoints, which can run code when loaded.
+    """
+
+    labels: tuple[str, ...] | None = None
+    device: str | None = None
+    dtype: str | None = None
+    max_length: int = 128
+    token_budget: int | None = None
+    threads: int | None = None
+    offline: bool = False
+    allow_pickle: bool = False
+
+    def label_order(self, stored: Callable[[], tuple[str, ...]], name: str) -> tuple[tuple[str, ...], list[int]]:
+        """The labels in output order and the columns that bring them into the order of LABELS.
+
+        Args:
+            stored: Gives the labels that the model names; not asked where the user gave them.
+            name: The model, for messages.
+        """
+        labels = tuple(self.labels or stored())
+        return labels, list(label_columns(labels, origin="--labels" if self.labels else f"the model {name}"))
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What a backend is told beside the target: ``load(target, request) -> NLIModel``.
+
+    Attributes:
+        spec: The whole string the user gave; ``ModelInfo.spec`` should be this.
+        lang: Language of the audit.
+        options: Loading options.
+    """
+
+    spec: str
+    lang: str = "en"
+    options: ModelOptions = ModelOptions()
 
 
 class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, never shown to people
@@ -25,7 +76,7 @@ class ModelInfo:
 
     Attributes:
         spec: The string the user gave.
-        backend: ``hf``, ``onnx``, ``py`` or ``fake``.
+        backend: Name in the registry: ``hf``, ``onnx``, ``py``, ``fake`` or that of a plug-in.
         name: Display name.
         revision: Commit of a hub model, else empty.
         fingerprint: Hash that changes when the answers may change.
@@ -68,6 +119,7 @@ class NLIModel(Protocol):
 
     ``bucket``: lengths are grouped up to multiples of this; 1 means that no batch contains padding.
     ``token_budget``: largest number of tokens, padding included, in one batch.
+    ``note``, where there is one: a line that people who store predictions should read.
     """
 
     info: ModelInfo

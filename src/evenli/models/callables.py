@@ -9,7 +9,7 @@ import types
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,20 @@ from numpy.typing import NDArray
 from evenli.errors import EvenliError, ModelError
 from evenli.io import hash_files, hash_text
 from evenli.labels import LABELS, canonical_label, label_columns
-from evenli.models.base import ModelInfo, OutOfMemory, Prepared
-
-if TYPE_CHECKING:
-    from evenli.models.spec import ModelOptions
+from evenli.models.base import ModelInfo, ModelRequest, OutOfMemory, Prepared
 
 OUTPUTS = ("logits", "probabilities")
 """What three numbers per pair can be."""
 _CERTAIN = 20.0
-_SUM = 5e-3
+"""Logit of a label that is given by its name alone."""
+_SUM_TOLERANCE = 5e-3
 """How far from one a row of probabilities may add up: half precision and printed decimals are no logits."""
-_BY_CHANCE = 8
+_NO_ACCIDENT = 8
 """Rows from which on a batch of logits that all look like probabilities is no accident."""
+_NO_IDENTITY = (
+    "nothing tells {name} from another model of its kind, so its predictions are never reused or continued; give it an "
+    "attribute 'fingerprint', or CallableModel(..., fingerprint='...'), that changes when its answers may"
+)
 
 
 class CallableModel:
@@ -74,7 +76,7 @@ class CallableModel:
         self._outputs: str | None = declared
         self._declared = declared is not None
         identity = fingerprint or _fingerprint(function)
-        self.note = "" if identity else _unknown(shown)
+        self.note = "" if identity else _NO_IDENTITY.format(name=shown)
         identity = identity or f"once-{uuid.uuid4().hex}"
         self.info = ModelInfo(
             spec=spec or f"py:{shown}",
@@ -96,28 +98,28 @@ class CallableModel:
     def logits(self, items: Sequence[tuple[str, str]]) -> NDArray[np.float32]:
         """Call the function and read whatever form its answer has."""
         premises, hypotheses = (list(column) for column in zip(*items, strict=True))
-        with _foreign(f"{self.info.spec} raised "):
+        with foreign_code(f"{self.info.spec} raised "):
             answer = self._function(premises, hypotheses)
-        values, certain = _read(answer, len(items), self._columns, self.info.name)
-        if not certain and self._probable(values):
+        values, named = _read(answer, len(items), self._columns, self.info.name)
+        if not named and self._are_probabilities(values):
             with np.errstate(invalid="ignore"):
                 values = np.log(np.maximum(values / values.sum(axis=1, keepdims=True), 1e-30))
         return values.astype(np.float32)
 
-    def _probable(self, values: NDArray[np.float64]) -> bool:
+    def _are_probabilities(self, values: NDArray[np.float64]) -> bool:
         """Whether rows are probabilities: as declared, else as the first batch was; a contradiction is refused."""
         # Rows that are not finite say nothing here; the prediction loop refuses them with their pair.
         values = values[np.isfinite(values).all(axis=1)]
         if not values.size:
             return self._outputs == "probabilities"
-        like = (values >= -1e-6).all(axis=1) & (np.abs(values.sum(axis=1) - 1) <= _SUM)
+        like = (values >= -1e-6).all(axis=1) & (np.abs(values.sum(axis=1) - 1) <= _SUM_TOLERANCE)
         mostly = bool(like.mean() > 0.5)
         outputs = self._outputs or ("probabilities" if mostly else "logits")
         if outputs == "probabilities":
             odd, problem = ~like, "no probabilities (0 or more, adding up to 1)"
         else:
             # A few rows of logits add up to one by chance.
-            doubtful = mostly and len(like) >= _BY_CHANCE and not self._declared
+            doubtful = mostly and len(like) >= _NO_ACCIDENT and not self._declared
             odd, problem = like & doubtful, "probabilities, no logits"
         if odd.any():
             row = [round(float(value), 6) for value in values[int(np.argmax(odd))]]
@@ -130,28 +132,34 @@ class CallableModel:
         return outputs == "probabilities"
 
 
-def load_callable(target: str, options: ModelOptions, *, spec: str) -> CallableModel:
-    """Import ``module:function``; the current folder is on the path."""
+def load(target: str, request: ModelRequest) -> CallableModel:
+    """The backend ``py:module:function``."""
+    function = import_callable(target, request.spec)
+    return CallableModel(function, labels=request.options.labels, name=target, spec=request.spec)
+
+
+def import_callable(target: str, spec: str) -> Callable[..., Any]:
+    """Import ``module:function``; the current directory is on the path."""
     module_name, _, attribute = target.partition(":")
     if not module_name or not attribute:
         raise ModelError(f"'{spec}' must read py:module:function, for example py:mypkg.mymodule:predict")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
-    with _foreign(f"cannot import {target}: "):
+    with foreign_code(f"cannot import {target}: "):
         function: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             function = getattr(function, part)
     if not callable(function):
         raise ModelError(f"{target} is not callable")
-    return CallableModel(function, labels=options.labels, name=target, spec=spec)
+    return function  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
-def _foreign(before: str) -> Iterator[None]:
+def foreign_code(before: str) -> Iterator[None]:
     """Run code of others: what it prints goes to stderr, what it raises is one line after ``before``."""
     try:
-        # Stdout is ours alone, it may be read by a program.
+        # Only we write to stdout, because a program may read it.
         with contextlib.redirect_stdout(sys.stderr):
             yield
     except (EvenliError, OutOfMemory):
@@ -163,32 +171,35 @@ def _foreign(before: str) -> Iterator[None]:
 
 def _read(answer: Any, count: int, columns: list[int], name: str) -> tuple[NDArray[np.float64], bool]:
     """The numbers in LABELS order, and whether they were label names, which leave nothing to interpret."""
-    shape = f"{name} must return {count} rows of three numbers, label dictionaries or label names"
+    expected = f"{name} must return {count} rows of three numbers, label dictionaries or label names"
     if isinstance(answer, list | tuple) and answer and isinstance(answer[0], str | dict):
         if len(answer) != count:
-            raise ModelError(f"{shape}; it returned {len(answer)} rows")
-        named = []
-        for given in answer:
-            row = {given: _CERTAIN} if isinstance(given, str) else given
-            if not isinstance(row, dict) or isinstance(given, str) != isinstance(answer[0], str):
-                raise ModelError(f"{shape}, one kind for all rows; it returned {given!r} beside {answer[0]!r}")
-            known = {canonical_label(str(key)): value for key, value in row.items()}
-            if not set(known) <= set(LABELS) or len(known) != len(row) or len(known) not in (1, 3):
-                raise ModelError(f"{shape}; it returned {given!r}, and the labels are {', '.join(LABELS)}")
-            named.append(known)
-        try:
-            values = np.array([[float(row.get(label, 0.0)) for label in LABELS] for row in named], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"{shape}; it returned {answer[0]!r}") from error
-    else:
-        try:
-            values = np.asarray(answer, dtype=np.float64)
-        except Exception as error:  # whatever an object of another library does when asked for its numbers
-            raise ModelError(f"{shape}; it returned {type(answer).__name__}") from error
-        if values.shape != (count, 3):
-            raise ModelError(f"{shape}; it returned an array of shape {values.shape}")
-        return values[:, columns], False
-    return values, all(isinstance(row, str) for row in answer)
+            raise ModelError(f"{expected}; it returned {len(answer)} rows")
+        return _read_labels(answer, expected), isinstance(answer[0], str)
+    try:
+        values = np.asarray(answer, dtype=np.float64)
+    except Exception as error:  # an object of another library may raise anything when asked for its numbers
+        raise ModelError(f"{expected}; it returned {type(answer).__name__}") from error
+    if values.shape != (count, 3):
+        raise ModelError(f"{expected}; it returned an array of shape {values.shape}")
+    return values[:, columns], False
+
+
+def _read_labels(answer: Sequence[Any], expected: str) -> NDArray[np.float64]:
+    """Label names, or dictionaries from label name to number, as numbers in LABELS order."""
+    rows = []
+    for given in answer:
+        if not isinstance(given, str | dict) or isinstance(given, str) != isinstance(answer[0], str):
+            raise ModelError(f"{expected}, one kind for all rows; it returned {given!r} beside {answer[0]!r}")
+        row = {given: _CERTAIN} if isinstance(given, str) else given
+        known = {canonical_label(str(key)): value for key, value in row.items()}
+        if not set(known) <= set(LABELS) or len(known) != len(row) or len(known) not in (1, 3):
+            raise ModelError(f"{expected}; it returned {given!r}, and the labels are {', '.join(LABELS)}")
+        rows.append(known)
+    try:
+        return np.array([[float(row.get(label, 0.0)) for label in LABELS] for row in rows], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{expected}; it returned {answer[0]!r}") from error
 
 
 def _fingerprint(function: Any) -> str:
@@ -202,15 +213,8 @@ def _fingerprint(function: Any) -> str:
     file = getattr(module, "__file__", None)
     if not isinstance(function, types.FunctionType) or not file or not Path(file).is_file():
         return ""
-    found: Any = module
+    offered: Any = module
     for part in function.__qualname__.split("."):
-        found = getattr(found, part, None)
+        offered = getattr(offered, part, None)
     # Only what the module itself offers under this name is the same function whenever the file is the same.
-    return hash_text(f"{hash_files([Path(file)])} {function.__qualname__}") if found is function else ""
-
-
-def _unknown(name: str) -> str:
-    return (
-        f"nothing tells {name} from another model of its kind, so its predictions are never reused or continued; give "
-        "it an attribute 'fingerprint', or CallableModel(..., fingerprint='...'), that changes when its answers may"
-    )
+    return hash_text(f"{hash_files([Path(file)])} {function.__qualname__}") if offered is function else ""

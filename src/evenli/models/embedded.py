@@ -1,4 +1,4 @@
-"""The models that ship with the package: a folder each with model, tokenizer, config and card."""
+"""The models that ship with the package: a directory each with model, tokenizer, config and card."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from evenli.errors import ModelError
+from evenli.models.base import ModelRequest
+from evenli.models.onnx import OnnxModel
 from evenli.resources.store import read_toml
 
 FOLDER = Path(__file__).parent / "embedded"
@@ -24,11 +26,11 @@ class EmbeddedModel:
 
 def embedded_models() -> list[EmbeddedModel]:
     """All shipped models, sorted by language."""
-    found = []
-    for file in sorted(FOLDER.glob("*/card.toml")):
+    models = []
+    for file in FOLDER.glob("*/card.toml"):
         card = read_toml(file)
-        found.append(EmbeddedModel(file.parent.name, str(card["lang"]), file.parent, card))
-    return sorted(found, key=lambda model: (model.lang, model.name))
+        models.append(EmbeddedModel(file.parent.name, str(card["lang"]), file.parent, card))
+    return sorted(models, key=lambda model: (model.lang, model.name))
 
 
 def find_embedded(name_or_lang: str) -> EmbeddedModel:
@@ -39,3 +41,8 @@ def find_embedded(name_or_lang: str) -> EmbeddedModel:
             return model
     shipped = ", ".join(f"{model.name} ({model.lang})" for model in models) or "none"
     raise ModelError(f"no embedded model '{name_or_lang}'; shipped: {shipped}. Name a model of your own instead")
+
+
+def load(target: str, request: ModelRequest) -> OnnxModel:
+    """The backend ``evenli:NAME`` or ``evenli:LANG``."""
+    return OnnxModel(str(find_embedded(target).path), request.options, spec=request.spec)

@@ -20,14 +20,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from evenli._version import __version__
 from evenli.errors import ModelError
 from evenli.io import hash_text
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.models.base import ModelInfo
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL, label_columns
+from evenli.models.base import ModelRequest
 from evenli.models.callables import CallableModel
 from evenli.resources import Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
@@ -88,10 +88,10 @@ class FakeModel:
             return self._known[premise, hypothesis]
         if self.kind == "even":
             return NEUTRAL
-        found = self._read(premise, hypothesis) or self._read_probe(premise, hypothesis)
-        if found is None:
+        mention = self._read(premise, hypothesis) or self._read_probe(premise, hypothesis)
+        if mention is None:
             return NEUTRAL
-        stereotype, followed, group = found
+        stereotype, followed, group = mention
         if stereotype == NO_STEREOTYPE:
             return NEUTRAL if self.kind == "oracle" else ENTAILMENT
         pro = stereotype == group
@@ -164,14 +164,16 @@ def fake_model(
     model = CallableModel(
         fake, name=f"fake {name}", spec=f"fake:{name}", fingerprint=hash_text(f"{fake}{__version__}"), batch_size=512
     )
-    model.info = ModelInfo(**{**model.info.__dict__, "backend": "fake", "dtype": "exact"})
+    model.info = replace(model.info, backend="fake", dtype="exact")
     return model
 
 
-def load_fake(target: str, lang: str) -> CallableModel:
-    """Parse ``kind`` or ``oracle:rate``."""
+def load(target: str, request: ModelRequest) -> CallableModel:
+    """The backend ``fake:KIND`` or ``fake:oracle:RATE``."""
+    if request.options.labels:  # fakes answer by name, so an order changes nothing; unknown names are a mistake
+        label_columns(request.options.labels, origin="--labels")
     kind, _, rate = target.partition(":")
     try:
-        return fake_model(kind, lang=lang, rate=float(rate) if rate else 1.0)
+        return fake_model(kind, lang=request.lang, rate=float(rate) if rate else 1.0)
     except ValueError as error:
         raise ModelError(f"the oracle's rate '{rate}' is not a number") from error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,78 +13,98 @@ from numpy.typing import NDArray
 from evenli._extras import need
 from evenli.errors import LabelError, ModelError
 from evenli.io import checkpoint_files, hash_files
-from evenli.labels import label_columns
-from evenli.models.base import ModelInfo, OutOfMemory, Prepared
+from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
 from evenli.models.loading import OR_ALLOW, check_folder, one_line, pick_device
 from evenli.models.positions import longest_input
 from evenli.models.speedups import pack_linear_layers, shorten_last_layer
 from evenli.models.tokens import Tokens
 
-if TYPE_CHECKING:
-    from evenli.models.spec import ModelOptions
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def load(target: str, request: ModelRequest) -> HFModel:
+    """The backend ``hf:ID[@REVISION]`` or ``hf:DIRECTORY``."""
+    return HFModel(target, request.options, spec=request.spec)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A checkpoint on disk or on the hub, from which the parts of a model are loaded."""
+
+    name: str
+    revision: str
+    local: bool
+    offline: bool
+
+    @classmethod
+    def find(cls, target: str, options: ModelOptions) -> _Source:
+        name, _, revision = target.partition("@") if not Path(target).exists() else (target, "", "")
+        local = Path(name).is_dir()
+        if local:
+            check_folder(Path(name), allow_pickle=options.allow_pickle, advice=OR_ALLOW)
+        return cls(name, revision, local, options.offline)
+
+    def load(self, part: Any, **arguments: Any) -> Any:
+        """Load with ``part.from_pretrained``; what goes wrong is one line."""
+        if self.offline:
+            arguments["local_files_only"] = True
+        with one_line(self.name, local=self.local, revision=self.revision, advice=OR_ALLOW):
+            return part.from_pretrained(self.name, revision=self.revision or None, trust_remote_code=False, **arguments)
+
+    def fingerprint(self, commit: str) -> str:
+        """Changes when the answers may: hash of the files, or name and commit of a hub model."""
+        return hash_files(checkpoint_files(Path(self.name))) if self.local else f"hub:{self.name}@{commit}"
 
 
 class HFModel:
     """An ``AutoModelForSequenceClassification`` with three labels."""
 
     def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
-        self._torch = need("torch", extra="hf", purpose="loading Hugging Face models")
+        self._torch = torch = need("torch", extra="hf", purpose="loading Hugging Face models")
         transformers = need("transformers", extra="hf", purpose="loading Hugging Face models")
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
-        name, _, revision = target.partition("@") if not Path(target).exists() else (target, "", "")
-        local = Path(name).is_dir()
-        if local:
-            check_folder(Path(name), allow_pickle=options.allow_pickle, advice=OR_ALLOW)
-        source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
-        if options.offline:
-            source["local_files_only"] = True
-        with one_line(name, local=local, revision=revision, advice=OR_ALLOW):
-            config = transformers.AutoConfig.from_pretrained(name, **source)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **source)
-        names = tuple(config.id2label[index] for index in sorted(config.id2label))
-        labels = options.labels or names
-        if options.labels and len(names) != len(options.labels):
-            raise LabelError(f"{name} has {len(names)} output(s), --labels names {len(options.labels)}")
-        self._columns = list(label_columns(labels, origin=f"the model {name}" if not options.labels else "--labels"))
-        self._device = pick_device(self._torch, options.device)
-        kind = self._device.partition(":")[0]
-        dtype = options.dtype or ("bfloat16" if kind == "cuda" else "float32")
-        if dtype not in {"float32", "bfloat16", "float16"}:
-            raise ModelError(
-                f"--dtype {dtype} is not for Hugging Face checkpoints; choose float32, bfloat16 or float16"
-            )
-        with one_line(name, local=local, revision=revision, advice=OR_ALLOW):
-            model = transformers.AutoModelForSequenceClassification.from_pretrained(
-                name,
-                dtype=self._torch.float32,
-                use_safetensors=None if options.allow_pickle else True,
-                **source,
-            )
-        model.eval()
-        shorten_last_layer(model, self._torch)
-        if kind == "cpu" and dtype == "float32":
-            pack_linear_layers(model, self._torch)
-        self._model = model.to(self._device, getattr(self._torch, dtype))
-        self._tokenizer = tokenizer
+        source = _Source.find(target, options)
+        config = source.load(transformers.AutoConfig)
+        self._tokenizer = tokenizer = source.load(transformers.AutoTokenizer, use_fast=True)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         self._types = "token_type_ids" in tokenizer.model_input_names
+
+        # Everything that can be refused is checked before the weights are read, which takes longest.
+        names = tuple(config.id2label[index] for index in sorted(config.id2label))
+        if options.labels and len(names) != len(options.labels):
+            raise LabelError(f"{source.name} has {len(names)} output(s), --labels names {len(options.labels)}")
+        labels, self._columns = options.label_order(lambda: names, source.name)
+        self._device = pick_device(torch, options.device)
+        kind = self._device.partition(":")[0]
+        dtype = options.dtype or ("bfloat16" if kind == "cuda" else "float32")
+        if dtype not in DTYPES:
+            raise ModelError(f"--dtype {dtype} is not for Hugging Face checkpoints; choose {', '.join(DTYPES)}")
+
+        safe = None if options.allow_pickle else True
+        classifier = transformers.AutoModelForSequenceClassification
+        model = source.load(classifier, dtype=torch.float32, use_safetensors=safe).eval()
+        shorten_last_layer(model, torch)
+        if kind == "cpu" and dtype == "float32":
+            pack_linear_layers(model, torch)
+        self._model = model.to(self._device, getattr(torch, dtype))
+
+        # Padding to multiples of 8 pays on GPUs only; on the CPU a batch holds pairs of one length.
+        self.bucket, budget = (1, 2_048) if kind == "cpu" else (8, 65_536)
+        self.token_budget = options.token_budget or budget
         limit = longest_input(config, options.max_length, tokenizer_limit=tokenizer.model_max_length)
-        commit = getattr(config, "_commit_hash", None) or revision or ""
+        commit = getattr(config, "_commit_hash", None) or source.revision
         self.info = ModelInfo(
             spec=spec,
             backend="hf",
-            name=name,
+            name=source.name,
             revision=commit,
-            fingerprint=hash_files(checkpoint_files(Path(name))) if local else f"hub:{name}@{commit}",
-            labels=tuple(labels),
+            fingerprint=source.fingerprint(commit),
+            labels=labels,
             device=self._device,
             dtype=dtype,
             max_length=limit,
         )
-        gpu = kind != "cpu"
-        self.bucket = 8 if gpu else 1
-        self.token_budget = options.token_budget or (65_536 if gpu else 2_048)
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""

@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from evenli.errors import EvenliError, ModelError
+from evenli.io import read_text
 
-_PICKLE = ("pytorch_model.bin", "pytorch_model.bin.index.json")
-_SAFE = ("model.safetensors", "model.safetensors.index.json")
+PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 CONVERT = "convert it to safetensors"
 OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"
 """Advice of commands that have the option."""
 
 
 def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONVERT) -> None:
-    """Refuse a folder that is no checkpoint, wants to run code or keeps its weights in a pickle.
+    """Refuse a directory that is no checkpoint, wants to run code or keeps its weights in a pickle.
 
     Args:
         folder: The checkpoint.
@@ -29,24 +30,31 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
     config = folder / "config.json"
     if not config.is_file():
         raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
-    try:
-        fields = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ModelError(f"{config} is not valid JSON: {error}") from error
-    if "auto_map" in fields:
+    if "auto_map" in read_fields(config):
         raise ModelError(
             f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code. "
             "Load it yourself and pass it as py:module:function"
         )
-    if any((folder / name).is_file() for name in _SAFE):
+    if any((folder / name).is_file() for name in SAFE_FILES):
         return
-    if any((folder / name).is_file() for name in _PICKLE):
+    if any((folder / name).is_file() for name in PICKLE_FILES):
         if allow_pickle:
             return
         raise ModelError(
             f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; {advice}"
         )
     raise ModelError(f"{folder} holds no weights (model.safetensors)")
+
+
+def read_fields(file: Path) -> dict[str, Any]:
+    """Fields of a JSON file of a checkpoint; none where there is no such file."""
+    if not file.is_file():
+        return {}
+    try:
+        fields = json.loads(read_text(file))
+    except ValueError as error:
+        raise ModelError(f"{file} is not valid JSON: {error}") from error
+    return fields if isinstance(fields, dict) else {}
 
 
 @contextmanager

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.errors import LabelError, ModelError
 from evenli.io import hash_files
-from evenli.labels import label_columns
-from evenli.models.base import ModelInfo, OutOfMemory, Prepared
+from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
+from evenli.models.loading import PICKLE_FILES, SAFE_FILES, read_fields
 from evenli.models.positions import longest_input
 from evenli.models.tokens import Tokens
 
-if TYPE_CHECKING:
-    from evenli.models.spec import ModelOptions
+FILE = "model.onnx"
+"""Name of the model in a directory that is given as a whole."""
+
+
+def load(target: str, request: ModelRequest) -> OnnxModel:
+    """The backend ``onnx:FILE`` or ``onnx:DIRECTORY``."""
+    model = OnnxModel(target, request.options, spec=request.spec)
+    beside = [name for name in (*SAFE_FILES, *PICKLE_FILES) if (Path(target) / name).is_file()]
+    if request.spec == target and beside:
+        # Under its directory's name alone, an old or int8 export would pass for the checkpoint.
+        model.info = replace(model.info, name=f"{model.info.name}/{FILE}".lstrip("/"))
+        model.note = (
+            f"{target} holds {FILE} and {beside[0]}; {FILE} is asked: pass hf:{target} for the checkpoint, or "
+            f"onnx:{target} to say that it is meant"
+        )
+    return model
 
 
 class OnnxModel:
@@ -27,7 +41,7 @@ class OnnxModel:
 
     def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
         path = Path(target)
-        path = path / "model.onnx" if path.is_dir() else path
+        path = path / FILE if path.is_dir() else path
         if not path.is_file():
             raise ModelError(f"no ONNX model at {path}")
         self._tokenizer = open_tokenizer(path.parent)
@@ -44,20 +58,19 @@ class OnnxModel:
                 f"{path} takes the inputs {', '.join(sorted(self._inputs))}; "
                 "expected input_ids, attention_mask and token_type_ids"
             )
-        labels = options.labels or _labels(path, self._session)
-        self._columns = list(label_columns(labels, origin=f"the model {path}" if not options.labels else "--labels"))
-        self._pad = 0
+        labels, self._columns = options.label_order(lambda: _labels(path, self._session), str(path))
         config, tokenizer_limit = limits_beside(path.parent)
         files = [path, path.parent / "tokenizer.json", *sorted(path.parent.glob(path.name + "*data"))]
         self.info = ModelInfo(
             spec=spec,
             backend="onnx",
-            name=path.parent.name if path.name == "model.onnx" else path.stem,
+            name=path.parent.name if path.name == FILE else path.stem,
             fingerprint=hash_files(files),
-            labels=tuple(labels),
+            labels=labels,
             dtype=dtype,
             max_length=longest_input(config, options.max_length, tokenizer_limit=tokenizer_limit),
         )
+        self.note = ""
         self.bucket = 1
         self.token_budget = options.token_budget or 2_048
 
@@ -70,7 +83,7 @@ class OnnxModel:
         if truncated:
             self._tokenizer.enable_truncation(limit)
             encoded = self._tokenizer.encode_batch_fast(list(zip(premises, hypotheses, strict=True)))
-        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], self._pad)
+        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], 0)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
@@ -124,27 +137,15 @@ def open_tokenizer(folder: Path) -> Any:
 
 def limits_beside(folder: Path) -> tuple[Any, Any]:
     """Fields of the model's ``config.json`` and limit of its tokenizer, as far as files beside an ONNX model tell."""
-    config, tokenizer = (_fields(folder / name) for name in ("config.json", "tokenizer_config.json"))
+    config, tokenizer = (read_fields(folder / name) for name in ("config.json", "tokenizer_config.json"))
     return SimpleNamespace(**config), tokenizer.get("model_max_length")
-
-
-def _fields(file: Path) -> dict[str, Any]:
-    try:
-        fields = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    except ValueError as error:
-        raise ModelError(f"{file} is not valid JSON: {error}") from error
-    return fields if isinstance(fields, dict) else {}
 
 
 def _labels(path: Path, session: Any) -> tuple[str, ...]:
     """Label names from ``config.json`` beside the model, or from the model's own metadata."""
-    config = path.parent / "config.json"
-    if config.is_file():
-        try:
-            names = json.loads(config.read_text(encoding="utf-8"))["id2label"]
-            return tuple(str(names[key]) for key in sorted(names, key=int))
-        except (ValueError, KeyError, AttributeError):
-            pass
+    names = read_fields(path.parent / "config.json").get("id2label")
+    if isinstance(names, dict) and all(key.isdigit() for key in names):
+        return tuple(str(names[key]) for key in sorted(names, key=int))
     stored = session.get_modelmeta().custom_metadata_map.get("labels")
     if stored:
         return tuple(stored.split(","))
