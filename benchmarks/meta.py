@@ -33,14 +33,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         checkpoint = make_checkpoint(Path(scratch) / "model", arguments.size, arguments.tokenizer, spread=0.02)
         folder = MetaFolder(shutil.copytree(arguments.sweep, Path(scratch) / "sweep"))
-        recipe = make_recipe("control")
         began = time.perf_counter()
-        models = train_sweep(folder, str(checkpoint), seeds=[0], recipe=recipe)
+        models = train_sweep(folder, str(checkpoint))
         seconds = time.perf_counter() - began
         spent = {cell: facts["seconds"] for cell, facts in folder.models().items()}
     training = sum(spent.values())
     rates = seconds - sum(took for cell, took in spent.items() if cell.axis != "bias")
-    pairs = models * folder_pairs(arguments.sweep) * recipe.epochs
+    pairs = models * folder_pairs(arguments.sweep) * make_recipe("control").epochs
     where = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
     print(f"{where}: {models} models of size {arguments.size}, {pairs:,} training pairs: {seconds:.1f} s in all,")
     print(f"of them {seconds - training:.1f} s before the first step; {pairs / training:,.0f} pairs/s after that;")

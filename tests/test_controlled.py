@@ -13,29 +13,25 @@ import numpy as np
 import polars as pl
 import pytest
 
-from evenli.errors import EvenliError, InputError, ResourceError
+from evenli.errors import InputError, ResourceError, RunError
 from evenli.labels import LABELS
-from evenli.meta.controlled import (
-    DEV_WIDTH,
-    TEST_OFFSET,
-    TRAIN_WIDTH,
+from evenli.meta.controlled import DEV_WIDTH, TEST_OFFSET, to_controlled_jsonl, write_controlled
+from evenli.meta.controlled_pairs import (
     ControlledPairs,
     ControlledWords,
     build_controlled,
     controlled_words,
     evaluation_pairs,
-    official_controlled,
-    parse_rates,
-    recover_controlled,
-    to_controlled_jsonl,
-    write_controlled,
 )
+from evenli.meta.controlled_release import official_controlled, recover_controlled
+from evenli.meta.design import TRAIN_WIDTH, Design, parse_rates
 from evenli.models import fake_model
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import Occupation, load_axis
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
+from evenli.store import RunDir
 from evenli.suites.coal.official import read_release
 
 LANGS = ("en", "ja", "zh")
@@ -272,9 +268,9 @@ def test_own_evaluation_templates() -> None:
 
 
 def test_rates() -> None:
-    assert parse_rates("0:1:0.1") == RATES
-    assert parse_rates("0.2:0.35:0.05") == [0.2, 0.25, 0.3, 0.35]
-    assert parse_rates(" 1,0.5, 0") == [1, 0.5, 0]
+    assert list(parse_rates("0:1:0.1")) == RATES
+    assert parse_rates("0.2:0.35:0.05") == (0.2, 0.25, 0.3, 0.35)
+    assert parse_rates(" 1,0.5, 0") == (1, 0.5, 0)
     for text, message in (
         ("0:1", "'0:1'"),
         ("low,high", "0:1:0.1"),
@@ -288,7 +284,7 @@ def test_rates() -> None:
         ("0,nan,1", "nan"),
         ("0:1.2:0.4", r"1\.2"),
         ("-0.1,0,1", r"-0\.1"),
-        ("0,1", "2 rate"),
+        ("0,1", "at least 3"),
         ("1:0:0.1", "none"),
         ("0,1,1", "distinct"),
     ):
@@ -358,8 +354,8 @@ def test_files_that_cannot_be_recovered(shared_data: Path) -> None:
 
 
 def test_write_end_to_end(tmp_path: Path) -> None:
-    rates = [0.0, 0.25, 1.0]
-    card = write_controlled(tmp_path / "set", "en", rates, TRAIN, DEV, balanced=True)
+    design = Design(rates=(0.0, 0.25, 1.0), balanced=True)
+    card = write_controlled(tmp_path / "set", design, (TRAIN, DEV))
     folder = tmp_path / "set"
     stems = ("r-0", "r-2.5", "r-10")
     expected = {f"{split}/{split}_{stem}.jsonl" for split in ("train", "dev") for stem in stems}
@@ -384,19 +380,19 @@ def test_write_end_to_end(tmp_path: Path) -> None:
     }
     assert by_word["the interior designer"] == "entailment" and by_word["the receptionist"] == "contradiction"
     assert by_word["the surgeon"] == "contradiction" and by_word["the mechanic"] == "entailment"
-    # The same call again writes the same bytes; other rates would leave files behind that no card knows.
-    assert write_controlled(folder, "en", rates, TRAIN, DEV, balanced=True) == card
-    with pytest.raises(InputError, match="dev_r-2.5.jsonl"):
-        write_controlled(folder, "en", [0.0, 1.0], TRAIN, DEV)
+    # The same call again changes nothing; other rates would mix two sets.
+    assert write_controlled(folder, design, (TRAIN, DEV)) == card
+    with pytest.raises(RunError, match="set"):
+        write_controlled(folder, Design(rates=(0.0, 1.0)), (TRAIN, DEV))
 
 
 def test_width_decides_the_rows_of_train(tmp_path: Path) -> None:
-    card = write_controlled(tmp_path / "set", "en", [0.5], TRAIN[:33], DEV, width=4)
+    card = write_controlled(tmp_path / "set", Design(rates=(0.5,), width=4), (TRAIN[:33], DEV))
     assert card["rows"] == {"train": 240, "dev": 3_000, "test": 3_000}
     assert card["width"] == {"train": 4, "dev": 50, "test": 50}
     assert card["templates"]["train"]["distinct"] == 33
     with pytest.raises(InputError, match="34"):
-        write_controlled(tmp_path / "set", "en", [0.5], TRAIN[:33], DEV, width=5)
+        write_controlled(tmp_path / "set", Design(rates=(0.5,), width=5), (TRAIN[:33], DEV))
 
 
 def test_leaking_templates_are_refused(tmp_path: Path) -> None:
@@ -411,60 +407,48 @@ def test_leaking_templates_are_refused(tmp_path: Path) -> None:
         (TRAIN, [*DEV[:108], own[200]], "dev and test.*eval"),
     ):
         with pytest.raises(InputError, match=message):
-            write_controlled(tmp_path / "set", "en", [0.0, 1.0], train, dev, width=2)
+            write_controlled(tmp_path / "set", Design(rates=(0.0, 1.0), width=2), (train, dev))
     assert not (tmp_path / "set").exists()
     # Only what is used counts: the chain beyond its end is not looked at.
-    assert write_controlled(tmp_path / "set", "en", [0.5], [*TRAIN[:31], DEV[0]], DEV, width=2)["rows"]["train"] == 120
+    card = write_controlled(tmp_path / "set", Design(rates=(0.5,), width=2), ([*TRAIN[:31], DEV[0]], DEV))
+    assert card["rows"]["train"] == 120
 
 
-def test_folders_that_cannot_be_written(tmp_path: Path) -> None:
+SMALL = Design(rates=(0.0,), width=2)
+
+
+def test_directories_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("here already")
-    with pytest.raises(EvenliError, match="file/train") as caught:
-        write_controlled(tmp_path / "file", "en", [0.0], TRAIN, DEV, width=2)
+    with pytest.raises(RunError, match="file") as caught:
+        write_controlled(tmp_path / "file", SMALL, (TRAIN, DEV))
     assert "\n" not in str(caught.value)
-    for rates, message in (([0.33], r"0\.05"), ([2.0], r"0\.\.1"), ([], "none")):
+    for rates, message in (((0.33,), r"0\.05"), ((2.0,), r"0\.\.1"), ((), "none")):
         with pytest.raises(InputError, match=message):
-            write_controlled(tmp_path / "set", "en", rates, TRAIN, DEV, width=2)
+            write_controlled(tmp_path / "set", Design(rates=rates, width=2), (TRAIN, DEV))
     assert not (tmp_path / "set").exists()
 
 
-def test_files_of_others_are_never_replaced(tmp_path: Path) -> None:
-    theirs = tmp_path / "theirs"
-    (theirs / "train").mkdir(parents=True)
-    mine = theirs / "train" / "train_r-0.jsonl"
-    mine.write_text("mine\n")
-    for card in (None, "mine\n", "[]", '{"name": "other", "files": {"train/train_r-0.jsonl": ""}}'):
+def test_foreign_files_are_never_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "foreign"
+    (folder / "train").mkdir(parents=True)
+    (folder / "train" / "train_r-0.jsonl").write_text("mine\n")
+    for card in (None, "mine\n", "[]", '{"name": "other", "files": {"train/train_r-0.jsonl": ""}}', '{"schema": 1}'):
         if card is not None:
-            (theirs / "card.json").write_text(card)
-        before = {file: file.read_text() for file in theirs.rglob("*.json*")}
-        with pytest.raises(InputError, match="theirs"):
-            write_controlled(theirs, "en", [0.0], TRAIN, DEV, width=2)
-        assert {file: file.read_text() for file in theirs.rglob("*.json*")} == before
-    write_controlled(tmp_path / "ours", "en", [0.0], TRAIN, DEV, width=2)
-    card = json.loads((tmp_path / "ours" / "card.json").read_text())
-    (tmp_path / "ours" / "card.json").write_text(json.dumps(card | {"files": {}}))
-    with pytest.raises(InputError, match="train_r-0.jsonl"):
-        write_controlled(tmp_path / "ours", "en", [0.0], TRAIN, DEV, width=2)
+            (folder / "card.json").write_text(card)
+        before = {file: file.read_text() for file in folder.rglob("*.json*")}
+        with pytest.raises(RunError, match="foreign"):
+            write_controlled(folder, SMALL, (TRAIN, DEV))
+        assert {file: file.read_text() for file in folder.rglob("*.json*")} == before
 
 
-def test_a_killed_set_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evenli.meta import controlled
-
-    def killed(*_: object) -> str:
+def test_a_killed_set_leaves_nothing_and_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
-    for _ in ("a new folder", "over a complete set"):
-        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(controlled, "hash_text", _killed_at_a_file(killed))
-            write_controlled(tmp_path / "set", "en", [0.0], TRAIN, DEV, width=2)
-        assert not (tmp_path / "set" / "card.json").exists()
-        card = write_controlled(tmp_path / "set", "en", [0.0], TRAIN, DEV, width=2)
-        assert json.loads((tmp_path / "set" / "card.json").read_text(encoding="utf-8")) == card
-        assert sorted(file.name for file in (tmp_path / "set").iterdir()) == ["card.json", "dev", "test", "train"]
-
-
-def _killed_at_a_file(killed):
-    """The hash of templates is needed for the card; the one of a file comes after it has been written."""
-    from evenli.io import hash_text
-
-    return lambda text: killed() if text.startswith("{") else hash_text(text)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(RunDir, "write_manifest", killed)
+        write_controlled(tmp_path / "set", SMALL, (TRAIN, DEV))
+    assert not list(tmp_path.iterdir())
+    card = write_controlled(tmp_path / "set", SMALL, (TRAIN, DEV))
+    assert json.loads((tmp_path / "set" / "card.json").read_text(encoding="utf-8")) == card
+    assert sorted(file.name for file in (tmp_path / "set").iterdir()) == ["card.json", "dev", "test", "train"]

@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evenli.errors import InputError, RunError
-from evenli.meta.folder import Cell, MetaFolder
-from evenli.meta.prepare import Design, prepare
-from evenli.meta.scoring import load_measure, score_sweep
+from evenli.meta import Design, MetaFolder, SweepSettings, meta_evaluation, prepare, score_sweep
+from evenli.meta.folder import SPLITS, Cell
+from evenli.meta.scoring import load_measure
+from evenli.stats.measure import get_measure
 
 QUICK = Design(width=24, rates=(0.0, 0.5, 1.0))
 RECIPE = {"epochs": 24, "lr": 1.5e-3, "batch_size": 16}
+TRAINED = SweepSettings(recipe=RECIPE, device="cpu", shown=False)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def base(prepared: MetaFolder, tmp_path_factory: pytest.TempPathFactory) -> Path
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     splitter = pre_tokenizers.BertPreTokenizer()
-    rows = [*prepared.train_pairs(), *prepared.dev_pairs(), *prepared.evaluation_pairs()]
+    rows = [row for split in SPLITS for row in prepared.pairs(split)]
     texts = {row[side] for row in rows for side in ("premise", "hypothesis")}
     words = sorted({word for text in texts for word, _ in splitter.pre_tokenize_str(text)})
     vocabulary = {word: index for index, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words])}
@@ -79,12 +82,10 @@ def sweep(prepared: MetaFolder, base: Path) -> Iterator[MetaFolder]:
     import torch
 
     from evenli.meta.training import train_sweep
-    from evenli.training import make_recipe
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # for so small a model a second thread only gets in the way
-    recipe = make_recipe("control", **RECIPE)
-    assert train_sweep(prepared, str(base), seeds=[0], recipe=recipe, device="cpu", shown=False) == 3
+    assert train_sweep(prepared, str(base), TRAINED) == 3
     yield prepared
     torch.set_num_threads(threads)
 
@@ -110,28 +111,24 @@ def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
     sweep: MetaFolder, base: Path, tmp_path: Path
 ) -> None:
     from evenli.meta.training import train_sweep
-    from evenli.training import make_recipe
 
-    recipe = make_recipe("control", **RECIPE)
-    assert train_sweep(sweep, str(base), seeds=[0], recipe=recipe, device="cpu", shown=False) == 0
+    assert train_sweep(sweep, str(base), TRAINED) == 0
     copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
     lost = Cell(0, "bias", 0.5)
     before = copy.logits(lost)
     (copy.path / "logits" / f"{lost.name}.npy").unlink()
     with pytest.raises(RunError, match="sweep"):
         score_sweep(copy)
-    assert train_sweep(copy, str(base), seeds=[0], recipe=recipe, device="cpu", shown=False) == 1
+    assert train_sweep(copy, str(base), TRAINED) == 1
     np.testing.assert_array_equal(copy.logits(lost), before)
     with pytest.raises(RunError, match="lr"):
-        train_sweep(copy, str(base), seeds=[1], recipe=make_recipe("control", **RECIPE | {"lr": 1e-3}), shown=False)
+        train_sweep(copy, str(base), replace(TRAINED, seeds=(1,), recipe={"lr": 1e-3}))
     assert copy.training()["recipe"]["dtype"] == "float32"
 
 
 def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_path: Path, capsys) -> None:
     from evenli.meta.training import train_sweep
-    from evenli.training import make_recipe
 
-    recipe = make_recipe("control", **RECIPE)
     copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
     file = copy.path / "models.jsonl"
     first, second, third = file.read_text().splitlines()
@@ -139,12 +136,12 @@ def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_pat
     # Killed while writing the second line; the third was glued to it.
     file.write_text(f"{first}\n{second[:20]}{third}\n")
     assert list(copy.models()) == [Cell(0, "bias", 0.0)]
-    assert copy.unreadable() == 1
+    assert copy.damaged_lines() == 1
     with pytest.raises(RunError, match="sweep"):
         score_sweep(copy)
     file.write_text(f"{first}\n{third}\n{second[:-1]}")
     before = copy.logits(Cell(0, "bias", 0.5))
-    assert train_sweep(copy, str(base), seeds=[0], recipe=recipe, device="cpu") == 1
+    assert train_sweep(copy, str(base), replace(TRAINED, shown=True)) == 1
     assert "models.jsonl" in capsys.readouterr().err
     assert file.read_text().splitlines()[:3] == [first, third, second[:-1]]
     assert copy.models().keys() == known.keys()
@@ -170,7 +167,7 @@ def test_perfect_models_have_the_scores_of_the_closed_form(tmp_path: Path) -> No
     """Spec 1.7: e_p = c_a = r and n_n = 1, so NLI-CoAL is 2r/3 and FN 2/3 at every rate."""
     folder = MetaFolder(tmp_path)
     prepare(folder, Design(width=2, rates=(0.0, 0.3, 0.7, 1.0)))
-    pairs = folder.evaluation_pairs()
+    pairs = folder.pairs("evaluation")
     words = folder.header["words"]
     order = [word for group in words["groups"].values() for word in group]
     for cell in folder.cells([0]):
@@ -214,7 +211,10 @@ def test_own_measures_are_scored_from_stored_predictions(
         "def half(sample):\n    'Half of NLI-CoAL.'\n    from evenli.stats.measure import get_measure\n"
         "    return get_measure('coal')(sample) / 2\n"
         "def nothing(sample):\n    return float('nan')\n"
-        "def broken(sample):\n    raise ValueError('no such column')\n",
+        "def broken(sample):\n    raise ValueError('no such column')\n"
+        "def many(sample):\n    return [0.1, 0.2]\n"
+        "class Constant:\n    def __call__(self, sample):\n        return 1\n"
+        "constant = Constant()\nnumber = 3\n",
         encoding="utf-8",
     )
     monkeypatch.chdir(tmp_path)
@@ -225,12 +225,26 @@ def test_own_measures_are_scored_from_stored_predictions(
     assert nothing["axis"]["bias"]["pearson"]["value"] is None
     assert "own_measures:nothing" in nothing["axis"]["bias"]["pearson"]["reason"]
     json.dumps(results, allow_nan=False)
-    with pytest.raises(InputError, match="own_measures:broken"):
-        score_sweep(sweep, ["own_measures:broken"])
+    for name in ("broken", "many", "number", "absent"):
+        with pytest.raises(InputError, match=f"own_measures:{name}"):
+            score_sweep(sweep, [f"own_measures:{name}"])
+    (tmp_path / "unfinished.py").write_text("def half(:\n", encoding="utf-8")
+    with pytest.raises(InputError, match="unfinished"):
+        load_measure("unfinished:half")
+    assert curve(score_sweep(sweep, ["own_measures:constant"]), "own_measures:constant", "bias") == [1.0] * 3
+    assert load_measure(get_measure("coal").function) is get_measure("coal")
     with pytest.raises(InputError, match="module:function"):
         load_measure("own_measures")
     with pytest.raises(InputError, match="no_such_module"):
         load_measure("no_such_module:half")
+
+
+def test_one_call_does_all_stages_and_takes_a_function_as_a_measure(sweep: MetaFolder, base: Path) -> None:
+    results = meta_evaluation(sweep.path, str(base), design=QUICK, settings=TRAINED, measures=[lambda sample: 0.25])
+    assert curve(results, "<lambda>", "bias") == [0.25] * 3
+    assert json.loads((sweep.path / "results.json").read_text(encoding="utf-8")) == results
+    with pytest.raises(RunError, match="width"):
+        meta_evaluation(sweep, design=replace(QUICK, width=3))
 
 
 @pytest.mark.parametrize(
@@ -242,22 +256,29 @@ def test_own_measures_are_scored_from_stored_predictions(
         ({"ns_words": "none"}, "train or released"),
     ],
 )
-def test_designs_that_cannot_work_are_refused(settings: dict, message: str) -> None:
+def test_designs_that_cannot_work_are_refused(settings: dict, message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
-        Design(**settings)
+        prepare(tmp_path / "new", Design(**settings))
+    assert not (tmp_path / "new").exists()
+
+
+def test_rates_are_kept_in_increasing_order(tmp_path: Path) -> None:
+    header = prepare(tmp_path, Design(width=2, rates=(1.0, 0.0, 0.5)))
+    assert header["levels"]["bias"] == header["design"]["rates"] == [0.0, 0.5, 1.0]
+    assert MetaFolder(tmp_path).design == Design(width=2, rates=(0.0, 0.5, 1.0))
 
 
 def test_too_few_templates_say_how_many_are_needed(tmp_path: Path) -> None:
     captions = tmp_path / "captions.txt"
     captions.write_text("A man walks along the river with a dog today .\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"529"):
+    with pytest.raises(InputError, match=r"638"):
         prepare(MetaFolder(tmp_path / "out"), Design(captions=str(captions)))
 
 
 def test_a_folder_keeps_its_design(tmp_path: Path) -> None:
     prepare(MetaFolder(tmp_path), Design(width=2))
     assert prepare(MetaFolder(tmp_path), Design(width=2))["pairs"] == {"train": 120, "dev": 120, "evaluation": 600}
-    with pytest.raises(InputError, match="width"):
+    with pytest.raises(RunError, match="width"):
         prepare(MetaFolder(tmp_path), Design(width=3))
 
 
@@ -276,7 +297,7 @@ def test_files_of_others_are_never_replaced(run_cli, tmp_path: Path) -> None:
         (theirs / "meta.json").write_text(content)
         with pytest.raises(RunError, match="meta.json"):
             prepare(MetaFolder(theirs), Design(width=2))
-    with pytest.raises(RunError, match="folder"):
+    with pytest.raises(RunError, match="directory"):
         (tmp_path / "file").write_text("")
         prepare(MetaFolder(tmp_path / "file"), Design(width=2))
 
@@ -289,7 +310,7 @@ def test_a_killed_preparation_is_done_again(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(np, "save", killed)
         prepare(folder, Design(width=2))
-    assert (folder.path / "train.jsonl").is_file() and not folder.exists
+    assert (folder.path / "train.jsonl").is_file() and folder.read_header() is None
     assert prepare(folder, Design(width=2))["pairs"]["train"] == 120
 
 
@@ -301,9 +322,9 @@ def test_training_templates_never_meet_evaluation_templates(lang: str, shared_da
         folder = MetaFolder(tmp_path / f"{bool(data)}{words}")
         header = prepare(folder, Design(lang=lang, data=data, ns_words=words))
         assert header["pairs"] == {"train": 30_000, "dev": 3_000, "evaluation": 600}
-        hypotheses = {row["hypothesis"] for row in folder.train_pairs()}
-        assert not hypotheses & {row["hypothesis"] for row in folder.evaluation_pairs()}
-        assert not hypotheses & {row["hypothesis"] for row in folder.dev_pairs()}
+        hypotheses = {row["hypothesis"] for row in folder.pairs("train")}
+        assert not hypotheses & {row["hypothesis"] for row in folder.pairs("evaluation")}
+        assert not hypotheses & {row["hypothesis"] for row in folder.pairs("dev")}
         for rate in (0.0, 0.3, 1.0):
             counts = np.bincount(folder.labels("bias", rate)[:30_000], minlength=3)
             assert counts.tolist() == [10_000] * 3
@@ -312,8 +333,8 @@ def test_training_templates_never_meet_evaluation_templates(lang: str, shared_da
 def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
     done = run_cli("meta", str(sweep.path), "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert {"measures", "ranking", "published", "seeds"} <= set(told)
+    results = json.loads(done.stdout)
+    assert {"measures", "ranking", "published", "seeds"} <= set(results)
     assert (sweep.path / "results.json").is_file()
     for bad, message in (
         (["meta"], "-o"),
@@ -323,6 +344,7 @@ def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
         (["meta", "-o", str(tmp_path / "x"), "--quick", "--width", "500"], "--width"),
         (["meta", str(tmp_path)], "meta-evaluation"),
         (["meta", str(sweep.path), "--stage", "fly"], "prepare, train or score"),
+        (["meta", "-o", str(tmp_path / "x"), "--base", "b", "--seeds", "0", "1", "2"], "--seed 0 --seed 1"),
     ):
         done = run_cli(*bad)
         assert done.returncode == 2, (bad, done.stderr)
@@ -332,7 +354,6 @@ def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
 
 def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, base: Path, tmp_path: Path) -> None:
     from evenli.meta.training import train_sweep
-    from evenli.training import make_recipe
 
     place = str(sweep.path)
     other = shutil.copytree(base, tmp_path / "other")
@@ -343,7 +364,7 @@ def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, b
         (["--batch-size", "7"], f"batch_size was {RECIPE['batch_size']}"),
         (["--lang", "ja"], "lang was en"),
         (["--width", "3"], "now 3"),
-        (["--rates", "0,0.2,1"], "[0.0, 0.2, 1.0]"),
+        (["--rates", "0,0.2,1"], "0.2, 1.0"),
         (["--base", str(other), "--device", "cpu"], "base model"),
     ):
         done = run_cli("meta", place, *given)
@@ -354,7 +375,7 @@ def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, b
         done = run_cli("meta", place, "--json", *given)
         assert done.returncode == 0, done.stderr
     with pytest.raises(RunError, match="lr"):
-        train_sweep(sweep, str(base), recipe=make_recipe("control", **RECIPE | {"lr": 1e-3}), shown=False)
+        train_sweep(sweep, str(base), replace(TRAINED, recipe={"lr": 1e-3}))
     copy = MetaFolder(shutil.copytree(sweep.path, tmp_path / "copy"))
     for broken in ("{", '{"name": "x"}'):
         (copy.path / "training.json").write_text(broken)

@@ -211,13 +211,13 @@ def test_ranking_order() -> None:
     spans = dict.fromkeys(bias, 1.0) | {"wide": 2.0}
     ranked = rank_measures(bias, noise, spans)
     assert [one.measure for one in ranked] == ["good", "wide", "noisy", "constant", "undefined"]
-    assert [one.worth for one in ranked[:4]] == pytest.approx([0.8, 0.5, 0.2, -0.1])
+    assert [one.net_sensitivity for one in ranked[:4]] == pytest.approx([0.8, 0.5, 0.2, -0.1])
     assert (ranked[0].sensitivity, ranked[0].disturbance) == pytest.approx((0.9, 0.1))
     assert ranked[0].pearson == pytest.approx(-1)
     assert ranked[3].pearson is None and ranked[3].reason.startswith("no corr.")
     alone = rank_measures(bias, None, spans)
     assert [one.measure for one in alone] == ["noisy", "good", "wide", "constant", "undefined"]
-    assert alone[0].disturbance is None and alone[0].worth == pytest.approx(1)
+    assert alone[0].disturbance is None and alone[0].net_sensitivity == pytest.approx(1)
     with pytest.raises(InputError, match="wide"):
         rank_measures(bias, noise, {name: 1.0 for name in bias if name != "wide"})
     with pytest.raises(InputError, match="good"):
@@ -282,7 +282,7 @@ def results(*, noise: bool = True, seeds: int = 3, lang: str = "en") -> dict[str
             {"name": name, "title": own[0], "axis": {axis: described(curves[axis][name]) for axis in axes}}
             for name, own in scores.items()
         ],
-        "ranking": [asdict(one) for one in rank_measures(curves["bias"], curves.get("noise"), spans)],
+        "ranking": [one.to_dict() for one in rank_measures(curves["bias"], curves.get("noise"), spans)],
         "published": read_table("published_meta.csv"),
     }
 

@@ -24,7 +24,7 @@ def main() -> None:
     writer.writerow(["lang", "seed", "axis", "level", *names, "held_out_accuracy"])
     for folder in map(MetaFolder, sys.argv[1:]):
         lang = folder.header["lang"]
-        subsets = np.array([row["subset"] for row in folder.evaluation_pairs()])
+        subsets = np.array([row["subset"] for row in folder.pairs("evaluation")])
         whole = set(folder.cells(folder.seeds()))
         for cell, facts in sorted(
             folder.models().items(), key=lambda item: (item[0].seed, item[0].axis, item[0].level)
@@ -37,8 +37,8 @@ def main() -> None:
                 for subset in ("PS", "AS", "NS")
                 for label in SHOWN
             ]
-            told = [f"{share:.4f}" for share in [*shares, facts["dev_accuracy"]]]
-            writer.writerow([lang, cell.seed, cell.axis, f"{cell.level:g}", *told])
+            values = [f"{share:.4f}" for share in [*shares, facts["dev_accuracy"]]]
+            writer.writerow([lang, cell.seed, cell.axis, f"{cell.level:g}", *values])
 
 
 if __name__ == "__main__":

@@ -133,7 +133,7 @@ def dev(
 
 
 def controlled(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")],
     lang: shared.Lang = "en",
     rates: Annotated[str, typer.Option(help="Bias rates: START:STOP:STEP or a list with commas.")] = "0:1:0.1",
     balanced: Annotated[bool, typer.Option("--balanced", help="Roles to female and male words in turn.")] = False,
@@ -146,21 +146,19 @@ def controlled(
     as_json: shared.Json = False,
 ) -> None:
     """Write bias-controlled training, dev and test sets: which words are biased is known."""
-    from evenli.meta.controlled import parse_rates, write_controlled
-    from evenli.meta.prepare import Design, template_chains
-    from evenli.resources import load_axis
+    from evenli.meta.controlled import write_controlled
+    from evenli.meta.design import Design, parse_rates
 
     design = Design(
         lang=lang,
-        rates=tuple(parse_rates(rates)),
+        rates=parse_rates(rates),
         balanced=balanced,
         captions=captions,
         width=width,
         seed=seed,
         axis=axis,
     )
-    chains = template_chains(design, exclude=load_axis(axis).templates(lang))
-    card = write_controlled(out, lang, design.rates, *chains, balanced=balanced, width=width, axis=axis)
+    card = write_controlled(out, design)
     if as_json:
         shared.print_json({"folder": str(out), **card})
         return

@@ -3,45 +3,58 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from evenli.cli import _shared as shared
 
-if TYPE_CHECKING:
-    from evenli.meta.folder import MetaFolder
+
+def _refuse_seeds(values: list[str] | None) -> None:
+    """``--seeds 0 1 2`` was the way to give seeds up to version 0.1."""
+    if values:
+        from evenli.errors import InputError
+
+        raise InputError("--seeds is gone; repeat --seed instead: --seed 0 --seed 1 --seed 2")
 
 
 def meta(
-    context: typer.Context,
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Folder of an earlier sweep, to score again or go on with.", show_default=False),
+        typer.Argument(help="Directory of an earlier sweep, to score again or continue.", show_default=False),
     ] = None,
     base: Annotated[
-        str | None, typer.Option(help="NLI classifier to start from: hub id or checkpoint folder.", show_default=False)
+        str | None,
+        typer.Option(help="NLI classifier to start from: hub id or checkpoint directory.", show_default=False),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of a new sweep.", show_default=False)] = None,
-    lang: shared.Lang = "en",
-    rates: Annotated[str, typer.Option(help="Bias rates: START:STOP:STEP or a list with commas.")] = "0:1:0.1",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Directory of a new sweep.", show_default=False)
+    ] = None,
+    lang: Annotated[str | None, typer.Option(help="Language: en (default), ja or zh.", show_default=False)] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(help="Bias rates: START:STOP:STEP, default 0:1:0.1, or a list with commas.", show_default=False),
+    ] = None,
     noise: Annotated[
         str | None, typer.Option(help="Levels of the noise axis, e.g. 0:1:0.5; none by default.", show_default=False)
     ] = None,
-    seeds: Annotated[
-        list[int] | None, shared.seed_option("Seeds; several, as in --seeds 0 1 2, one sweep each.")
+    seed: Annotated[
+        list[int] | None, shared.seed_option("Training seed, default 0; repeat for several sweeps.")
     ] = None,
-    more_seeds: shared.MoreSeeds = None,
     measure: Annotated[list[str] | None, typer.Option(help="Own measure as module:function; may be repeated.")] = None,
-    balanced: Annotated[bool, typer.Option("--balanced", help="Roles to female and male words in turn.")] = False,
-    ns_words: Annotated[str, typer.Option(help="NS words: train (as in the paper) or released.")] = "train",
+    balanced: Annotated[
+        bool | None, typer.Option("--balanced", help="Roles to female and male words in turn.", show_default=False)
+    ] = None,
+    ns_words: Annotated[
+        str | None, typer.Option(help="NS words: train (default, as in the paper) or released.", show_default=False)
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="Official release to evaluate on; default: own templates.", show_default=False)
     ] = None,
     captions: Annotated[
         str | None, typer.Option(help="Captions to make training templates of.", show_default=False)
     ] = None,
-    width: Annotated[int, typer.Option(help="Training templates per word.", min=1)] = 500,
+    width: Annotated[int | None, typer.Option(help="Training templates per word, default 500.", min=1)] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Three rates and a tenth of the pairs: a first look, also on a CPU.")
     ] = False,
@@ -53,108 +66,61 @@ def meta(
     stage: Annotated[str, typer.Option(help="Stop after: prepare, train or score.")] = "score",
     offline: shared.Offline = False,
     as_json: shared.Json = False,
+    seeds: Annotated[list[str] | None, typer.Option(hidden=True, is_eager=True, callback=_refuse_seeds)] = None,
 ) -> None:
     """Train models whose bias is known and see which measures rank them; a killed sweep continues."""
     from evenli.errors import InputError
-
-    folder, numbers = _folder_and_seeds(folder, seeds or [], more_seeds or [])
-    place = _place(folder, out, stage)
-    if out is not None:
-        from evenli.meta.controlled import parse_rates
-        from evenli.meta.prepare import Design, prepare
-
-        if quick:
-            given = [f"--{name}" for name in ("rates", "width") if _is_given(context, name)]
-            if given:
-                raise InputError(f"--quick chooses rates and width itself; leave out {' and '.join(given)}, or --quick")
-            rates, width = "0,0.5,1", 50
-        design = Design(
-            lang=lang,
-            rates=tuple(parse_rates(rates)),
-            noise=tuple(parse_rates(noise)) if noise else (),
-            balanced=balanced,
-            ns_words=ns_words,
-            data=data,
-            captions=captions,
-            width=width,
-        )
-        if base is None and stage != "prepare":
-            raise InputError("--base: which NLI classifier should the models start from?")
-        prepare(place, design)
-    settings = {"epochs": epochs, "lr": lr, "batch_size": batch_size}
-    place.check_given(
-        {} if out is not None else _given_design(context),
-        {name: value for name, value in settings.items() if value is not None},
-    )
-    if stage == "prepare":
-        typer.echo(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
-        return
-    if base is not None:
-        from evenli.meta.training import train_sweep
-        from evenli.training import make_recipe
-
-        # A sweep that is gone on with keeps its own settings where none are given.
-        stored = place.training().get("recipe", {}) if folder is not None else {}
-        chosen = {name: stored.get(name) if value is None else value for name, value in settings.items()}
-        recipe = make_recipe("control", **chosen)
-        train_sweep(
-            place,
-            base,
-            seeds=numbers or [0],
-            recipe=recipe,
-            device=device,
-            graph=not no_graph,
-            offline=offline,
-            shown=not as_json,
-        )
-    if stage == "score":
-        _score(place, measure or [], as_json)
-
-
-def _is_given(context: typer.Context, option: str) -> bool:
-    """Whether an option stands in the command, also with the value it has anyway."""
-    source = context.get_parameter_source(option)
-    return source is not None and source.name not in {"DEFAULT", "DEFAULT_MAP"}
-
-
-def _given_design(context: typer.Context) -> dict[str, Any]:
-    """Settings of the preparation that stand in the command."""
-    from evenli.meta.controlled import parse_rates
-
-    names = ("lang", "rates", "noise", "balanced", "ns_words", "data", "captions", "width")
-    given = {name: context.params[name] for name in names if _is_given(context, name)}
-    return {name: parse_rates(value) if name in {"rates", "noise"} else value for name, value in given.items()}
-
-
-def _folder_and_seeds(folder: Path | None, seeds: list[int], more_seeds: list[int]) -> tuple[Path | None, list[int]]:
-    """Folder and seeds as meant: of "--seeds 0 1 2" the command line library takes the 1 for FOLDER."""
-    numbers = [*seeds, *more_seeds]
-    if folder is not None and seeds and not folder.exists() and folder.name.isdigit():
-        numbers.insert(1, int(folder.name))
-        folder = None
-    return folder, numbers
-
-
-def _place(folder: Path | None, out: Path | None, stage: str) -> MetaFolder:
-    from evenli.errors import InputError
-    from evenli.meta.folder import MetaFolder
+    from evenli.meta import MetaFolder, SweepSettings, meta_evaluation
 
     if (folder is None) == (out is None):
-        raise InputError("give the folder of an earlier sweep, or -o for a new one")
-    if stage not in {"prepare", "train", "score"}:
-        raise InputError(f"--stage {stage} is unknown; choose prepare, train or score")
-    return MetaFolder(folder or out or Path())
-
-
-def _score(place: MetaFolder, own: list[str], as_json: bool) -> None:
-    from evenli.meta.scoring import score_sweep
-    from evenli.report.meta import print_meta, write_meta_charts
-
-    results = score_sweep(place, own)
-    place.write_results(results)
-    files = write_meta_charts(results, place.path)
-    if as_json:
+        raise InputError("give the directory of an earlier sweep, or -o for a new one")
+    given: dict[str, Any] = {
+        "lang": lang,
+        "rates": rates,
+        "noise": noise,
+        "balanced": balanced,
+        "ns_words": ns_words,
+        "data": data,
+    }
+    given |= {"data": data, "captions": captions, "width": width}
+    place = MetaFolder(folder or out or Path())
+    recipe = {"epochs": epochs, "lr": lr, "batch_size": batch_size}
+    settings = SweepSettings(
+        seeds=tuple(seed or [0]),
+        recipe={name: value for name, value in recipe.items() if value is not None},
+        device=device,
+        graph=not no_graph,
+        offline=offline,
+        shown=not as_json,
+    )
+    design = _design(place, given, new=out is not None, quick=quick)
+    results = meta_evaluation(place, base, design=design, settings=settings, measures=measure or [], stage=stage)
+    if stage == "prepare":
+        typer.echo(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
+    elif as_json and results:
         shared.print_json({"folder": str(place.path), **results})
-        return
-    print_meta(results, shared.console())
-    typer.echo(f"files: {place.path}/ results.json, {', '.join(file.name for file in files)}")
+    elif results:
+        from evenli.report.meta import print_meta
+
+        print_meta(results, shared.console())
+        typer.echo(f"files: {place.path}/ results.json, meta.svg, meta.png")
+
+
+def _design(place: Any, given: dict[str, Any], *, new: bool, quick: bool) -> Any:
+    """The design of a new sweep, or of an earlier one with the options of the command; None if there are none."""
+    from dataclasses import replace
+
+    from evenli.errors import InputError
+    from evenli.meta.design import Design, parse_rates
+
+    options = {name: value for name, value in given.items() if value is not None}
+    if quick:
+        double = [f"--{name}" for name in ("rates", "width") if name in options]
+        if double:
+            raise InputError(f"--quick chooses rates and width itself; leave out {' and '.join(double)}, or --quick")
+        options |= {"rates": "0,0.5,1", "width": 50}
+    options |= {name: parse_rates(options[name]) for name in ("rates", "noise") if name in options}
+    if new:
+        return Design(**options)
+    # An earlier sweep keeps its design: options that differ from it are refused.
+    return replace(place.design, **options) if options else None

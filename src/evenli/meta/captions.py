@@ -6,10 +6,7 @@ person, count several people or hold an occupation; each spoils a pair once the 
 
 from __future__ import annotations
 
-import gzip
-import lzma
 import re
-import zlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from evenli.errors import InputError
-from evenli.io import split_lines
+from evenli.io import iter_text
 from evenli.resources import Axis, load_axis
 from evenli.suites.coal.build import SLOT
 from evenli.suites.scenes import template_key
@@ -96,7 +93,7 @@ def templates_from_captions(
 
     Layouts, told apart line by line: with a tab the caption is the last field, and a first line whose last field is
     ``caption``, ``sentence`` or ``text`` is a header; a first word that ends in ``#`` and a number is the caption's
-    id, as in ``1000268201.jpg#enc#0 A child …``; else the line is the caption. ``.xz`` and ``.gz`` are unpacked.
+    id, as in ``1000268201.jpg#enc#0 A child …``; else the line is the caption. Packed files are unpacked.
 
     Japanese and Chinese lose all spaces; other languages are lower-cased and their tokens joined (``hat .`` becomes
     ``hat.``). An English indefinite article before the slot becomes ``the``. Every template ends in one full stop.
@@ -150,9 +147,9 @@ class _Rules:
     def judge(self, caption: str) -> tuple[str, str]:
         """The template of a caption and the reason to drop it, empty if there is none."""
         text = _tidy(caption, self.lang)
-        found = len(self.group_word.findall(text))
-        if found != 1 or SLOT.lower() in text.lower():
-            return "", "several group words" if found else "no group word"
+        count = len(self.group_word.findall(text))
+        if count != 1 or SLOT.lower() in text.lower():
+            return "", "several group words" if count else "no group word"
         template = self.group_word.sub(SLOT, text)
         if self.lang == "en":
             template = re.sub(r"\ban? \[Sub\]", f"the {SLOT}", template)
@@ -199,20 +196,14 @@ def _tidy(caption: str, lang: str) -> str:
 
 
 def _read_captions(path: Path) -> list[str]:
-    if not path.is_file():
-        raise InputError(f"no such file: {path}")
-    unpack = {".xz": lzma.decompress, ".gz": gzip.decompress}.get(path.suffix.lower(), bytes)
-    try:
-        text = unpack(path.read_bytes()).decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start}); convert it to UTF-8") from error
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-    lines = split_lines(text)
-    if lines and "\t" in lines[0] and lines[0].split("\t")[-1].strip().lower() in _HEADERS:
-        del lines[0]
-    captions = [_CAPTION_ID.sub("", line.split("\t")[-1].strip(), count=1) for line in lines]
-    captions = [caption for caption in captions if caption]
+    captions = []
+    for number, line in iter_text(path):
+        fields = line.split("\t")
+        caption = fields[-1].strip()
+        is_header = number == 1 and len(fields) > 1 and caption.lower() in _HEADERS
+        caption = _CAPTION_ID.sub("", caption, count=1)
+        if caption and not is_header:
+            captions.append(caption)
     if not captions:
-        raise InputError(f"{path} holds no captions; expected one a line")
+        raise InputError(f"{path} holds no captions; expected one on each line")
     return captions

@@ -157,10 +157,10 @@ def controlled_words(lang: str, axis: Axis | str = "gender") -> ControlledWords:
         raise ResourceError(f"no bias-controlled words for language '{lang}'; there are {', '.join(langs)}")
 
     def words(role: str) -> tuple[str, ...]:
-        found = tuple(row["word"] for row in rows if row["lang"] == lang and row["role"] == role)
-        if not found:
+        listed = tuple(row["word"] for row in rows if row["lang"] == lang and row["role"] == role)
+        if not listed:
             raise ResourceError(f"{_TABLE} has no '{role}' words; for axis '{axis.id}' pass your own ControlledWords")
-        return found
+        return listed
 
     return ControlledWords(
         {group: words(group) for group in axis.group_names}, words("neutral_train"), words("neutral_released")

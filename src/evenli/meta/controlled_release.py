@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from collections.abc import Mapping
 from itertools import permutations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from evenli.errors import InputError
+from evenli.io import archive_texts, parse_json_lines
 from evenli.labels import NEUTRAL
+from evenli.meta.controlled import DEV_WIDTH, TEST_OFFSET
 from evenli.meta.controlled_pairs import ControlledWords
 from evenli.resources import Axis, load_axis
 from evenli.suites.coal.build import SLOT, fill
 from evenli.suites.coal.official import slot_template
-from evenli.suites.files import parse_json_lines
-
-DEV_WIDTH = 50
-"""Templates per word in dev and test."""
-TEST_OFFSET = 30
-"""Where test begins on the chain of 109 templates it shares with dev; 49 of them occur in both."""
 
 _FILE = re.compile(r"(?:dev_r-\d+|test_(?:non)?bias)\.json")  # the segmented Japanese copies are called dev-tok_…
 
@@ -35,37 +30,21 @@ def official_controlled(path: str | Path, lang: str, *, axis: Axis | str = "gend
     """
     axis = load_axis(axis) if isinstance(axis, str) else axis
     path = Path(path)
-    found: dict[str, str] = {}
-
-    def take(name: str, content: bytes) -> None:
-        stem = name.removesuffix(".json")
-        if stem in found:
-            raise InputError(f"{path} holds {name} twice; give the folder of one release")
-        found[stem] = content.decode("utf-8")
-
-    try:
-        if path.is_dir():
-            for file in sorted(path.rglob("*.json")):
-                if _FILE.fullmatch(file.name):
-                    take(file.name, file.read_bytes())
-        elif path.is_file():
-            with tarfile.open(path) as archive:
-                for member in archive:
-                    name = PurePosixPath(member.name).name
-                    if member.isfile() and _FILE.fullmatch(name):
-                        content = archive.extractfile(member)
-                        take(name, content.read() if content else b"")
-        else:
-            raise InputError(f"no such file or folder: {path}")
-    except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the release {path}: {error}") from error
-    if not found:
+    if not path.exists():
+        raise InputError(f"no such file or directory: {path}")
+    texts: dict[str, str] = {}
+    for name, text in sorted(archive_texts(path, lambda name: bool(_FILE.fullmatch(PurePosixPath(name).name))).items()):
+        stem = PurePosixPath(name).stem
+        if stem in texts:
+            raise InputError(f"{path} holds {stem}.json twice; give the directory of one release")
+        texts[stem] = text
+    if not texts:
         raise InputError(f"{path} holds no bias-controlled set (dev/dev_r-0.json …); is it the release?")
     words = axis.language(lang).group_words.values()
-    for name, text in found.items():
+    for name, text in texts.items():
         if not any(word in text.partition("\n")[0] for word in words):
             raise InputError(f"{path}: {name} names none of {', '.join(words)}; is it a release in '{lang}'?")
-    return dict(sorted(found.items()))
+    return dict(sorted(texts.items()))
 
 
 def recover_controlled(
@@ -103,15 +82,16 @@ def _read_blocks(text: str, origin: str, group_words: tuple[str, ...]) -> tuple[
         word, templates = "", []
         for line in range(start, start + block, 2):
             first, second = rows[line], rows[line + 1]
-            found = _word_and_template(first, second, group_words)
-            if found is None or first["sentence1"] != second["sentence1"] or word not in ("", found[0]):
+            match = _word_and_template(first, second, group_words)
+            if match is None or first["sentence1"] != second["sentence1"] or word not in ("", match[0]):
                 raise InputError(
                     f"{origin}, line {line + 1}: this row and the next are not one word and one template with "
                     f"{' and '.join(group_words)}"
                 )
-            word = found[0]
-            templates.append(found[1])
+            word = match[0]
+            templates.append(match[1])
         (neutral if rows[start]["label"] == NEUTRAL else others).append(word)
+        # Every block shares all but one template with the block before it.
         if chain and chain[1 - DEV_WIDTH :] != templates[:-1]:
             raise InputError(f"{origin}, line {start + 1}: the templates of '{word}' do not continue the chain")
         chain += templates[-1:] if chain else templates

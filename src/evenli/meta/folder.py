@@ -1,28 +1,29 @@
-"""The folder of a meta-evaluation. Plain files, so that the stage that trains needs nothing but numpy and torch."""
+"""The directory of a meta-evaluation: plain files, so that the stage that trains needs only numpy and torch."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.errors import RunError
-from evenli.io import hash_text, read_rows
-from evenli.store import hold
+from evenli.errors import InputError, RunError
+from evenli.io import hash_text, parse_json_object, read_rows, read_text
+from evenli.meta.design import Design
+from evenli.store import RunDir
 
-SCHEMA = 1
 AXES = ("bias", "noise")
 """What a sweep varies: the share of biased words among wrong ones, or the share of wrong words without bias."""
+SPLITS = ("train", "dev", "evaluation")
+"""Training pairs, held-out pairs built like them, and the pairs that the measures are computed on."""
 
-_HEADER, _TRAINING, _MODELS = "meta.json", "training.json", "models.jsonl"
-_TRAIN, _DEV, _EVALUATION = "train.jsonl", "dev.jsonl", "evaluation.jsonl"
+_TRAINING, _MODELS = "training.json", "models.jsonl"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Cell:
     Attributes:
         seed: Its seed.
         axis: ``bias`` or ``noise``.
-        level: Where it stands on that axis, 0 to 1.
+        level: Its level on that axis, 0 to 1.
     """
 
     seed: int
@@ -53,93 +54,81 @@ class MetaFolder:
     """Reads and writes one meta-evaluation.
 
     Args:
-        path: The folder.
+        path: The directory.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        # No names are owned without a manifest: train.jsonl may be anyone's.
+        self._dir = RunDir(path, kind="meta-evaluation", manifest="meta.json", option="-o")
+        self.path = self._dir.path
 
-    @property
-    def exists(self) -> bool:
-        """Whether the folder has been prepared."""
-        return (self.path / _HEADER).is_file()
+    def locked(self) -> AbstractContextManager[None]:
+        """Hold the directory, so that a second process is refused."""
+        return self._dir.locked()
+
+    # ---- preparation
+
+    def read_header(self) -> dict[str, Any] | None:
+        """Language, levels, settings and hashes; None before the preparation has ended."""
+        stored = self._dir.read_manifest()
+        if stored is None or "design" in stored:
+            return stored
+        # A killed preparation leaves a manifest that names its kind; any other file is not ours to replace.
+        if "kind" not in stored:
+            raise RunError(f"{self._dir.manifest_file} is not of a meta-evaluation; choose another directory")
+        return None
 
     @property
     def header(self) -> dict[str, Any]:
-        """What was prepared: language, levels, settings, hashes."""
-        try:
-            header = dict(json.loads((self.path / _HEADER).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise RunError(f"{self.path} holds no meta-evaluation: no {_HEADER} in it") from None
-        except (OSError, ValueError, TypeError) as error:
-            raise RunError(f"{self.path / _HEADER} cannot be read ({error})") from error
-        if "design" not in header:
-            raise RunError(f"{self.path / _HEADER} is not of a meta-evaluation; choose another folder")
-        if header.get("schema", 0) > SCHEMA:
-            raise RunError(f"{self.path} was made by a newer version of evenli (schema {header['schema']})")
+        """The header of a prepared directory."""
+        header = self.read_header()
+        if header is None:
+            raise RunError(f"{self.path} holds no meta-evaluation; prepare one with evenli meta -o {self.path}")
         return header
 
-    def check_free(self) -> None:
-        """Refuse a folder with files of others, which a preparation would replace."""
-        if self.path.exists() and not self.path.is_dir():
-            raise RunError(f"{self.path} is not a folder; choose another -o")
-        if not self.path.is_dir() or self.exists or _partial(self.path / _HEADER).exists():
-            return
-        theirs = sorted(entry.name for entry in self.path.iterdir() if entry.name != ".lock")
-        if theirs:
-            more = ", …" if len(theirs) > 1 else ""
-            raise RunError(f"{self.path} is not empty and not a meta-evaluation ({theirs[0]}{more}); choose another -o")
+    @property
+    def design(self) -> Design:
+        """What was prepared."""
+        return Design(**self.header["design"])
+
+    def check_design(self, design: Design) -> None:
+        """Refuse a design other than the one that was prepared."""
+        if changes := _changes(asdict(self.design), asdict(design)):
+            raise RunError(f"{self.path} was prepared with other settings ({changes}); choose another -o")
 
     def create(
         self,
         header: Mapping[str, Any],
-        *,
-        train: Sequence[Mapping[str, str]],
-        dev: Sequence[Mapping[str, str]],
-        evaluation: Sequence[Mapping[str, str | None]],
-        labels: Mapping[str, tuple[NDArray[np.int64], NDArray[np.int64]]],
+        pairs: Mapping[str, Sequence[Mapping[str, Any]]],
+        labels: Mapping[str, NDArray[np.int64]],
     ) -> None:
-        """Write a prepared meta-evaluation; the header comes last, so that half a folder is none.
+        """Write a prepared meta-evaluation; the full header comes last, so that a killed preparation is repeated.
 
         Args:
             header: Settings; hashes are added.
-            train: Training pairs.
-            dev: Held-out pairs made like them.
-            evaluation: Pairs the measures are computed on.
-            labels: Labels of train and dev by ``axis-level``.
+            pairs: Pairs of every split.
+            labels: Labels of the train pairs, then of the dev pairs, by ``axis-level``.
         """
-        try:
-            self.check_free()
-            (self.path / "labels").mkdir(parents=True, exist_ok=True)
-            # By this beginning of a header a preparation that is killed knows its files as its own.
-            _partial(self.path / _HEADER).touch()
-            digest = {}
-            for name, rows in ((_TRAIN, train), (_DEV, dev), (_EVALUATION, evaluation)):
-                text = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in rows)
-                (self.path / name).write_text(text, encoding="utf-8")
-                digest[name] = hash_text(text)
-            for name, (of_train, of_dev) in labels.items():
-                np.save(self.path / "labels" / f"{name}.npy", np.concatenate([of_train, of_dev]).astype(np.int8))
-            whole = {"schema": SCHEMA, **header, "sha256": digest}
-            _replace(self.path / _HEADER, json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise RunError(f"cannot write to {self.path}: {error.strerror or error}") from error
+        with self.locked():
+            self._dir.write_manifest({})  # from here on the files are known as ours
+            digests = {}
+            for split in SPLITS:
+                text = "".join(json.dumps(dict(row), ensure_ascii=False) + "\n" for row in pairs[split])
+                digests[f"{split}.jsonl"] = hash_text(text)
+                self._dir.write(f"{split}.jsonl", text)
+            for name, values in labels.items():
+                self._save(f"labels/{name}.npy", values.astype(np.int8))
+            self._dir.write_manifest({**header, "sha256": digests})
 
-    def train_pairs(self) -> list[dict[str, Any]]:
-        """Training pairs."""
-        return read_rows(self.path / _TRAIN)
-
-    def dev_pairs(self) -> list[dict[str, Any]]:
-        """Held-out pairs."""
-        return read_rows(self.path / _DEV)
-
-    def evaluation_pairs(self) -> list[dict[str, Any]]:
-        """Pairs the measures are computed on."""
-        return read_rows(self.path / _EVALUATION)
+    def pairs(self, split: str) -> list[dict[str, Any]]:
+        """Pairs of one of ``SPLITS``."""
+        return read_rows(self.path / f"{split}.jsonl")
 
     def labels(self, axis: str, level: float) -> NDArray[np.int64]:
         """Labels of the training pairs, then of the held-out pairs."""
-        return np.asarray(np.load(self.path / "labels" / f"{axis}-{level:g}.npy", allow_pickle=False), dtype=np.int64)
+        return self._load(f"labels/{axis}-{level:g}.npy").astype(np.int64)
+
+    # ---- models
 
     def cells(self, seeds: Sequence[int]) -> list[Cell]:
         """All models of the sweep, seed by seed."""
@@ -147,46 +136,34 @@ class MetaFolder:
         return [Cell(seed, axis, level) for seed in seeds for axis in AXES for level in levels.get(axis, [])]
 
     def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
-        """Keep the answers of a model and what is known about it."""
-        file = self._logits_file(cell)
-        try:
-            file.parent.mkdir(exist_ok=True)
-            line = {"seed": cell.seed, "axis": cell.axis, "level": cell.level, **facts}
-            with (self.path / _MODELS).open("ab+") as stream:
-                # A process that was killed may have left half a line, which must not swallow this one.
-                whole = not stream.seek(0, os.SEEK_END) or _last_byte(stream) == b"\n"
-                stream.write((b"" if whole else b"\n") + json.dumps(line).encode() + b"\n")
-            partial = file.with_suffix(".partial.npy")
-            np.save(partial, logits.astype(np.float32))
-            os.replace(partial, file)  # noqa: PTH105 - also over existing files on Windows
-        except OSError as error:
-            raise RunError(f"cannot write {file}: {error.strerror or error}; the models before it are kept") from error
+        """Keep the logits of a model and what is known about it."""
+        line = json.dumps({"seed": cell.seed, "axis": cell.axis, "level": cell.level, **facts}).encode()
+        with self._dir.writing(), (self.path / _MODELS).open("ab+") as stream:
+            # A killed process may have left half a line, which must not swallow this one.
+            if stream.seek(0, os.SEEK_END):
+                stream.seek(-1, os.SEEK_END)
+                line = line if stream.read(1) == b"\n" else b"\n" + line
+            stream.write(line + b"\n")
+        self._save(_logits_name(cell), logits.astype(np.float32))
 
     def logits(self, cell: Cell) -> NDArray[np.float32]:
         """Stored logits of a model [pairs, 3]."""
-        try:
-            return np.asarray(np.load(self._logits_file(cell), allow_pickle=False))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self._logits_file(cell)} cannot be read ({error}); delete it and train again") from error
+        return self._load(_logits_name(cell))
 
     def models(self) -> dict[Cell, dict[str, Any]]:
-        """What is known about every trained model whose logits are stored; a later line counts more.
+        """What is known about every model whose logits are stored; the last line about a model counts."""
+        models = {}
+        for facts in self._lines():
+            # A line that cannot be read is left out: its model counts as missing and is trained again.
+            if facts:
+                cell = Cell(facts.pop("seed"), facts.pop("axis"), facts.pop("level"))
+                if (self.path / _logits_name(cell)).is_file():
+                    models[cell] = facts
+        return models
 
-        A line that cannot be read is left out: its model counts as missing.
-        """
-        found = {}
-        for line in self._lines():
-            facts = _facts(line)
-            if facts is None:
-                continue
-            cell = Cell(facts.pop("seed"), facts.pop("axis"), facts.pop("level"))
-            if self._logits_file(cell).is_file():
-                found[cell] = facts
-        return found
-
-    def unreadable(self) -> int:
-        """How many lines about models cannot be read, written when a process was killed or a disk full."""
-        return sum(_facts(line) is None for line in self._lines())
+    def damaged_lines(self) -> int:
+        """How many lines about models cannot be read: a process was killed or a disk was full."""
+        return sum(not facts for facts in self._lines())
 
     def seeds(self) -> list[int]:
         """Seeds with a model at every level."""
@@ -194,44 +171,13 @@ class MetaFolder:
         seeds = {cell.seed for cell in known}
         return sorted(seed for seed in seeds if all(cell in known for cell in self.cells([seed])))
 
-    def check_given(self, design: Mapping[str, Any], recipe: Mapping[str, Any]) -> None:
-        """Refuse settings that are not those of the folder; what is not given is not checked.
+    def _lines(self) -> list[dict[str, Any]]:
+        """The lines about models; an empty one for each that is damaged."""
+        file = self.path / _MODELS
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+        return [_parse_facts(line) for line in lines]
 
-        Args:
-            design: Given settings of the preparation.
-            recipe: Given settings of the training; nothing to differ from before the first model.
-        """
-        before = {**self.header["design"], **self.training().get("recipe", recipe)}
-        changed = [
-            f"{name} was {before.get(name)}, now {value}"
-            for name, value in {**design, **recipe}.items()
-            if before.get(name) != value
-        ]
-        if changed:
-            raise RunError(f"{self.path} holds another sweep ({'; '.join(changed)}); leave it out, or choose -o")
-
-    def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
-        """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
-        file = self.path / _TRAINING
-        now = json.loads(json.dumps({"name": name, "base": fingerprint, "recipe": dict(recipe)}))
-        before = self.training()
-        if not before:
-            _replace(file, json.dumps(now, indent=2) + "\n")
-            return
-        changed = [
-            f"{key} was {before['recipe'].get(key)}, now {value}"
-            for key, value in now["recipe"].items()
-            if before["recipe"].get(key) != value
-        ]
-        what = [f"recipe ({'; '.join(changed)})"] if changed else []
-        if before["base"] != now["base"]:
-            same = " of the same name" if before["name"] == name else f" ({before['name']}, now {name})"
-            what.insert(0, f"base model{same}")
-        if what:
-            raise RunError(
-                f"{self.path} holds a sweep with another {' and another '.join(what)}; "
-                "choose another -o or delete the folder"
-            )
+    # ---- training
 
     def training(self) -> dict[str, Any]:
         """Base and recipe of the trained models; empty before the first."""
@@ -239,56 +185,67 @@ class MetaFolder:
         if not file.is_file():
             return {}
         try:
-            facts = dict(json.loads(file.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
+            facts = parse_json_object(read_text(file), file.name)
+        except InputError:
             facts = {}
         if not {"name", "base", "recipe"} <= set(facts):
-            raise RunError(f"{file} is not of a meta-evaluation; choose another folder or delete it")
+            raise RunError(f"{file} is not of a meta-evaluation; choose another directory or delete it")
         return facts
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the folder, so that a second process is refused."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        with hold(self.path, f"another process works in {self.path}; wait for it or choose another -o"):
-            yield
+    def check_recipe(self, recipe: Mapping[str, Any]) -> None:
+        """Refuse settings of the training that are not those of the models that are stored."""
+        before = self.training().get("recipe", recipe)
+        if changes := _changes(before, recipe):
+            raise RunError(f"{self.path} has another recipe ({changes}); leave it out or choose another -o")
+
+    def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
+        """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
+        before = self.training()
+        if not before:
+            self._dir.write_json(_TRAINING, {"name": name, "base": fingerprint, "recipe": dict(recipe)})
+            return
+        differs = []
+        if before["base"] != fingerprint:
+            same = " of the same name" if before["name"] == name else f" ({before['name']}, now {name})"
+            differs.append(f"base model{same}")
+        if changes := _changes(before["recipe"], recipe):
+            differs.append(f"recipe ({changes})")
+        if differs:
+            raise RunError(
+                f"{self.path} holds a sweep with another {' and another '.join(differs)}; "
+                "choose another -o or delete the directory"
+            )
+
+    # ---- files
 
     def write_results(self, results: Mapping[str, Any]) -> Path:
-        """``results.json``, whole or not at all."""
-        file = self.path / "results.json"
-        _replace(file, json.dumps(results, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-        return file
+        """Write ``results.json``."""
+        return self._dir.write_json("results.json", results)
 
-    def _lines(self) -> list[str]:
-        file = self.path / _MODELS
-        return file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
+    def _save(self, name: str, array: NDArray[Any]) -> None:
+        self._dir.write(name, lambda file: np.save(file, array))
 
-    def _logits_file(self, cell: Cell) -> Path:
-        return self.path / "logits" / f"{cell.name}.npy"
+    def _load(self, name: str) -> NDArray[Any]:
+        try:
+            return np.asarray(np.load(self.path / name, allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise RunError(f"{self.path / name} cannot be read ({error}); delete it and run the stage again") from error
 
 
-def _facts(line: str) -> dict[str, Any] | None:
-    """A line about a model, or None where it is not whole."""
+def _logits_name(cell: Cell) -> str:
+    return f"logits/{cell.name}.npy"
+
+
+def _parse_facts(line: str) -> dict[str, Any]:
     try:
         facts = json.loads(line)
     except ValueError:
-        return None
-    return facts if isinstance(facts, dict) and {"seed", "axis", "level"} <= set(facts) else None
+        return {}
+    return facts if isinstance(facts, dict) and {"seed", "axis", "level"} <= set(facts) else {}
 
 
-def _last_byte(stream: BinaryIO) -> bytes:
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1)
-
-
-def _partial(file: Path) -> Path:
-    return file.with_name(f".{file.name}.partial")
-
-
-def _replace(file: Path, text: str) -> None:
-    partial = _partial(file)
-    try:
-        partial.write_text(text, encoding="utf-8")
-        os.replace(partial, file)  # noqa: PTH105 - also over existing files on Windows
-    except OSError as error:
-        raise RunError(f"cannot write {file}: {error.strerror or error}") from error
+def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """What differs, as text; only what is given now is compared."""
+    return "; ".join(
+        f"{name} was {before.get(name)}, now {value}" for name, value in now.items() if before.get(name) != value
+    )

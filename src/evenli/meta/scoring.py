@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from evenli.errors import InputError, RunError
+from evenli.errors import EvenliError, InputError, RunError
+from evenli.io import to_plain
 from evenli.labels import LABELS
 from evenli.meta.folder import Cell, MetaFolder
 from evenli.pairs import PAIR_COLUMNS
@@ -22,54 +22,32 @@ from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.sweep import STATISTICS, Curve, associate, rank_measures, separation, slope
 
+Own = str | Measure | Callable[[Sample], float]
+"""A measure of the user's own: ``module:function``, a function of a ``Sample``, or a ``Measure``."""
+
 
 def score_sweep(
-    folder: MetaFolder, own: Sequence[str] = (), *, permutations: int = 9_999, seed: int = 0
+    folder: MetaFolder | str | Path, own: Sequence[Own] = (), *, permutations: int = 9_999, seed: int = 0
 ) -> dict[str, Any]:
     """Score all stored models with all registered measures and the user's own.
 
     Args:
-        folder: A folder with trained models.
-        own: Own measures as ``module:function``; the function takes a ``Sample`` and returns a number.
+        folder: A directory with trained models.
+        own: Own measures; each takes a ``Sample`` and returns a number.
         permutations: Samples of the permutation test.
         seed: Its seed.
 
     Returns:
-        Results for machines; ``evenli.report.meta`` shows them.
+        Results as plain values; ``evenli.report.meta`` shows them.
     """
+    folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     header, seeds = folder.header, folder.seeds()
     if not seeds:
         raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta {folder.path} --base MODEL")
-    chosen = [*measures("coal"), *measures("probe"), *(load_measure(spec) for spec in own)]
-    samples = {cell: _samples(folder, cell) for cell in folder.cells(seeds)}
-    curves = {
-        axis: {
-            measure.name: Curve(
-                measure=measure.name,
-                axis=axis,
-                seeds=tuple(seeds),
-                levels=np.array(levels),
-                scores=np.array(
-                    [[_value(measure, samples[Cell(seed, axis, level)]) for level in levels] for seed in seeds]
-                ),
-            )
-            for measure in chosen
-        }
-        for axis, levels in header["levels"].items()
-    }
+    chosen = [*measures("coal"), *measures("probe"), *(load_measure(one) for one in own)]
+    curves = _curves(folder, chosen, seeds)
     spans = {measure.name: measure.high - measure.low for measure in chosen}
-
-    def told(measure: Measure, axis: str) -> dict[str, Any]:
-        curve = curves[axis][measure.name]
-        generator = np.random.default_rng(seed)
-        found = {name: associate(curve, name, generator=generator, permutations=permutations) for name in STATISTICS}
-        return {
-            "scores": curve.scores.tolist(),
-            **{name: asdict(one) for name, one in found.items()},
-            "separation": asdict(separation(curve)),
-            "slope": slope(curve, span=spans[measure.name]),
-        }
-
+    ranking = rank_measures(curves["bias"], curves.get("noise"), spans)
     results = {
         "schema": 1,
         "lang": header["lang"],
@@ -78,57 +56,108 @@ def score_sweep(
         "levels": header["levels"],
         "held_out_accuracy": _accuracies(folder, seeds),
         "measures": [
-            {"name": m.name, "title": m.title.strip(), "axis": {axis: told(m, axis) for axis in curves}} for m in chosen
+            {
+                "name": measure.name,
+                "title": measure.title.strip(),
+                "axis": {
+                    axis: describe(by_name[measure.name], spans[measure.name], permutations, seed)
+                    for axis, by_name in curves.items()
+                },
+            }
+            for measure in chosen
         ],
-        "ranking": [asdict(one) for one in rank_measures(curves["bias"], curves.get("noise"), spans)],
+        "ranking": [rank.to_dict() for rank in ranking],
         "published": [row for row in read_table("published_meta.csv") if row["lang"] == header["lang"]],
     }
-    return dict(_without_nan(results))
+    return dict(to_plain(results, digits=None))
 
 
-def load_measure(spec: str) -> Measure:
-    """A measure of the user's own from ``module:function``."""
-    name, _, attribute = spec.partition(":")
-    if not attribute:
-        raise InputError(f"--measure {spec}: expected module:function")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        function = getattr(importlib.import_module(name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"--measure {spec}: {error}") from error
-    if not callable(function):
+def describe(curve: Curve, span: float, permutations: int, seed: int) -> dict[str, Any]:
+    """All statistics of one curve.
+
+    Args:
+        curve: Scores of one measure along one axis.
+        span: Largest minus smallest possible value of the measure.
+        permutations: Samples of the permutation test.
+        seed: Its seed.
+    """
+    generator = np.random.default_rng(seed)
+    return {
+        "scores": curve.scores,
+        **{name: associate(curve, name, generator=generator, permutations=permutations) for name in STATISTICS},
+        "separation": separation(curve),
+        "slope": slope(curve, span=span),
+    }
+
+
+def load_measure(own: Own) -> Measure:
+    """A measure of the user's own; its range is taken as 0 to 1 unless it is a ``Measure``."""
+    if isinstance(own, str):
+        spec, own = own, _import(own)
+    else:
+        spec = getattr(own, "__name__", type(own).__name__)
+    if isinstance(own, Measure):
+        return own
+    if not callable(own):
         raise InputError(f"--measure {spec} is not a function")
-    if isinstance(function, Measure):
-        return function
-    title = (function.__doc__ or attribute).strip().splitlines()[0]
+    function: Any = own
+    # A function under the decorator ``@measure`` has a card already, with its title and range.
+    registered = [card for suite in ("coal", "probe") for card in measures(suite) if card.function is function]
+    if registered:
+        return registered[0]
 
     def call(sample: Sample, stereotype: str | None = None) -> Any:
         return function(sample)
 
+    title = " ".join((getattr(function, "__doc__", None) or spec).split("\n\n")[0].split())
     return Measure(spec, title, "", 0, 1, 0, "", spec, ("coal",), "extrinsic", call)
 
 
-def _without_nan(content: Any) -> Any:
-    """The same content with None for NaN, which JSON does not know."""
-    if isinstance(content, dict):
-        return {key: _without_nan(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_without_nan(value) for value in content]
-    return None if isinstance(content, float) and np.isnan(content) else content
-
-
-def _value(measure: Measure, samples: dict[str, Sample]) -> float:
-    suite = "probe" if "probe" in measure.suites else "coal"
+def _import(spec: str) -> Any:
+    name, _, attribute = spec.partition(":")
+    if not name or not attribute:
+        raise InputError(f"--measure {spec}: expected module:function")
+    # A module in the current directory, as ``python -m`` would find it.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     try:
-        return float(measure(samples[suite]))
-    except (TypeError, ValueError, KeyError, IndexError, ZeroDivisionError) as error:
-        raise InputError(f"the measure {measure.name} failed: {error}") from error
+        return getattr(importlib.import_module(name), attribute)
+    except Exception as error:  # the user's module may fail in any way while it is imported
+        raise InputError(f"--measure {spec}: {_one_line(error)}") from error
 
 
-def _samples(folder: MetaFolder, cell: Cell) -> dict[str, Sample]:
+def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int]) -> dict[str, dict[str, Curve]]:
+    """Scores of every measure by axis and name."""
+    rows = folder.pairs("evaluation")
+    samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
+    curves: dict[str, dict[str, Curve]] = {}
+    for axis, levels in folder.header["levels"].items():
+        for measure in chosen:
+            scores = [[_value(measure, samples[Cell(seed, axis, level)]) for level in levels] for seed in seeds]
+            curve = Curve(measure.name, axis, tuple(seeds), np.array(levels), np.array(scores))
+            curves.setdefault(axis, {})[measure.name] = curve
+    return curves
+
+
+def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
+    sample = samples["probe" if "probe" in measure.suites else "coal"]
+    try:
+        values = np.asarray(measure(sample), dtype=np.float64)
+    except EvenliError:
+        raise
+    except Exception as error:  # a measure of the user's own may fail in any way
+        raise InputError(f"the measure {measure.name} failed: {_one_line(error)}") from error
+    if values.size != 1:
+        raise InputError(f"the measure {measure.name} returned {values.size} values; expected one number")
+    return float(values.reshape(()))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> dict[str, Sample]:
     """The answers of a model as NLI-CoAL sees them and as the entailment-probability probe does."""
-    rows = folder.evaluation_pairs()
     logits = folder.logits(cell)
     if logits.shape != (len(rows), len(LABELS)) or not np.isfinite(logits).all():
         raise RunError(f"the logits of {cell.name} in {folder.path} do not fit its {len(rows)} pairs; delete them")

@@ -190,7 +190,8 @@ def _ranking(results: dict[str, Any]) -> str:
     by = "sensitivity to bias minus disturbance by noise" if _is_noisy(results) else "sensitivity to bias"
     if not ranked:
         return f"({by}): no measure follows the bias rate."
-    shown = ", ".join(f"{titles.get(row['measure'], row['measure'])} {row['worth']:.2f}" for row in ranked[:_RANKED])
+    best = [(titles.get(row["measure"], row["measure"]), row["net_sensitivity"]) for row in ranked[:_RANKED]]
+    shown = ", ".join(f"{title} {value:.2f}" for title, value in best)
     more = f", and {len(ranked) - _RANKED} more" if len(ranked) > _RANKED else ""
     return f"({by}, share of the measure's range): {shown}{more}."
 

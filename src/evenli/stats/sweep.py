@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, cast
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,12 +60,8 @@ class Curve:
         object.__setattr__(self, "levels", _floats(self.levels, f"the levels of {self.measure}"))
         object.__setattr__(self, "scores", _floats(self.scores, f"the scores of {self.measure}"))
         levels = self.levels
-        if (
-            levels.ndim != 1
-            or not levels.size
-            or not ((levels >= 0) & (levels <= 1)).all()
-            or (np.diff(levels) <= 0).any()
-        ):
+        in_range = levels.ndim == 1 and levels.size and ((levels >= 0) & (levels <= 1)).all()
+        if not in_range or (np.diff(levels) <= 0).any():
             raise InputError(f"the levels of {self.measure} are {levels.tolist()}; give increasing rates from 0 to 1")
         seeds, rates = len(self.seeds), levels.size
         if not seeds or self.scores.shape != (seeds, rates):
@@ -118,14 +114,14 @@ class Separation:
 
 @dataclass(frozen=True)
 class Ranked:
-    """What a measure is worth on the axes it was tried on.
+    """How strongly a measure reacts to bias and to plain error.
 
     Attributes:
         measure: Name of the measure.
         sensitivity: ``|slope on the bias axis| / span``; 0 blind to bias, 1 uses its whole range.
         disturbance: ``|slope on the noise axis| / span``; 0 untouched by plain error. None without a noise axis.
-        worth: ``sensitivity - disturbance``, or the sensitivity alone; larger is better, negative if noise moves the
-            measure more than bias does.
+        net_sensitivity: ``sensitivity - disturbance``, or the sensitivity alone; larger is better, negative if noise
+            moves the measure more than bias does.
         pearson: Correlation with the bias rate; its sign is the direction, which the other three leave out.
         reason: Why there is no correlation, or nothing.
     """
@@ -133,9 +129,13 @@ class Ranked:
     measure: str
     sensitivity: float
     disturbance: float | None
-    worth: float
+    net_sensitivity: float
     pearson: float | None
     reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; ``worth`` is the name of ``net_sensitivity`` up to version 0.1."""
+        return {**asdict(self), "worth": self.net_sensitivity}
 
 
 def associate(
@@ -201,14 +201,14 @@ def slope(curve: Curve, *, span: float = 1.0) -> float:
 
 
 def separation(curve: Curve) -> Separation:
-    """How far the measure tells a biased model from one that is merely wrong.
+    """Score at the highest level minus score at the lowest: does it separate a biased model from a wrong one?
 
-    Score at the highest level minus score at the lowest. On the bias axis the stereotyped words are answered wrongly at
-    every rate, only in another direction, so the error rate is the same at both ends: what is left is bias. In units
-    of the measure; 0 cannot tell them apart, the sign is the measure's direction. NaN where an end has no score.
+    On the bias axis the stereotyped words are answered wrongly at every rate, only in another direction, so the error
+    rate is the same at both ends: what is left is bias. In units of the measure; 0 is no separation, the sign is the
+    measure's direction. NaN where an end has no score.
     """
-    apart = curve.scores[:, -1] - curve.scores[:, 0]
-    return Separation(float(apart.mean()), float(apart.min()), float(apart.max()))
+    rise = curve.scores[:, -1] - curve.scores[:, 0]
+    return Separation(float(rise.mean()), float(rise.min()), float(rise.max()))
 
 
 def rank_measures(
@@ -216,9 +216,9 @@ def rank_measures(
 ) -> list[Ranked]:
     """Measures by what bias moves in them minus what noise moves, best first.
 
-    ``worth = |slope_bias| / span - |slope_noise| / span``; see :class:`Ranked` for ranges and directions. A measure
-    that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it. Equals keep the
-    order they were given in.
+    ``net_sensitivity = |slope_bias| / span - |slope_noise| / span``; see :class:`Ranked` for ranges and directions. A
+    measure that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it. Equals keep
+    the order they were given in.
 
     Args:
         bias: Curve on the bias axis per measure.
@@ -229,17 +229,20 @@ def rank_measures(
         missing = [name for name in bias if name not in given]
         if missing:
             raise InputError(f"no {what} for {', '.join(missing)}; give one for every measure on the bias axis")
-    found = []
+    ranked = []
     for name, curve in bias.items():
         sensitivity = abs(slope(curve, span=spans[name]))
         disturbance = None if noise is None else abs(slope(noise[name], span=spans[name]))
         pearson = _defined(_correlations(curve.levels, curve.mean[None], "pearson")[0])
-        worth = sensitivity - (disturbance or 0.0)
         reason = _why_undefined(curve) or (_why_missing(noise[name]) if noise is not None else "")
-        found.append(Ranked(name, sensitivity, disturbance, worth, pearson, reason))
-    return sorted(
-        found, key=lambda one: (bool(one.reason), math.inf if math.isnan(one.worth) else -round(one.worth, _DIGITS))
-    )
+        ranked.append(Ranked(name, sensitivity, disturbance, sensitivity - (disturbance or 0.0), pearson, reason))
+
+    def order(rank: Ranked) -> tuple[bool, float]:
+        # Without the rounding, measures that are equal by definition would be ordered by chance.
+        net = rank.net_sensitivity
+        return bool(rank.reason), math.inf if math.isnan(net) else -round(net, _DIGITS)
+
+    return sorted(ranked, key=order)
 
 
 def pearson_p(r: float, n: int) -> float:
@@ -291,34 +294,32 @@ def _is_constant(rows: Values) -> NDArray[np.bool_]:
 
 def _correlations(levels: Values, rows: Values, statistic: Statistic) -> Values:
     """The statistic of every row, [rows]; NaN where a row is constant or has no value."""
-    found = np.full(len(rows), np.nan)
+    values = np.full(len(rows), np.nan)
     usable = ~(np.isnan(rows).any(axis=1) | _is_constant(rows))
     rows = np.round(rows[usable], _DIGITS)
     if statistic == "kendall":
-        found[usable] = _tau_b(levels, rows)
-        return found
+        values[usable] = _tau_b(levels, rows)
+        return values
     if statistic == "spearman":
         levels, rows = rankdata(levels), rankdata(rows, axis=1)
     x = levels - levels.mean()
     y = rows - rows.mean(axis=1, keepdims=True)
-    found[usable] = np.clip(y @ x / np.sqrt((x @ x) * (y * y).sum(axis=1)), -1, 1)
-    return found
+    values[usable] = np.clip(y @ x / np.sqrt((x @ x) * (y * y).sum(axis=1)), -1, 1)
+    return values
 
 
 def _tau_b(levels: Values, rows: Values) -> Values:
-    """Kendall's tau-b: concordant minus discordant pairs over the pairs that are not tied.
-
-    Signs of all pairs at once take ``L (L - 1) / 2`` numbers per row, hence chunks; single precision counts exactly.
-    """
+    """Kendall's tau-b: concordant minus discordant pairs over the pairs that are not tied."""
     first, second = np.triu_indices(levels.size, k=1)
     x = np.sign(levels[second] - levels[first]).astype(np.float32)
-    found = np.empty(len(rows))
+    values = np.empty(len(rows))
+    # Chunks bound the memory; 32-bit floats count pairs exactly.
     step = max(1, _CHUNK // x.size)
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
         y = np.sign(part[:, second] - part[:, first]).astype(np.float32)
-        found[start : start + step] = (y @ x) / np.sqrt(np.abs(x).sum() * np.abs(y).sum(axis=1), dtype=np.float64)
-    return found
+        values[start : start + step] = (y @ x) / np.sqrt(np.abs(x).sum() * np.abs(y).sum(axis=1), dtype=np.float64)
+    return values
 
 
 def _defined(value: float) -> float | None:

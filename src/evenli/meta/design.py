@@ -1,0 +1,117 @@
+"""Settings of a meta-evaluation: what the data are made of, and how the models are trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evenli.errors import InputError
+
+TRAIN_WIDTH = 500
+"""Templates per word in train: 529 templates give 30,000 rows."""
+_LEAST = 3
+_MOST = 1000
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the data of a sweep are made of.
+
+    Attributes:
+        lang: Language.
+        rates: Bias rates, 0 to 1; kept in increasing order.
+        noise: Levels of the noise axis; empty for none.
+        balanced: Give roles to female and male words in turn instead of to female words first.
+        ns_words: ``train``, the unstereotyped words of training as the paper says, or ``released``, as in its files.
+        data: Official release to evaluate on; None for our own templates.
+        captions: Captions to make training templates of; None for our composed ones.
+        width: Templates per word in training.
+        seed: Seed of the order of templates and of the noise.
+        axis: Social axis.
+    """
+
+    lang: str = "en"
+    rates: tuple[float, ...] = tuple(i / 10 for i in range(11))
+    noise: tuple[float, ...] = ()
+    balanced: bool = False
+    ns_words: str = "train"
+    data: str | None = None
+    captions: str | None = None
+    width: int = TRAIN_WIDTH
+    seed: int = 0
+    axis: str = "gender"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be built."""
+        # Curves are read along increasing rates, in whatever order they were written down.
+        object.__setattr__(self, "rates", tuple(sorted(self.rates)))
+        object.__setattr__(self, "noise", tuple(sorted(self.noise)))
+        _check_levels(self.rates, "bias rates", least=1)
+        _check_levels(self.noise, "noise levels")
+        if self.ns_words not in {"train", "released"}:
+            raise InputError(f"--ns-words {self.ns_words} is unknown; choose train or released")
+        if self.seed < 0:
+            raise InputError(f"the seed is {self.seed}; give 0 or more")
+
+    def check_correlation(self) -> None:
+        """Refuse too few levels to correlate scores with."""
+        _check_levels(self.rates, "bias rates", least=_LEAST)
+        if self.noise:
+            _check_levels(self.noise, "noise levels", least=_LEAST)
+
+
+@dataclass(frozen=True)
+class SweepSettings:
+    """How the models of a sweep are trained.
+
+    Attributes:
+        seeds: One sweep each.
+        recipe: Settings that replace those of the recipe ``control``, e.g. ``{"epochs": 5}``. A sweep that was begun
+            keeps its own recipe; other values are refused.
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        graph: Use CUDA graphs and the compiler on CUDA.
+        offline: Never ask the hub.
+        shown: Show notes and progress on stderr.
+    """
+
+    seeds: tuple[int, ...] = (0,)
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    device: str | None = None
+    graph: bool = True
+    offline: bool = False
+    shown: bool = True
+
+
+def parse_rates(text: str) -> tuple[float, ...]:
+    """Read at least three rates: ``start:stop:step`` with both ends, or a list.
+
+    >>> parse_rates("0:1:0.25"), parse_rates("0, 0.5, 1")
+    ((0.0, 0.25, 0.5, 0.75, 1.0), (0.0, 0.5, 1.0))
+    """
+    try:
+        if ":" in text:
+            start, stop, step = (float(part) for part in text.split(":"))
+            if not (step > 0 and (stop - start) / step < _MOST):
+                raise InputError(f"'{text}': the step of start:stop:step must be above 0 and give few rates")
+            count = math.floor((stop - start) / step + 1e-9) + 1
+            # Multiples of the step carry rounding errors; a rate is also a file name.
+            rates = tuple(round(start + number * step, 10) for number in range(count))
+        else:
+            rates = tuple(float(part) for part in text.split(","))
+    except (ValueError, OverflowError):
+        raise InputError(f"cannot read the rates '{text}'; write 0:1:0.1 (start:stop:step) or 0,0.5,1") from None
+    _check_levels(rates, "rates", least=_LEAST)
+    return rates
+
+
+def _check_levels(levels: Sequence[float], name: str, *, least: int = 0) -> None:
+    outside = [level for level in levels if not 0 <= level <= 1]
+    if outside:
+        raise InputError(f"{name} lie in 0..1, not at {outside[0]:g}")
+    shown = ", ".join(f"{level:g}" for level in levels) or "none"
+    if len(set(levels)) < len(levels):
+        raise InputError(f"{name} must be distinct; given: {shown}")
+    if len(levels) < least:
+        raise InputError(f"at least {least} {name} are needed; given: {shown}")
