@@ -21,12 +21,12 @@ import polars as pl
 import pytest
 from filelock import FileLock
 
+from evenli import io, store
 from evenli.corpus import run as module
 from evenli.corpus import shards
-from evenli.corpus import source as reading
 from evenli.corpus.distribution import distribution
 from evenli.corpus.percentiles import thresholds
-from evenli.corpus.ray_engine import score_corpus_ray
+from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import score_corpus
 from evenli.corpus.scored import CorpusScores
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
@@ -280,9 +280,9 @@ def test_a_run_killed_while_it_starts_over_is_not_refused(
     score_corpus(lines, out, Other())
     with monkeypatch.context() as patch:
         if moment == "shards":
-            patch.setattr(module.shutil, "rmtree", die)
+            patch.setattr(store.shutil, "rmtree", die)
         elif moment == "header":
-            patch.setattr(module.Job, "_write_header", die)
+            patch.setattr(store.RunDir, "write_manifest", die)
         else:
             made = Path.mkdir
             patch.setattr(Path, "mkdir", lambda path, *a, **k: die() if path.name == "shards" else made(path, *a, **k))
@@ -343,7 +343,7 @@ score_corpus({str(lines)!r}, {str(out)!r}, Lengths(), overwrite=True)
     with pytest.raises(RunError, match="000000.parquet"):
         CorpusScores.read(out)
     (out / "scores.json").write_text("{", encoding="utf-8")
-    with pytest.raises(RunError, match="header"):
+    with pytest.raises(RunError, match="scores.json"):
         CorpusScores.read(out)
     with pytest.raises(InputError, match="nowhere"):
         CorpusScores.read(tmp_path / "nowhere")
@@ -396,7 +396,7 @@ def test_more_bad_input(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(scorer, "score_many", lambda sentences: np.full((len(sentences), 3), np.nan))
     with pytest.raises(InputError, match="number 0"):
         score_corpus(lines, tmp_path / "out", scorer)
-    monkeypatch.setattr(reading, "LINE_BYTES", 10)
+    monkeypatch.setattr(io, "LINE_BYTES", 10)
     with pytest.raises(InputError, match="text file"):
         score_corpus(lines, tmp_path / "other", Lengths())
 
@@ -694,7 +694,7 @@ def test_ray_deals_shards_to_one_actor_per_gpu(tmp_path: Path, loss: str) -> Non
             score_corpus_ray(bad, tmp_path / "bad", slow_scorer)
         log.unlink()
         (tmp_path / "few.txt").write_text("a word\n" * 9, encoding="utf-8")
-        score_corpus_ray(tmp_path / "few.txt", tmp_path / "few", slow_scorer, gpus=False)
+        score_corpus_ray(tmp_path / "few.txt", tmp_path / "few", slow_scorer, RaySettings(gpus=False))
         assert [(actor, gpu) for _, actor, _, gpu in seen()] == [("None", "-")]  # the control: a task, no GPU
     finally:
         ray.shutdown()
@@ -706,6 +706,6 @@ def test_ray_deals_shards_to_one_actor_per_gpu(tmp_path: Path, loss: str) -> Non
 def test_ray_says_when_nobody_answers(tmp_path: Path, lines: Path) -> None:
     pytest.importorskip("ray")
     with pytest.raises(RunError, match="127.0.0.1:9"):
-        score_corpus_ray(lines, tmp_path / "out", Lengths, address="127.0.0.1:9")
+        score_corpus_ray(lines, tmp_path / "out", Lengths, RaySettings(address="127.0.0.1:9"))
     with pytest.raises(InputError, match="nonsense"):
-        score_corpus_ray(lines, tmp_path / "out", Lengths, address="nonsense")
+        score_corpus_ray(lines, tmp_path / "out", Lengths, RaySettings(address="nonsense"))

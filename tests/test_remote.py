@@ -20,7 +20,7 @@ from evenli.corpus import run as corpus
 from evenli.corpus.remote import RemoteFile, is_remote, remote_files
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
-from evenli.corpus.source import fingerprint, read_records, source_files
+from evenli.corpus.source import Record, fingerprint, read_records, source_files
 from evenli.errors import InputError, MissingExtraError, RunError
 from test_corpus import Lengths, digest
 
@@ -105,7 +105,7 @@ def test_files_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     streams = []
     monkeypatch.setattr(file, "open", lambda mode="rb", really=file.open: streams.append(really(mode)) or streams[-1])
     records = read_records(file, plain=False)
-    assert next(records) == (1, b'{"text": "a man"}')
+    assert next(records) == Record(b'{"text": "a man"}', "large.jsonl", 1)
     assert streams[0].raw.tell() <= 1 << 20 < (tmp_path / "large.jsonl").stat().st_size
     records.close()
     assert streams[0].closed

@@ -114,8 +114,10 @@ def score(
             here = make(source, device="cpu")
             factory = (lambda: here) if encoder is None else (lambda: make(source, device=device))
             gpus = encoder is not None and device in {None, "cuda"}
-            common |= {"identity": here.identity, "gpus": gpus}
-            scored = score_corpus_ray(source, out, factory, address=address, **common)
+            from evenli.corpus.ray_engine import RaySettings
+
+            cluster = RaySettings(address=address, identity=here.identity, gpus=gpus)
+            scored = score_corpus_ray(source, out, factory, cluster, **common)
         else:
             scored = score_corpus(source, out, make(source, device=device), **common)
     _summary(scored, chart, top, as_json)

@@ -42,17 +42,14 @@ def distribution(
     """Count the scores of a corpus shard by shard, in memory that does not depend on its size."""
     if bins < 1:
         raise InputError(f"bins must be 1 or more, not {bins}")
-    if not isinstance(scored, CorpusScores):
-        scored = CorpusScores.read(scored)
-    found = thresholds(scored, percentiles)
+    scored = CorpusScores.read(scored)
     # F and -M are at most Abs, so that the highest score of a row bounds all three.
     edges = np.linspace(0.0, float(scored.header["highest_pair_max"]) or 1.0, bins + 1)
     sides = {"female": [f"{name}_F" for name in scored.columns], "male": [f"{name}_M" for name in scored.columns]}
     columns = {"rows": ["pair_max"], **sides}
     counts = {name: np.zeros(bins, dtype=np.int64) for name in columns}
-    for frame in scored.frames(["no_gold", *(column for some in columns.values() for column in some)]):
-        kept = frame.filter(~frame["no_gold"])
+    for frame in scored.gold_frames([column for some in columns.values() for column in some]):
         for name, some in columns.items():
             for column in some:
-                counts[name] += np.histogram(np.abs(kept[column].to_numpy()), edges)[0]
-    return Distribution(edges, counts["rows"], counts["female"], counts["male"], found)
+                counts[name] += np.histogram(np.abs(frame[column].to_numpy()), edges)[0]
+    return Distribution(edges=edges, **counts, thresholds=thresholds(scored, percentiles))

@@ -40,30 +40,25 @@ def thresholds(
     bins of equal width, each with the smallest and largest score in it. The true order statistic lies between these
     two, so their middle is wrong by half of their distance at most; that is the error bound given.
     """
-    if not isinstance(scored, CorpusScores):
-        scored = CorpusScores.read(scored)
+    scored = CorpusScores.read(scored)
     wanted = [float(percentile) for percentile in percentiles]
     wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
     if wrong or not wanted:
         raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
-    rows = scored.rows - int(scored.header["counts"]["no_gold"])
-    if rows == 0:
+    if scored.gold_rows == 0:
         raise InputError(f"{scored.path} has no row with a gold label")
-    if rows <= exact_rows:
-        found = np.percentile(scored.array("pair_max"), wanted)
-        return Thresholds(dict(zip(wanted, found.tolist(), strict=True)), "exact", 0.0, rows)
-    values, bound = _histogram_percentiles(scored, wanted, rows, bins)
-    return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, rows)
+    if scored.gold_rows <= exact_rows:
+        exact = np.percentile(scored.array("pair_max"), wanted).tolist()
+        return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, scored.gold_rows)
+    values, bound = _histogram_percentiles(scored, wanted, bins)
+    return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, scored.gold_rows)
 
 
-def _histogram_percentiles(
-    scored: CorpusScores, percentiles: Sequence[float], rows: int, bins: int
-) -> tuple[list[float], float]:
+def _histogram_percentiles(scored: CorpusScores, percentiles: Sequence[float], bins: int) -> tuple[list[float], float]:
     def shards() -> Iterator[NDArray[np.float64]]:
-        for frame in scored.frames(["pair_max", "no_gold"]):
-            values = np.sort(frame.filter(~frame["no_gold"])["pair_max"].to_numpy())
-            if len(values):
-                yield values
+        for frame in scored.gold_frames(["pair_max"]):
+            if frame.height:
+                yield np.sort(frame["pair_max"].to_numpy())
 
     low, high = np.inf, -np.inf
     for values in shards():
@@ -77,13 +72,14 @@ def _histogram_percentiles(
         counts[used] += count
         smallest[used] = np.minimum(smallest[used], values[first])
         largest[used] = np.maximum(largest[used], values[first + count - 1])
+    # The bin of an order statistic is the first one with more than that many scores up to its end.
     below = np.cumsum(counts)
-    found, bound = [], 0.0
+    results, bound = [], 0.0
     for percentile in percentiles:
-        rank = (rows - 1) * percentile / 100
+        rank = (scored.gold_rows - 1) * percentile / 100
         lower = int(rank)
-        ends = np.searchsorted(below, [lower, min(lower + 1, rows - 1)], side="right")
+        ends = np.searchsorted(below, [lower, min(lower + 1, scored.gold_rows - 1)], side="right")
         left, right = (smallest[ends] + largest[ends]) / 2
-        found.append(float(left + (right - left) * (rank - lower)))
+        results.append(float(left + (right - left) * (rank - lower)))
         bound = max(bound, float((largest[ends] - smallest[ends]).max() / 2))
-    return found, bound
+    return results, bound

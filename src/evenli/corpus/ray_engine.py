@@ -1,7 +1,7 @@
 """Score a corpus on the machines of a Ray cluster; the result is byte for byte that of ``score_corpus``.
 
-The driver reads the source and writes the folder, so the other machines need neither. They get the rows of one shard
-and send back its bytes. What a lost machine was working on is given to another one.
+The driver reads the source and writes the directory, so the other machines need access to neither. They get the rows of
+one shard and send back its bytes. The shards of a lost machine are given to another one.
 
 A scorer without an encoder runs in tasks, one per processor. One that wants a GPU runs in actors, one per GPU of the
 cluster: an actor keeps its GPU, and with it the encoder, from the first shard to the last.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -25,29 +26,11 @@ from evenli.errors import EvenliError, InputError, RunError
 _WORKERS: dict[tuple[str, tuple[str, ...], int], Worker] = {}
 
 
-def score_corpus_ray(
-    source: str | Path,
-    out: str | Path,
-    scorer_factory: Callable[[], Scorer],
-    *,
-    columns: Sequence[str] | None = None,
-    batch: int = 4_096,
-    address: str | None = None,
-    identity: str | None = None,
-    gpus: bool | None = None,
-    in_flight: int | None = None,
-    retries: int = 5,
-    on_progress: Callable[[int], None] | None = None,
-    overwrite: bool = False,
-) -> CorpusScores:
-    """Score every text of a corpus with Ray and write the scored folder ``out``.
+@dataclass(frozen=True)
+class RaySettings:
+    """How a cluster is used.
 
-    Args:
-        source: As in ``score_corpus``.
-        out: As in ``score_corpus``; a run begun by one engine may be finished by the other.
-        scorer_factory: Makes the scorer, once in each worker process; it travels there by pickle.
-        columns: As in ``score_corpus``.
-        batch: As in ``score_corpus``.
+    Attributes:
         address: ``host:port`` of a running cluster, or ``auto``; by default one is started on this machine, unless
             the process is connected already.
         identity: That of the scorer; by default one is made here to ask it.
@@ -55,45 +38,81 @@ def score_corpus_ray(
         in_flight: Shards sent out and not yet back, which bounds the memory; by default the number of processors and 2.
             With GPUs it is two for each.
         retries: How often a shard is tried again after its machine was lost.
+    """
+
+    address: str | None = None
+    identity: str | None = None
+    gpus: bool | None = None
+    in_flight: int | None = None
+    retries: int = 5
+
+
+def score_corpus_ray(
+    source: str | Path,
+    out: str | Path,
+    scorer_factory: Callable[[], Scorer],
+    cluster: RaySettings | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    batch: int = 4_096,
+    on_progress: Callable[[int], None] | None = None,
+    overwrite: bool = False,
+) -> CorpusScores:
+    """Score every text of a corpus with Ray; a run begun by one engine may be finished by the other.
+
+    Args:
+        source: As in ``score_corpus``, like the other arguments that are not listed here.
+        out: The output directory.
+        scorer_factory: Makes the scorer, once in each worker process; it travels there by pickle.
+        cluster: How the cluster is used.
+        columns: Text columns.
+        batch: Sentences handed to the scorer at once.
         on_progress: Called with the number of rows done.
-        overwrite: As in ``score_corpus``.
+        overwrite: Start again.
     """
     ray = need("ray", extra="scale", purpose="scoring on a cluster")
-    if batch < 1 or (in_flight is not None and in_flight < 1):
-        raise InputError(f"batch and in_flight must be 1 or more, not {batch} and {in_flight}")
+    cluster = cluster or RaySettings()
+    if batch < 1 or (cluster.in_flight is not None and cluster.in_flight < 1):
+        raise InputError(f"batch and in_flight must be 1 or more, not {batch} and {cluster.in_flight}")
+    identity, gpus = cluster.identity, cluster.gpus
     if identity is None or gpus is None:
         scorer = scorer_factory()
         identity = scorer.identity if identity is None else identity
         gpus = bool(getattr(scorer, "wants_gpu", False)) if gpus is None else gpus
     job = Job.prepare(source, out, identity, columns)
-    with job.opened(overwrite=overwrite), _connected(ray, address), contextlib.ExitStack() as stack:
+    with job.opened(overwrite=overwrite), _connected(ray, cluster.address), contextlib.ExitStack() as stack:
         resources = ray.cluster_resources()
         setting = (ray.put(scorer_factory), identity, job.columns, batch)
         crew: _Tasks | _Actors
         if gpus and resources.get("GPU", 0) >= 1:
-            crew = stack.enter_context(_Actors(ray, setting, int(resources["GPU"]), retries))
+            crew = stack.enter_context(_Actors(ray, setting, int(resources["GPU"]), cluster.retries))
         else:
-            crew = _Tasks(ray, setting, in_flight or int(resources.get("CPU", 1)) + 2, retries)
-        done = 0
-
-        def collect() -> None:
-            nonlocal done
-            for number, rows, content in crew.collect():
-                job.store(number, content)
-                done += rows
-                if on_progress is not None:
-                    on_progress(done)
-
-        for chunk in job.chunks():
-            if job.has(chunk):
-                done += len(chunk.records)
-                continue
-            while crew.full:
-                collect()
-            crew.send(chunk)
-        while crew.busy:
-            collect()
+            crew = _Tasks(ray, setting, cluster.in_flight or int(resources.get("CPU", 1)) + 2, cluster.retries)
+        _work_through(job, crew, on_progress)
         return job.finish()
+
+
+def _work_through(job: Job, crew: _Tasks | _Actors, on_progress: Callable[[int], None] | None) -> None:
+    """Send the missing shards out and store them as they come back, in whatever order."""
+    done = 0
+
+    def collect() -> None:
+        nonlocal done
+        for number, rows, content in crew.collect():
+            job.store(number, content)
+            done += rows
+            if on_progress is not None:
+                on_progress(done)
+
+    for chunk in job.chunks():
+        if job.has(chunk):
+            done += len(chunk.records)
+            continue
+        while crew.full:
+            collect()
+        crew.send(chunk)
+    while crew.busy:
+        collect()
 
 
 _Setting = tuple[Any, str, tuple[str, ...], int]
@@ -137,16 +156,16 @@ class _Tasks:
         for reference in ready:
             number, rows = self._pending.pop(reference)
             try:
-                content = _fetched(self._ray, reference)
+                content = _result(self._ray, reference)
             except _LostError as error:
-                raise _for_good(error) from error
+                raise _lost_for_good(error) from error
             yield number, rows, content
 
 
 class _Actors:
-    """Shards dealt to one actor per GPU.
+    """Shards given to one actor per GPU.
 
-    A lost actor is replaced, and its replacement gets work once it found a GPU; until then its shards go to the others.
+    A lost actor is replaced. Its replacement gets work once it has a GPU; until then its shards go to the others.
     """
 
     _EACH = 2
@@ -183,7 +202,7 @@ class _Actors:
     def send(self, chunk: Chunk) -> None:
         """Send a shard out."""
         self._waiting.append(_Sent(chunk.number, len(chunk.records), self._ray.put(chunk)))
-        self._deal()
+        self._assign()
 
     def collect(self) -> Iterator[tuple[int, int, bytes]]:
         """Wait for an event; if it is a shard: its number, its rows and its bytes."""
@@ -196,13 +215,13 @@ class _Actors:
                 continue
             actor, sent = self._pending.pop(reference)
             try:
-                content = _fetched(self._ray, reference)
+                content = _result(self._ray, reference)
             except _LostError as error:
                 self._lost(actor, sent, error)
                 continue
             self._free.append(actor)
             yield sent.number, sent.rows, content
-        self._deal()
+        self._assign()
 
     def _start(self) -> None:
         actor = self._kind.remote()
@@ -218,7 +237,7 @@ class _Actors:
         else:
             self._free += [actor] * self._EACH
 
-    def _deal(self) -> None:
+    def _assign(self) -> None:
         # Spread first: an actor that is free twice stands in the list twice.
         self._free.sort(key=[actor for actor, _ in self._pending.values()].count)
         while self._waiting and self._free:
@@ -227,7 +246,7 @@ class _Actors:
 
     def _lost(self, actor: Any, sent: _Sent, error: _LostError) -> None:
         if sent.lost >= self._retries:
-            raise _for_good(error) from error
+            raise _lost_for_good(error) from error
         self._waiting.insert(0, sent._replace(lost=sent.lost + 1))
         self._replace(actor)
 
@@ -265,7 +284,7 @@ class _LostError(Exception):
     """A machine was lost, and a shard with it."""
 
 
-def _fetched(ray: ModuleType, reference: Any) -> bytes:
+def _result(ray: ModuleType, reference: Any) -> bytes:
     """The bytes of a shard; what the worker raised on purpose is raised here."""
     try:
         return bytes(ray.get(reference))
@@ -277,7 +296,7 @@ def _fetched(ray: ModuleType, reference: Any) -> bytes:
         raise _LostError(str(error).strip().splitlines()[0]) from error
 
 
-def _for_good(error: _LostError) -> RunError:
+def _lost_for_good(error: _LostError) -> RunError:
     return RunError(f"the cluster lost a shard for good ({error}); finished shards are kept, run again")
 
 
@@ -287,7 +306,7 @@ def _connected(ray: ModuleType, address: str | None) -> Iterator[None]:
         yield
         return
     if address not in {None, "auto", "local"}:
-        _knock(str(address))
+        _check_address(str(address))
     try:
         ray.init(address=address, log_to_driver=False, logging_level="error", include_dashboard=None)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -299,7 +318,7 @@ def _connected(ray: ModuleType, address: str | None) -> Iterator[None]:
         ray.shutdown()
 
 
-def _knock(address: str) -> None:
+def _check_address(address: str) -> None:
     """Refuse an address that does not answer at once; Ray itself tries for a minute."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():

@@ -72,7 +72,7 @@ class RemoteFile:
     @cached_property
     def info(self) -> tuple[int, str]:
         """Size in bytes, 0 if the storage does not tell, and what changes with the content."""
-        with answering(self.url):
+        with remote_errors(self.url):
             found = self._system.info(self._path)
         tag = next((f"{name}={found[name]}" for name in _TAGS if found.get(name)), "")
         return int(found.get("size") or 0), tag
@@ -81,7 +81,7 @@ class RemoteFile:
         """A stream of the bytes, read a block at a time."""
         # A web server need not answer to a part of a file, so of it the whole is read in one go.
         block = 0 if _is_web(self.url) else _BLOCK
-        with answering(self.url):
+        with remote_errors(self.url):
             return io.BufferedReader(self._system.open(self._path, mode, block_size=block), _BUFFER)
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ def remote_files(url: str) -> list[RemoteFile]:
     """The file, the files of the folder or those that match the glob pattern behind an address."""
     system, path = _connect(url)
     web = _is_web(url)
-    with answering(url):
+    with remote_errors(url):
         # A question mark in a web address begins its query.
         if any(sign in url for sign in ("*[" if web else "*?[")):
             paths = system.glob(path)
@@ -114,7 +114,7 @@ def remote_files(url: str) -> list[RemoteFile]:
 
 
 @contextlib.contextmanager
-def answering(url: str) -> Iterator[None]:
+def remote_errors(url: str) -> Iterator[None]:
     """Turn what a storage raises into one line; each has errors of its own kind."""
     try:
         yield

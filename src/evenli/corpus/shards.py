@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.corpus.scored import FLAGS, SCORES
-from evenli.corpus.source import parse
+from evenli.corpus.source import Record, parse
 from evenli.errors import InputError
 
 LONG_TEXT = 1_000_000
@@ -40,15 +40,13 @@ class Chunk:
     Attributes:
         number: Of the shard.
         start: Number of its first row.
-        records: One row each: a JSON object, or the line of a plain text.
-        origins: File and line of each record, for messages.
+        records: The rows.
         plain: Whether the records are lines of plain text.
     """
 
     number: int
     start: int
-    records: list[bytes]
-    origins: list[tuple[str, int]]
+    records: list[Record]
     plain: bool
 
 
@@ -67,8 +65,8 @@ class Worker:
         originals: list[str] = []
         texts: list[list[str]] = [[] for _ in names]
         flags: dict[str, list[bool]] = {flag: [] for flag in FLAGS}
-        for record, origin in zip(chunk.records, chunk.origins, strict=True):
-            row = parse(record, origin, names, plain=chunk.plain)
+        for record in chunk.records:
+            row = parse(record, names, plain=chunk.plain)
             originals.append(row.original)
             for column, text in zip(texts, row.texts, strict=True):
                 column.append(text[:LONG_TEXT])
@@ -94,8 +92,7 @@ class Worker:
         for start in range(0, len(fresh), self._batch):
             part = fresh[start : start + self._batch]
             known.update(zip(part, map(tuple, self._checked(part).tolist()), strict=True))
-        nothing = (0.0, 0.0, 0.0)
-        scores = np.array([known.get(text, nothing) for text in texts], dtype=np.float64)
+        scores = np.array([known.get(text, (0.0, 0.0, 0.0)) for text in texts], dtype=np.float64)
         for text in fresh:
             if len(text) <= _CACHED_CHARACTERS:
                 self._recent[text] = known[text]
