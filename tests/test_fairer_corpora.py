@@ -15,6 +15,7 @@ from evenli.corpus.run import score_corpus
 from evenli.errors import InputError, RunError
 from evenli.mitigate import review
 from evenli.mitigate.corpora import augment, combined, random_control, subtract
+from evenli.mitigate.plan import CorpusSettings
 from evenli.mitigate.splits import Split
 
 
@@ -71,7 +72,7 @@ def table(path: Path) -> list[dict[str, str]]:
 
 def test_subtract_by_hand(tmp_path: Path, five: Path) -> None:
     # Scores 0.06, 0.10, 0.12, 0.18, 0.22; the 75th percentile has rank 3 and is 0.18: only 0.22 is strictly above.
-    made = subtract(five, tmp_path / "out", percentile=75, split=None)
+    made = subtract(five, tmp_path / "out", CorpusSettings(75, split=None))
     assert made.card["threshold"] == {
         "percentile": 75.0,
         "value": pytest.approx(0.18),
@@ -89,7 +90,9 @@ def test_subtract_by_hand(tmp_path: Path, five: Path) -> None:
         "splits": {"corpus": 4},
     }
     # The 50th is 0.12; the 60th has rank 2.4 and is 0.12 + 0.4 * 0.06.
-    assert subtract(five, tmp_path / "b", percentile=60, split=None).card["threshold"]["value"] == pytest.approx(0.144)
+    assert subtract(five, tmp_path / "b", CorpusSettings(60, split=None)).card["threshold"]["value"] == pytest.approx(
+        0.144
+    )
     removed = table(tmp_path / "b/removed.csv")
     assert [row["row"] for row in removed] == ["4", "3"]  # highest first
     assert [float(row["pair_max"]) for row in removed] == pytest.approx([0.22, 0.18])
@@ -103,14 +106,14 @@ def test_subtract_by_hand(tmp_path: Path, five: Path) -> None:
 
 
 def test_nothing_lies_above_the_highest(tmp_path: Path, five: Path) -> None:
-    subtract(five, tmp_path / "out", percentile=100, split=None)
+    subtract(five, tmp_path / "out", CorpusSettings(100, split=None))
     assert read(tmp_path / "out/corpus.jsonl") == FIVE[:5]
     assert not (tmp_path / "out/removed.csv").exists()
 
 
 def test_augment_by_hand(tmp_path: Path, five: Path) -> None:
     # Above 0.10: A woman, The old man, and a pair in which only the hypothesis can be swapped.
-    made = augment(five, tmp_path / "out", percentile=25, split=None)
+    made = augment(five, tmp_path / "out", CorpusSettings(25, split=None))
     rows = read(tmp_path / "out/corpus.jsonl")
     assert rows[:5] == FIVE[:5]
     assert rows[5:] == [
@@ -123,7 +126,7 @@ def test_augment_by_hand(tmp_path: Path, five: Path) -> None:
     assert [row["row"] for row in added] == ["4", "3", "2"]
     assert added[0]["hypothesis_swapped"] == "Her dog"
     assert not (tmp_path / "out/removed.csv").exists()
-    scored = augment(five, tmp_path / "scored-copies", percentile=25, split=None, scorer=Letters())
+    scored = augment(five, tmp_path / "scored-copies", CorpusSettings(25, split=None), scorer=Letters())
     # Five originals sum to 0.68; A man 0.08, The old woman 0.22, Nothing here 0.22.
     assert scored.card["pair_max"]["after"]["mean"] == pytest.approx(1.20 / 8)
     assert scored.card["pair_max"]["after_covers"] == "all rows"
@@ -132,11 +135,11 @@ def test_augment_by_hand(tmp_path: Path, five: Path) -> None:
 def test_rows_without_a_swappable_word_get_no_copy(tmp_path: Path, pair_file) -> None:
     rows = [pair(0, "x"), pair(1, "A green table"), pair(2, "The man")]
     score_corpus(pair_file(rows), tmp_path / "scored", Letters())
-    made = augment(tmp_path / "scored", tmp_path / "out", percentile=0, split=None)
+    made = augment(tmp_path / "scored", tmp_path / "out", CorpusSettings(0, split=None))
     assert made.card["counts"]["above_threshold"] == 2
     assert made.card["counts"]["added"] == 1
     # The released rules lower-case every text, which alone makes no copy.
-    made = augment(tmp_path / "scored", tmp_path / "b", percentile=0, split=None, mode="released")
+    made = augment(tmp_path / "scored", tmp_path / "b", CorpusSettings(0, split=None, mode="released"))
     assert made.card["counts"]["added"] == 1
     assert read(tmp_path / "b/corpus.jsonl")[-1]["premise"] == "the woman"
 
@@ -144,7 +147,7 @@ def test_rows_without_a_swappable_word_get_no_copy(tmp_path: Path, pair_file) ->
 def test_combined_by_hand(tmp_path: Path, pair_file) -> None:
     rows = [pair(0, "x"), pair(1, "A green table"), pair(2, "The man")]
     score_corpus(pair_file(rows), tmp_path / "scored", Letters())
-    combined(tmp_path / "scored", tmp_path / "out", percentile=0, split=None)
+    combined(tmp_path / "scored", tmp_path / "out", CorpusSettings(0, split=None))
     assert [row["id"] for row in read(tmp_path / "out/corpus.jsonl")] == ["p0", "p2-swapped"]
     assert [row["row"] for row in table(tmp_path / "out/removed.csv")] == ["1", "2"]
     assert [row["row"] for row in table(tmp_path / "out/added.csv")] == ["2"]
@@ -152,9 +155,9 @@ def test_combined_by_hand(tmp_path: Path, pair_file) -> None:
 
 def test_split_is_a_seeded_partition(tmp_path: Path, many: Path) -> None:
     split = Split(dev=40, test=30)
-    subtract(many, tmp_path / "a", percentile=90, split=split, seed=5)
-    subtract(many, tmp_path / "b", percentile=90, split=split, seed=5)
-    subtract(many, tmp_path / "c", percentile=90, split=split, seed=6)
+    subtract(many, tmp_path / "a", CorpusSettings(90, split=split, seed=5))
+    subtract(many, tmp_path / "b", CorpusSettings(90, split=split, seed=5))
+    subtract(many, tmp_path / "c", CorpusSettings(90, split=split, seed=6))
     for name in ("train", "dev", "test"):
         a, b, c = ((tmp_path / folder / f"{name}.jsonl").read_bytes() for folder in "abc")
         assert a == b
@@ -173,7 +176,7 @@ def test_split_is_a_seeded_partition(tmp_path: Path, many: Path) -> None:
 @pytest.mark.parametrize("make", [augment, combined])
 def test_no_copy_sits_apart_from_its_source(tmp_path: Path, many: Path, make) -> None:
     split = Split(dev=101, test=50)
-    made = make(many, tmp_path / "out", percentile=20, split=split, seed=1)
+    made = make(many, tmp_path / "out", CorpusSettings(20, split=split, seed=1))
     where = {row["id"]: name for name in ("train", "dev", "test") for row in read(tmp_path / f"out/{name}.jsonl")}
     copies = [name for name in where if name.endswith("-swapped")]
     assert len(copies) == made.card["counts"]["added"] > 150
@@ -185,7 +188,7 @@ def test_no_copy_sits_apart_from_its_source(tmp_path: Path, many: Path, make) ->
 
 def test_without_the_guard_copies_do_leak(tmp_path: Path, many: Path) -> None:
     split = Split(dev=101, test=50, leak_guard=False)
-    augment(many, tmp_path / "out", percentile=20, split=split, seed=1)
+    augment(many, tmp_path / "out", CorpusSettings(20, split=split, seed=1))
     where = {row["id"]: name for name in ("train", "dev", "test") for row in read(tmp_path / f"out/{name}.jsonl")}
     copies = [name for name in where if name.endswith("-swapped")]
     assert len([name for name in copies if where[name.removesuffix("-swapped")] != where[name]]) > 30
@@ -194,8 +197,8 @@ def test_without_the_guard_copies_do_leak(tmp_path: Path, many: Path) -> None:
 @pytest.mark.parametrize(("like", "make"), [("subtract", subtract), ("augment", augment), ("combined", combined)])
 def test_the_control_has_the_same_size_and_other_rows(tmp_path: Path, many: Path, like: Any, make) -> None:
     split = Split(dev=40, test=30)
-    real = make(many, tmp_path / "real", percentile=80, split=split)
-    control = random_control(many, tmp_path / "control", percentile=80, like=like, split=split)
+    real = make(many, tmp_path / "real", CorpusSettings(80, split=split))
+    control = random_control(many, tmp_path / "control", CorpusSettings(80, split=split), like=like)
     for key in ("removed", "added", "result", "splits"):
         assert control.card["counts"][key] == real.card["counts"][key]
     assert control.card["settings"]["like"] == like
@@ -216,18 +219,18 @@ def test_the_control_has_the_same_size_and_other_rows(tmp_path: Path, many: Path
 def test_plain_sentences_are_not_split(tmp_path: Path) -> None:
     (tmp_path / "lines.txt").write_text("A man\n\nThe tall woman sleeps\n- \n", encoding="utf-8")
     score_corpus(tmp_path / "lines.txt", tmp_path / "scored", Letters())
-    augment(tmp_path / "scored", tmp_path / "out", percentile=50)
+    augment(tmp_path / "scored", tmp_path / "out", CorpusSettings(50))
     texts = [row["text"] for row in read(tmp_path / "out/corpus.jsonl")]
     assert texts == ["A man", "", "The tall woman sleeps", "- ", "A woman", "The tall man sleeps"]
-    subtract(tmp_path / "scored", tmp_path / "split", percentile=100, split=Split(1, 1))
+    subtract(tmp_path / "scored", tmp_path / "split", CorpusSettings(100, split=Split(1, 1)))
     assert len(read(tmp_path / "split/dev.jsonl")) == 1
 
 
 def test_large_corpora_are_sorted_in_buckets(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split = Split(dev=40, test=30)
-    combined(many, tmp_path / "whole", percentile=50, split=split)
+    combined(many, tmp_path / "whole", CorpusSettings(50, split=split))
     monkeypatch.setattr(review, "_BUCKET", 7)
-    combined(many, tmp_path / "buckets", percentile=50, split=split)
+    combined(many, tmp_path / "buckets", CorpusSettings(50, split=split))
     for file in (tmp_path / "whole").iterdir():
         assert (tmp_path / "buckets" / file.name).read_bytes() == file.read_bytes()
     assert len(list((tmp_path / "buckets").iterdir())) == 8
@@ -236,7 +239,7 @@ def test_large_corpora_are_sorted_in_buckets(tmp_path: Path, many: Path, monkeyp
 def test_pages_are_escaped_and_hashes_are_right(tmp_path: Path, pair_file) -> None:
     rows = [pair(0, "x"), pair(1, "<script>alert('man')</script>", gold="<b>")]
     score_corpus(pair_file(rows), tmp_path / "scored", Letters())
-    made = combined(tmp_path / "scored", tmp_path / "out", percentile=50, split=None)
+    made = combined(tmp_path / "scored", tmp_path / "out", CorpusSettings(50, split=None))
     for name in ("removed.html", "added.html"):
         page = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert "<script" not in page
@@ -249,7 +252,7 @@ def test_pages_are_escaped_and_hashes_are_right(tmp_path: Path, pair_file) -> No
 
 def test_the_page_shows_the_top_only(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(review, "_SHOWN", 5)
-    subtract(many, tmp_path / "out", percentile=90, split=None)
+    subtract(many, tmp_path / "out", CorpusSettings(90, split=None))
     page = (tmp_path / "out/removed.html").read_text(encoding="utf-8")
     assert page.count("<tr>") == 6
     assert "40 rows" in page
@@ -258,25 +261,25 @@ def test_the_page_shows_the_top_only(tmp_path: Path, many: Path, monkeypatch: py
 
 def test_bad_input(tmp_path: Path, five: Path, pair_file) -> None:
     with pytest.raises(InputError, match="10000"):
-        subtract(five, tmp_path / "out", percentile=100)
+        subtract(five, tmp_path / "out", CorpusSettings(100))
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="195"):
-        subtract(five, tmp_path / "out", percentile=195)
+        subtract(five, tmp_path / "out", CorpusSettings(195))
     with pytest.raises(InputError, match="-1"):
         Split(-1, 3)
     with pytest.raises(InputError, match="seed.*-1"):
-        subtract(five, tmp_path / "out", percentile=50, split=None, seed=-1)
+        subtract(five, tmp_path / "out", CorpusSettings(50, split=None, seed=-1))
     with pytest.raises(InputError, match="like"):
-        random_control(five, tmp_path / "out", percentile=50, like="x")  # type: ignore[arg-type]
+        random_control(five, tmp_path / "out", CorpusSettings(50), like="x")  # type: ignore[arg-type]
     other = Letters()
     other.identity = "other"
     with pytest.raises(InputError, match="other"):
-        augment(five, tmp_path / "out", percentile=50, split=None, scorer=other)
+        augment(five, tmp_path / "out", CorpusSettings(50, split=None), scorer=other)
     with pytest.raises(InputError, match="none"):
-        subtract(tmp_path / "none", tmp_path / "out", percentile=50)
+        subtract(tmp_path / "none", tmp_path / "out", CorpusSettings(50))
     score_corpus(pair_file([pair(0, "a", "-")], "none.jsonl"), tmp_path / "unlabelled", Letters())
     with pytest.raises(InputError, match="label"):
-        subtract(tmp_path / "unlabelled", tmp_path / "out", percentile=50)
+        subtract(tmp_path / "unlabelled", tmp_path / "out", CorpusSettings(50))
 
 
 def test_folders_that_are_refused(tmp_path: Path, five: Path) -> None:
@@ -284,12 +287,12 @@ def test_folders_that_are_refused(tmp_path: Path, five: Path) -> None:
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("mine", encoding="utf-8")
     with pytest.raises(RunError, match="corpus"):
-        subtract(five, foreign, percentile=50, split=None, overwrite=True)
+        subtract(five, foreign, CorpusSettings(50, split=None), overwrite=True)
     assert (foreign / "thesis.tex").read_text(encoding="utf-8") == "mine"
-    subtract(five, tmp_path / "out", percentile=50, split=None)
+    subtract(five, tmp_path / "out", CorpusSettings(50, split=None))
     with pytest.raises(RunError, match="corpus"):
-        augment(five, tmp_path / "out", percentile=50, split=None)
-    augment(five, tmp_path / "out", percentile=50, split=None, overwrite=True)
+        augment(five, tmp_path / "out", CorpusSettings(50, split=None))
+    augment(five, tmp_path / "out", CorpusSettings(50, split=None), overwrite=True)
     assert not (tmp_path / "out/removed.csv").exists()
     assert not [entry for entry in tmp_path.iterdir() if entry.name.endswith(".tmp")]
 
@@ -300,14 +303,14 @@ def test_folders_with_the_card_of_something_else_are_kept(tmp_path: Path, five: 
         folder.mkdir()
         (folder / "card.json").write_text(card, encoding="utf-8")
         with pytest.raises(RunError, match="corpus"):
-            subtract(five, folder, percentile=50, split=None, overwrite=True)
+            subtract(five, folder, CorpusSettings(50, split=None), overwrite=True)
         assert (folder / "card.json").read_text(encoding="utf-8") == card
 
 
 def test_the_old_corpus_stays_until_the_new_one_is_there(
     tmp_path: Path, five: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subtract(five, tmp_path / "out", percentile=50, split=None)
+    subtract(five, tmp_path / "out", CorpusSettings(50, split=None))
     before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
     there = sorted(tmp_path.iterdir())
     rename = Path.rename
@@ -320,16 +323,16 @@ def test_the_old_corpus_stays_until_the_new_one_is_there(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", fail)
         with pytest.raises(RunError, match="Permission"):
-            augment(five, tmp_path / "out", percentile=50, split=None, overwrite=True)
+            augment(five, tmp_path / "out", CorpusSettings(50, split=None), overwrite=True)
     assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
     assert sorted(tmp_path.iterdir()) == there
-    augment(five, tmp_path / "out", percentile=50, split=None, overwrite=True)
+    augment(five, tmp_path / "out", CorpusSettings(50, split=None), overwrite=True)
     assert (tmp_path / "out/added.csv").is_file() and sorted(tmp_path.iterdir()) == there
 
 
 def test_snli(tmp_path: Path, shared_data: Path) -> None:
     score_corpus(shared_data / "snli/snli_1.0_test.jsonl.xz", tmp_path / "scored", Letters())
-    made = augment(tmp_path / "scored", tmp_path / "out", percentile=95, split=Split(500, 500), mode="paper")
+    made = augment(tmp_path / "scored", tmp_path / "out", CorpusSettings(95, split=Split(500, 500), mode="paper"))
     counts = made.card["counts"]
     assert (counts["rows"], counts["no_gold"]) == (10_000, 176)
     assert 400 < counts["above_threshold"] <= 0.05 * 9_824

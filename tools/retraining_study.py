@@ -82,6 +82,7 @@ def corpora(arguments: argparse.Namespace) -> None:
     from evenli.corpus.scored import CorpusScores
     from evenli.encoders.bilstm import BiLSTMMax
     from evenli.mitigate import corpora as made
+    from evenli.mitigate.plan import CorpusSettings
     from evenli.mitigate.splits import Split
 
     out = arguments.out
@@ -96,7 +97,7 @@ def corpora(arguments: argparse.Namespace) -> None:
     split = Split() if arguments.limit is None else Split(dev=arguments.limit // 12, test=arguments.limit // 12)
     if not (folder / "Original").exists():
         plain = score_corpus(pooled, out / "plain", BiasScorer(vectors, direction))
-        made.subtract(plain.path, folder / "Original", percentile=100, split=split)
+        made.subtract(plain, folder / "Original", CorpusSettings(100, split=split))
     if not (out / "scored" / "done").exists():
         scoring = out / "scoring"
         train(arguments, folder / "Original", vectors, scoring, seed=0)
@@ -107,14 +108,13 @@ def corpora(arguments: argparse.Namespace) -> None:
         print(f"scored in {time.perf_counter() - began:.1f} s", flush=True)
         (out / "scored" / "done").touch()
     scored = CorpusScores.read(out / "scored")
-    common: dict[str, Any] = {"split": split}
     for percentile in PERCENTILES:
         if not (folder / f"Sub{percentile}").exists():
-            made.subtract(scored.path, folder / f"Sub{percentile}", percentile=percentile, **common)
+            made.subtract(scored, folder / f"Sub{percentile}", CorpusSettings(percentile, split=split))
         if not (folder / f"Aug{percentile}").exists():
-            made.augment(scored.path, folder / f"Aug{percentile}", percentile=percentile, mode="paper", **common)
+            made.augment(scored, folder / f"Aug{percentile}", CorpusSettings(percentile, mode="paper", split=split))
     if not (folder / "Random95").exists():
-        made.random_control(scored.path, folder / "Random95", percentile=95, like="subtract", **common)
+        made.random_control(scored, folder / "Random95", CorpusSettings(95, split=split), like="subtract")
 
 
 def pool(folder: Path, target: Path, limit: int | None) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.mitigate.plan import CorpusSettings
+    from evenli.mitigate.written import FairerCorpus
 
 
 def swap(
@@ -29,25 +32,10 @@ def swap(
     as_json: shared.Json = False,
 ) -> None:
     """Add gender-swapped copies to a training set; labels and other columns are kept."""
-    from evenli.errors import InputError
-    from evenli.mitigate.swap import Mode
+    from evenli.mitigate.augment import SwapSettings, swap_corpus
 
-    if mode not in {"default", "paper", "released"}:
-        raise InputError(f"no swap mode '{mode}'; choose default, paper or released")
-    if select not in {"all", "occupation"}:
-        raise InputError(f"no selection '{select}'; choose all or occupation")
-    chosen = cast(Mode, mode)
-    _check_new(out, overwrite)
-    if _is_text(corpus):
-        if select == "occupation":
-            raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
-        if out.suffix.lower() != ".txt":
-            raise InputError(f"{corpus} is plain text, so the result is too; end -o in .txt, not {out.suffix or out}")
-        counts = _swap_text(corpus, out, chosen, not no_names, only_swapped)
-    else:
-        if out.suffix not in {".jsonl", ".csv", ".parquet"}:
-            raise InputError(f"{out}: unknown kind of file; use .jsonl, .csv or .parquet")
-        counts = _swap_pairs(corpus, out, cast(Any, select), chosen, not no_names, only_swapped)
+    settings = SwapSettings(cast(Any, select), cast(Any, mode), not no_names, only_swapped)
+    counts = swap_corpus(corpus, out, settings, overwrite=overwrite)
     if as_json:
         shared.print_json({"file": str(out), "select": select, "mode": mode, "names": not no_names, **counts})
         return
@@ -84,12 +72,9 @@ def subtract(
     """Leave out the most biased pairs of a scored corpus (Sub97 to Sub90 of Dolci et al. 2023)."""
     from evenli.mitigate import corpora
 
-    common: dict[str, Any] = {"percentile": percentile, "split": _split(split), "seed": seed, "overwrite": overwrite}
-    if random:
-        made = corpora.random_control(scored, out, like="subtract", **common)
-    else:
-        made = corpora.subtract(scored, out, **common)
-    _tell(made, as_json)
+    settings = _settings(percentile, split, seed)
+    make = corpora.random_control if random else corpora.subtract
+    _print_corpus(make(scored, out, settings, overwrite=overwrite), as_json)
 
 
 def augment(
@@ -110,24 +95,15 @@ def augment(
     as_json: shared.Json = False,
 ) -> None:
     """Add gender-swapped copies of the most biased pairs of a scored corpus (Aug97 to Aug90 of Dolci et al. 2023)."""
-    from evenli.errors import InputError
     from evenli.mitigate import corpora
 
-    if mode not in {"default", "paper", "released"}:
-        raise InputError(f"no swap mode '{mode}'; choose default, paper or released")
-    common: dict[str, Any] = {
-        "percentile": percentile,
-        "mode": mode,
-        "names": not no_names,
-        "split": _split(split),
-        "seed": seed,
-        "overwrite": overwrite,
-    }
+    settings = _settings(percentile, split, seed, mode=mode, names=not no_names)
     if random:
-        made = corpora.random_control(scored, out, like="combined" if replace else "augment", **common)
+        like: Any = "combined" if replace else "augment"
+        result = corpora.random_control(scored, out, settings, like=like, overwrite=overwrite)
     else:
-        made = (corpora.combined if replace else corpora.augment)(scored, out, **common)
-    _tell(made, as_json)
+        result = (corpora.combined if replace else corpora.augment)(scored, out, settings, overwrite=overwrite)
+    _print_corpus(result, as_json)
 
 
 def hard(
@@ -204,132 +180,30 @@ def _check_new(out: Path, overwrite: bool) -> None:
         raise InputError(f"{out} exists; pass --overwrite to replace it, or name another file")
 
 
-def _split(text: str) -> Any:
+def _settings(percentile: float, split: str, seed: int, **swapping: Any) -> CorpusSettings:
     from evenli.errors import InputError
+    from evenli.mitigate.plan import CorpusSettings
     from evenli.mitigate.splits import Split
 
-    if text in {"auto", "none"}:
-        return None if text == "none" else "auto"
-    try:
-        dev, test = (int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
-    return Split(dev=dev, test=test)
+    chosen: Any = {"auto": "auto", "none": None}.get(split, split)
+    if chosen not in {"auto", None}:
+        try:
+            dev, test = (int(part) for part in split.split(","))
+        except ValueError:
+            raise InputError(f"--split {split} is unknown; choose auto, none or two numbers as in 1000,1000") from None
+        chosen = Split(dev=dev, test=test)
+    return CorpusSettings(percentile, split=chosen, seed=seed, **swapping)
 
 
-def _tell(made: Any, as_json: bool) -> None:
+def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     if as_json:
-        shared.print_json({"folder": str(made.path), **made.card})
+        shared.print_json({"folder": str(result.path), **result.card})
         return
-    counts, threshold = made.card["counts"], made.card["threshold"]
-    splits = ", ".join(f"{name} {count:,}" for name, count in (counts["splits"] or {}).items())
-    typer.echo(f"{made.path}: {counts['result']:,} rows{f' ({splits})' if splits else ''} from {counts['rows']:,}")
+    counts, threshold = result.card["counts"], result.card["threshold"]
+    splits = ", ".join(f"{name} {count:,}" for name, count in counts["splits"].items())
+    typer.echo(f"{result.path}: {counts['result']:,} rows ({splits}) from {counts['rows']:,}")
     typer.echo(
         f"{counts['above_threshold']:,} score above {threshold['value']:.4f} (percentile {threshold['percentile']:g}): "
         f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
     )
     typer.echo("look through removed.csv or added.csv before training on it; card.json says what was done")
-
-
-def _swap_pairs(
-    corpus: Path, out: Path, select: Literal["all", "occupation"], mode: Any, names: bool, only_swapped: bool
-) -> dict[str, int]:
-    from evenli.errors import InputError
-    from evenli.io import find_columns, read_rows
-    from evenli.mitigate.augment import swap_augment
-
-    rows = read_rows(corpus)
-    if not rows:
-        raise InputError(f"{corpus} holds no pairs")
-    columns = find_columns(rows[0], corpus)
-    ragged = next((number for number, row in enumerate(rows, 1) if None in row), None)
-    if ragged is not None:
-        raise InputError(f"{corpus}, row {ragged} has more cells than the header has names; repair it first")
-    found = swap_augment(
-        rows, columns=(columns["premise"], columns["hypothesis"]), select=select, mode=mode, names=names
-    )
-    written = found.rows[len(found.rows) - found.added :] if only_swapped else found.rows
-    if not written:
-        raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
-    _write_rows(written, out)
-    return {**found.counts, "written": len(written)}
-
-
-def _swap_text(corpus: Path, out: Path, mode: Any, names: bool, only_swapped: bool) -> dict[str, int]:
-    from evenli._whole import write_whole
-    from evenli.errors import InputError
-    from evenli.io import split_lines
-    from evenli.mitigate.swap import Swapper
-    from evenli.suites.probe.files import read_text
-
-    swapper = Swapper(mode, names)
-    given = split_lines(read_text(corpus))
-    if not given:
-        raise InputError(f"{corpus} holds no text")
-    gendered = [line for line in given if swapper.gendered(line)]
-    known = set(given)
-    swapped = dict.fromkeys(swapper.swap_all(gendered))
-    copies = [line for line in swapped if line not in known]
-    written = copies if only_swapped else [*given, *copies]
-    text = "".join(f"{line}\n" for line in written)
-    try:
-        write_whole(out, lambda file: file.write_text(text, encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror or error}") from error
-    return {
-        "rows_given": len(given),
-        "considered": len(given),
-        "without_gender": len(given) - len(gendered),
-        "swapped": len(gendered),
-        "duplicates": len(gendered) - len(copies),
-        "added": len(copies),
-        "rows": len(given) + len(copies),
-        "written": len(written),
-    }
-
-
-def _write_rows(rows: Sequence[Mapping[str, Any]], out: Path) -> None:
-    """Write rows with all their columns, in the format that the file's ending names."""
-    import csv
-    import json
-
-    from evenli._whole import write_whole
-    from evenli.errors import InputError
-
-    def write(file: Path) -> None:
-        if out.suffix == ".parquet":
-            import polars as pl
-
-            pl.DataFrame(rows, infer_schema_length=None).write_parquet(file, compression="zstd")
-        elif out.suffix == ".csv":
-            names = list(dict.fromkeys(name for row in rows for name in row))
-            with file.open("w", encoding="utf-8", newline="") as sink:
-                writer = csv.writer(sink)
-                writer.writerow(names)
-                writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
-        else:
-            with file.open("w", encoding="utf-8") as sink:
-                sink.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-    try:
-        write_whole(out, write)
-    except OSError as error:
-        raise InputError(f"cannot write {out}: {error.strerror or error}") from error
-
-
-def _cell(value: Any) -> Any:
-    # SNLI's JSON has lists of labels; a cell holds them as JSON.
-    import json
-
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-
-
-def _is_text(corpus: Path) -> bool:
-    """Whether a .txt file holds lines of text; SNLI and MNLI are also released as tables that end in .txt."""
-    from evenli.io import COLUMNS
-    from evenli.suites.probe.files import read_text
-
-    if [suffix.lower() for suffix in corpus.suffixes if suffix.lower() != ".xz"][-1:] != [".txt"]:
-        return False
-    header = read_text(corpus).partition("\n")[0].rstrip("\r").split("\t")
-    return not set(header) & set(COLUMNS["premise"])

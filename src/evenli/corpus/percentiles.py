@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -31,42 +31,63 @@ class Thresholds:
     rows: int
 
 
+EXACT_ROWS = 20_000_000
+"""Up to so many scores, 160 MB, are sorted at once."""
+Parts = Callable[[], Iterable[NDArray[np.float64]]]
+"""Gives the values anew, a part at a time, each time it is called."""
+
+
 def thresholds(
-    scored: CorpusScores | str | Path, percentiles: Iterable[float], *, exact_rows: int = 20_000_000, bins: int = 10**6
+    scored: CorpusScores | str | Path,
+    percentiles: Iterable[float],
+    *,
+    exact_rows: int = EXACT_ROWS,
+    bins: int = 10**6,
 ) -> Thresholds:
-    """Percentiles of the pair score over all pairs with a gold label, as numpy's linear interpolation gives them.
+    """Percentiles of the pair score over all pairs with a gold label; see ``percentiles_of``."""
+    scored = CorpusScores.read(scored)
+    if scored.gold_rows == 0:
+        raise InputError(f"{scored.path} has no row with a gold label")
+
+    def parts() -> Iterator[NDArray[np.float64]]:
+        return (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))
+
+    return percentiles_of(parts, scored.gold_rows, percentiles, exact_rows=exact_rows, bins=bins)
+
+
+def percentiles_of(
+    parts: Parts, rows: int, percentiles: Iterable[float], *, exact_rows: int = EXACT_ROWS, bins: int = 10**6
+) -> Thresholds:
+    """Percentiles of any number of values, as numpy's linear interpolation gives them.
 
     Up to ``exact_rows`` rows they are exact. Beyond, a first pass finds the range and a second one counts in ``bins``
     bins of equal width, each with the smallest and largest score in it. The true order statistic lies between these
     two, so their middle is wrong by half of their distance at most; that is the error bound given.
     """
-    scored = CorpusScores.read(scored)
     wanted = [float(percentile) for percentile in percentiles]
     wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
     if wrong or not wanted:
         raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
-    if scored.gold_rows == 0:
-        raise InputError(f"{scored.path} has no row with a gold label")
-    if scored.gold_rows <= exact_rows:
-        exact = np.percentile(scored.array("pair_max"), wanted).tolist()
-        return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, scored.gold_rows)
-    values, bound = _histogram_percentiles(scored, wanted, bins)
-    return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, scored.gold_rows)
+    if rows <= exact_rows:
+        exact = np.percentile(np.concatenate([*parts()]), wanted).tolist()
+        return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
+    values, bound = _histogram_percentiles(parts, rows, wanted, bins)
+    return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, rows)
 
 
-def _histogram_percentiles(scored: CorpusScores, percentiles: Sequence[float], bins: int) -> tuple[list[float], float]:
-    def shards() -> Iterator[NDArray[np.float64]]:
-        for frame in scored.gold_frames(["pair_max"]):
-            if frame.height:
-                yield np.sort(frame["pair_max"].to_numpy())
+def _histogram_percentiles(
+    parts: Parts, rows: int, percentiles: Sequence[float], bins: int
+) -> tuple[list[float], float]:
+    def sorted_parts() -> Iterator[NDArray[np.float64]]:
+        return (np.sort(part) for part in parts() if len(part))
 
     low, high = np.inf, -np.inf
-    for values in shards():
+    for values in sorted_parts():
         low, high = min(low, values[0]), max(high, values[-1])
     scale = bins / (high - low) if high > low else 0.0
     counts = np.zeros(bins, dtype=np.int64)
     smallest, largest = np.full(bins, np.inf), np.full(bins, -np.inf)
-    for values in shards():
+    for values in sorted_parts():
         place = np.minimum(((values - low) * scale).astype(np.int64), bins - 1)
         used, first, count = np.unique(place, return_index=True, return_counts=True)
         counts[used] += count
@@ -76,9 +97,9 @@ def _histogram_percentiles(scored: CorpusScores, percentiles: Sequence[float], b
     below = np.cumsum(counts)
     results, bound = [], 0.0
     for percentile in percentiles:
-        rank = (scored.gold_rows - 1) * percentile / 100
+        rank = (rows - 1) * percentile / 100
         lower = int(rank)
-        ends = np.searchsorted(below, [lower, min(lower + 1, scored.gold_rows - 1)], side="right")
+        ends = np.searchsorted(below, [lower, min(lower + 1, rows - 1)], side="right")
         left, right = (smallest[ends] + largest[ends]) / 2
         results.append(float(left + (right - left) * (rank - lower)))
         bound = max(bound, float((largest[ends] - smallest[ends]).max() / 2))

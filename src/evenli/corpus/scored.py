@@ -16,9 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from evenli.errors import InputError, RunError
 from evenli.io import is_temporary
 from evenli.store import RunDir
@@ -122,7 +119,3 @@ class CorpusScores:
         """The same without the rows that have no gold label."""
         for frame in self.frames([*columns, "no_gold"]):
             yield frame.filter(~frame["no_gold"])
-
-    def array(self, column: str) -> NDArray[Any]:
-        """One column of all rows with a gold label."""
-        return np.concatenate([frame[column].to_numpy() for frame in self.gold_frames([column])])

@@ -7,18 +7,22 @@ one per premise, if one of the two sentences has a gender word. That adds less t
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from evenli.errors import InputError
-from evenli.io import COLUMNS
+from evenli.io import COLUMNS, file_kind, find_columns, iter_text, read_rows, write_atomic
 from evenli.mitigate.pronoun_words import word_set
 from evenli.mitigate.swap import Mode, Swapper
 from evenli.resources import read_table
 
+Select = Literal["all", "occupation"]
 SUFFIX = "-swapped"
 # What the notebook looks for; a missing comma there lost "him" and "guy" (but not "guys").
 _SHARMA_GENDER = word_set("she he her his girl boy man men woman women male female guys lady ladies")
@@ -49,7 +53,7 @@ def swap_augment(
     rows: Sequence[Mapping[str, Any]],
     *,
     columns: tuple[str, str] = ("premise", "hypothesis"),
-    select: Literal["all", "occupation"] = "all",
+    select: Select = "all",
     occupations: Iterable[str] | None = None,
     mode: Mode = "default",
     names: bool = True,
@@ -75,58 +79,169 @@ def swap_augment(
         drop_duplicates: Drop rows whose two sentences occur before; of the given rows, too.
         shuffle_seed: Look at the rows in a shuffled order; the rows returned keep theirs.
     """
-    premise, hypothesis = columns
-    for number, row in enumerate(rows, 1):
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
     if select not in {"all", "occupation"}:
         raise InputError(f"select '{select}' is unknown; choose all or occupation")
     if occupations is not None and select == "all":
         raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
+    for number, row in enumerate(rows, 1):
+        for column in columns:
+            if not isinstance(row.get(column), str):
+                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
     swapper = Swapper(mode, names)
     order = list(range(len(rows)))
     if shuffle_seed is not None:
         Random(shuffle_seed).shuffle(order)
     counts = {"rows_given": len(rows)}
     if select == "occupation":
-        words = occupations
-        if words is None:
-            words = [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
-        mentions = _mentions(words, released=mode == "released")
-        order = [index for index in order if mentions(rows[index][premise])]
+        mentions = _mentions(_occupations() if occupations is None else occupations, released=mode == "released")
+        order = [index for index in order if mentions(rows[index][columns[0]])]
         counts["matched"] = len(order)
         first: dict[str, int] = {}
         for index in order:
-            first.setdefault(rows[index][premise], index)
+            first.setdefault(rows[index][columns[0]], index)
         order = list(first.values())
-    counts["considered"] = len(order)
-
     gendered = _has_sharma_token if (select, mode) == ("occupation", "released") else swapper.gendered
-    chosen = [index for index in order if gendered(rows[index][premise]) or gendered(rows[index][hypothesis])]
-    counts["without_gender"] = len(order) - len(chosen)
-    counts["swapped"] = len(chosen)
-    copies = []
-    for index in sorted(chosen):
-        copy = dict(rows[index])
-        copy[premise], copy[hypothesis] = swapper(copy[premise]), swapper(copy[hypothesis])
-        for column in COLUMNS["id"]:
-            if copy.get(column) is not None:
-                copy[column] = f"{copy[column]}{SUFFIX}"
-        copies.append(copy)
-
+    chosen = sorted(index for index in order if any(gendered(rows[index][column]) for column in columns))
+    counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
     kept = [dict(row) for row in rows]
+    copies = [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
     if drop_duplicates:
-        seen: set[tuple[str, str]] = set()
-        kept = [row for row in kept if _is_new(seen, (row[premise], row[hypothesis]))]
-        copies = [row for row in copies if _is_new(seen, (row[premise], row[hypothesis]))]
+        seen: set[tuple[str, ...]] = set()
+        kept, copies = (
+            [row for row in some if _is_new(seen, tuple(row[column] for column in columns))] for some in (kept, copies)
+        )
     counts["duplicates"] = len(rows) + len(chosen) - len(kept) - len(copies)
-    counts["added"] = len(copies)
-    counts["rows"] = len(kept) + len(copies)
+    counts |= {"added": len(copies), "rows": len(kept) + len(copies)}
     return Augmented((*kept, *copies), len(copies), counts["considered"], counts["without_gender"], counts)
 
 
-def _is_new(seen: set[tuple[str, str]], pair: tuple[str, str]) -> bool:
+def mark_copy(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+    """The row with its swapped texts, and ids that say so."""
+    ids = {name: f"{row[name]}{SUFFIX}" for name in COLUMNS["id"] if row.get(name) is not None}
+    return {**row, **texts, **ids}
+
+
+@dataclass(frozen=True)
+class SwapSettings:
+    """How a training file is augmented.
+
+    Attributes:
+        select: Pairs to copy: ``all`` with a word to swap, or ``occupation``.
+        mode: How to swap, see ``Swapper``.
+        names: Whether first names are swapped too.
+        only_swapped: Write the swapped copies alone.
+    """
+
+    select: Select = "all"
+    mode: Mode = "default"
+    names: bool = True
+    only_swapped: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("selection", self.select, Select), ("swap mode", self.mode, Mode)):
+            if value not in get_args(known):
+                raise InputError(f"no {name} '{value}'; choose {', '.join(get_args(known))}")
+
+
+def swap_corpus(
+    corpus: str | Path, out: str | Path, settings: SwapSettings | None = None, *, overwrite: bool = False
+) -> dict[str, int]:
+    """Add gender-swapped copies to a training file; returns the counts of ``Augmented`` and ``written``.
+
+    Args:
+        corpus: English pairs (.jsonl, .csv, .tsv, .parquet) or a text with one sentence a line (.txt).
+        out: The file to write: .jsonl, .csv or .parquet for pairs, .txt for a text.
+        settings: What to copy and how to swap.
+        overwrite: Replace a file that exists.
+    """
+    corpus, out, settings = Path(corpus), Path(out), settings or SwapSettings()
+    if out.exists() and not overwrite:
+        raise InputError(f"{out} exists; pass --overwrite to replace it, or name another file")
+    if not _is_plain_text(corpus):
+        return _swap_pairs(corpus, out, settings)
+    if settings.select == "occupation":
+        raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
+    if out.suffix.lower() != ".txt":
+        raise InputError(f"{corpus} is plain text, so the result is too; end -o in .txt, not {out.suffix or out}")
+    return _swap_lines(corpus, out, settings)
+
+
+def _is_plain_text(corpus: Path) -> bool:
+    """Whether a .txt file holds lines of text; SNLI and MNLI are also released as tables that end in .txt."""
+    if file_kind(corpus) != ".txt":
+        return False
+    header = next((line for _, line in iter_text(corpus)), "").split("\t")
+    return not set(header) & set(COLUMNS["premise"])
+
+
+def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, int]:
+    if out.suffix not in {".jsonl", ".csv", ".parquet"}:
+        raise InputError(f"{out}: unknown kind of file; use .jsonl, .csv or .parquet")
+    rows = read_rows(corpus)
+    if not rows:
+        raise InputError(f"{corpus} holds no pairs")
+    roles = find_columns(rows[0], corpus)
+    ragged = next((number for number, row in enumerate(rows, 1) if None in row), None)
+    if ragged is not None:
+        raise InputError(f"{corpus}, row {ragged} has more cells than the header has names; repair it first")
+    columns = roles["premise"], roles["hypothesis"]
+    result = swap_augment(rows, columns=columns, select=settings.select, mode=settings.mode, names=settings.names)
+    written = result.rows[len(result.rows) - result.added :] if settings.only_swapped else result.rows
+    if not written:
+        raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
+    write_atomic(out, lambda file: _write_rows(written, file))
+    return {**result.counts, "written": len(written)}
+
+
+def _swap_lines(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, int]:
+    swapper = Swapper(settings.mode, settings.names)
+    given = [line for _, line in iter_text(corpus)]
+    if not given:
+        raise InputError(f"{corpus} holds no text")
+    gendered = [line for line in given if swapper.gendered(line)]
+    known = set(given)
+    copies = [line for line in dict.fromkeys(swapper.swap_all(gendered)) if line not in known]
+    written = copies if settings.only_swapped else [*given, *copies]
+    write_atomic(out, "".join(f"{line}\n" for line in written))
+    return {
+        "rows_given": len(given),
+        "considered": len(given),
+        "without_gender": len(given) - len(gendered),
+        "swapped": len(gendered),
+        "duplicates": len(gendered) - len(copies),
+        "added": len(copies),
+        "rows": len(given) + len(copies),
+        "written": len(written),
+    }
+
+
+def _write_rows(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
+    """Write rows with all their columns, in the format that the file's ending names."""
+    if file.suffix == ".parquet":
+        import polars as pl
+
+        pl.DataFrame(rows, infer_schema_length=None).write_parquet(file, compression="zstd")
+    elif file.suffix == ".csv":
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        with file.open("w", encoding="utf-8", newline="") as sink:
+            writer = csv.writer(sink)
+            writer.writerow(names)
+            writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+    else:
+        with file.open("w", encoding="utf-8") as sink:
+            sink.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    # SNLI's JSON has lists of labels; a cell holds them as JSON.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def _occupations() -> list[str]:
+    return [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
+
+
+def _is_new(seen: set[tuple[str, ...]], pair: tuple[str, ...]) -> bool:
     if pair in seen:
         return False
     seen.add(pair)

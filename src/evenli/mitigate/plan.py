@@ -1,128 +1,184 @@
-"""What becomes of each row of a scored corpus: is it kept, does it get a gender-swapped copy."""
+"""What happens to each row of a scored corpus: is it kept, does it get a gender-swapped copy."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.corpus.percentiles import Thresholds, thresholds
-from evenli.corpus.scored import SCORES, CorpusScores
-from evenli.mitigate.splits import generator
+from evenli.corpus.scored import CorpusScores
+from evenli.errors import InputError
+from evenli.mitigate.augment import mark_copy
+from evenli.mitigate.review import clean
+from evenli.mitigate.splits import Split, generator
 from evenli.mitigate.swap import Mode, Swapper
 
+if TYPE_CHECKING:
+    import polars as pl
+
 Method = Literal["subtract", "augment", "combined"]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """How a fairer corpus is made.
+
+    Attributes:
+        percentile: Pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label.
+        mode: How to swap, see ``Swapper``; ``paper`` is that of Dolci et al.
+        names: Whether first names are swapped too.
+        split: Sizes of the new split; None keeps one file in the old order. ``auto`` splits pairs 10,000/10,000/rest
+            and leaves plain sentences in one file.
+        seed: Of the shuffle, and of the choice of a random control.
+    """
+
+    percentile: float
+    mode: Mode = "default"
+    names: bool = True
+    split: Split | Literal["auto"] | None = "auto"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise InputError(f"the seed must be 0 or more, not {self.seed}")
+        if self.mode not in get_args(Mode):
+            raise InputError(f"no swap mode '{self.mode}'; choose {', '.join(get_args(Mode))}")
 
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """A scored corpus with the few numbers per row that decisions are made on."""
+    """A scored corpus and two bits per row; the scores themselves stay on disk."""
 
     scored: CorpusScores
-    score: NDArray[np.float64]
-    eligible: NDArray[np.bool_]
-    percentile: float
+    eligible: Mask
+    """Which rows have a gold label."""
+    above: Mask
+    """Which of them score strictly more than the threshold."""
     threshold: Thresholds
 
     @classmethod
     def load(cls, scored: CorpusScores | str | Path, percentile: float) -> ScoredRows:
         """Open the corpus, and find the score at the percentile."""
-        if not isinstance(scored, CorpusScores):
-            scored = CorpusScores.read(scored)
+        scored = CorpusScores.read(scored)
         threshold = thresholds(scored, [percentile])
-        score = np.empty(scored.rows)
-        eligible = np.empty(scored.rows, dtype=np.bool_)
+        eligible, above = np.empty(scored.rows, dtype=np.bool_), np.empty(scored.rows, dtype=np.bool_)
         start = 0
         for frame in scored.frames(["pair_max", "no_gold"]):
-            end = start + frame.height
-            score[start:end], eligible[start:end] = frame["pair_max"].to_numpy(), ~frame["no_gold"].to_numpy()
-            start = end
-        return cls(scored, score, eligible, float(percentile), threshold)
+            part = slice(start, start + frame.height)
+            eligible[part] = ~frame["no_gold"].to_numpy()
+            above[part] = eligible[part] & (frame["pair_max"].to_numpy() > threshold.values[float(percentile)])
+            start += frame.height
+        return cls(scored, eligible, above, threshold)
 
-    @property
-    def cut(self) -> float:
-        """The score at the percentile."""
-        return self.threshold.values[self.percentile]
-
-    @property
-    def above(self) -> NDArray[np.bool_]:
-        """Which rows with a gold label score strictly more."""
-        return self.eligible & (self.score > self.cut)
-
-    def swappable(self, swapper: Swapper, among: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of these rows have a word to swap."""
-        found = np.zeros_like(among)
-        for row, record in self.records(among):
-            found[row] = any(swapper.gendered(text) for text in self.texts(record))
-        return found
-
-    def records(self, among: NDArray[np.bool_]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Row number and content of the rows asked for."""
-        for row, original, _ in self.lines(among):
-            yield row, json.loads(original)
-
-    def lines(self, among: NDArray[np.bool_]) -> Iterator[tuple[int, str, list[float]]]:
-        """Row number, JSON and scores of the rows asked for, one shard in memory at a time."""
-        names = [f"{column}_{kind}" for column in self.scored.columns for kind in SCORES]
+    def frames(self, columns: Sequence[str], among: Mask) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
+        """Numbers and columns of the rows asked for, one shard in memory at a time."""
         start = 0
-        for frame in self.scored.frames(["original", *names]):
+        for frame in self.scored.frames(columns):
             wanted = np.flatnonzero(among[start : start + frame.height])
             if len(wanted):
-                some = frame[wanted]
-                for place, original, scores in zip(
-                    wanted.tolist(), some["original"], some.select(names).iter_rows(), strict=True
-                ):
-                    yield start + place, original, list(scores)
+                yield wanted + start, frame[wanted]
             start += frame.height
+
+    def scores(self, among: Mask) -> Iterator[NDArray[np.float64]]:
+        """The pair scores of the rows asked for, in parts."""
+        return (frame["pair_max"].to_numpy() for _, frame in self.frames(["pair_max"], among))
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         """The scored texts of a row."""
         return ["" if record[column] is None else str(record[column]) for column in self.scored.columns]
 
 
+class SwappedRows:
+    """The swapped copies of rows that have a word to swap.
+
+    Which rows these are is known only once they are swapped, and where a copy goes only once all are known. So that
+    no row is parsed or swapped twice, the copies wait in a directory; one shard is in memory at a time.
+
+    Args:
+        corpus: The scored corpus.
+        among: Rows to swap.
+        swapper: How to swap.
+        directory: For the files; it must not exist yet.
+    """
+
+    def __init__(self, corpus: ScoredRows, among: Mask, swapper: Swapper, directory: Path) -> None:
+        import polars as pl
+
+        columns = corpus.scored.columns
+        self.directory = directory
+        self.mask = np.zeros_like(among)
+        self.names = [*columns, *(f"{column}_swapped" for column in columns)]
+        directory.mkdir()
+        for number, (rows, frame) in enumerate(corpus.frames(["original", "pair_max"], among)):
+            copies = []
+            for row, original, score in zip(rows.tolist(), frame["original"], frame["pair_max"], strict=True):
+                record = json.loads(original)
+                before = corpus.texts(record)
+                after = [swapper(text) for text in before]
+                # The released rules lower-case every text, which alone is no swap.
+                if after != ([text.lower() for text in before] if swapper.mode == "released" else before):
+                    self.mask[row] = True
+                    copy = mark_copy(record, dict(zip(columns, after, strict=True)))
+                    line = json.dumps(copy, ensure_ascii=False)
+                    copies.append([row, score, *map(clean, [line, *before, *after])])
+            schema = [
+                ("row", pl.Int64),
+                ("pair_max", pl.Float64),
+                *((f"text{at}", pl.String) for at in range(1 + len(self.names))),
+            ]
+            pl.DataFrame(copies, schema=schema, orient="row").write_parquet(directory / f"{number:06d}.parquet")
+
+    def frames(self, among: Mask) -> Iterator[pl.DataFrame]:
+        """Of the rows asked for: ``row``, ``pair_max``, then the copy as JSON, the texts before and those after."""
+        import polars as pl
+
+        for file in sorted(self.directory.iterdir()):
+            frame = pl.read_parquet(file)
+            yield frame.filter(pl.Series(among[frame["row"].to_numpy()], dtype=pl.Boolean))
+
+
 @dataclass(frozen=True)
 class Plan:
     """For each row of the source: is it kept, and does it get a copy; and what decided so, for the card."""
 
-    keep: NDArray[np.bool_]
-    copy: NDArray[np.bool_]
+    keep: Mask
+    copy: Mask
     settings: Mapping[str, Any]
-    swapper: Swapper | None = None
+    swapped: SwappedRows | None = None
 
     @classmethod
-    def dropping(cls, corpus: ScoredRows) -> Plan:
-        """No row above the percentile is kept, none is copied."""
-        return cls(~corpus.above, np.zeros_like(corpus.above), {"method": "subtract"})
+    def by_score(cls, corpus: ScoredRows, method: Method, settings: CorpusSettings, directory: Path) -> Plan:
+        """Change the rows above the percentile: drop them, add a swapped copy of each, or both."""
+        keep = corpus.eligible if method == "augment" else corpus.eligible & ~corpus.above
+        about: dict[str, Any] = {"method": method}
+        if method == "subtract":
+            return cls(keep, np.zeros_like(keep), about)
+        swapped = SwappedRows(corpus, corpus.above, Swapper(settings.mode, settings.names), directory)
+        return cls(keep, swapped.mask, about | {"mode": settings.mode, "names": settings.names}, swapped)
 
     @classmethod
-    def mirroring(cls, corpus: ScoredRows, method: Literal["augment", "combined"], mode: Mode, names: bool) -> Plan:
-        """A copy for every row above the percentile that has a word to swap; ``combined`` drops the row itself."""
-        swapper = Swapper(mode, names)
-        keep = np.ones_like(corpus.above) if method == "augment" else ~corpus.above
-        settings = {"method": method, "mode": mode, "names": names}
-        return cls(keep, corpus.swappable(swapper, corpus.above), settings, swapper)
-
-    @classmethod
-    def by_chance(cls, corpus: ScoredRows, like: Method, mode: Mode, names: bool, seed: int) -> Plan:
+    def by_chance(cls, corpus: ScoredRows, like: Method, settings: CorpusSettings, directory: Path) -> Plan:
         """As many rows dropped and copied as by ``like``, drawn from all those with a gold label."""
-        swapper = Swapper(mode, names)
-        order = generator(seed, 1).permutation(np.flatnonzero(corpus.eligible))
-        keep, copy = np.ones_like(corpus.above), np.zeros_like(corpus.above)
+        order = generator(settings.seed, 1).permutation(np.flatnonzero(corpus.eligible))
+        keep, copy = corpus.eligible.copy(), np.zeros_like(corpus.eligible)
         dropped = int(corpus.above.sum())
-        settings: dict[str, Any] = {"method": "random_control", "like": like}
+        about: dict[str, Any] = {"method": "random_control", "like": like}
         if like == "subtract":
             keep[order[:dropped]] = False
-            return cls(keep, copy, settings)
-        possible = corpus.swappable(swapper, corpus.eligible)
-        copied = int((possible & corpus.above).sum())
-        chosen = order[possible[order]][:copied]
+            return cls(keep, copy, about)
+        swapped = SwappedRows(corpus, corpus.eligible, Swapper(settings.mode, settings.names), directory)
+        copied = int((swapped.mask & corpus.above).sum())
+        can_swap = swapped.mask[order]
+        chosen = order[can_swap][:copied]
         copy[chosen] = True
         if like == "combined":
             keep[chosen] = False
-            keep[order[~possible[order]][: dropped - copied]] = False
-        return cls(keep, copy, settings | {"mode": mode, "names": names}, swapper)
+            keep[order[~can_swap][: dropped - copied]] = False
+        return cls(keep, copy, about | {"mode": settings.mode, "names": settings.names}, swapped)

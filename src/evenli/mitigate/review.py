@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
-import json
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 _BUCKET = 200_000
 _SHOWN = 1_000
+_ENTRY = struct.Struct("<qq")
+"""In a bucket file: the place of a text and its size in bytes, before the text itself."""
 
 
 class Sorter:
@@ -22,60 +24,79 @@ class Sorter:
 
     def __init__(self, folder: Path, total: int, name: str = "order") -> None:
         self._files = [folder / f".{name}-{number:04d}" for number in range(-(-total // _BUCKET))]
-        self._waiting: list[list[str]] = [[] for _ in self._files]
+        self._waiting: list[list[tuple[int, str]]] = [[] for _ in self._files]
         self._held = 0
 
     def add(self, place: int, text: str) -> None:
         """Take in a text that belongs at this place."""
-        self._waiting[place // _BUCKET].append(json.dumps([place, text]))
+        self._waiting[place // _BUCKET].append((place, text))
         self._held += 1
         if self._held >= _BUCKET and len(self._files) > 1:
             self._spill()
 
     def sorted(self) -> Iterator[str]:
         """All texts in the order of their places."""
-        if len(self._files) > 1:
-            self._spill()
         for file, waiting in zip(self._files, self._waiting, strict=True):
-            if file.is_file():
-                waiting = file.read_text(encoding="utf-8").splitlines()
-                file.unlink()
-            entries = [json.loads(line) for line in waiting]
-            entries.sort(key=lambda entry: entry[0])
-            for _, text in entries:
+            for _, text in sorted(waiting + _read_bucket(file)):
                 yield text
+            waiting.clear()
 
     def _spill(self) -> None:
         for file, waiting in zip(self._files, self._waiting, strict=True):
-            if waiting:
-                with file.open("a", encoding="utf-8") as stream:
-                    stream.write("\n".join(waiting) + "\n")
-                waiting.clear()
+            with file.open("ab") as stream:
+                for place, text in waiting:
+                    data = text.encode()
+                    stream.write(_ENTRY.pack(place, len(data)) + data)
+            waiting.clear()
         self._held = 0
 
 
+def _read_bucket(file: Path) -> list[tuple[int, str]]:
+    if not file.is_file():
+        return []
+    data, entries, at = file.read_bytes(), [], 0
+    file.unlink()
+    while at < len(data):
+        place, size = _ENTRY.unpack_from(data, at)
+        at += _ENTRY.size
+        entries.append((place, data[at : at + size].decode()))
+        at += size
+    return entries
+
+
 class Review:
-    """A list for human eyes: all of it as CSV, its top as a page."""
+    """A list for human eyes: all of it as CSV, its top as a page.
 
-    def __init__(self, folder: Path, name: str, columns: Sequence[str], total: int) -> None:
-        self._folder, self._name, self._columns, self._total = folder, name, columns, total
-        self._sorter = Sorter(folder, total, name)
+    Args:
+        folder: Where it is written.
+        name: Of the files, and of what is listed.
+        columns: Headings.
+        scores: Of the rows that will be added, in that order; equal scores keep it.
+    """
 
-    def add(self, rank: int, cells: Sequence[Any]) -> None:
-        """Take in a row; rank 0 comes first."""
-        self._sorter.add(rank, json.dumps(cells))
+    def __init__(self, folder: Path, name: str, columns: Sequence[str], scores: NDArray[np.float64]) -> None:
+        self._folder, self._name, self._columns = folder, name, columns
+        ranks = np.empty(len(scores), dtype=np.int64)
+        ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
+        self._ranks, self._added = ranks, 0
+        self._sorter = Sorter(folder, len(scores), name)
+        self._top: dict[int, list[Any]] = {}
+
+    def add(self, cells: Sequence[Any]) -> None:
+        """Take in the next row."""
+        rank = int(self._ranks[self._added])
+        self._added += 1
+        row = [clean(cell) if isinstance(cell, str) else cell for cell in cells]
+        self._sorter.add(rank, _csv_line(row))
+        if rank < _SHOWN:
+            self._top[rank] = row
 
     def finish(self) -> None:
         """Write NAME.csv and NAME.html."""
-        top: list[list[Any]] = []
         with (self._folder / f"{self._name}.csv").open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(self._columns)
-            for line in self._sorter.sorted():
-                cells = [clean(cell) if isinstance(cell, str) else cell for cell in json.loads(line)]
-                writer.writerow(cells)
-                if len(top) < _SHOWN:
-                    top.append(cells)
+            stream.write(_csv_line(self._columns))
+            stream.writelines(self._sorter.sorted())
+        top = [self._top[rank] for rank in sorted(self._top)]
         (self._folder / f"{self._name}.html").write_text(self._page(top), encoding="utf-8")
 
     def _page(self, rows: Sequence[Sequence[Any]]) -> str:
@@ -83,8 +104,8 @@ class Review:
         title = f"{self._name.capitalize()} rows"
         page.write(f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n')
         page.write("<style>body{font-family:sans-serif}td,th{padding:.2em .6em;text-align:left}</style>\n</head>\n")
-        shown = "" if len(rows) == self._total else f" The first {len(rows):,} are shown, the CSV file has all."
-        page.write(f"<body>\n<h1>{title}</h1>\n<p>{self._total:,} rows, highest score first.{shown}</p>\n<table>\n")
+        shown = "" if len(rows) == self._added else f" The first {len(rows):,} are shown, the CSV file has all."
+        page.write(f"<body>\n<h1>{title}</h1>\n<p>{self._added:,} rows, highest score first.{shown}</p>\n<table>\n")
         page.write(f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in self._columns)}</tr>\n")
         for cells in rows:
             texts = (f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells)
@@ -93,12 +114,10 @@ class Review:
         return page.getvalue()
 
 
-def ranks_of(score: NDArray[np.float64], among: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Place of each row in the list with the highest score first; equal scores keep the order of the corpus."""
-    rows = np.flatnonzero(among)
-    ranks = np.full(len(score), -1)
-    ranks[rows[np.argsort(-score[rows], kind="stable")]] = np.arange(len(rows))
-    return ranks
+def _csv_line(cells: Sequence[Any]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
 
 
 def clean(text: str) -> str:

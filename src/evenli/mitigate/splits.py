@@ -61,6 +61,4 @@ def assign(groups: NDArray[np.int64], split: Split, seed: int) -> tuple[NDArray[
 
 def generator(seed: int, purpose: int) -> np.random.Generator:
     """The random numbers of a seed, others for each purpose: 0 shuffles, 1 picks the rows of a control."""
-    if seed < 0:
-        raise InputError(f"the seed must be 0 or more, not {seed}")
     return np.random.default_rng([seed, purpose])

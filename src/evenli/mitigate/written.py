@@ -1,4 +1,4 @@
-"""The folder of a fairer corpus: its rows, its card, and what changed, for people to read.
+"""The directory of a fairer corpus: its rows, its card, and what changed, for people to read.
 
 train.jsonl, dev.jsonl, test.jsonl   the corpus, shuffled, or corpus.jsonl in the old order if no split is asked for
 card.json                            thresholds, counts, distributions before and after, hashes
@@ -10,33 +10,29 @@ Rows keep all their columns. Columns derived from the sentences (parses, say) ar
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli._version import __version__
+from evenli.corpus.percentiles import Parts, percentiles_of
 from evenli.corpus.scored import SCORES
 from evenli.corpus.shards import Scorer
-from evenli.errors import InputError, RunError
-from evenli.io import COLUMNS, hash_files
-from evenli.mitigate.augment import SUFFIX
-from evenli.mitigate.plan import Plan, ScoredRows
-from evenli.mitigate.review import Review, Sorter, clean, ranks_of
-from evenli.mitigate.splits import Split, assign, generator
-from evenli.mitigate.swap import Swapper
-
-Splitting = Split | Literal["auto"] | None
-"""Sizes of a new split; None for one file in the old order; ``auto`` splits pairs, and leaves sentences in one file."""
+from evenli.errors import InputError
+from evenli.io import COLUMNS, hash_files, json_text
+from evenli.mitigate.plan import CorpusSettings, Mask, Plan, ScoredRows
+from evenli.mitigate.review import Review, Sorter
+from evenli.mitigate.splits import Split, assign
+from evenli.store import RunDir, replacing
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
+_BATCH = 10_000
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class FairerCorpus:
     """A written corpus.
 
     Attributes:
-        path: The folder.
+        path: The directory.
         card: The content of card.json.
     """
 
@@ -52,214 +48,182 @@ class FairerCorpus:
     card: Mapping[str, Any]
 
 
+class _CorpusDir(RunDir):
+    """The output directory. Other results have a card.json too, so a card that is not ours protects its directory."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path, kind="fairer corpus", manifest="card.json")
+
+    def is_ours(self) -> bool:
+        """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
+        try:
+            card = json.loads(self.manifest_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(card, dict) and card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+
+    def foreign_files(self) -> list[str]:
+        """Everything in a directory without our card."""
+        return sorted(entry.name for entry in self.path.iterdir())
+
+
 def write_corpus(
     corpus: ScoredRows,
-    plan: Plan,
     out: str | Path,
-    split: Splitting,
-    seed: int,
+    settings: CorpusSettings,
+    make_plan: Callable[[Path], Plan],
+    scorer: Scorer | None,
     overwrite: bool,
-    scorer: Scorer | None = None,
 ) -> FairerCorpus:
-    """Carry out a plan; ``out`` is there when all of it is written.
+    """Carry out a plan; ``out`` appears when all of it is written.
 
     Args:
         corpus: The scored corpus.
-        plan: Which rows are kept and copied.
-        out: The folder.
-        split: Of the result.
-        seed: Of the shuffle.
-        overwrite: Replace a corpus that is already in ``out``.
+        out: The output directory.
+        settings: Split and seed of the result, and what the card says.
+        make_plan: Decides which rows are kept and copied; it is given a directory for its files.
         scorer: Scores the copies for the card.
+        overwrite: Replace a corpus that is already in ``out``.
     """
     before = corpus.scored.header["scorer"]
     if scorer is not None and scorer.identity != before:
         raise InputError(f"the corpus was scored by '{before}', not by '{scorer.identity}'; use the same scorer")
+    split = settings.split
     if split == "auto":
         split = Split() if len(corpus.scored.columns) > 1 else None
-    keep, copy = plan.keep & corpus.eligible, plan.copy & corpus.eligible
-    sources = np.concatenate([np.flatnonzero(keep), np.flatnonzero(copy)])
-    if not len(sources):
-        raise InputError(
-            f"nothing is left of {corpus.scored.path}; choose a higher percentile than {corpus.percentile}"
-        )
-    generator(seed, 0)
-    if split is None:
-        part, order = np.zeros(len(sources), dtype=np.int8), np.arange(len(sources))
-        names = ["corpus.jsonl"]
-    else:
-        part, order = assign(sources, split, seed)
-        names = ["train.jsonl", "dev.jsonl", "test.jsonl"]
-    with _new_folder(Path(out), overwrite) as folder:
-        place = np.empty(len(sources), dtype=np.int64)
-        place[np.concatenate([order[part[order] == which] for which in range(3)])] = np.arange(len(sources))
-        sorter = Sorter(folder, len(sources))
-        item = np.full(len(keep), -1)
-        item[keep] = np.arange(int(keep.sum()))
-        for row, original, _ in corpus.lines(keep):
-            sorter.add(int(place[item[row]]), original)
-        added_scores = _copies(corpus, copy, folder, plan.swapper, scorer, sorter, place[int(keep.sum()) :])
-        sizes = [int((part == which).sum()) for which in range(len(names))]
+    with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
+        plan = make_plan(folder / ".swapped")
+        splits, places = _arrange(corpus, plan, split, settings)
+        sorter = Sorter(folder, len(places))
+        _sort_kept(corpus, plan, sorter, places)
+        added = _sort_copies(corpus, plan, sorter, places[int(plan.keep.sum()) :], folder, scorer)
         lines = sorter.sorted()
-        for name, size in zip(names, sizes, strict=True):
-            with (folder / name).open("w", encoding="utf-8", newline="") as stream:
-                for _ in range(size):
-                    stream.write(next(lines) + "\n")
-        removed = corpus.eligible & ~keep
+        for name, size in splits.items():
+            with (folder / f"{name}.jsonl").open("w", encoding="utf-8", newline="") as stream:
+                stream.writelines(f"{next(lines)}\n" for _ in range(size))
+        removed = corpus.eligible & ~plan.keep
         if removed.any():
             _review_removed(corpus, removed, folder)
-        card = _card(corpus, keep, copy, removed, added_scores)
-        card |= {"settings": {**plan.settings, "percentile": corpus.percentile, "seed": seed}}
-        card["settings"]["split"] = asdict(split) if split else None
-        card["counts"] |= {
-            "splits": {name.removesuffix(".jsonl"): size for name, size in zip(names, sizes, strict=True)}
-        }
-        files = sorted(file for file in folder.iterdir() if file.is_file())
-        card["files"] = {file.name: hash_files([file]) for file in files}
-        text = json.dumps(card, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-        (folder / "card.json").write_text(text, encoding="utf-8")
+        shutil.rmtree(folder / ".swapped", ignore_errors=True)
+        card = _card(corpus, plan, removed, added)
+        chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
+        card["settings"] = {**plan.settings, **chosen, "split": asdict(split) if split else None}
+        card["counts"]["splits"] = splits
+        card["files"] = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
+        (folder / "card.json").write_text(json_text(card), encoding="utf-8")
     return FairerCorpus(Path(out), card)
 
 
-def _copies(
+def _arrange(
+    corpus: ScoredRows, plan: Plan, split: Split | None, settings: CorpusSettings
+) -> tuple[dict[str, int], NDArray[np.int64]]:
+    """Sizes of the files by name, and the place of every row of the result: the kept rows first, then the copies."""
+    sources = np.concatenate([np.flatnonzero(plan.keep), np.flatnonzero(plan.copy)])
+    if not len(sources):
+        raise InputError(
+            f"nothing is left of {corpus.scored.path}; choose a higher percentile than {settings.percentile}"
+        )
+    if split is None:
+        return {"corpus": len(sources)}, np.arange(len(sources))
+    part, order = assign(sources, split, settings.seed)
+    places = np.empty(len(sources), dtype=np.int64)
+    places[np.concatenate([order[part[order] == which] for which in range(3)])] = np.arange(len(sources))
+    sizes = np.bincount(part, minlength=3).tolist()
+    return dict(zip(("train", "dev", "test"), sizes, strict=True)), places
+
+
+def _sort_kept(corpus: ScoredRows, plan: Plan, sorter: Sorter, places: NDArray[np.int64]) -> None:
+    at = 0
+    for _, frame in corpus.frames(["original"], plan.keep):
+        for place, original in zip(places[at : at + frame.height].tolist(), frame["original"], strict=True):
+            sorter.add(place, original)
+        at += frame.height
+
+
+def _sort_copies(
     corpus: ScoredRows,
-    copy: NDArray[np.bool_],
-    folder: Path,
-    swapper: Swapper | None,
-    scorer: Scorer | None,
+    plan: Plan,
     sorter: Sorter,
     places: NDArray[np.int64],
+    folder: Path,
+    scorer: Scorer | None,
 ) -> NDArray[np.float64] | None:
-    """Swap the rows to be copied, file them, list them for review; their scores if there is a scorer."""
-    if swapper is None or not copy.any():
+    """Put the copies in their places and on the list for review; their scores if there is a scorer."""
+    if plan.swapped is None or not plan.copy.any():
         return None
     columns = corpus.scored.columns
-    ranks = ranks_of(corpus.score, copy)
-    review = Review(
-        folder, "added", ["row", "pair_max", *columns, *(f"{name}_swapped" for name in columns)], len(places)
-    )
-    waiting: list[list[str]] = []
-    found: list[NDArray[np.float64]] = []
-
-    def score_waiting() -> None:
-        if scorer is not None and waiting:
-            flat = [text for texts in waiting for text in texts]
-            scores = np.asarray(scorer.score_many(flat), dtype=np.float64)[:, 2]
-            found.append(scores.reshape(len(waiting), len(columns)).max(axis=1))
-        waiting.clear()
-
-    for place, (row, record) in zip(places.tolist(), corpus.records(copy), strict=True):
-        before = corpus.texts(record)
-        after = [swapper(text) for text in before]
-        record |= dict(zip(columns, after, strict=True))
-        for column in COLUMNS["id"]:
-            if record.get(column) is not None:
-                record[column] = f"{record[column]}{SUFFIX}"
-        sorter.add(place, clean(json.dumps(record, ensure_ascii=False)))
-        review.add(int(ranks[row]), [row, float(corpus.score[row]), *before, *after])
-        waiting.append(after)
-        if len(waiting) == 10_000:
-            score_waiting()
-    score_waiting()
+    scores = np.concatenate([*corpus.scores(plan.copy)])
+    review = Review(folder, "added", ["row", "pair_max", *plan.swapped.names], scores)
+    added: list[NDArray[np.float64]] = []
+    remaining = iter(places.tolist())
+    for frame in plan.swapped.frames(plan.copy):
+        for row, score, line, *texts in frame.iter_rows():
+            sorter.add(next(remaining), line)
+            review.add([row, score, *texts])
+        if scorer is not None:
+            texts = [text for row in frame.iter_rows() for text in row[-len(columns) :]]
+            parts = [scorer.score_many(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
+            if parts:
+                added.append(np.concatenate(parts)[:, 2].reshape(-1, len(columns)).max(axis=1))
     review.finish()
-    return np.concatenate(found) if scorer is not None else None
+    return np.concatenate(added) if scorer is not None else None
 
 
-def _review_removed(corpus: ScoredRows, removed: NDArray[np.bool_], folder: Path) -> None:
+def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path) -> None:
     columns = corpus.scored.columns
-    ranks = ranks_of(corpus.score, removed)
     kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
-    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], int(removed.sum()))
-    for row, original, scores in corpus.lines(removed):
-        record = json.loads(original)
-        gold = next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), "")
-        review.add(int(ranks[row]), [row, float(corpus.score[row]), *scores, gold, *corpus.texts(record)])
+    scores = np.concatenate([*corpus.scores(removed)])
+    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], scores)
+    for rows, frame in corpus.frames(["original", "pair_max", *kinds], removed):
+        for row, (original, *numbers) in zip(
+            rows.tolist(), frame.select(["original", "pair_max", *kinds]).iter_rows(), strict=True
+        ):
+            record = json.loads(original)
+            gold = next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), "")
+            review.add([row, *numbers, gold, *corpus.texts(record)])
     review.finish()
 
 
-def _card(
-    corpus: ScoredRows,
-    keep: NDArray[np.bool_],
-    copy: NDArray[np.bool_],
-    removed: NDArray[np.bool_],
-    added: NDArray[np.float64] | None,
-) -> dict[str, Any]:
-    header = corpus.scored.header
-    after = corpus.score[keep] if added is None else np.concatenate([corpus.score[keep], added])
-    copies = int(copy.sum())
+def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float64] | None) -> dict[str, Any]:
+    header, threshold = corpus.scored.header, corpus.threshold
+    kept, copies, eligible = (int(mask.sum()) for mask in (plan.keep, plan.copy, corpus.eligible))
+    extra = [] if added is None else [added]
+    ((percentile, value),) = threshold.values.items()
     return {
+        "schema": 1,
         "evenli": __version__,
+        "kind": "fairer corpus",
         "source": header["source"],
         "scorer": header["scorer"],
         "columns": list(corpus.scored.columns),
         "threshold": {
-            "percentile": corpus.percentile,
-            "value": corpus.cut,
-            "method": corpus.threshold.method,
-            "error_bound": corpus.threshold.error_bound,
+            "percentile": percentile,
+            "value": value,
+            "method": threshold.method,
+            "error_bound": threshold.error_bound,
         },
         "counts": {
-            "rows": len(keep),
-            "no_gold": len(keep) - int(corpus.eligible.sum()),
+            "rows": corpus.scored.rows,
+            "no_gold": corpus.scored.rows - eligible,
             "above_threshold": int(corpus.above.sum()),
             "removed": int(removed.sum()),
             "added": copies,
-            "result": int(keep.sum()) + copies,
+            "result": kept + copies,
         },
         "pair_max": {
-            "before": _quantiles(corpus.score[corpus.eligible]),
-            "after": _quantiles(after),
+            "before": _summary(lambda: corpus.scores(corpus.eligible), eligible),
+            "after": _summary(lambda: (*corpus.scores(plan.keep), *extra), kept + sum(map(len, extra))),
             "after_covers": "all rows" if added is not None or not copies else "rows of the source; copies not scored",
         },
     }
 
 
-def _quantiles(values: NDArray[np.float64]) -> dict[str, float] | None:
-    if not len(values):
+def _summary(parts: Parts, rows: int) -> dict[str, float] | None:
+    """Percentiles and mean of scores."""
+    if not rows:
         return None
-    found = np.percentile(values, _QUANTILES).tolist()
-    return {**{f"p{q}": value for q, value in zip(_QUANTILES, found, strict=True)}, "mean": float(values.mean())}
-
-
-@contextlib.contextmanager
-def _new_folder(out: Path, overwrite: bool) -> Iterator[Path]:
-    """A folder beside ``out`` that takes its name when all is written; a failure leaves nothing behind."""
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        if not _made_here(out):
-            raise RunError(f"{out} is not empty and not a corpus made here; choose another folder")
-        if not overwrite:
-            raise RunError(f"{out} holds a corpus; choose another folder or overwrite it")
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        _take_place(temporary, out)
-    except OSError as error:
-        raise RunError(f"cannot write to {out}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _made_here(folder: Path) -> bool:
-    """Whether a folder holds a card of ours; other folders of evenli have a card.json too."""
-    try:
-        card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(card, dict) and card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
-
-
-def _take_place(new: Path, out: Path) -> None:
-    """Give a folder the name of another, which is deleted when it is replaced and not before."""
-    old = out.with_name(f".{out.name}.{os.getpid()}.old")
-    replaced = out.exists()
-    if replaced:
-        out.rename(old)
-    try:
-        new.rename(out)
-    except OSError:
-        if replaced:
-            old.rename(out)
-        raise
-    if replaced:
-        shutil.rmtree(old, ignore_errors=True)
+    found = percentiles_of(parts, rows, _QUANTILES)
+    # One sum over all where they fit: the last digit of a mean depends on the order of adding.
+    exact = found.method == "exact"
+    mean = np.concatenate([*parts()]).mean() if exact else sum(float(part.sum()) for part in parts()) / rows
+    return {**{f"p{percentile:g}": value for percentile, value in found.values.items()}, "mean": float(mean)}
