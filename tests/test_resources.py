@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evenli.errors import ResourceError
+from evenli.errors import InputError, ResourceError
 from evenli.labels import LABELS
 from evenli.mitigate.swap import Swapper
 from evenli.resources import cards, load_axis, read_lines, read_table
@@ -44,7 +44,7 @@ def test_files_of_the_current_folder_shadow_no_shipped_list(tmp_path: Path, monk
     assert read_lines(Path("own.txt")) == ["a\u2028b", "c"]
     with pytest.raises(ResourceError, match="own.txt"):
         read_lines("own.txt")
-    with pytest.raises(ResourceError, match="professions.csv"):
+    with pytest.raises(InputError, match="professions.csv"):
         read_table(Path("professions.csv"))
 
 

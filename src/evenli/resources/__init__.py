@@ -1,10 +1,10 @@
 """Word lists, templates and axes that ship with the package, each with a provenance card.
 
 A resource is two files in ``data/``: the table itself and a TOML card of the same stem that states
-title, source, licence, date and SHA-256. ``check_card`` verifies the hash.
+title, source, licence, date and SHA-256; ``Card.verify`` checks the hash.
 """
 
-from evenli.resources.axes import Axis, Group, Occupation, load_axis
+from evenli.resources.axes import Axis, Group, Occupation, axis_names, load_axis
 from evenli.resources.store import Card, card, cards, read_lines, read_table
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Card",
     "Group",
     "Occupation",
+    "axis_names",
     "card",
     "cards",
     "load_axis",

@@ -1,7 +1,13 @@
 """A social axis is data: groups, their words, occupations and the rule that types them.
 
-``axes/gender.toml`` is the axis of the papers. Another axis, or the same one with more groups, is
-another TOML file plus its tables; no code knows how many groups there are.
+``axes/gender.toml`` is the axis of the papers. Another axis, a new language or more groups is one more TOML file; no
+code knows how many groups there are. Each table may be the name of a file or stand in the TOML file itself::
+
+    templates = "templates_de.txt"
+    templates = ["[Sub] wartet im Regen.", "Im Park liest [Sub]."]
+    revealing = [["frau", "female"], ["mann", "male"]]
+
+Other packages offer axes through entry points of the group ``evenli.axes``.
 """
 
 from __future__ import annotations
@@ -10,12 +16,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from evenli import registry
 from evenli.errors import ResourceError
-from evenli.resources.store import locate, read_lines, read_table, read_toml
+from evenli.resources.store import Table, read_toml
 
-AXES = Path(__file__).parent / "axes"
+SHIPPED = Path(__file__).parent / "axes"
 NO_STEREOTYPE = "neutral"
 
 
@@ -34,19 +42,28 @@ class Occupation:
     word: str
     stereotype: str
     key: str
-    """Language-independent identity: the English word of the score table."""
+    """Language-independent identity: the word of the stereotype table, which is English for the shipped axis."""
 
 
 @dataclass(frozen=True)
 class Language:
-    """The words of an axis in one language."""
+    """The words of an axis in one language.
+
+    Attributes:
+        group_words: Word by group.
+        person: Word that names no group.
+        templates: Sentences with a slot.
+        gold: Unmistakable pairs: label, premise, hypothesis.
+        revealing: Words that give a group away: word, group.
+        occupations: Translation of the stereotype table: en, word; None if its words are used as they are.
+    """
 
     group_words: Mapping[str, str]
     person: str
-    templates: Path
-    gold: Path
-    revealing: Path
-    occupations: Path | None
+    templates: Table
+    gold: Table
+    revealing: Table
+    occupations: Table | None
 
 
 @dataclass(frozen=True)
@@ -62,7 +79,7 @@ class Axis:
     groups: tuple[Group, ...]
     languages: Mapping[str, Language]
     typed_words: tuple[tuple[str, str], ...]
-    """(English word, stereotype) in table order, exclusions applied."""
+    """(Word, stereotype) in table order, exclusions applied."""
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -77,58 +94,70 @@ class Axis:
 
     def occupations(self, lang: str) -> list[Occupation]:
         """Typed occupations of a language: the neutral block, then one block per group."""
-        path = self.language(lang).occupations
-        if path is None:
+        translated = self.language(lang).occupations
+        if translated is None:
             words = {word: word for word, _ in self.typed_words}
         else:
-            words = {row["en"]: row["word"] for row in read_table(path, ("en", "word"))}
+            words = {row["en"]: row["word"] for row in translated.rows("en", "word")}
         typed = [Occupation(words[key], stereotype, key) for key, stereotype in self.typed_words if key in words]
         blocks = (NO_STEREOTYPE, *self.group_names)
         return sorted(typed, key=lambda occupation: blocks.index(occupation.stereotype))
 
     def templates(self, lang: str) -> list[str]:
         """Our own sentence templates of a language."""
-        return read_lines(self.language(lang).templates)
+        return self.language(lang).templates.lines()
 
     def revealing_words(self, lang: str) -> dict[str, str]:
         """Words that give a group away, with the group they point to; ``-`` marks harmless words that contain one."""
-        return {row["word"]: row["group"] for row in read_table(self.language(lang).revealing, ("word", "group"))}
+        # In lower case, as they are compared: German nouns are listed with a capital.
+        return {row["word"].lower(): row["group"] for row in self.language(lang).revealing.rows("word", "group")}
+
+
+def axis_names() -> list[str]:
+    """Names of the shipped axes and of those that other packages offer."""
+    return [*sorted(file.stem for file in SHIPPED.glob("*.toml")), *registry.AXES]
+
+
+def load_axis(axis: str | Path | Axis = "gender") -> Axis:
+    """Load an axis.
+
+    Args:
+        axis: Name of a shipped or installed axis, path of a TOML file, or an axis, which is returned as it is.
+    """
+    return axis if isinstance(axis, Axis) else _load(_find(axis).resolve())
+
+
+def _find(name: str | Path) -> Path:
+    """The TOML file of an axis; a shipped name is never replaced by a plug-in."""
+    path = Path(name)
+    if path.suffix == ".toml":
+        return path
+    if (SHIPPED / f"{name}.toml").is_file():
+        return SHIPPED / f"{name}.toml"
+    if name not in registry.AXES:
+        raise ResourceError(f"no axis '{name}'; there are {', '.join(axis_names())}; or give the path of a .toml file")
+    entry = registry.AXES.get(str(name))
+    if isinstance(entry, ModuleType):
+        # A package without __init__.py has no file, only a search path.
+        folder = Path(entry.__file__).parent if entry.__file__ else Path(next(iter(entry.__path__)))
+        return folder / f"{name}.toml"
+    return Path(entry)
 
 
 @lru_cache(maxsize=8)
-def load_axis(name_or_path: str | Path = "gender") -> Axis:
-    """Load a shipped axis by name, or one of your own from a TOML file."""
-    path = Path(name_or_path)
-    if path.suffix != ".toml":
-        path = AXES / f"{name_or_path}.toml"
-        if not path.is_file():
-            known = ", ".join(sorted(p.stem for p in AXES.glob("*.toml")))
-            raise ResourceError(f"no axis '{name_or_path}'; shipped: {known}; or give the path of a .toml file")
+def _load(path: Path) -> Axis:
     fields = read_toml(path)
     try:
-        return _parse(fields, path.parent)
+        return _parse(fields, path)
     except (KeyError, TypeError, AttributeError) as error:
         raise ResourceError(f"axis file {path} lacks or mistypes {error}") from error
 
 
-def _parse(fields: dict[str, Any], base: Path) -> Axis:
+def _parse(fields: dict[str, Any], path: Path) -> Axis:
     groups = tuple(Group(str(g["name"]), int(g.get("sign", 0))) for g in fields["groups"])
     names = [group.name for group in groups]
     if len(set(names)) != len(names) or len(names) < 2 or NO_STEREOTYPE in names:
         raise ResourceError(f"axis groups must be two or more distinct names other than 'neutral', not {names}")
-    languages = {}
-    for lang, words in fields["languages"].items():
-        missing = [name for name in names if name not in words["group_words"]]
-        if missing:
-            raise ResourceError(f"axis language '{lang}' has no group word for {', '.join(missing)}")
-        languages[lang] = Language(
-            group_words={name: words["group_words"][name] for name in names},
-            person=words["person"],
-            templates=locate(words["templates"], base),
-            gold=locate(words["gold"], base),
-            revealing=locate(words["revealing"], base),
-            occupations=locate(words["occupations"], base) if "occupations" in words else None,
-        )
     return Axis(
         id=fields["id"],
         title=fields["title"],
@@ -137,35 +166,51 @@ def _parse(fields: dict[str, Any], base: Path) -> Axis:
         population=fields["population"],
         assumptions=tuple(fields["assumptions"]),
         groups=groups,
-        languages=languages,
-        typed_words=tuple(_type_words(fields["stereotypes"], groups, base)),
+        languages={lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()},
+        typed_words=tuple(_type_words(fields["stereotypes"], groups, path)),
     )
 
 
-def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], base: Path) -> list[tuple[str, str]]:
-    """Apply the axis' typing rule to its score table.
+def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: Path) -> Language:
+    missing = [name for name in groups if name not in words["group_words"]]
+    if missing:
+        raise ResourceError(f"axis language '{lang}' has no group word for {', '.join(missing)}")
+
+    def table(field: str) -> Table:
+        return Table.find(words[field], path, f"languages.{lang}.{field}")
+
+    return Language(
+        group_words={name: words["group_words"][name] for name in groups},
+        person=words["person"],
+        templates=table("templates"),
+        gold=table("gold"),
+        revealing=table("revealing"),
+        occupations=table("occupations") if "occupations" in words else None,
+    )
+
+
+def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> list[tuple[str, str]]:
+    """Apply the axis' typing rule to its table.
 
     ``rule = "threshold"``: columns word, definitional, stereotype; a word is stereotyped as the group
     of its sign if abs(definitional) < ``definitional_below`` and abs(stereotype) > ``stereotype_above`` (both
     strict). ``rule = "listed"``: columns word, stereotype, the latter a group name or ``neutral``.
     """
-    excluded = set(read_lines(locate(rule["exclude"], base))) if "exclude" in rule else set()
-    table = locate(rule["table"], base)
+    table = Table.find(rule["table"], path, "stereotypes.table")
+    excluded = set(Table.find(rule["exclude"], path, "stereotypes.exclude").lines()) if "exclude" in rule else set()
     if rule["rule"] == "listed":
-        allowed = {NO_STEREOTYPE, *(group.name for group in groups)}
-        rows = read_table(table, ("word", "stereotype"))
-        for row in rows:
-            if row["stereotype"] not in allowed:
-                raise ResourceError(f"{table}: '{row['word']}' is typed '{row['stereotype']}', not one of {allowed}")
-        return [(row["word"], row["stereotype"]) for row in rows if row["word"] not in excluded]
-    if rule["rule"] != "threshold":
+        allowed = (NO_STEREOTYPE, *(group.name for group in groups))
+        typed = [(row["word"], row["stereotype"]) for row in table.rows("word", "stereotype")]
+        for word, stereotype in typed:
+            if stereotype not in allowed:
+                raise ResourceError(f"{table.name}: '{word}' is typed '{stereotype}', not {', '.join(allowed)}")
+    elif rule["rule"] == "threshold":
+        by_sign = {group.sign: group.name for group in groups}
+        typed = []
+        for row in table.rows("word", "definitional", "stereotype"):
+            s1, s2 = float(row["definitional"]), float(row["stereotype"])
+            stereotyped = abs(s1) < rule["definitional_below"] and abs(s2) > rule["stereotype_above"]
+            typed.append((row["word"], by_sign[1 if s2 > 0 else -1] if stereotyped else NO_STEREOTYPE))
+    else:
         raise ResourceError(f"unknown stereotype rule '{rule['rule']}'; choose threshold or listed")
-    by_sign = {group.sign: group.name for group in groups}
-    typed = []
-    for row in read_table(table, ("word", "definitional", "stereotype")):
-        if row["word"] in excluded:
-            continue
-        s1, s2 = float(row["definitional"]), float(row["stereotype"])
-        stereotyped = abs(s1) < rule["definitional_below"] and abs(s2) > rule["stereotype_above"]
-        typed.append((row["word"], by_sign[1 if s2 > 0 else -1] if stereotyped else NO_STEREOTYPE))
-    return typed
+    return [(word, stereotype) for word, stereotype in typed if word not in excluded]

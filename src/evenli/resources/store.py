@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli.errors import ResourceError
-from evenli.io import split_lines
+from evenli.io import read_text, split_lines
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -47,10 +47,8 @@ class Card:
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file or say where it is broken."""
     try:
-        return dict(tomllib.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise ResourceError(f"no file {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return dict(tomllib.loads(read_text(path)))
+    except tomllib.TOMLDecodeError as error:
         raise ResourceError(f"{path} is not valid TOML: {error}") from error
 
 
@@ -58,10 +56,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def card(name: str) -> Card:
     """The provenance card of one data file."""
     fields = read_toml((DATA / name).with_suffix(".toml"))
-    try:
-        return Card(name=name, **{key: str(fields.get(key, "")) for key in Card.__dataclass_fields__ if key != "name"})
-    except TypeError as error:  # pragma: no cover
-        raise ResourceError(f"card of {name}: {error}") from error
+    return Card(name=name, **{key: str(fields.get(key, "")) for key in Card.__dataclass_fields__ if key != "name"})
 
 
 def cards() -> list[Card]:
@@ -69,12 +64,45 @@ def cards() -> list[Card]:
     return [card(path.name) for path in sorted(DATA.iterdir()) if path.suffix in {".csv", ".txt"}]
 
 
-def locate(name: str | Path, base: Path = DATA) -> Path:
-    """Resolve a resource name: a path beside ``base`` first, then the shipped ``data/`` folder."""
-    for candidate in (base / name, DATA / name):
-        if candidate.is_file():
-            return candidate
-    raise ResourceError(f"no resource '{name}' in {base} or among the shipped ones")
+@dataclass(frozen=True)
+class Table:
+    """A table or list that a TOML file names, or that stands in it.
+
+    Attributes:
+        name: File name, or where in the TOML file it stands; for messages and data cards.
+        source: The file, or the rows.
+    """
+
+    name: str
+    source: Path | tuple[Any, ...]
+
+    @classmethod
+    def find(cls, value: Any, owner: Path, field: str) -> Table:
+        """What a field holds: an array is the table itself; a name is a file beside the owner or a shipped one."""
+        if isinstance(value, list):
+            return cls(f"{owner.name}, {field}", tuple(value))
+        if not isinstance(value, str):
+            raise ResourceError(f"{owner}: {field} must be the name of a file or an array")
+        for candidate in (owner.parent / value, DATA / value):
+            if candidate.is_file():
+                return cls(candidate.name, candidate)
+        raise ResourceError(f"no resource '{value}' in {owner.parent} or among the shipped ones")
+
+    def rows(self, *columns: str) -> list[dict[str, str]]:
+        """Rows with at least these columns; in TOML a row may also be an array with exactly these, in order."""
+        if isinstance(self.source, Path):
+            return read_table(self.source, columns)
+        rows = []
+        for number, given in enumerate(self.source, 1):
+            row = dict(zip(columns, given, strict=False)) if isinstance(given, list) else given
+            if not isinstance(row, dict) or not set(columns) <= row.keys() or len(given) < len(columns):
+                raise ResourceError(f"{self.name}, row {number} needs {', '.join(columns)}, not {given}")
+            rows.append({key: str(value) for key, value in row.items()})
+        return rows
+
+    def lines(self) -> list[str]:
+        """Entries of a list."""
+        return read_lines(self.source) if isinstance(self.source, Path) else [str(line) for line in self.source]
 
 
 def read_lines(path: str | Path) -> list[str]:
@@ -104,9 +132,4 @@ def _read_text(path: str | Path) -> str:
         if not (DATA / path).is_file():
             raise ResourceError(f"no resource '{path}' is shipped; for a file of your own write ./{path}")
         path = DATA / path
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise ResourceError(f"no file {path}") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ResourceError(f"cannot read {path}: {error}") from error
+    return read_text(Path(path))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from evenli.errors import ResourceError
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
-from evenli.resources import Axis, load_axis, read_table
+from evenli.resources import Axis, load_axis
 from evenli.suites.coal.build import fill
 
 CONTROL_TEMPLATES = 20
@@ -13,18 +13,17 @@ CONTROL_TEMPLATES = 20
 
 def gold_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     """Hand-written unmistakable pairs, at least twenty per label, without groups or occupations."""
-    axis = load_axis(axis) if isinstance(axis, str) else axis
-    path = axis.language(lang).gold
-    rows = read_table(path, ("id", "label", "premise", "hypothesis"))
-    for number, row in enumerate(rows, 2):
+    table = load_axis(axis).language(lang).gold
+    rows = table.rows("label", "premise", "hypothesis")
+    for number, row in enumerate(rows, 1):
         if row["label"] not in LABELS:
-            raise ResourceError(f"{path}, line {number}: label '{row['label']}' is not one of {', '.join(LABELS)}")
+            raise ResourceError(f"{table.name}, row {number}: label '{row['label']}' is not one of {', '.join(LABELS)}")
     return PairSet.from_rows(
         ({**row, "subset": "gold", "gold": row["label"]} for row in rows),
         name=f"gold pairs ({lang})",
         suite="check",
         lang=lang,
-        source=f"evenli resource {path.name}",
+        source=f"evenli resource {table.name}",
     )
 
 
@@ -35,7 +34,7 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     group → same group is entailment, group → other group is contradiction, group → *person* is
     entailment, *person* → group is neutral.
     """
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     language = axis.language(lang)
     words = language.group_words
     rows: list[dict[str, str | None]] = []

@@ -60,7 +60,7 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
     word gives premise and hypothesis; ``leak`` no group-revealing word beside the slot; ``gold`` the gold
     label is neutral; ``subset`` agrees with stereotype and group.
     """
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     words = axis.language(pairs.lang).group_words
     revealing = axis.revealing_words(pairs.lang)
     leaks: dict[str, list[str]] = {}
