@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.reproduction import Row
+
+_COLOURS = {"ok": None, "differs": "yellow", "skipped": "dim", "BROKEN": "bold red"}
 
 
 def reproduce(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with the public data (nli_coal/…); default $EVENLI_SHARED_DATA. Rows that need it are skipped "
-            "without it.",
+            help="Directory with the public data (nli_coal/…); default $EVENLI_SHARED_DATA. Rows that need it are "
+            "skipped without it.",
             show_default=False,
         ),
     ] = None,
@@ -27,33 +33,30 @@ def reproduce(
     from evenli.reproduction import ledger
 
     if data is not None and not data.is_dir():
-        raise InputError(f"--data: no such folder: {data}")
+        raise InputError(f"--data: no such directory: {data}")
     rows = ledger(data)
-    broken = [row for row in rows if row.status == "BROKEN"]
     if as_json:
-        shared.print_json([row.as_dict() for row in rows])
-        raise typer.Exit(1 if broken else 0)
+        shared.print_json([row.to_dict() for row in rows])
+    else:
+        _print_table(rows, verbose)
+    raise typer.Exit(1 if any(row.status == "BROKEN" for row in rows) else 0)
+
+
+def _print_table(rows: Sequence[Row], verbose: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column, justify in (("what", "left"), ("published", "right"), ("ours", "right"), ("±", "right"), ("", "left")):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+    table.add_column("what")
+    for column in ("published", "ours", "±"):
+        table.add_column(column, justify="right")
+    table.add_column("")
     table.add_column("source / reason", overflow="fold")
-    colours = {"ok": "green", "differs": "yellow", "skipped": "dim", "BROKEN": "bold red"}
     for row in rows:
         reason = f"{row.source}: {row.reason}" if row.reason and (verbose or row.status != "ok") else row.source
-        table.add_row(
-            escape(row.what),
-            row.shown(row.published),
-            row.shown(row.ours),
-            f"{row.tolerance:g}",
-            row.status,
-            escape(reason),
-            style=colours[row.status] if row.status != "ok" else None,
-        )
+        numbers = (row.shown(row.published), row.shown(row.ours), f"{row.tolerance:g}")
+        table.add_row(escape(row.what), *numbers, row.status, escape(reason), style=_COLOURS[row.status])
     console = shared.console()
     console.print(table)
-    counts = {status: sum(row.status == status for row in rows) for status in colours}
+    counts = {status: sum(row.status == status for row in rows) for status in _COLOURS}
     console.print(", ".join(f"{n} {status}" for status, n in counts.items() if n))
-    raise typer.Exit(1 if broken else 0)
