@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from evenli import io as _rows
-from evenli.errors import EvenliError, InputError, PairError, ResourceError
+from evenli.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.pairs import PairSet
 from evenli.resources import Occupation
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.official import read_release, recover_lists, slot_template, to_official_jsonl
 from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
-from evenli.suites.files import read_pairs, write_pairs
+from evenli.suites.files import pairs_from_table, read_pairs, write_pairs
 from evenli.suites.load import load_coal, load_suite
 from evenli.suites.validate import validate
 
@@ -250,15 +250,76 @@ def test_tables_from_a_spreadsheet(tmp_path: Path) -> None:
 
 
 def test_a_cell_beyond_all_bounds_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_rows, "LINE_BYTES", 10)
+    monkeypatch.setattr(_rows, "LINE_BYTES", 20)
     path = tmp_path / "sheet.csv"
-    path.write_text("premise,hypothesis\nA,B\nA very long one,B\n", encoding="utf-8")
+    path.write_text('premise,hypothesis\nA,B\n"A very long\ncell of lines",B\n', encoding="utf-8")
     limit = csv.field_size_limit()
     try:
-        with pytest.raises(PairError, match="line 3"):
+        with pytest.raises(PairError, match="line 4"):
             read_pairs(path, "en")
     finally:
         csv.field_size_limit(limit)
+
+
+ROWS: list[dict[str, object]] = [
+    {"sentence1": "a nurse waits.", "sentence2": "a woman waits.", "gold_label": "neutral", "occ_word": "nurse"},
+    {"sentence1": "a cook waits.", "sentence2": "a man waits.", "gold_label": None, "occ_word": None},
+]
+
+
+def assert_same_pairs(table: object) -> None:
+    expected = PairSet.from_rows(
+        [
+            {"premise": "a nurse waits.", "hypothesis": "a woman waits.", "gold": "neutral", "occupation": "nurse"},
+            {"premise": "a cook waits.", "hypothesis": "a man waits."},
+        ],
+        name="table",
+        suite="user",
+        lang="en",
+    )
+    for pairs in (pairs_from_table(table, "en", "user"), read_pairs(table, "en", suite="user")):
+        assert (pairs.name, pairs.suite, pairs.lang, pairs.sha256) == ("table", "user", "en", expected.sha256)
+
+
+def test_pairs_from_tables_without_other_libraries() -> None:
+    assert_same_pairs(pl.DataFrame(ROWS))
+    assert_same_pairs(pl.LazyFrame(ROWS))
+    assert_same_pairs(ROWS)
+    assert len(pairs_from_table((row for row in ROWS), "en")) == 2
+
+
+def test_pairs_from_pandas() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(ROWS)
+    assert frame["gold_label"].isna().sum() == 1
+    assert_same_pairs(frame)
+    assert_same_pairs(frame.convert_dtypes())  # pandas.NA for missing cells
+    assert_same_pairs(frame.set_index(pd.Index(["x", "y"])))
+
+
+def test_pairs_from_datasets() -> None:
+    datasets = pytest.importorskip("datasets")
+    assert_same_pairs(datasets.Dataset.from_list(ROWS))
+    # Labels by number, as SNLI is stored on the hub: -1 has no majority.
+    numbered = [row | {"gold_label": label} for row, label in zip(ROWS, (1, -1), strict=True)]
+    names = datasets.ClassLabel(names=["entailment", "neutral", "contradiction"])
+    assert_same_pairs(datasets.Dataset.from_list(numbered).cast_column("gold_label", names))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ([], "no pairs"),
+        (5, "int"),
+        ([("a", "b")], "row 1.*tuple"),
+        (pl.DataFrame({"text": ["x"]}), "premise and hypothesis"),
+        ([*ROWS, {"sentence1": "", "sentence2": "x"}], "row 3.*premise"),
+        ([ROWS[0] | {"gold_label": "maybe"}], "row 1.*maybe"),
+    ],
+)
+def test_bad_tables(table: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        pairs_from_table(table, "en")
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
@@ -270,14 +331,14 @@ def test_a_failure_leaves_the_old_pair_file(tmp_path: Path, monkeypatch: pytest.
 
     def full(self: object, file: Path, *_: object, **__: object) -> None:
         target = self if suffix == ".jsonl" else file
-        with open(str(target), "w") as sink:  # noqa: PTH123 - Path.write_text is the one replaced
+        with open(str(target), "w") as sink:  # noqa: PTH123 - Path.write_bytes is the one replaced
             sink.write("half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     monkeypatch.setattr(pl.DataFrame, "write_csv", full)
     monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
-    with pytest.raises(InputError, match="space"):
+    with pytest.raises(RunError, match="space"):
         write_pairs(pairs, path)
     assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 

@@ -1,67 +1,108 @@
-"""Pair files of any origin: JSON Lines, CSV, TSV and Parquet, in the column styles of the field."""
+"""Pairs of any origin: files and tables, in the column styles of the field."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evenli._whole import write_whole
 from evenli.errors import InputError, PairError
-from evenli.io import find_columns, iter_rows, parse_json_lines, read_rows
+from evenli.io import find_columns, iter_rows, write_atomic
 from evenli.labels import LABELS, canonical_label
 from evenli.pairs import PAIR_COLUMNS, PairSet
 
-__all__ = ["parse_json_lines", "read_pairs", "read_rows", "write_pairs"]
 
+def read_pairs(data: Any, lang: str, *, suite: str = "coal", name: str | None = None) -> PairSet:
+    """Read pairs of the user's own.
 
-def read_pairs(path: str | Path, lang: str, *, suite: str = "coal", name: str | None = None) -> PairSet:
-    """Read a pair file of the user's own.
-
-    Columns may carry our names or those of SNLI and NLI-CoAL (``sentence1``, ``gold_label``, ``occ_word`` …).
+    Args:
+        data: Path of a file (JSON Lines, CSV, TSV, Parquet), or a table as ``pairs_from_table`` takes it. Columns may
+            carry our names or those of SNLI and NLI-CoAL (``sentence1``, ``gold_label``, ``occ_word`` …).
+        lang: Language of the pairs.
+        suite: What they are for.
+        name: Name of the set; default the file name.
     """
-    rows = list(iter_rows(path))
-    if not rows:
-        raise InputError(f"{path} holds no pairs")
-    columns = find_columns(rows[0][1], path)
-    return PairSet.from_rows(
-        (_normal(row, columns, f"{Path(path).name}, line {line}", number) for number, (line, row) in enumerate(rows)),
-        name=name or Path(path).name,
-        suite=suite,
-        lang=lang,
-        source=f"file {Path(path).name}",
-    )
+    if not isinstance(data, str | Path):
+        return pairs_from_table(data, lang, suite=suite, name=name or "table")
+    path = Path(data)
+    rows = ((f"{path.name}, line {line}", row) for line, row in iter_rows(path))
+    return _pair_set(rows, str(path), name=name or path.name, suite=suite, lang=lang, source=f"file {path.name}")
+
+
+def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
+    """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries.
+
+    Args:
+        table: The table; columns as for ``read_pairs``.
+        lang: Language of the pairs.
+        suite: What they are for.
+        name: Name of the set.
+    """
+    rows = ((f"{name}, row {number}", row) for number, row in enumerate(_table_rows(table), 1))
+    return _pair_set(rows, name, name=name, suite=suite, lang=lang, source=f"table of {type(table).__module__}")
 
 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:
     """Write a pair set as JSON Lines, CSV or Parquet, by the file's ending."""
     path = Path(path)
-    if path.suffix not in {".parquet", ".csv", ".jsonl", ".json"}:
+    if path.suffix == ".parquet":
+        write_atomic(path, lambda file: pairs.frame.write_parquet(file, compression="zstd"))
+    elif path.suffix == ".csv":
+        write_atomic(path, lambda file: pairs.frame.write_csv(file))
+    elif path.suffix in {".jsonl", ".json"}:
+        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in pairs.frame.iter_rows(named=True))
+        write_atomic(path, "".join(lines))
+    else:
         raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
 
-    def write(file: Path) -> None:
-        if path.suffix == ".parquet":
-            pairs.frame.write_parquet(file, compression="zstd")
-        elif path.suffix == ".csv":
-            pairs.frame.write_csv(file)
-        else:
-            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in pairs.frame.iter_rows(named=True))
-            file.write_text("".join(lines), encoding="utf-8")
+
+def _table_rows(table: Any) -> Iterable[Any]:
+    """Rows of a table as dictionaries; libraries are recognised by their methods, so that none must be installed."""
+    if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # polars.LazyFrame
+        table = table.collect()
+    if hasattr(table, "to_dicts"):  # polars
+        return table.to_dicts()  # type: ignore[no-any-return]
+    if hasattr(table, "iloc"):  # pandas
+        return table.to_dict("records")  # type: ignore[no-any-return]
+    # datasets stores labels as numbers and their names beside them; -1 is a pair without a majority.
+    features = getattr(table, "features", None) or {}
+    named = {column: feature.names for column, feature in features.items() if hasattr(feature, "names")}
+
+    def by_name(row: Mapping[str, Any]) -> dict[str, Any]:
+        labels = {
+            column: names[row[column]] if row[column] is not None and row[column] >= 0 else None
+            for column, names in named.items()
+        }
+        return {**row, **labels}
 
     try:
-        write_whole(path, write)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        return (by_name(row) for row in table) if named else iter(table)
+    except TypeError as error:
+        raise InputError(f"a {type(table).__name__} is no table of pairs; give a path or a data frame") from error
 
 
-def _normal(row: Mapping[str, Any], columns: Mapping[str, str], where: str, number: int) -> dict[str, str | None]:
+def _pair_set(rows: Iterable[tuple[str, Any]], origin: str, **fields: str) -> PairSet:
+    """Bring rows, each with the place it stands at, into our columns."""
+    listed = list(rows)
+    if not listed:
+        raise InputError(f"{origin} holds no pairs")
+    for where, row in listed:
+        if not isinstance(row, Mapping):
+            raise PairError(f"{where}: expected a dictionary, not {type(row).__name__}")
+    columns = find_columns(listed[0][1], origin)
+    return PairSet.from_rows(
+        (_normalise(row, columns, where, number) for number, (where, row) in enumerate(listed)), **fields
+    )
+
+
+def _normalise(row: Mapping[str, Any], columns: Mapping[str, str], where: str, number: int) -> dict[str, str | None]:
     values: dict[str, str | None] = dict.fromkeys(PAIR_COLUMNS)
+    values["id"] = str(number)
     for ours, theirs in columns.items():
         value = row.get(theirs)
-        values[ours] = None if value is None or value == "" else str(value)
-    if values["id"] is None:
-        values["id"] = str(number)
+        if not _is_missing(value):
+            values[ours] = str(value)
     for needed in ("premise", "hypothesis"):
         if not values[needed]:
             raise PairError(f"{where}: the {needed} is empty")
@@ -75,3 +116,13 @@ def _normal(row: Mapping[str, Any], columns: Mapping[str, str], where: str, numb
     if values["stereotype"] is not None:
         values["stereotype"] = values["stereotype"].removesuffix("-stereo")
     return values
+
+
+def _is_missing(value: Any) -> bool:
+    """None, an empty cell, and the NaN and NA of pandas, which are not equal to themselves."""
+    if value is None or value == "":
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA has no truth value
+        return True

@@ -12,11 +12,11 @@ from typing import Any
 import polars as pl
 
 from evenli.errors import InputError
+from evenli.io import parse_json_lines
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.coal.build import AS, NS, PS, SLOT, SUBSETS, fill
-from evenli.suites.files import parse_json_lines
 
 _FILES = {PS: "1-prostereo", AS: "2-antistereo", NS: "3-nonstereo"}
 _FOLDERS = {
