@@ -244,7 +244,7 @@ def compare_weights(
                 trainer.load_state(state, step)
                 list(trainer.run(every=10))
                 break
-        return trainer.flat.master.cpu()
+        return trainer.stepper.flat.master.cpu()
 
     first = trained(half=False)
     same = {"repeated": torch.equal(first, trained(half=False)), "resumed": torch.equal(first, trained(half=True))}
@@ -261,13 +261,13 @@ def per_length(trainer: Trainer, plan: Plan) -> dict[int, float]:
     """Milliseconds of a captured step for each padded length."""
     times = {}
     for length in sorted(set(plan.lengths)):
-        trainer._load(plan, 0)
+        trainer.stepper.load_epoch(plan, 0)
         repeats = min(50, len(plan) - 1)
-        trainer._advance(length)
+        trainer.stepper.advance(length)
         torch.cuda.synchronize()
         began = time.perf_counter()
         for _ in range(repeats):
-            trainer._advance(length)
+            trainer.stepper.advance(length)
         torch.cuda.synchronize()
         times[length] = 1e3 * (time.perf_counter() - began) / repeats
     return times
@@ -275,10 +275,10 @@ def per_length(trainer: Trainer, plan: Plan) -> dict[int, float]:
 
 def profile(trainer: Trainer, plan: Plan, length: int = 32, steps: int = 10) -> None:
     """Print the kernels of a captured step, slowest first."""
-    trainer._load(plan, 0)
+    trainer.stepper.load_epoch(plan, 0)
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as trace:
         for _ in range(steps):
-            trainer._advance(length)
+            trainer.stepper.advance(length)
         torch.cuda.synchronize()
     kernels = sorted(trace.key_averages(), key=lambda event: -event.device_time_total)
     total = sum(event.device_time_total for event in kernels) / steps

@@ -23,12 +23,11 @@ transformers = pytest.importorskip("transformers")
 from conftest import make_checkpoint  # noqa: E402
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, PairError, RunError  # noqa: E402
 from evenli.labels import LABELS  # noqa: E402
-from evenli.training import Trainer, evaluate, make_recipe, train  # noqa: E402
-from evenli.training import nli as run_module  # noqa: E402
+from evenli.training import Trainer, TrainSettings, evaluate, make_recipe, train  # noqa: E402
 from evenli.training.base import load_base  # noqa: E402
 from evenli.training.batches import NOBODY, padded_lengths, plan_epoch  # noqa: E402
-from evenli.training.card import model_card  # noqa: E402
-from evenli.training.data import read_examples, tokenise  # noqa: E402
+from evenli.training.card import CardFacts, model_card  # noqa: E402
+from evenli.training.data import TrainingData, read_examples, tokenise  # noqa: E402
 from evenli.training.fast.compiler import compile_static  # noqa: E402
 from evenli.training.fast.encoder import (  # noqa: E402
     FusedForward,
@@ -39,11 +38,13 @@ from evenli.training.fast.encoder import (  # noqa: E402
 )
 from evenli.training.fast.flat import AdamW, FlatParameters  # noqa: E402
 from evenli.training.fast.resident import Resident  # noqa: E402
-from evenli.training.loop import judge  # noqa: E402
-from evenli.training.trackers import make_trackers  # noqa: E402
+from evenli.training.fast.stepper import judge  # noqa: E402
+from evenli.training.metrics import make_trackers  # noqa: E402
+from evenli.training.run_dir import TrainingDir  # noqa: E402
 from evenli.training.world import World  # noqa: E402
 
 PAIRS, DEV_PAIRS = 2_000, 1_000
+QUIET = TrainSettings(shown=False, device="cpu")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -236,8 +237,8 @@ def test_a_model_that_is_not_fused_trains_too(tmp_path: Path, base: Path, snli: 
     model = transformers.DistilBertForSequenceClassification(config)
     model.unused = torch.nn.Linear(2, 2)
     trainer = Trainer(model, tokens, make_recipe(lr=3e-3, epochs=30))
-    assert not trainer.fused
-    assert not {name for name in trainer.flat.slots if name.startswith("unused")}
+    assert not trainer.stepper.fused
+    assert not {name for name in trainer.stepper.flat.slots if name.startswith("unused")}
     losses = [report.loss for report in trainer.run()]
     assert losses[-1] < losses[0] - 0.05
 
@@ -280,7 +281,7 @@ def trained(base: Path, snli: tuple[Path, Path], tmp_path_factory: pytest.TempPa
     torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("trained") / "model"
     recipe = make_recipe(lr=1e-3, epochs=5)
-    return train(str(base), [snli[0]], folder, dev=[snli[1]], recipe=recipe, seeds=[4], shown=False)[0]
+    return train(str(base), [snli[0]], folder, dev=[snli[1]], recipe=recipe, seeds=[4], settings=QUIET)[0]
 
 
 def test_two_thousand_real_pairs_beat_chance(trained, snli: tuple[Path, Path]) -> None:
@@ -318,19 +319,19 @@ def test_a_base_is_not_replaced_by_what_is_trained_from_it(base: Path, snli, tmp
     shutil.copytree(base, own)
     before = {file.name: file.read_bytes() for file in own.iterdir()}
     with pytest.raises(RunError, match="config.json"):
-        train(str(own), [snli[0]], own, recipe=make_recipe(epochs=1), shown=False)
+        train(str(own), [snli[0]], own, recipe=make_recipe(epochs=1), settings=QUIET)
     assert {name: (own / name).read_bytes() for name in before} == before
 
 
 def test_the_same_command_again_trains_nothing_and_another_is_refused(trained, base: Path, snli) -> None:
-    again = {"dev": [snli[1]], "seeds": [4], "shown": False}
+    again = {"dev": [snli[1]], "seeds": [4], "settings": QUIET}
     assert train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)[0] == trained
     with pytest.raises(RunError, match="epochs"):
         train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=6), **again)
 
 
 def test_a_broken_record_is_one_line(trained, base: Path, snli, tmp_path: Path) -> None:
-    again = {"dev": [snli[1]], "seeds": [4], "shown": False}
+    again = {"dev": [snli[1]], "seeds": [4], "settings": QUIET}
     whole = json.loads((trained.folder / "training.json").read_text())
     short = {"identity": whole["identity"], "outcome": {}}
     for broken in ("{", "[]", "{}", '{"identity": 3}', json.dumps(short), "\ufffd"):
@@ -346,7 +347,7 @@ def test_a_broken_record_is_one_line(trained, base: Path, snli, tmp_path: Path) 
 def test_a_run_is_known_by_labels_tokenizer_and_arithmetic(trained, base: Path, snli, tmp_path: Path) -> None:
     identity = json.loads((trained.folder / "training.json").read_text())["identity"]
     assert (identity["dtype"], identity["device"]) == ("float32", "cpu")
-    again = {"dev": [snli[1]], "seeds": [4], "shown": False}
+    again = {"dev": [snli[1]], "seeds": [4], "settings": QUIET}
     with pytest.raises(RunError, match="bfloat16"):
         train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5, dtype="bfloat16"), **again)
     other = shutil.copytree(base, tmp_path / "other")
@@ -368,12 +369,12 @@ def test_seed_fixes_the_weights(base: Path, snli: tuple[Path, Path]) -> None:
 
     def weights(trainer: Trainer):
         list(trainer.run())
-        return trainer.flat.master.clone()
+        return trainer.stepper.flat.master.clone()
 
     first, second = trainer_of(base, tokens, seed=1), trainer_of(base, tokens, seed=1)
     assert torch.equal(weights(first), weights(second))
     other = weights(trainer_of(base, tokens, seed=2))
-    assert not torch.equal(first.flat.master, other)
+    assert not torch.equal(first.stepper.flat.master, other)
     first.reset(2)
     assert torch.equal(weights(first), other)
 
@@ -395,9 +396,9 @@ def test_bfloat16_keeps_fp32_weights(base: Path, snli: tuple[Path, Path]) -> Non
     coarse, fine = (trainer_of(base, tokens, dropout=0.0, dtype=dtype) for dtype in ("bfloat16", "float32"))
     losses = [[report.loss for report in trainer.run(every=1)] for trainer in (coarse, fine)]
     np.testing.assert_allclose(*losses, atol=0.02)
-    assert coarse.flat.weights.dtype == torch.bfloat16
-    assert torch.equal(coarse.flat.weights, coarse.flat.master.bfloat16())
-    assert not torch.equal(coarse.flat.master, coarse.flat.master.bfloat16().float())
+    assert coarse.stepper.flat.weights.dtype == torch.bfloat16
+    assert torch.equal(coarse.stepper.flat.weights, coarse.stepper.flat.master.bfloat16())
+    assert not torch.equal(coarse.stepper.flat.master, coarse.stepper.flat.master.bfloat16().float())
 
 
 def test_labels_of_the_base_are_kept_by_name(tmp_path: Path, base: Path, snli: tuple[Path, Path]) -> None:
@@ -421,10 +422,10 @@ DRIVER = """
 import sys, torch
 torch.set_num_threads(1)
 from evenli.errors import EvenliError
-from evenli.training import make_recipe, train
+from evenli.training import TrainSettings, make_recipe, train
 base, data, out = sys.argv[1:]
 try:
-    train(base, [data], out, recipe=make_recipe(lr=1e-3, epochs=3), checkpoint_minutes=0)
+    train(base, [data], out, recipe=make_recipe(lr=1e-3, epochs=3), settings=TrainSettings(checkpoint_minutes=0))
 except EvenliError as error:
     print(error, file=sys.stderr)
     raise SystemExit(2)
@@ -465,10 +466,10 @@ def test_killed_then_disk_full_then_finished_gives_the_same_weights(base: Path, 
     full = start(base, snli[0], out, limit=checkpoint.stat().st_size // 2)
     _, said = full.communicate(timeout=240)
     assert full.returncode == 2, said
-    assert "checkpoint" in said.splitlines()[-1]
+    assert "space" in said.splitlines()[-1]
     assert "Traceback" not in said
     assert digest(checkpoint) == kept
-    assert not list(out.glob("*.partial"))
+    assert not list(out.glob("*partial*"))
 
     resumed = start(base, snli[0], out)
     _, said = resumed.communicate(timeout=240)
@@ -481,6 +482,21 @@ def test_killed_then_disk_full_then_finished_gives_the_same_weights(base: Path, 
         return [json.loads(line)["step"] for line in lines]
 
     assert steps(out) == steps(tmp_path / "whole")
+
+
+def test_a_run_killed_inside_its_first_checkpoint_begins_anew(base: Path, snli, tmp_path: Path) -> None:
+    for name in (".checkpoint.partial.safetensors", "checkpoint.safetensors.partial", "metrics.jsonl"):
+        (tmp_path / name).write_text("", encoding="utf-8")
+    train(str(base), [snli[0]], tmp_path, recipe=make_recipe(epochs=1), settings=QUIET)
+    assert not list(tmp_path.glob("*partial*"))
+
+
+@pytest.mark.parametrize("option", ["--seed", "--seeds"])
+def test_several_numbers_after_one_seed_option_are_explained(option: str, run_cli) -> None:
+    out = run_cli("train", "nli", "--base", "b", "--data", "d", option, "0", "1", "-o", "o")
+    assert out.returncode == 2
+    assert len(out.stderr.splitlines()) == 1
+    assert "--seed 0 --seed 1" in out.stderr
 
 
 def test_a_loss_that_is_no_number_stops_and_names_the_batch(base: Path, snli: tuple[Path, Path]) -> None:
@@ -504,9 +520,9 @@ def test_a_second_process_is_refused(base: Path, snli: tuple[Path, Path], tmp_pa
 
     with (
         filelock.FileLock(tmp_path / ".lock"),
-        pytest.raises(RunError, match="training"),
+        pytest.raises(RunError, match="another process"),
     ):
-        train(str(base), [snli[0]], tmp_path, recipe=make_recipe(epochs=1), shown=False)
+        train(str(base), [snli[0]], tmp_path, recipe=make_recipe(epochs=1), settings=QUIET)
 
 
 def test_estimate_and_remarks_come_before_the_start(base, snli, tmp_path: Path, capsys) -> None:
@@ -545,7 +561,7 @@ OTHER = GOOD | {"gold_label": "neutral"}
 )
 def test_bad_data_is_refused(rows, message: str, pair_file, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=message):
-        train("./nowhere", [pair_file(rows)], tmp_path / "out", shown=False)
+        train("./nowhere", [pair_file(rows)], tmp_path / "out", settings=QUIET)
 
 
 def test_styles_are_detected_or_named(tmp_path: Path, shared_data: Path) -> None:
@@ -643,7 +659,7 @@ def test_recipes(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="lr"):
         make_recipe(lr=-1)
     with pytest.raises(EvenliError, match="tpu"):
-        train("x", [tmp_path], tmp_path, device="tpu")
+        train("x", [tmp_path], tmp_path, settings=TrainSettings(device="tpu"))
 
 
 def test_missing_trackers_are_named(base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
@@ -652,7 +668,8 @@ def test_missing_trackers_are_named(base: Path, snli: tuple[Path, Path], tmp_pat
         import mlflow  # noqa: F401
     except ModuleNotFoundError:
         with pytest.raises(MissingExtraError, match="mlflow"):
-            train(str(base), [snli[0]], tmp_path / "out", log=["mlflow"], recipe=make_recipe(epochs=1), shown=False)
+            settings = replace(QUIET, log=["mlflow"])
+            train(str(base), [snli[0]], tmp_path / "out", recipe=make_recipe(epochs=1), settings=settings)
 
 
 class FakeMlflow(SimpleNamespace):
@@ -684,10 +701,11 @@ def test_every_seed_has_a_tracked_run_of_its_own(base: Path, snli, tmp_path: Pat
     few = tmp_path / "few.jsonl"
     few.write_text("".join(snli[0].read_text(encoding="utf-8").splitlines(keepends=True)[:120]), encoding="utf-8")
     recipe = make_recipe(epochs=1)
-    train(str(base), [few], tmp_path / "out", seeds=[3, 5], log=["mlflow"], recipe=recipe, device="cpu", shown=False)
+    settings = replace(QUIET, log=["mlflow"])
+    train(str(base), [few], tmp_path / "out", seeds=[3, 5], recipe=recipe, settings=settings)
     assert mlflow.logged == [(("seed-3",), 3), (("seed-5",), 5)]
     assert mlflow.ended == [("seed-3", "FINISHED"), ("seed-5", "FINISHED")]
-    with pytest.raises(RunError), make_trackers(["mlflow"], tmp_path / "bad", recipe.as_dict()):
+    with pytest.raises(RunError), make_trackers(["mlflow"], tmp_path / "bad", recipe.to_dict()):
         raise RunError("disk full")
     assert mlflow.ended[2:] == [("bad", "FAILED")]
     assert mlflow.open == []
@@ -711,19 +729,8 @@ def test_nothing_in_a_name_leaves_its_place_in_the_card(pair_file) -> None:
     rows = [{"premise": "a", "hypothesis": f"b{i}", "label": i} for i in label.values()]
     examples = replace(read_examples([pair_file(rows)], "hf"), sources=("a|b*c.jsonl",))
     name = 'x: [y] # "z"\n`tags`: <b>'
-    card = model_card(
-        title="#t|*",
-        base=name,
-        revision="",
-        train=examples,
-        truncated=0,
-        dev=None,
-        shared=0,
-        result=None,
-        recipe=make_recipe(),
-        machine="CPU",
-        seconds=1.0,
-    )
+    facts = CardFacts(title="#t|*", base=name, revision="", dev=None, machine="CPU", seconds=1.0)
+    card = model_card(facts, TrainingData(examples, SimpleNamespace(truncated=0)), make_recipe())
     front, text = card.split("---\n", 2)[1:]
     assert yaml.safe_load(front)["base_model"] == name
     assert r"""from x: \[y\] \# "z" \`tags\`: \<b\>.""" in text
@@ -756,9 +763,10 @@ def test_a_timed_checkpoint_is_written_when_agreed(
 ) -> None:
     asked, saved = [], []
     monkeypatch.setattr(World, "agree", lambda self, wanted: asked.append(wanted) or agreed)
-    monkeypatch.setattr(run_module, "save_checkpoint", lambda folder, state, facts: saved.append(facts["step"]))
+    monkeypatch.setattr(TrainingDir, "save_checkpoint", lambda self, state, facts: saved.append(facts["step"]))
     recipe = make_recipe(epochs=1)
-    train(str(base), [snli[0]], tmp_path, recipe=recipe, checkpoint_minutes=minutes, device="cpu", shown=False)
+    settings = replace(QUIET, checkpoint_minutes=minutes)
+    train(str(base), [snli[0]], tmp_path, recipe=recipe, settings=settings)
     assert asked == [minutes == 0]  # one report inside the epoch, after step 50
     assert len(saved) == saves
 
@@ -769,12 +777,13 @@ def test_two_processes_train_what_one_trains(base: Path, snli: tuple[Path, Path]
     code = """
 import os, sys, torch
 torch.set_num_threads(1)
-from evenli.training import make_recipe, train
+from evenli.training import TrainSettings, make_recipe, train
 base, data, out = sys.argv[1:]
 recipe = make_recipe(lr=1e-4, epochs=1, dropout=0.0, batch_size=31)
 # Clocks that never agree on when a checkpoint is due.
 minutes = 0.0 if os.environ.get("RANK", "0") == "0" else 1_000.0
-train(base, [data], out, recipe=recipe, checkpoint_minutes=minutes, device="cpu", shown=False)
+settings = TrainSettings(checkpoint_minutes=minutes, device="cpu", shown=False)
+train(base, [data], out, recipe=recipe, settings=settings)
 """
     script = tmp_path / "script.py"
     script.write_text(code)
@@ -797,14 +806,14 @@ def test_compiled_pieces_equal_plain_ones(base: Path, snli: tuple[Path, Path], m
     tokens = tokens_of(base, snli[0], 80)
     plain = trainer_of(base, tokens, dropout=0.0, dtype="bfloat16")
     compiled = trainer_of(base, tokens, dropout=0.0, dtype="bfloat16")
-    compiled._tokens = Resident(tokens, "cpu", compiled=True)
-    compiled._forward = FusedForward(compiled.model, compiled.flat, compiled=True)
-    compiled._judge = compile_static(judge)
-    compiled._optimiser = AdamW(compiled.flat, compiled.recipe, compiled=True)
+    compiled.stepper.tokens = Resident(tokens, "cpu", compiled=True)
+    compiled.stepper.forward = FusedForward(compiled.model, compiled.stepper.flat, compiled=True)
+    compiled.stepper.judge = compile_static(judge)
+    compiled.stepper.optimiser = AdamW(compiled.stepper.flat, compiled.recipe, compiled=True)
     losses = [[report.loss for report in trainer.run(every=1)] for trainer in (plain, compiled)]
     np.testing.assert_allclose(*losses, atol=0.02)
-    off = (plain.flat.master - compiled.flat.master).abs().mean()
-    assert off < 0.1 * (plain.flat.master - plain._initial).abs().mean()
+    off = (plain.stepper.flat.master - compiled.stepper.flat.master).abs().mean()
+    assert off < 0.1 * (plain.stepper.flat.master - plain._initial).abs().mean()
 
 
 @pytest.mark.gpu

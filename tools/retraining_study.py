@@ -134,7 +134,7 @@ def pool(folder: Path, target: Path, limit: int | None) -> None:
 def train(arguments: argparse.Namespace, data: Path, vectors: WordVectors, out: Path, seed: int) -> Any:
     """One encoder."""
     from evenli.training.bilstm.recipe import EncoderRecipe
-    from evenli.training.bilstm.run import train_encoder
+    from evenli.training.bilstm.run import EncoderSettings, train_encoder
     from evenli.training.data import read_examples
 
     return train_encoder(
@@ -144,8 +144,7 @@ def train(arguments: argparse.Namespace, data: Path, vectors: WordVectors, out: 
         out,
         recipe=EncoderRecipe(hidden=arguments.hidden, epochs=arguments.epochs),
         seed=seed,
-        device=arguments.device,
-        checkpoints=False,
+        settings=EncoderSettings(device=arguments.device, checkpoints=False),
     )
 
 

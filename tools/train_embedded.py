@@ -32,7 +32,7 @@ from safetensors.torch import load_file, save, save_file
 from evenli.errors import EvenliError
 from evenli.training.card import Accuracy, accuracy
 from evenli.training.data import read_examples
-from evenli.training.nli import evaluate, train
+from evenli.training.nli import TrainSettings, evaluate, train
 from evenli.training.recipe import Recipe
 
 PIECE = 15 << 20
@@ -125,8 +125,7 @@ def make(arguments: argparse.Namespace) -> None:
         dev=arguments.dev,
         recipe=replace(LANGUAGES[arguments.lang].recipe, **changes),
         seeds=arguments.seed,
-        device=arguments.device,
-        graph=not arguments.no_graph,
+        settings=TrainSettings(device=arguments.device, graph=not arguments.no_graph),
     )
     for outcome in outcomes:
         print(
@@ -136,11 +135,11 @@ def make(arguments: argparse.Namespace) -> None:
     figures: dict[str, Any] = {
         "seed": best.seed,
         "seeds": arguments.seed,
-        "dev": best.dev.as_dict() if best.dev else None,
+        "dev": best.dev.to_dict() if best.dev else None,
     }
     for file in arguments.test:
         result = evaluate(best.folder, [file], device=arguments.device)
-        figures[Path(file).name] = result.as_dict()
+        figures[Path(file).name] = result.to_dict()
         print(f"seed {best.seed}: {Path(file).name} {result}")
     (best.folder / "figures.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if arguments.split:

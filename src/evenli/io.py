@@ -318,6 +318,20 @@ def write_atomic(path: str | Path, content: str | bytes | Callable[[Path], objec
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files that belong together: all are complete before one takes its name, so a full disk changes nothing.
+
+    The main file comes first; it takes its name last.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            for file, temporary in [(file, stack.enter_context(atomic(file))) for file in contents]:
+                temporary.write_bytes(contents[file])
+    except OSError as error:
+        names = ", ".join(str(file) for file in contents)
+        raise RunError(f"cannot write {names}: {error.strerror or error}") from error
+
+
 def write_json(path: str | Path, content: Any) -> None:
     """Write strict JSON atomically."""
     write_atomic(path, json_text(content))

@@ -34,6 +34,7 @@ from evenli.cli import (
     table,
     train,
 )
+from evenli.cli._shared import SeedCommand
 from evenli.errors import EvenliError
 
 app = typer.Typer(
@@ -81,7 +82,7 @@ _mitigate.command("leace")(erase.leace)
 _mitigate.command("sent-debias")(erase.sent_debias)
 app.add_typer(_mitigate, name="mitigate")
 _train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
-_train.command("nli")(train.train_nli)
+_train.command("nli", cls=SeedCommand)(train.train_nli)
 _train.command("encoder")(train.train_encoder)
 app.add_typer(_train, name="train")
 

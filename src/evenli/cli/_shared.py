@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,6 +23,22 @@ if TYPE_CHECKING:
 def seed_option(help_text: str, *, show_default: bool = True) -> Any:
     """Option for a seed, or for several: generators take no negative ones."""
     return typer.Option(help=help_text, min=0, show_default=show_default)
+
+
+class SeedCommand(TyperCommand):
+    """A command whose seed option may be repeated; ``--seed 0 1 2``, which older versions took, is explained."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse several numbers after one option in one line."""
+        from evenli.errors import InputError
+
+        option = next(name for parameter in self.params for name in parameter.opts if name.startswith("--seed"))
+        for at, word in enumerate(args):
+            numbers = list(itertools.takewhile(str.isdigit, args[at + 1 :])) if word in {"--seed", "--seeds"} else []
+            if len(numbers) > 1:
+                spelled = " ".join(f"{option} {number}" for number in numbers)
+                raise InputError(f"{word} takes one number; repeat the option: {spelled}")
+        return super().parse_args(ctx, args)
 
 
 def _known_device(device: str | None) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Annotated
 
@@ -32,11 +31,7 @@ def export(
     columns = pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()
     report = export_onnx(model, out, int8, check=list(zip(*columns, strict=True)))
     if as_json:
-        figures = {"max_difference": report.max_difference, "agreement": report.agreement}
-        shared.print_json(
-            {"path": str(report.path), "bytes": report.bytes, "int8": report.int8, "pairs": report.pairs}
-            | {name: None if math.isnan(value) else value for name, value in figures.items()}
-        )
+        shared.print_json(report.to_dict())
         return
     typer.echo(f"{report.path}: {report.bytes / 1e6:.1f} MB{', weights in int8' if int8 else ''}")
     typer.echo(

@@ -21,7 +21,7 @@ Files = Annotated[
 def train_nli(
     base: Annotated[str, typer.Option(help="Model to start from: hf:ID, ID@REVISION or a checkpoint folder.")],
     data: Files,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder; several seeds get a folder each in it.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output directory; several seeds get one each in it.")],
     dev: Annotated[
         list[Path] | None, typer.Option(help="File to evaluate on after each epoch; may be repeated.")
     ] = None,
@@ -33,10 +33,7 @@ def train_nli(
         int | None, typer.Option(help="Longest pair in tokens, longer ones are cut; default by recipe.", min=8)
     ] = None,
     warmup: Annotated[float | None, typer.Option(help="Share of the steps with a rising learning rate.")] = None,
-    seed: Annotated[
-        list[int] | None, shared.seed_option("Seed; several, as in --seed 0 1 2, train a model each.")
-    ] = None,
-    more_seeds: shared.MoreSeeds = None,
+    seed: Annotated[list[int] | None, shared.seed_option("Seed; repeat the option to train a model for each.")] = None,
     style: Annotated[
         str | None,
         typer.Option(help="Column style: snli, mnli, ocnli, jnli, jsick, jsick-en, sick or hf; default: detected."),
@@ -54,18 +51,12 @@ def train_nli(
     as_json: shared.Json = False,
 ) -> None:
     """Fine-tune a three-label classifier; a killed run continues when the same command is given again."""
-    from evenli.training import make_recipe, train
+    from evenli.training import TrainSettings, make_recipe, train
 
     chosen = make_recipe(
         recipe, epochs=epochs, lr=lr, batch_size=batch_size, max_length=max_length, warmup=warmup, dtype=dtype
     )
-    outcomes = train(
-        base,
-        data,
-        out,
-        dev=dev or [],
-        recipe=chosen,
-        seeds=[*(seed or [chosen.seed]), *(more_seeds or [])],
+    settings = TrainSettings(
         style=style,
         device=device,
         graph=not no_graph,
@@ -74,8 +65,9 @@ def train_nli(
         offline=offline,
         shown=not as_json,
     )
+    outcomes = train(base, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
     if as_json:
-        shared.print_json({"runs": [outcome.as_dict() for outcome in outcomes]})
+        shared.print_json({"runs": [outcome.to_dict() for outcome in outcomes]})
     else:
         _print_outcomes(outcomes)
 
@@ -96,7 +88,7 @@ def train_encoder(
         Path, typer.Option(help="Folder that evenli mitigate wrote (train.jsonl, dev.jsonl), or a training file.")
     ],
     vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Output directory.")],
     dev: Annotated[
         Path | None, typer.Option(help="File to choose the epoch by, if --data is a file.", show_default=False)
     ] = None,
@@ -116,33 +108,25 @@ def train_encoder(
 ) -> None:
     """Train a BiLSTM-max sentence encoder on NLI pairs (InferSent V1); a killed run continues."""
     from evenli.encoders.vectors.files import load_vectors
-    from evenli.errors import InputError
     from evenli.training.bilstm.recipe import EncoderRecipe
+    from evenli.training.bilstm.run import EncoderSettings
     from evenli.training.bilstm.run import train_encoder as run
-    from evenli.training.data import read_examples
+    from evenli.training.data import read_examples, split_files
 
-    if not data.exists():
-        raise InputError(f"--data: no file or folder {data}")
-    if dev is not None and data.is_dir():
-        raise InputError(f"--dev is for a training file; {data} is a folder and has its own dev.jsonl")
-    pairs, held = (data / "train.jsonl", data / "dev.jsonl") if data.is_dir() else (data, dev)
-    if held is None:
-        raise InputError("--dev: which pairs choose the epoch? Give a file, or a folder with train.jsonl and dev.jsonl")
+    train_file, dev_file = split_files(data, dev)
+    recipe = EncoderRecipe(
+        hidden=hidden, epochs=epochs, batch_size=batch_size, lr=lr, v1_padding=v1_padding, dtype=dtype
+    )
     outcome = run(
         load_vectors(vectors),
-        read_examples([pairs]),
-        read_examples([held]),
+        read_examples([train_file]),
+        read_examples([dev_file]),
         out,
-        recipe=EncoderRecipe(
-            hidden=hidden, epochs=epochs, batch_size=batch_size, lr=lr, v1_padding=v1_padding, dtype=dtype
-        ),
+        recipe=recipe,
         seed=seed,
-        device=device,
-        shown=not as_json,
+        settings=EncoderSettings(device=device, shown=not as_json),
     )
     if as_json:
-        from dataclasses import asdict
-
-        shared.print_json(asdict(outcome) | {"folder": str(out)})
-        return
-    typer.echo(f"{out}: dev accuracy {outcome.dev:.2%} after epoch {outcome.best}; {outcome.words:,} words")
+        shared.print_json(outcome.to_dict())
+    else:
+        typer.echo(f"{out}: dev accuracy {outcome.dev:.2%} after epoch {outcome.best}; {outcome.words:,} words")

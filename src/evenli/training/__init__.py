@@ -5,8 +5,9 @@ from evenli._extras import need
 need("torch", extra="hf", purpose="training")
 
 from evenli.training.export import ExportReport, export_onnx  # noqa: E402 - torch must be there first
-from evenli.training.loop import Report, Trainer  # noqa: E402
-from evenli.training.nli import Outcome, evaluate, train  # noqa: E402
+from evenli.training.loop import Trainer  # noqa: E402
+from evenli.training.nli import Outcome, TrainSettings, evaluate, train  # noqa: E402
+from evenli.training.progress import Report  # noqa: E402
 from evenli.training.recipe import RECIPES, Recipe, make_recipe  # noqa: E402
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Outcome",
     "Recipe",
     "Report",
+    "TrainSettings",
     "Trainer",
     "evaluate",
     "export_onnx",

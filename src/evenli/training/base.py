@@ -1,4 +1,4 @@
-"""The checkpoint a training run starts from, and the folder it ends in."""
+"""The checkpoint a training run starts from, and the directory it ends in."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Base:
     Attributes:
         model: fp32, on the CPU.
         tokenizer: Its tokenizer.
-        name: Hub id or folder.
+        name: Hub id or directory.
         revision: Commit of a hub model, else empty.
         fingerprint: Changes when weights, labels or tokenizer do.
         fresh: Parameters the checkpoint did not have, such as the classifier; a run draws them from its seed.
@@ -43,7 +43,7 @@ def load_base(spec: str, *, offline: bool = False) -> Base:
     keeps its classifier, its outputs put into LABELS order.
 
     Args:
-        spec: ``hf:id[@revision]``, a hub id or a folder.
+        spec: ``hf:id[@revision]``, a hub id or a directory.
         offline: Never ask the hub, use its local cache only.
     """
     transformers = need("transformers", extra="hf", purpose="training")
@@ -60,9 +60,9 @@ def load_base(spec: str, *, offline: bool = False) -> Base:
     with one_line(name, local=local, revision=revision):
         config = transformers.AutoConfig.from_pretrained(name, **source)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
-        named = [str(config.id2label[index]) for index in sorted(config.id2label)]
+        names = [str(config.id2label[index]) for index in sorted(config.id2label)]
         config.num_labels = len(LABELS)
-        model, found = transformers.AutoModelForSequenceClassification.from_pretrained(
+        model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(
             name,
             config=config,
             dtype=torch.float32,
@@ -72,26 +72,13 @@ def load_base(spec: str, *, offline: bool = False) -> Base:
             **source,
         )
     _check_tokenizer(tokenizer, config, name)
-    mismatched = {key if isinstance(key, str) else key[0] for key in found["mismatched_keys"]}
-    fresh = sorted({*found["missing_keys"], *mismatched})
-    inner = [key for key in fresh if key.startswith(f"{model.base_model_prefix}.") and "pooler" not in key]
-    if inner:
-        raise ModelError(
-            f"{name} is not a whole {config.model_type} checkpoint: {len(inner)} weights are missing, first {inner[0]}"
-        )
-    head = _output_layer(model)
-    if not any(key.startswith(head) for key in fresh):
-        try:
-            order = list(label_columns(named, origin=name))
-            layer = model.get_submodule(head)
-            layer.weight.data, layer.bias.data = layer.weight.data[order], layer.bias.data[order]
-        except LabelError:
-            fresh += [f"{head}.weight", f"{head}.bias"]
+    fresh = _fresh_parameters(model, loading, name)
+    fresh += _sort_outputs(model, names, fresh)
     model.config.id2label = dict(enumerate(LABELS))
     model.config.label2id = {label: index for index, label in enumerate(LABELS)}
     commit = getattr(config, "_commit_hash", None) or revision
-    mark = hash_files(checkpoint_files(Path(name))) if local else f"hub:{name}@{commit}"
-    return Base(model, tokenizer, name, "" if local else commit, mark, tuple(fresh))
+    fingerprint = hash_files(checkpoint_files(Path(name))) if local else f"hub:{name}@{commit}"
+    return Base(model, tokenizer, name, "" if local else commit, fingerprint, tuple(fresh))
 
 
 def save_model(base: Base, weights: dict[str, Any], folder: Path) -> None:
@@ -99,7 +86,7 @@ def save_model(base: Base, weights: dict[str, Any], folder: Path) -> None:
     from safetensors.torch import save_file
 
     rest = {name: value for name, value in base.model.state_dict().items() if name not in weights}
-    whole = {
+    tensors = {
         name: value.detach().cpu().float().contiguous() if value.is_floating_point() else value.cpu()
         for name, value in (rest | weights).items()
     }
@@ -108,7 +95,7 @@ def save_model(base: Base, weights: dict[str, Any], folder: Path) -> None:
     config.dtype = torch.float32
     config.save_pretrained(folder)
     base.tokenizer.save_pretrained(folder)
-    save_file(whole, folder / "model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     (folder / "model.safetensors").chmod(0o644)  # the library writes it for its owner only
 
 
@@ -121,9 +108,30 @@ def _check_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
         raise ModelError(f"{name}: the tokenizer has {len(tokenizer)} tokens, the model knows {size}")
 
 
-def _output_layer(model: Any) -> str:
-    """Name of the layer that gives the logits: the last linear one with three outputs."""
+def _fresh_parameters(model: Any, loading: dict[str, Any], name: str) -> list[str]:
+    """Parameters that the loader had to make up; only a head may be among them."""
+    mismatched = {key if isinstance(key, str) else key[0] for key in loading["mismatched_keys"]}
+    fresh = sorted({*loading["missing_keys"], *mismatched})
+    inner = [key for key in fresh if key.startswith(f"{model.base_model_prefix}.") and "pooler" not in key]
+    if inner:
+        kind = model.config.model_type
+        raise ModelError(f"{name} is not a whole {kind} checkpoint: {len(inner)} weights are missing, first {inner[0]}")
+    return fresh
+
+
+def _sort_outputs(model: Any, names: list[str], fresh: list[str]) -> list[str]:
+    """Put the outputs of a stored classifier into LABELS order; if it has other labels, name it to be drawn anew."""
+    # The logits come from the last linear layer with three outputs.
     layers = [name for name, m in model.named_modules() if isinstance(m, torch.nn.Linear) and m.out_features == 3]
     if not layers:
         raise ModelError(f"{type(model).__name__} has no linear output layer")
-    return str(layers[-1])
+    head = str(layers[-1])
+    if any(key.startswith(head) for key in fresh):
+        return []
+    try:
+        order = list(label_columns(names, origin="the base"))
+    except LabelError:
+        return [f"{head}.weight", f"{head}.bias"]
+    layer = model.get_submodule(head)
+    layer.weight.data, layer.bias.data = layer.weight.data[order], layer.bias.data[order]
+    return []

@@ -11,8 +11,46 @@ from numpy.typing import NDArray
 from evenli._version import __version__
 from evenli.report.markup import prose, yaml_text
 from evenli.stats.proportion import wilson
-from evenli.training.data import Examples
+from evenli.training.data import TrainingData
 from evenli.training.recipe import Recipe
+
+_CARD = """---
+base_model: {base_yaml}
+library_name: transformers
+pipeline_tag: text-classification
+tags: [natural-language-inference, evenli]
+---
+# {title}
+
+A three-label classifier for natural-language inference (entailment, neutral, contradiction), trained by
+evenli {version} from {origin}.
+
+## Accuracy
+{accuracy}
+
+The figure says how well the model copies the annotators of this data. It says nothing about bias: audit it with
+`evenli audit`.
+
+## Data
+| | |
+|---|---|
+| files | {files} |
+| sha256 | {train.sha256} |
+| pairs | {pairs:,} ({counts}) |
+| left out | {train.unlabelled:,} without gold label, {train.empty:,} with an empty sentence |
+| truncated | {truncated:,} |
+| dev sha256 | {dev_sha256} |
+
+The licences of the base and of the data apply to the model.
+
+## Recipe
+| setting | value |
+|---|---|
+{recipe}
+
+AdamW, linear decay, gradient clipping; the weights are those after the last step.
+{machine}; {seconds:,.0f} s.
+"""
 
 
 @dataclass(frozen=True)
@@ -24,7 +62,7 @@ class Accuracy:
     high: float
     n: int
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
 
@@ -44,78 +82,48 @@ def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Accuracy
     return Accuracy(share, *wilson(share, n), n)
 
 
-def model_card(
-    *,
-    title: str,
-    base: str,
-    revision: str,
-    train: Examples,
-    truncated: int,
-    dev: Examples | None,
-    shared: int,
-    result: Accuracy | None,
-    recipe: Recipe,
-    machine: str,
-    seconds: float,
-) -> str:
-    """A model card in Markdown.
+@dataclass(frozen=True)
+class CardFacts:
+    """What a card tells beside data and recipe.
 
-    Args:
+    Attributes:
         title: Name of the model.
         base: What it was trained from.
         revision: Commit of a hub base, or empty.
-        train: Training pairs.
-        truncated: How many of them were cut.
-        dev: Dev pairs, if any were given.
-        shared: Dev pairs that are also training pairs.
-        result: Accuracy on them after the last epoch.
-        recipe: Settings.
+        dev: Accuracy on the dev data after the last epoch, if there were any.
         machine: Device and versions.
         seconds: Training time.
     """
-    origin = prose(base) + (f" at revision {prose(revision)}" if revision else "")
-    counts = ", ".join(f"{label} {count:,}" for label, count in train.counts.items())
-    settings = "\n".join(f"| {name} | {value} |" for name, value in recipe.as_dict().items())
-    if dev is None or result is None:
+
+    title: str
+    base: str
+    revision: str
+    dev: Accuracy | None
+    machine: str
+    seconds: float
+
+
+def model_card(facts: CardFacts, data: TrainingData, recipe: Recipe) -> str:
+    """A model card in Markdown; nothing in a name can be taken for markup."""
+    if data.dev is None or facts.dev is None:
         measured = "No dev data were given, so nothing is known about its accuracy."
     else:
-        measured = f"Accuracy on {prose(', '.join(dev.sources))} after the last epoch: **{result}**."
-        if shared:
-            measured += f" {shared:,} of these pairs are also training pairs: the figure is too high."
-    return f"""---
-base_model: {yaml_text(base)}
-library_name: transformers
-pipeline_tag: text-classification
-tags: [natural-language-inference, evenli]
----
-# {prose(title)}
-
-A three-label classifier for natural-language inference (entailment, neutral, contradiction), trained by
-evenli {__version__} from {origin}.
-
-## Accuracy
-{measured}
-
-The figure says how well the model copies the annotators of this data. It says nothing about bias: audit it with
-`evenli audit`.
-
-## Data
-| | |
-|---|---|
-| files | {prose(", ".join(train.sources))} |
-| sha256 | {train.sha256} |
-| pairs | {len(train):,} ({counts}) |
-| left out | {train.unlabelled:,} without gold label, {train.empty:,} with an empty sentence |
-| truncated | {truncated:,} |
-| dev sha256 | {dev.sha256 if dev else "none"} |
-
-The licences of the base and of the data apply to the model.
-
-## Recipe
-| setting | value |
-|---|---|
-{settings}
-
-AdamW, linear decay, gradient clipping; the weights are those after the last step.
-{machine}; {seconds:,.0f} s.
-"""
+        measured = f"Accuracy on {prose(', '.join(data.dev.sources))} after the last epoch: **{facts.dev}**."
+        if data.shared:
+            measured += f" {data.shared:,} of these pairs are also training pairs: the figure is too high."
+    return _CARD.format(
+        base_yaml=yaml_text(facts.base),
+        title=prose(facts.title),
+        version=__version__,
+        origin=prose(facts.base) + (f" at revision {prose(facts.revision)}" if facts.revision else ""),
+        accuracy=measured,
+        files=prose(", ".join(data.train.sources)),
+        train=data.train,
+        pairs=len(data.train),
+        counts=", ".join(f"{label} {count:,}" for label, count in data.train.counts.items()),
+        truncated=data.tokens.truncated,
+        dev_sha256=data.dev.sha256 if data.dev else "none",
+        recipe="\n".join(f"| {name} | {value} |" for name, value in recipe.to_dict().items()),
+        machine=facts.machine,
+        seconds=facts.seconds,
+    )

@@ -96,6 +96,25 @@ class FlatTokens:
         return len(self.lengths)
 
 
+@dataclass(frozen=True)
+class TrainingData:
+    """What all seeds of a run share.
+
+    Attributes:
+        train: Training pairs.
+        tokens: The same, tokenised.
+        dev: Dev pairs, if any were given.
+        dev_tokens: The same, tokenised.
+        shared: Dev pairs that are also training pairs.
+    """
+
+    train: Examples
+    tokens: FlatTokens
+    dev: Examples | None = None
+    dev_tokens: FlatTokens | None = None
+    shared: int = 0
+
+
 def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Examples:
     """Read and join training files.
 
@@ -124,8 +143,21 @@ def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Exam
     )
 
 
+def split_files(data: Path, dev: Path | None = None) -> tuple[Path, Path]:
+    """Training and dev file: two files, or those of a directory that ``evenli mitigate`` wrote."""
+    if not data.exists():
+        raise InputError(f"--data: no file or directory {data}")
+    if data.is_dir():
+        if dev is not None:
+            raise InputError(f"--dev is for a training file; {data} is a directory and has its own dev.jsonl")
+        return data / "train.jsonl", data / "dev.jsonl"
+    if dev is None:
+        raise InputError("--dev: which pairs choose the epoch? Give a file, or a directory with its own dev.jsonl")
+    return data, dev
+
+
 def check_classes(examples: Examples) -> None:
-    """Refuse data from which nothing can be told apart."""
+    """Refuse data of one label only."""
     present = [label for label, count in examples.counts.items() if count]
     if len(present) < 2:
         raise InputError(

@@ -1,4 +1,4 @@
-"""From a checkpoint folder to one ONNX file that ``onnx:`` loads without torch."""
+"""From a checkpoint to one ONNX file that ``onnx:`` loads without torch."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ import logging
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli.errors import InputError, ModelError, RunError
+from evenli.errors import InputError, ModelError
+from evenli.io import json_text, to_plain, write_together
 from evenli.labels import label_columns
 from evenli.models.loading import check_folder, one_line
 
@@ -48,6 +49,10 @@ class ExportReport:
     max_difference: float = math.nan
     agreement: float = math.nan
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; what was not compared is null."""
+        return cast(dict[str, Any], to_plain(self, digits=None))
+
 
 def export_onnx(
     folder: str | Path,
@@ -70,49 +75,32 @@ def export_onnx(
         int8: Store weight matrices in int8.
         check: Premise-hypothesis pairs on which the result is compared with the fp32 checkpoint.
     """
-    need("transformers", extra="hf", purpose="exporting to ONNX")
-    need("onnxscript", extra="onnx", purpose="exporting to ONNX")
-    onnx = need("onnx", extra="onnx", purpose="exporting to ONNX")
+    for module, extra in (("transformers", "hf"), ("onnxscript", "onnx"), ("onnx", "onnx")):
+        need(module, extra=extra, purpose="exporting to ONNX")
+    import onnx
+
     source = Path(folder)
     path = Path(out) if Path(out).suffix == ".onnx" else Path(out) / "model.onnx"
     model, tokenizer = _load(source)
     config = model.config
     names = [str(config.id2label[index]) for index in sorted(config.id2label)]
     label_columns(names, origin=f"the model {source}")
-    beside = {
-        "tokenizer.json": _tokenizer_json(tokenizer),
-        "config.json": json.dumps(
-            {
-                "model_type": config.model_type,
-                "id2label": {str(index): name for index, name in enumerate(names)},
-                "max_position_embeddings": getattr(config, "max_position_embeddings", None),
-                "pad_token_id": tokenizer.pad_token_id,
-            },
-            indent=2,
-        )
-        + "\n",
+    about = {
+        "model_type": config.model_type,
+        "id2label": {str(index): name for index, name in enumerate(names)},
+        "max_position_embeddings": getattr(config, "max_position_embeddings", None),
+        "pad_token_id": tokenizer.pad_token_id,
     }
-    _refuse_strangers(source, path, beside)
+    beside = {"tokenizer.json": _tokenizer_json(tokenizer), "config.json": json_text(about)}
+    _check_output(source, path, beside)
     graph = _trace(model)
     if int8:
         store_int8(graph)
     entry = graph.metadata_props.add()
     entry.key, entry.value = "labels", ",".join(names)
     onnx.checker.check_model(graph)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        written = {path: graph.SerializeToString()}
-        written |= {path.parent / name: text.encode() for name, text in beside.items()}
-        # All are written before the first takes its place: a full disk leaves what was there.
-        for file, content in written.items():
-            _partial(file).write_bytes(content)
-        for file in written:
-            _partial(file).replace(file)
-    except OSError as error:
-        for file in (path, *(path.parent / name for name in beside)):
-            with suppress(OSError):
-                _partial(file).unlink()
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+    files = {path.parent / name: text.encode() for name, text in beside.items()}
+    write_together({path: graph.SerializeToString(), **files})
     report = ExportReport(path, path.stat().st_size, int8)
     return compare(source, report, check) if check else report
 
@@ -126,17 +114,15 @@ def compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]
 
     options = ModelOptions(device="cpu", dtype="float32")
     premises, hypotheses = (list(column) for column in zip(*pairs, strict=True))
-    asked: list[NLIModel] = [HFModel(str(folder), options, spec="check")]
-    asked.append(OnnxModel(str(report.path), options, spec="check"))
+    models: list[NLIModel] = [HFModel(str(folder), options, spec="check")]
+    models.append(OnnxModel(str(report.path), options, spec="check"))
     outputs = []
-    for one in asked:
-        prepared = one.prepare(premises, hypotheses)
+    for model in models:
+        prepared = model.prepare(premises, hypotheses)
         parts = np.split(np.arange(len(premises)), range(32, len(premises), 32))
-        outputs.append(np.concatenate([one.logits(prepared.take(rows)) for rows in parts]))
-    return ExportReport(
-        report.path,
-        report.bytes,
-        report.int8,
+        outputs.append(np.concatenate([model.logits(prepared.take(rows)) for rows in parts]))
+    return replace(
+        report,
         pairs=len(premises),
         max_difference=float(np.abs(outputs[0] - outputs[1]).max()),
         agreement=float((outputs[0].argmax(1) == outputs[1].argmax(1)).mean()),
@@ -218,8 +204,8 @@ def _tokenizer_json(tokenizer: Any) -> str:
     return str(backend.to_str())
 
 
-def _refuse_strangers(source: Path, path: Path, beside: dict[str, str]) -> None:
-    """Files beside ``path`` that belong to another model or to a checkpoint are not overwritten."""
+def _check_output(source: Path, path: Path, beside: dict[str, str]) -> None:
+    """Refuse to overwrite files beside ``path`` that belong to another model or to a checkpoint."""
     folder = path.parent
     own = "give -o a folder of its own"
     if folder.resolve() == source.resolve():
@@ -245,10 +231,6 @@ def _is_export(path: Path, fields: dict[str, Any]) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(there, dict) and set(there) == set(fields)
-
-
-def _partial(file: Path) -> Path:
-    return file.with_name(file.name + ".partial")
 
 
 def _trace(model: Any) -> Any:
@@ -302,10 +284,10 @@ def _takes_additive_mask(model: Any, example: dict[str, Any]) -> bool:
     with torch.no_grad():
         expected = model(**example).logits
         try:
-            found = _Logits(model, additive=True)(**example)
+            logits = _Logits(model, additive=True)(**example)
         except (RuntimeError, ValueError, IndexError, TypeError):
             return False
-    return bool(torch.allclose(expected, found, atol=1e-5))
+    return bool(torch.allclose(expected, logits, atol=1e-5))
 
 
 def _strip(graph: Any) -> None:

@@ -1,14 +1,44 @@
-"""One line on stderr that says where a run stands."""
+"""What a run reports, and one line on stderr that shows it."""
 
 from __future__ import annotations
 
 import sys
 import time
-
-from evenli.training.loop import Report, Trainer
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 _PAUSE = 15.0
 """Seconds between lines where stderr is a file."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where a run is after some steps.
+
+    Attributes:
+        step: Steps taken since the start of the run.
+        epoch: Current epoch, from 0.
+        loss: Mean over the pairs since the last report.
+        accuracy: Share of those pairs that were labelled right while training, dropout on.
+        lr: Learning rate of the last step.
+        pairs: Pairs since the last report.
+        seconds: Time since the last report.
+    """
+
+    step: int
+    epoch: int
+    loss: float
+    accuracy: float
+    lr: float
+    pairs: int
+    seconds: float
+
+
+class Training(Protocol):
+    """What the line needs to know of a trainer: its number of steps, and ``epochs`` and ``batch_size``."""
+
+    steps: int
+    recipe: Any
 
 
 class Progress:
@@ -22,8 +52,8 @@ class Progress:
         self._shown, self._live = shown, sys.stderr.isatty()
         self._speed, self._last = 0.0, -_PAUSE
 
-    def report(self, report: Report, trainer: Trainer) -> None:
-        """Show where a trainer stands."""
+    def report(self, report: Report, trainer: Training) -> None:
+        """Show where a trainer is."""
         speed = report.pairs / max(report.seconds, 1e-9)
         # The first reports contain compiling, so the average forgets quickly.
         self._speed = speed if not self._speed else 0.7 * self._speed + 0.3 * speed

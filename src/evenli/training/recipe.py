@@ -1,4 +1,4 @@
-"""What a training run is made of, as one frozen value."""
+"""The settings of a fine-tuning run as one frozen value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Recipe:
 
     def __post_init__(self) -> None:
         """Refuse values that cannot train."""
-        wrong = {
+        valid = {
             "epochs": self.epochs >= 1,
             "lr": self.lr > 0,
             "batch_size": self.batch_size >= 1,
@@ -57,8 +57,8 @@ class Recipe:
             "dropout": self.dropout is None or 0 <= self.dropout < 1,
             "dtype": self.dtype in {"auto", "bfloat16", "float32"},
         }
-        for name, fine in wrong.items():
-            if not fine:
+        for name, is_valid in valid.items():
+            if not is_valid:
                 raise InputError(f"a recipe cannot have {name} = {getattr(self, name)}")
 
     def dtype_on(self, device: str) -> str:
@@ -71,9 +71,11 @@ class Recipe:
             return self.dtype
         return "bfloat16" if device.partition(":")[0] == "cuda" else "float32"
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
+
+    as_dict = to_dict
 
 
 RECIPES = {

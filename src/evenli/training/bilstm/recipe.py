@@ -53,7 +53,7 @@ class EncoderRecipe:
 
     def __post_init__(self) -> None:
         """Refuse values that cannot train."""
-        wrong = {
+        valid = {
             **{name: getattr(self, name) >= 1 for name in ("hidden", "classifier", "epochs", "batch_size", "window")},
             "lr": 0 < self.lr < math.inf,
             "decay": 0 < self.decay <= 1,
@@ -62,8 +62,8 @@ class EncoderRecipe:
             "clip": self.clip > 0,
             "dtype": self.dtype in DTYPES,
         }
-        for name, fine in wrong.items():
-            if not fine:
+        for name, is_valid in valid.items():
+            if not is_valid:
                 expected = _EXPECTED.get(name, "1 or more")
                 raise InputError(f"{name} = {getattr(self, name)} cannot train an encoder; expected {expected}")
 

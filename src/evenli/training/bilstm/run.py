@@ -9,33 +9,42 @@ by 0.99 before every epoch but the first, and divided by 5 after an epoch whose 
 from __future__ import annotations
 
 import hashlib
-import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 
-from evenli.encoders.bilstm import FILES, BiLSTMMax, load_trained
+from evenli.encoders.bilstm import BiLSTMMax, load_trained
 from evenli.encoders.vectors.base import WordVectors
-from evenli.errors import InputError, ModelError, RunError
-from evenli.io import write_json
+from evenli.errors import InputError, ModelError
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
-from evenli.store import hold
 from evenli.training.bilstm.recipe import EncoderRecipe, learning_rate
 from evenli.training.bilstm.trainer import EncoderTrainer, Pairs, features, make_head, part, resolve_dtype
-from evenli.training.checkpoint import FILE, load_checkpoint, save_checkpoint
 from evenli.training.fast.bilstm_graphs import make_trainer
 from evenli.training.progress import Progress, clock
-from evenli.training.records import check_same, one_line
+from evenli.training.run_dir import TrainingDir
 
-_DONE = "training.json"
 _HEAD = "classifier.safetensors"
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """How a run is carried out.
+
+    Attributes:
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        shown: Show progress on stderr.
+        checkpoints: Store all weights after every epoch; where many short runs follow each other that takes its time.
+    """
+
+    device: str | None = None
+    shown: bool = True
+    checkpoints: bool = True
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,10 @@ class EncoderOutcome:
     pairs: int
     stopped: bool
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self) | {"folder": str(self.folder)}
+
 
 def train_encoder(
     vectors: WordVectors,
@@ -90,9 +103,7 @@ def train_encoder(
     *,
     recipe: EncoderRecipe | None = None,
     seed: int = 1234,
-    device: str | None = None,
-    shown: bool = True,
-    checkpoints: bool = True,
+    settings: EncoderSettings | None = None,
 ) -> EncoderOutcome:
     """Train an encoder and its classifier; the same call continues after the last whole epoch.
 
@@ -102,58 +113,111 @@ def train_encoder(
         vectors: Word vectors, not trained.
         train: Training pairs.
         dev: Pairs that decide about the learning rate and the epoch that is kept.
-        out: Folder of the encoder.
-        recipe: Settings; None takes those of the paper.
+        out: Output directory of the encoder.
+        recipe: What is trained; None takes the paper's settings.
         seed: Start of the weights and order of the data.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        shown: Show progress on stderr.
-        checkpoints: Store all weights after every epoch; where many short runs follow each other that takes its time.
+        settings: How it is trained.
 
     Raises:
         ModelError: The loss is not a number any more.
-        RunError: The folder holds another run, or cannot be written.
+        RunError: The directory holds something else, or cannot be written.
     """
-    recipe = recipe or EncoderRecipe()
+    recipe, settings = recipe or EncoderRecipe(), settings or EncoderSettings()
     if seed < 0:
         raise InputError(f"the seed must be 0 or above, not {seed}")
     for name, pairs in (("train", train), ("dev", dev)):
         _check(name, pairs)
-    folder, place = Path(out), pick_device(torch, device)
+    device = pick_device(torch, settings.device)
     identity = {
         "vectors": vectors.identity,
         "train": _fingerprint(train),
         "dev": _fingerprint(dev),
         **asdict(recipe),
-        "dtype": resolve_dtype(recipe, place),
+        "dtype": resolve_dtype(recipe, device),
         "seed": seed,
     }
-    with _alone(folder):
-        _check_free(folder)
-        done = _finished(folder, identity)
-        if done is not None:
-            return done
-        progress = Progress(shown=shown)
-        trainer = make_trainer(vectors, train, recipe, seed=seed, device=place)
+    directory = TrainingDir(out, kind="trained encoder", identity=identity)
+    with directory.locked():
+        finished = directory.finished(lambda record: _parse_outcome(record, directory.path))
+        if finished:
+            return finished
+        trainer = make_trainer(vectors, train, recipe, seed=seed, device=device)
+        run = _Run(directory, trainer, settings)
+        run.train(dev)
+        return run.finish()
+
+
+class _Run:
+    """A trainer between its first and its last epoch."""
+
+    def __init__(self, directory: TrainingDir, trainer: EncoderTrainer, settings: EncoderSettings) -> None:
+        self._directory, self._trainer, self._settings = directory, trainer, settings
+        self._progress = Progress(shown=settings.shown)
+        self._history: list[EpochResult] = []
+        self._best: dict[str, Any] = {}
+
+    def train(self, dev: Pairs) -> None:
+        """All epochs that are left; the weights of the best one are kept."""
+        trainer, recipe, history = self._trainer, self._trainer.recipe, self._history
         tokens = trainer.prepare(dev)
-        history, best = _resume(folder, trainer, identity, progress)
+        if self._directory.resume(self._load):
+            self._progress.note(f"continuing after epoch {len(history)} of {recipe.epochs}")
         while len(history) < recipe.epochs:
             lr = learning_rate(recipe, [one.dev for one in history])
             if lr is None:
                 break
             began = time.perf_counter()
-            loss, right = trainer.run_epoch(len(history), lr, progress)
+            loss, right = trainer.run_epoch(len(history), lr, self._progress)
             accuracy = trainer.accuracy(tokens)
             result = EpochResult(len(history) + 1, lr, loss, right, accuracy, time.perf_counter() - began)
             if all(accuracy > one.dev for one in history):
-                best = trainer.state()
+                self._best = trainer.state()
             history.append(result)
-            if checkpoints:
-                save_checkpoint(folder, _stored(trainer.state(), best), _facts(identity, history))
-            progress.note(
+            if self._settings.checkpoints:
+                best = {f"best.{name}": tensor for name, tensor in self._best.items()}
+                self._directory.save_checkpoint({**trainer.state(), **best}, self._facts())
+            self._progress.note(
                 f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {loss:.4f}  train {right:.4f}  "
                 f"dev {accuracy:.4f}  {clock(result.seconds)}"
             )
-        return _finish(folder, trainer, history, best, identity)
+
+    def finish(self) -> EncoderOutcome:
+        """Write encoder and classifier of the best epoch."""
+        trainer, best = self._trainer, max(self._history, key=lambda one: one.dev)
+        outcome = {
+            "best": best.epoch,
+            "dev": best.dev,
+            "words": len(trainer.vocabulary),
+            "pairs": len(trainer.data.labels),
+            "stopped": len(self._history) < trainer.recipe.epochs,
+        }
+        record = {**self._facts(), "outcome": outcome}
+        self._directory.finish(self._write, record)
+        return _parse_outcome(record, self._directory.path)
+
+    def _facts(self) -> dict[str, Any]:
+        return {"history": [asdict(one) for one in self._history]}
+
+    def _load(self, tensors: dict[str, Any], facts: dict[str, Any]) -> bool:
+        self._history += [EpochResult(**one) for one in facts["history"]]
+        self._best = part(tensors, "best.")
+        self._trainer.load_state(tensors)
+        return True
+
+    def _write(self, folder: Path) -> None:
+        from safetensors.torch import save_file
+
+        trainer, recipe = self._trainer, self._trainer.recipe
+        encoder = BiLSTMMax(
+            trainer.vocabulary.vectors,
+            hidden=recipe.hidden,
+            weights=part(self._best, "lstm."),
+            device="cpu",
+            v1_padding=recipe.v1_padding,
+        )
+        encoder.vocabulary.known(trainer.vocabulary.words)
+        encoder.save(folder)
+        save_file(part(self._best, "head."), folder / _HEAD)
 
 
 def nli_accuracy(
@@ -208,96 +272,6 @@ def _fingerprint(pairs: Pairs) -> str:
     return digest.hexdigest()[:32]
 
 
-def _stored(state: dict[str, Any], best: dict[str, Any]) -> dict[str, Any]:
-    return {**state, **{f"best.{name}": tensor for name, tensor in best.items()}}
-
-
-def _facts(identity: dict[str, Any], history: Sequence[EpochResult]) -> dict[str, Any]:
-    return {"identity": identity, "history": [asdict(one) for one in history]}
-
-
-def _resume(
-    folder: Path, trainer: EncoderTrainer, identity: dict[str, Any], progress: Progress
-) -> tuple[list[EpochResult], dict[str, Any]]:
-    """Epochs done and the best weights, from the folder's checkpoint if it has one."""
-    found = load_checkpoint(folder)
-    if found is None:
-        return [], {}
-    tensors, facts = found
-    with one_line(folder / FILE, "an encoder run"):
-        check_same(folder, facts["identity"], identity)
-        history = [EpochResult(**one) for one in facts["history"]]
-        best = part(tensors, "best.")
-        trainer.load_state(tensors)
-    progress.note(f"continuing after epoch {len(history)} of {trainer.recipe.epochs}")
-    return history, best
-
-
-def _finished(folder: Path, identity: dict[str, Any]) -> EncoderOutcome | None:
-    file = folder / _DONE
-    if not file.is_file():
-        return None
-    with one_line(file, "an encoder run"):
-        facts = json.loads(file.read_text(encoding="utf-8"))
-        check_same(folder, facts["identity"], identity)
-        told = facts["outcome"]
-        history = tuple(EpochResult(**one) for one in facts["history"])
-        return EncoderOutcome(folder=folder, history=history, **told)
-
-
-def _finish(
-    folder: Path,
-    trainer: EncoderTrainer,
-    history: Sequence[EpochResult],
-    best: dict[str, Any],
-    identity: dict[str, Any],
-) -> EncoderOutcome:
-    """Write encoder and classifier of the best epoch, then the outcome; the checkpoint has served."""
-    from safetensors.torch import save_file
-
-    top = max(history, key=lambda one: one.dev)
-    told = {
-        "best": top.epoch,
-        "dev": top.dev,
-        "words": len(trainer.vocabulary),
-        "pairs": len(trainer.data.labels),
-        "stopped": len(history) < trainer.recipe.epochs,
-    }
-    encoder = BiLSTMMax(
-        trainer.vocabulary.vectors,
-        hidden=trainer.recipe.hidden,
-        weights=part(best, "lstm."),
-        device="cpu",
-        v1_padding=trainer.recipe.v1_padding,
-    )
-    encoder.vocabulary.known(trainer.vocabulary.words)
-    encoder.save(folder)
-    try:
-        save_file(part(best, "head."), folder / _HEAD)
-        facts = {**_facts(identity, history), "outcome": told}
-        write_json(folder / _DONE, facts)
-        (folder / FILE).unlink(missing_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot write to {folder}: {error.strerror or error}") from error
-    return EncoderOutcome(folder=folder, history=tuple(history), **cast(dict[str, Any], told))
-
-
-def _check_free(folder: Path) -> None:
-    """Refuse a folder with anything but a run of ours in it: its files would be replaced."""
-    found = {file.name for file in folder.iterdir() if not file.name.startswith(".")}
-    others = sorted(found - {_DONE, _HEAD, FILE, *FILES})
-    if not others and found and not found & {_DONE, FILE}:
-        others = sorted(found)
-    if others:
-        raise RunError(f"{folder} holds other files ({', '.join(others[:3])}); name a new folder")
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder, so that a second process is refused."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RunError(f"cannot make the folder {folder}: {error.strerror or error}") from error
-    with hold(folder, f"another process is training in {folder}; wait for it or choose another folder"):
-        yield
+def _parse_outcome(record: Mapping[str, Any], folder: Path) -> EncoderOutcome:
+    history = tuple(EpochResult(**one) for one in record["history"])
+    return EncoderOutcome(folder=folder, history=history, **record["outcome"])

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -24,8 +24,7 @@ from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
 from evenli.errors import ModelError
 from evenli.labels import LABELS
 from evenli.training.bilstm.recipe import EncoderRecipe
-from evenli.training.loop import Report, Trainer
-from evenli.training.progress import Progress
+from evenli.training.progress import Progress, Report
 
 CHUNK = 256
 """Batches on the device at a time."""
@@ -158,8 +157,7 @@ class EncoderTrainer:
                 now = time.perf_counter()
                 done = epoch * self.steps_per_epoch + step
                 report = Report(done, epoch, some / seen, good / seen, lr, seen, now - began)
-                # The line needs a trainer's number of steps and its recipe, and nothing else.
-                progress.report(report, cast(Trainer, self))
+                progress.report(report, self)
                 began = now
             losses, hits, seen = self._zeros()
         return total / pairs, right / pairs
@@ -190,13 +188,13 @@ class EncoderTrainer:
         order = random.permutation(len(longest))
         if self.recipe.window == 1:
             return [order[at : at + size] for at in range(0, len(order), size)]
-        made = []
+        plan = []
         for at in range(0, len(order), size * self.recipe.window):
             some = order[at : at + size * self.recipe.window]
             some = some[np.argsort(longest[some], kind="stable")]
             batches = [some[start : start + size] for start in range(0, len(some), size)]
-            made += [batches[index] for index in random.permutation(len(batches))]
-        return made
+            plan += [batches[index] for index in random.permutation(len(batches))]
+        return plan
 
     def state(self) -> dict[str, Any]:
         """A copy of all weights on the host."""
@@ -210,11 +208,14 @@ class EncoderTrainer:
 
     def _descend(self, gradients: Sequence[Any], lr: Any) -> None:
         """Move all weights against their gradient, which counts as ``clip`` long at most."""
-        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients, dtype=torch.float32)))
+        norm = torch.linalg.vector_norm(torch.stack(self._norms(gradients)))
         factor = (self.recipe.clip / norm.clamp_min(1e-30)).clamp_max(1.0) * -lr
         with torch.no_grad():
             for weights, gradient in zip(self._parameters, gradients, strict=True):
                 weights.addcmul_(gradient, factor)
+
+    def _norms(self, gradients: Sequence[Any]) -> list[Any]:
+        return [torch.linalg.vector_norm(gradient, dtype=torch.float32) for gradient in gradients]
 
     def _logits(self, batch: _Batch) -> Any:
         inputs = F.embedding(batch.ids, self._table)

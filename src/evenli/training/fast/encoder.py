@@ -1,7 +1,9 @@
 """From token ids to logits: BERT-like models as three functions of our own, other models as they are.
 
-``embed``, ``encoder_layer`` and ``classify`` are BERT's, without branches and with query, key and value in one product:
-the compiler turns each into a handful of kernels. Weights and results are those of ``transformers``.
+Faster: every step of training. ``embed``, ``encoder_layer`` and ``classify`` are BERT's, without branches and with
+query, key and value in one product: the compiler turns each into a handful of kernels.
+Benchmark: ``benchmarks/train.py --profile`` lists the kernels of a step.
+Plain path: ``PlainForward``; ``tests/test_training.py`` compares logits and gradients for each model type.
 """
 
 from __future__ import annotations
@@ -40,19 +42,21 @@ class LayerWeights(NamedTuple):
     norm2_bias: Any
 
 
+class EmbeddingWeights(NamedTuple):
+    """Segment and position embeddings, and the norm after their sum."""
+
+    segments: Any
+    positions: Any
+    norm: Any
+    norm_bias: Any
+
+
 def encoder_layer(
     x: Any, bias: Any, w: LayerWeights, heads: int, eps: float, dropout: float, attention_dropout: float
 ) -> Any:
     """Self-attention and feed-forward, each with dropout, residual and norm after it (Devlin et al. 2019).
 
-    Args:
-        x: Hidden states [batch, length, width].
-        bias: Added to the attention scores, 0 or -inf by key [batch, 1, 1, length].
-        w: Weights.
-        heads: Attention heads.
-        eps: Of the norms.
-        dropout: Of the two outputs.
-        attention_dropout: Of the attention weights.
+    ``x`` is [batch, length, width]; ``bias`` is added to the attention scores, 0 or -inf by key [batch, 1, 1, length].
     """
     batch, length, width = x.shape
     qkv = F.linear(x, w.qkv, w.qkv_bias).view(batch, length, 3, heads, width // heads)
@@ -64,51 +68,23 @@ def encoder_layer(
     return F.layer_norm(x + F.dropout(hidden, dropout), (width,), w.norm2, w.norm2_bias, eps)
 
 
-def embed(
-    words: Any,
-    types: Any,
-    segments: Any,
-    positions: Any,
-    first: int,
-    norm: Any,
-    norm_bias: Any,
-    eps: float,
-    dropout: float,
-) -> Any:
+def embed(words: Any, types: Any, w: EmbeddingWeights, first: int, eps: float, dropout: float) -> Any:
     """Sum of word, segment and position embeddings, normalised.
 
-    Args:
-        words: Embeddings looked up [batch, length, width].
-        types: Segment ids [batch, length].
-        segments: One or two segment embeddings; choosing between two is cheaper than looking them up.
-        positions: Position embeddings.
-        first: Which of them belongs to the first token.
-        norm: Weight of the norm.
-        norm_bias: Its bias.
-        eps: Of the norm.
-        dropout: Of the result.
+    ``words`` are looked up already [batch, length, width]; ``first`` is the position of the first token.
     """
-    segment = segments[0] if len(segments) == 1 else torch.where(types[..., None] == 1, segments[1], segments[0])
-    position = positions[first : first + words.shape[1]]
-    x = F.layer_norm(words + segment + position, norm.shape, norm, norm_bias, eps)
+    # Choosing between two segments is cheaper than looking them up.
+    two = len(w.segments) == 2
+    segment = torch.where(types[..., None] == 1, w.segments[1], w.segments[0]) if two else w.segments[0]
+    position = w.positions[first : first + words.shape[1]]
+    x = F.layer_norm(words + segment + position, w.norm.shape, w.norm, w.norm_bias, eps)
     return F.dropout(x, dropout)
 
 
 def classify(
     x: Any, dense: Any, dense_bias: Any, out: Any, out_bias: Any, activation: str, before: float, after: float
 ) -> Any:
-    """Logits from the hidden state of the first token.
-
-    Args:
-        x: Hidden states [batch, width].
-        dense: Weight of the hidden layer.
-        dense_bias: Its bias.
-        out: Weight of the output layer.
-        out_bias: Its bias.
-        activation: ``tanh`` or ``gelu``.
-        before: Dropout of the input.
-        after: Dropout of the hidden layer.
-    """
+    """Logits from the hidden state of the first token; ``before`` and ``after`` are the dropouts around ``dense``."""
     x = F.linear(F.dropout(x, before), dense, dense_bias)
     x = torch.tanh(x) if activation == "tanh" else F.gelu(x)
     return F.linear(F.dropout(x, after), out, out_bias)
@@ -175,9 +151,9 @@ class FusedForward:
         tables = base.embeddings
         # Looked up outside the compiler: its gradient would be added up there in no fixed order.
         words = F.embedding(ids, tables.word_embeddings.weight)
-        others = tables.token_type_embeddings.weight, tables.position_embeddings.weight, first_position(config)
-        norm = tables.LayerNorm.weight, tables.LayerNorm.bias, config.layer_norm_eps
-        x = embed(words, types, *others, *norm, rate(tables.dropout))
+        segments, positions, norm = tables.token_type_embeddings, tables.position_embeddings, tables.LayerNorm
+        others = EmbeddingWeights(segments.weight, positions.weight, norm.weight, norm.bias)
+        x = embed(words, types, others, first_position(config), config.layer_norm_eps, rate(tables.dropout))
         if hasattr(base, "embeddings_project"):
             x = base.embeddings_project(x)
         bias = torch.zeros_like(keep, dtype=x.dtype).masked_fill_(~keep, -math.inf)[:, None, None, :]

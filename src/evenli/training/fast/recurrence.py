@@ -1,5 +1,10 @@
 """Both directions of an LSTM as one recurrence, for training on a GPU.
 
+Faster: the steps that ``bilstm_graphs`` records. With packed batches the kernels would depend on the sentences, and a
+recording could not be replayed.
+Benchmark: ``benchmarks/encoder.py --dtypes bfloat16``.
+Plain path: ``torch.nn.LSTM`` in ``EncoderTrainer``; ``tests/test_bilstm.py`` compares outputs and gradients.
+
     i, f, g, o = W_x x_t + W_h h_{t-1} + b,   c_t = σ(f) c_{t-1} + σ(i) tanh(g),   h_t = σ(o) tanh(c_t)
 
 The second direction reads every sentence from its end to its beginning, so padding comes last in both directions and
@@ -53,15 +58,15 @@ class _Recurrence(torch.autograd.Function):  # type: ignore[misc]  # torch has n
         w_h, hidden, *rest = ctx.saved_tensors
         time, _, rows, _ = grad.shape
         cells, kept = rest[: time + 1], rest[time + 1 :]
-        made: list[Any] = [None] * time
+        gate_grads: list[Any] = [None] * time
         towards, cell_grad = grad[-1], torch.zeros_like(cells[0])
         for step in reversed(range(time)):
             towards = towards.reshape(2 * rows, -1)
             gate_grad, cell_grad = _cell_backward(towards, cell_grad, cells[step], cells[step + 1], kept[step])
-            made[step] = gate_grad.view(2, rows, -1)
+            gate_grads[step] = gate_grad.view(2, rows, -1)
             if step:
-                towards = torch.baddbmm(grad[step - 1], made[step], w_h)
-        gates = torch.stack(made, dim=1)
+                towards = torch.baddbmm(grad[step - 1], gate_grads[step], w_h)
+        gates = torch.stack(gate_grads, dim=1)
         before = hidden[:-1].transpose(0, 1).reshape(2, time * rows, -1)
         return gates.transpose(0, 1), torch.bmm(gates.flatten(1, 2).mT, before)
 
@@ -69,8 +74,8 @@ class _Recurrence(torch.autograd.Function):  # type: ignore[misc]  # torch has n
 def _cell(from_input: Any, from_hidden: Any, cell: Any) -> tuple[Any, Any, Any]:
     """Hidden state, cell state and activated gates; torch's own kernel where it has one."""
     if from_input.is_cuda:
-        made: tuple[Any, Any, Any] = torch.ops.aten._thnn_fused_lstm_cell(from_input, from_hidden, cell)
-        return made
+        result: tuple[Any, Any, Any] = torch.ops.aten._thnn_fused_lstm_cell(from_input, from_hidden, cell)
+        return result
     i, f, g, o = (from_input + from_hidden).chunk(4, dim=1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
     after = f * cell + i * g
@@ -80,8 +85,8 @@ def _cell(from_input: Any, from_hidden: Any, cell: Any) -> tuple[Any, Any, Any]:
 def _cell_backward(towards: Any, cell_grad: Any, before: Any, after: Any, gates: Any) -> tuple[Any, Any]:
     """Gradients of the gates before activation and of the earlier cell state."""
     if towards.is_cuda:
-        made = torch.ops.aten._thnn_fused_lstm_cell_backward_impl(towards, cell_grad, before, after, gates, False)
-        return made[0], made[1]
+        fused = torch.ops.aten._thnn_fused_lstm_cell_backward_impl
+        return tuple(fused(towards, cell_grad, before, after, gates, False)[:2])
     i, f, g, o = gates.chunk(4, dim=1)
     top = after.tanh()
     cell_grad = cell_grad + towards * o * (1 - top * top)

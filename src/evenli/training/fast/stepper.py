@@ -1,0 +1,206 @@
+"""Training steps that never wait for the host, captured as CUDA graphs.
+
+Faster: fine-tuning of models up to BERT-base, where launching the kernels of a step takes longer than running them.
+Benchmark: ``benchmarks/train.py`` (a ``transformers`` loop, the same batches; figures in ``docs/training.md``).
+Plain path: ``graph=False``, and every device but CUDA: ``take_step`` is then called directly. It is the code that is
+captured, and ``tests/test_training.py`` compares it with a loop of ``transformers`` and ``torch.optim.AdamW``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.nn import functional as F  # noqa: N812 - its name everywhere
+
+from evenli.training.batches import NOBODY, Plan
+from evenli.training.data import FlatTokens
+from evenli.training.fast.compiler import compile_static
+from evenli.training.fast.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters
+from evenli.training.fast.flat import AdamW, FlatParameters
+from evenli.training.fast.resident import Resident, score
+from evenli.training.recipe import Recipe
+from evenli.training.world import World
+
+_WARMUPS = 3
+
+
+class Stepper:
+    """A model, its optimiser and the training pairs on a device, moved forward one batch at a time.
+
+    The order of an epoch is loaded once, and losses are read now and then; between the two nothing travels between
+    host and device.
+
+    Args:
+        model: A three-label ``transformers`` classifier on its device.
+        data: Training pairs.
+        recipe: Settings.
+        rate: Learning rate after so many steps, tensor to tensor.
+        graph: Capture steps in CUDA graphs and compile the encoder layer; only on CUDA.
+        world: This process among those of a distributed run.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        data: FlatTokens,
+        recipe: Recipe,
+        rate: Callable[[Any], Any],
+        *,
+        graph: bool,
+        world: World,
+    ) -> None:
+        self.device = next(model.parameters()).device
+        self.graphed = graph and self.device.type == "cuda"
+        self._rate, self._world = rate, world
+        if self.device.type == "cuda":
+            # The other kernels for masked attention add up their gradients in the same order every time.
+            torch.backends.cuda.enable_cudnn_sdp(False)
+        self.tokens = Resident(data, self.device, compiled=self.graphed)
+        self.fused = can_fuse(model)
+        self._lay_out(model, getattr(torch, recipe.dtype_on(self.device.type)))
+        self.judge = compile_static(judge) if self.graphed else judge
+        self.optimiser = AdamW(self.flat, recipe, compiled=self.graphed)
+        self._rows_here = -(-recipe.batch_size // world.size)
+        # A few rows more than an epoch has: warming up for a capture runs past the end.
+        room = -(-len(data) // recipe.batch_size) + _WARMUPS + 1
+        self._order = torch.full((room, self._rows_here), NOBODY, dtype=torch.int64, device=self.device)
+        self._counts = torch.ones(room, device=self.device)
+        self._losses = torch.zeros(room, device=self.device)
+        self._correct = torch.zeros(room, device=self.device)
+        # Counters on the device, so that a replayed graph finds the next batch and learning rate by itself.
+        self._at = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self._step = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self._graphs: dict[int, Any] = {}
+        self._pool = torch.cuda.graph_pool_handle() if self.graphed else None
+
+    def _lay_out(self, model: Any, dtype: Any) -> None:
+        """Move the weights into one buffer, and choose how logits are computed."""
+        if self.fused:
+            self.flat = FlatParameters(model, dtype=dtype, joined=joined_names(model))
+            self.forward: Any = FusedForward(model, self.flat, compiled=self.graphed)
+        else:
+            few = self.tokens.batch(torch.arange(min(2, len(self.tokens.labels)), device=self.device), 16)
+            self.flat = FlatParameters(model, dtype=dtype, unused=unused_parameters(model, *few))
+            self.forward = PlainForward(model)
+
+    # ---- state
+
+    def restart(self, weights: Any) -> None:
+        """Begin anew with a buffer of weights."""
+        self.flat.set(weights)
+        self.optimiser.mean.zero_()
+        self.optimiser.square.zero_()
+        self._step.zero_()
+
+    def state(self) -> dict[str, Any]:
+        """Weights and moments, on the CPU."""
+        moments = {"mean": self.optimiser.mean.cpu(), "square": self.optimiser.square.cpu()}
+        return {"weights": self.flat.master.cpu(), **moments}
+
+    def load_state(self, state: dict[str, Any], step: int) -> None:
+        """Continue from ``state``, taken after ``step`` steps."""
+        self.flat.set(state["weights"])
+        self.optimiser.mean.copy_(state["mean"])
+        self.optimiser.square.copy_(state["square"])
+        self._step.fill_(step)
+
+    # ---- steps
+
+    def load_epoch(self, plan: Plan, first: int) -> None:
+        """Put an epoch's order on the device, of every batch the share of this process; begin at step ``first``."""
+        size = self._world.size
+        rows = np.full((len(plan), self._rows_here * size), NOBODY, dtype=np.int64)
+        rows[:, : plan.rows.shape[1]] = plan.rows
+        self._order[: len(plan)].copy_(torch.from_numpy(rows[:, self._world.rank :: size].copy()))
+        counts = (plan.rows != NOBODY).sum(axis=1).astype(np.float32)
+        self._counts[: len(plan)].copy_(torch.from_numpy(counts))
+        self._at.fill_(first)
+
+    def prepare(self, lengths: Iterable[int]) -> None:
+        """Capture a step of each padded length; longest first, so that the others fit into its memory."""
+        for length in sorted(set(lengths) - set(self._graphs), reverse=True):
+            if not self.graphed:
+                return
+            try:
+                self._capture(length)
+            except RuntimeError:
+                if self.fused:
+                    raise
+                # Models that are not ours may do things that cannot be captured; they train all the same.
+                self.graphed = False
+
+    def advance(self, length: int) -> None:
+        """Take the next step of the epoch, padded to ``length``."""
+        if self.graphed:
+            self._graphs[length].replay()
+        else:
+            self.take_step(length)
+
+    def read(self, start: int, until: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Losses and right answers of some steps of the epoch; this is where the host waits for the device."""
+        both = torch.stack([self._losses[start:until], self._correct[start:until]])
+        self._world.add_up(both)
+        losses, correct = both.cpu().numpy()
+        return losses, correct
+
+    def logits(self, tokens: FlatTokens, longest: int) -> NDArray[np.float32]:
+        """Logits of other pairs; dropout follows the mode of the model."""
+        return score(self.forward, tokens, self.device, longest)
+
+    def take_step(self, length: int) -> None:
+        """Forward, loss, backward, clip, update: all on the device, the same code captured or not."""
+        rows = self._order.index_select(0, self._at).squeeze(0)
+        real = rows != NOBODY
+        rows = rows.clamp(min=0)
+        logits = self.forward(*self.tokens.batch(rows, length))
+        labels = self.tokens.labels.index_select(0, rows)
+        loss, correct = self.judge(logits, labels, real, self._counts.index_select(0, self._at))
+        self.flat.take(torch.autograd.grad(loss, self.flat.leaves))
+        with torch.no_grad():
+            self._world.add_up(self.flat.grad)
+            self.optimiser.step(self._step, self._rate(self._step))
+            self._losses.index_copy_(0, self._at, loss.detach().view(1))
+            self._correct.index_copy_(0, self._at, correct.view(1))
+            self._at += 1
+            self._step += 1
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Take back all steps of the block at its end."""
+        tensors = [self.flat.weights, self.flat.master, self.optimiser.mean, self.optimiser.square]
+        tensors += [self._at, self._step, self._losses, self._correct]
+        copies = [tensor.clone() for tensor in tensors]
+        try:
+            yield
+        finally:
+            for tensor, before in zip(tensors, copies, strict=True):
+                tensor.copy_(before)
+
+    def _capture(self, length: int) -> None:
+        """Record the step for one padded length; compiling and warming up leave no trace in the run."""
+        with self.undisturbed():
+            # Capturing needs a stream on which everything has been set up by running it.
+            stream = torch.cuda.Stream(self.device)
+            stream.wait_stream(torch.cuda.current_stream(self.device))
+            with torch.cuda.stream(stream):
+                for _ in range(_WARMUPS):
+                    self.take_step(length)
+            torch.cuda.current_stream(self.device).wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            # The exchange between processes has a thread of its own that may not disturb the capture.
+            mode = "thread_local" if self._world.size > 1 else "global"
+            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode=mode):
+                self.take_step(length)
+        self._graphs[length] = graph
+
+
+def judge(logits: Any, labels: Any, real: Any, count: Any) -> tuple[Any, Any]:
+    """Mean cross-entropy in fp32 over the ``count`` pairs of a batch, and how many of the real rows are right."""
+    logits = logits.float()
+    losses = F.cross_entropy(logits, labels, reduction="none") * real
+    return losses.sum() / count.squeeze(0), ((logits.argmax(1) == labels) & real).sum().float()
