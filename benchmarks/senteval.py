@@ -25,7 +25,7 @@ from evenli.evaluate.senteval.classifier import DECAYS, TorchFitter
 from evenli.evaluate.senteval.data import Task, read_task
 from evenli.evaluate.senteval.folds import torch_generator
 from evenli.evaluate.senteval.lockstep import Recipe
-from evenli.evaluate.senteval.procedures import Fitter, Outcome, cross_validated, nested, split
+from evenli.evaluate.senteval.procedures import Fitter, Outcome, evaluate
 
 SEED = 1111
 
@@ -43,16 +43,17 @@ def main() -> None:
         u, v = both[: len(task)], both[len(task) :]
         features = torch.cat([(u - v).abs(), u * v], dim=1) if task.others else u
         plain = PlainFitter(features, task.labels)
-        slow, found = timed(plain, task, arguments.kfold)
+        slow, one_by_one = timed(plain, task, arguments.kfold)
         with torch.inference_mode():
             together = TorchFitter(features, task.labels, Recipe(), SEED, name)
-            fast, mine = timed(together, task, arguments.kfold)
+            fast, lockstep = timed(together, task, arguments.kfold)
         print(
             f"{name}: {plain.fits} fits one by one {slow:.1f} s, in lockstep {fast:.1f} s: {slow / fast:.1f}x; "
-            f"accuracy {found.accuracy:.2f} and {mine.accuracy:.2f}, dev {found.dev:.2f} and {mine.dev:.2f}; "
-            f"same answer in {(found.answers == mine.answers).mean():.1%}"
+            f"accuracy {one_by_one.accuracy:.2f} and {lockstep.accuracy:.2f}, "
+            f"dev {one_by_one.dev:.2f} and {lockstep.dev:.2f}; "
+            f"same answer in {(one_by_one.answers == lockstep.answers).mean():.1%}"
         )
-        assert abs(found.accuracy - mine.accuracy) <= arguments.tolerance, "the two differ by more than chance"
+        assert abs(one_by_one.accuracy - lockstep.accuracy) <= arguments.tolerance, "the two differ by more than chance"
 
 
 class PlainFitter:
@@ -77,11 +78,11 @@ class PlainFitter:
         stage: str,
     ) -> PlainFits:
         """Every model on its own."""
-        made = [
+        fits = [
             self._one(np.flatnonzero(train[fold]), np.flatnonzero(valid[fold]), decay)
             for fold, decay in zip(folds, strengths, strict=True)
         ]
-        return PlainFits(self._features, [model for model, _ in made], np.array([score for _, score in made]))
+        return PlainFits(self._features, [model for model, _ in fits], np.array([score for _, score in fits]))
 
     def _one(self, rows: NDArray[np.int64], watched: NDArray[np.int64], decay: float) -> tuple[Any, float]:
         self.fits += 1
@@ -124,15 +125,9 @@ class PlainFits:
 
 def timed(fitter: Fitter, task: Task, kfold: int) -> tuple[float, Outcome]:
     """Seconds and outcome of a task's procedure."""
-    assert task.labels is not None
     started = time.perf_counter()
-    if "all" in task.splits:
-        found = nested(fitter, task.labels, kfold, SEED, task.name)
-    elif "dev" in task.splits:
-        found = split(fitter, task.labels, task.splits)
-    else:
-        found = cross_validated(fitter, task.labels, task.splits, kfold, SEED, task.name)
-    return time.perf_counter() - started, found
+    outcome = evaluate(fitter, task, kfold, SEED)
+    return time.perf_counter() - started, outcome
 
 
 def parse() -> argparse.Namespace:

@@ -16,17 +16,11 @@ from scipy.stats import chisquare, false_discovery_control, norm
 
 from evenli.errors import InputError
 from evenli.evaluate.compare import holm
-from evenli.evaluate.seat.association import (
-    AVERAGED,
-    AssociationResult,
-    _all_halves,
-    _random_halves,
-    association_test,
-    average_effect,
-    benjamini_hochberg,
-    run_associations,
-)
-from evenli.evaluate.seat.tests import TextSet, read_test, seat_tests, texts_of
+from evenli.evaluate.seat import SeatResult, SeatSettings, seat, seat_from_vectors
+from evenli.evaluate.seat.association import association_test, benjamini_hochberg
+from evenli.evaluate.seat.partitions import _all_halves, _random_halves
+from evenli.evaluate.seat.results import AVERAGED, AssociationResult, average_effect
+from evenli.evaluate.seat.tests import TextSet, choose_tests, read_test, seat_tests, texts_of
 from evenli.report.association import print_associations
 from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
 
@@ -44,8 +38,8 @@ A, B = [[1, 0], [2, 0]], [[0, 1], [0, 5]]  # s(w) = cosine minus sine of the ang
 ONE, FIFTH, MINUS_FIFTH, MINUS_ONE = [1, 0], [4, 3], [3, 4], [0, 1]
 
 
-def run(x, y, a=A, b=B, *, seed: int = 0, resamples: int = 0, **more) -> AssociationResult:
-    return association_test(x, y, a, b, generator=np.random.default_rng(seed), resamples=resamples, **more)
+def run(x, y, a=A, b=B, *, words=None, resamples: int = 0, **settings) -> AssociationResult:
+    return association_test(x, y, a, b, SeatSettings(resamples=resamples, **settings), words=words)
 
 
 def drawn(n: int, *, attributes: int = 6, dimensions: int = 10, shift: float = 0.0, seed: int = 0) -> list[np.ndarray]:
@@ -120,7 +114,7 @@ def test_eight_words_a_side_are_counted_exactly() -> None:
 def test_all_halves_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     pooled = np.sort(np.random.default_rng(0).normal(size=10))
     whole = np.array([sum(half) for half in itertools.combinations(pooled, 5)])
-    monkeypatch.setattr("evenli.evaluate.seat.association._COUNTED", 100)
+    monkeypatch.setattr("evenli.evaluate.seat.partitions._COUNTED", 100)
     parts = list(_all_halves(pooled))
     assert [len(part) for part in parts] == [100, 100, 52]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-15)
@@ -235,7 +229,8 @@ def test_undefined_is_nan_with_a_reason(sets, reason: str) -> None:
     assert math.isnan(found.effect) and math.isnan(found.p) and math.isnan(found.low)
     assert reason in found.note
     assert found.permutations == 0
-    assert found.as_dict()["effect"] is None
+    assert found.to_dict()["effect"] is None
+    assert math.isnan(AssociationResult.from_dict(found.to_dict()).effect)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +240,8 @@ def test_undefined_is_nan_with_a_reason(sets, reason: str) -> None:
         ({"ddof": 2}, "ddof"),
         ({"permutations": 10}, "10 permutations"),
         ({"resamples": 10}, "10 resamples"),
-        ({"level": 95}, "level"),
+        ({"coverage": 95}, "level"),
+        ({"level": "token"}, "token"),
         ({"words": [["a"], ["b"], ["c"], ["d"]]}, "word"),
     ],
 )
@@ -265,7 +261,7 @@ def test_bad_embeddings() -> None:
 
 def test_interval_surrounds_the_effect_and_grows_with_the_level() -> None:
     sets = drawn(40, attributes=40, shift=1.0)
-    narrow, wide = (run(*sets, resamples=1_000, level=level) for level in (0.5, 0.95))
+    narrow, wide = (run(*sets, resamples=1_000, coverage=level) for level in (0.5, 0.95))
     assert wide.low < narrow.low < wide.effect < narrow.high < wide.high
     assert wide.low > 0
     # Control: the interval of a test without effect holds 0.
@@ -419,7 +415,8 @@ def stereotyped(tests, seed: int = 0) -> dict[str, np.ndarray]:
 
 def test_all_tests_together() -> None:
     tests = seat_tests("word")
-    results = run_associations(tests, stereotyped(tests), generator=np.random.default_rng(0), permutations=20_000)
+    vectors = stereotyped(tests)
+    results = seat_from_vectors(tests, vectors, SeatSettings(permutations=20_000)).tests
     assert [result.name for result in results] == list(SIZES)
     assert [result.exact for result in results] == [False] * 2 + [True] * 6
     assert [result.p_holm for result in results] == holm([result.p for result in results])
@@ -428,17 +425,16 @@ def test_all_tests_together() -> None:
     assert by_name["C7"].p < 0.001 and by_name["C7"].effect > 1.5
     assert by_name["C6"].p > 0.05  # control: nothing was planted there
     with pytest.raises(InputError, match="aster"):
-        run_associations(tests, {}, generator=np.random.default_rng(0))
+        seat_from_vectors(tests, {})
 
 
 def test_what_a_test_finds_does_not_depend_on_the_others() -> None:
     every = seat_tests()
     vectors = stereotyped(every)
-    settings = {"permutations": 1_000, "resamples": 200}
 
     def found(tests, seed: int = 0) -> dict[str, tuple[float, ...]]:
-        results = run_associations(tests, vectors, generator=np.random.default_rng(seed), **settings)
-        return {one.name: (one.effect, one.p, one.low, one.high) for one in results}
+        result = seat_from_vectors(tests, vectors, SeatSettings(seed=seed, permutations=1_000, resamples=200))
+        return {one.name: (one.effect, one.p, one.low, one.high) for one in result.tests}
 
     together = found(every)
     assert found(every[::-1]) == together
@@ -454,29 +450,73 @@ def test_what_a_test_finds_does_not_depend_on_the_others() -> None:
 def test_vectors_decide_not_the_path() -> None:
     tests = seat_tests("word", ["C8"])
     vectors = stereotyped(tests)
-    found = run_associations(tests, vectors, generator=np.random.default_rng(0), resamples=0)[0]
+    found = seat_from_vectors(tests, vectors, SeatSettings(resamples=0))["C8"]
     arrays = [np.array([vectors[text] for text in part.texts]) for part in tests[0].sets]
     d, p = slow(*arrays)
     assert found.effect == pytest.approx(d) and found.p == pytest.approx(p)
 
 
+class Known:
+    """An encoder over some words: the vectors of ``stereotyped``; it knows all words but roses."""
+
+    identity = "known"
+
+    def __init__(self, tests) -> None:
+        self.vectors = stereotyped(tests)
+
+    def encode(self, texts):
+        return np.array([self.vectors[text] for text in texts])
+
+    def unknown(self, words):
+        return [word for word in words if word == "rose"]
+
+
+def test_one_call_gives_a_typed_result() -> None:
+    tests = seat_tests("word")
+    settings = SeatSettings(level="word", permutations=1_000, resamples=200)
+    result = seat(Known(tests), settings=settings)
+    from_vectors = seat_from_vectors(tests, {t: v.astype(np.float32) for t, v in stereotyped(tests).items()}, settings)
+    assert [one.effect for one in result.tests] == [one.effect for one in from_vectors.tests]
+    assert result["C1"].missing_vectors == ("rose",) and "(rose)" in result["C1"].note
+    assert result["C7"].missing_vectors == () and result["C7"].note == ""
+    effects = [result[name].effect for name in AVERAGED]
+    assert result.mean.signed == pytest.approx(np.mean(effects))
+    assert result.mean.absolute == pytest.approx(np.mean(np.abs(effects)))
+    assert repr(result).startswith("SeatResult(8 tests, mean effect +") and "\n" not in repr(result)
+    content = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert content["identity"] == "known" and content["settings"]["permutations"] == 1_000
+    assert AssociationResult.from_dict(content["tests"][0]) == result.tests[0]
+    some = seat(Known(tests), ["C8", tests[0]], settings)
+    assert [one.name for one in some.tests] == ["C8", "C1"] and some.mean.note and some.to_dict()["mean"] is None
+
+
+def test_tests_are_chosen_once_each(tmp_path: Path) -> None:
+    pets = user_file(tmp_path)
+    assert [test.name for test in choose_tests(["C8", pets, "C8"], "word")] == ["C8", "pets"]
+    with pytest.raises(InputError, match="pets"):
+        choose_tests([pets, read_test(pets)])
+    for wrong in ([], "C6"):
+        with pytest.raises(InputError, match="list"):
+            choose_tests(wrong)
+
+
 def test_the_report_fits_and_names_what_is_missing() -> None:
     tests = seat_tests("word")
     vectors = stereotyped(tests)
-    results = run_associations(tests, vectors, generator=np.random.default_rng(0), permutations=13_000, resamples=500)
-    text = rendered(results)
+    result = seat_from_vectors(tests, vectors, SeatSettings(permutations=13_000, resamples=500))
+    text = rendered(result)
     assert max(map(len, text.splitlines())) <= 80
     assert "+1.674" in text and "+1.254" in text and "95% interval" in text
-    assert f"{average_effect({r.name: r.effect for r in results}).signed:+.3f}" in text
+    assert f"{result.mean.signed:+.3f}" in text
     undefined = run([ONE], [FIFTH])
-    text = rendered([undefined])
+    text = rendered(SeatResult((undefined,)))
     assert "n/a" in text and "every set needs at least 2" in text and "published" not in text
-    assert rendered([])
+    assert rendered(SeatResult(()))
 
 
-def rendered(results: list[AssociationResult]) -> str:
+def rendered(result: SeatResult) -> str:
     stream = io.StringIO()
-    print_associations(results, Console(file=stream, width=80))
+    print_associations(result, Console(file=stream, width=80))
     return stream.getvalue()
 
 

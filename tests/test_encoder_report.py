@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,20 @@ from typer.testing import CliRunner
 
 from evenli.cli import encoder_report as command
 from evenli.errors import InputError, RunError
-from evenli.evaluate.encoder_report import ReportSettings, _labels, encoder_report
-from evenli.evaluate.seat.association import AVERAGED, average_effect, run_associations
-from evenli.evaluate.seat.average import average_change, average_estimate
+from evenli.evaluate import encoder_report as report_module
+from evenli.evaluate.encoder_report import _labels, encoder_report
+from evenli.evaluate.encoder_results import EncoderReport, ReportSettings
+from evenli.evaluate.seat import SeatSettings, seat_from_vectors
+from evenli.evaluate.seat.average import average_change, average_estimate, undefined_estimate
+from evenli.evaluate.seat.results import AVERAGED
 from evenli.evaluate.seat.tests import AssociationTest, TextSet, seat_tests, texts_of
+from evenli.evaluate.senteval import SentEvalResult, TaskResult
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart
 
 pytest.importorskip("sklearn")
 QUICK = ReportSettings(permutations=200, resamples=200)
+RESAMPLED = SeatSettings(seed=1, resamples=500)
 CODE = """
 import hashlib
 import numpy as np
@@ -73,9 +79,9 @@ def place(tmp_path_factory: pytest.TempPathFactory):
 
 
 @pytest.fixture(scope="module")
-def report(place: Path) -> dict[str, Any]:
+def report(place: Path) -> EncoderReport:
     specs = ["py:toy_report_encoder:encode", f"mitigated:{place / 'leace'}", str(place / "sent-debias")]
-    return encoder_report(specs, folder=place / "out", settings=QUICK)
+    return encoder_report(specs, out=place / "out", settings=QUICK)
 
 
 def calls() -> list[int]:
@@ -88,12 +94,11 @@ def test_mean_of_sizes_by_hand_and_its_interval() -> None:
     generator = np.random.default_rng(0)
     tests = [test for test in seat_tests() if test.name in AVERAGED]
     vectors = {text: generator.normal(size=8) for text in texts_of(tests)}
-    effects = run_associations(tests, vectors, generator=generator, permutations=100, resamples=0)
-    by_hand = average_effect({one.name: one.effect for one in effects}).absolute
-    found = average_estimate(tests, vectors, generator=np.random.default_rng(1), resamples=500)
+    by_hand = seat_from_vectors(tests, vectors, SeatSettings(permutations=100, resamples=0)).mean.absolute
+    found = average_estimate(tests, vectors, RESAMPLED)
     assert found.value == pytest.approx(by_hand, rel=1e-9)
     assert 0 <= found.low <= found.value <= found.high <= 2.1
-    again = average_estimate(tests, vectors, generator=np.random.default_rng(1), resamples=500)
+    again = average_estimate(tests, vectors, RESAMPLED)
     assert again == found
 
 
@@ -102,8 +107,9 @@ def test_interval_of_one_test_is_that_of_the_test() -> None:
     parts = [TextSet(n, tuple(f"{n}{i}" for i in range(12)), tuple(f"{n}{i}" for i in range(12))) for n in "XYAB"]
     test = AssociationTest("own", "word", *parts)
     vectors = {text: generator.normal(size=3) + 2 * (text[0] in "XA") for text in texts_of([test])}
-    (one,) = run_associations([test], vectors, generator=np.random.default_rng(0), permutations=100, resamples=4000)
-    found = average_estimate([test], vectors, generator=np.random.default_rng(0), resamples=4000)
+    settings = SeatSettings(permutations=100, resamples=4000)
+    (one,) = seat_from_vectors([test], vectors, settings).tests
+    found = average_estimate([test], vectors, settings)
     assert found.value == pytest.approx(one.effect)
     assert found.low == pytest.approx(one.low, abs=0.05) and found.high == pytest.approx(one.high, abs=0.05)
 
@@ -113,16 +119,14 @@ def test_change_is_the_difference_and_asks_both_encoders_with_the_same_words() -
     tests = [test for test in seat_tests() if test.name in AVERAGED]
     before = {text: generator.normal(size=8) for text in texts_of(tests)}
     after = {text: row + 0.02 * generator.normal(size=8) for text, row in before.items()}
-    first, second = (
-        average_estimate(tests, one, generator=np.random.default_rng(1), resamples=500) for one in (before, after)
-    )
-    change = average_change(tests, before, after, generator=np.random.default_rng(1), resamples=500)
+    first, second = (average_estimate(tests, one, RESAMPLED) for one in (before, after))
+    change = average_change(tests, before, after, RESAMPLED)
     assert change.value == pytest.approx(second.value - first.value)
     assert change.low <= change.value <= change.high
     assert change.high - change.low < 0.2 * (first.high - first.low)  # the words drop out
-    back = average_change(tests, after, before, generator=np.random.default_rng(1), resamples=500)
+    back = average_change(tests, after, before, RESAMPLED)
     assert (back.value, back.low, back.high) == pytest.approx((-change.value, -change.high, -change.low))
-    none = average_change(tests, before, before, generator=np.random.default_rng(1), resamples=500)
+    none = average_change(tests, before, before, RESAMPLED)
     assert (none.value, none.low, none.high) == (0, 0, 0)
 
 
@@ -130,54 +134,56 @@ def test_change_of_embeddings_without_direction_is_undefined() -> None:
     tests = [test for test in seat_tests() if test.name in AVERAGED]
     texts = texts_of(tests)
     good = {text: np.random.default_rng(i).normal(size=4) for i, text in enumerate(texts)}
-    found = average_change(tests, {**good, texts[5]: np.zeros(4)}, good, generator=np.random.default_rng(0))
+    found = average_change(tests, {**good, texts[5]: np.zeros(4)}, good)
     assert np.isnan(found.value) and "zero" in found.note
 
 
-def test_report_holds_all_figures_and_their_differences(report: dict[str, Any]) -> None:
-    base, leace, debias = report["encoders"]
-    assert [one["label"] for one in report["encoders"]] == ["toy_report_encoder:encode", "leace", "sent-debias"]
-    assert [one["method"] for one in report["encoders"]] == ["", "LEACE", "SentenceDebias"]
-    assert [one["name"] for one in base["seat"]["tests"]] == ["C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b"]
-    sizes = [abs(one["effect"]) for one in base["seat"]["tests"][2:]]
-    assert base["seat"]["mean"]["value"] == pytest.approx(np.mean(sizes), abs=1e-5)
-    assert base["leakage"]["linear"]["low"] > 0.6  # the control: there is something to erase
-    assert leace["leakage"]["linear"]["value"] < base["leakage"]["linear"]["low"]
+def test_report_holds_all_figures_and_their_differences(report: EncoderReport) -> None:
+    base, leace, debias = report.encoders
+    assert [one.label for one in report.encoders] == ["toy_report_encoder:encode", "leace", "sent-debias"]
+    assert [one.method for one in report.encoders] == ["", "LEACE", "SentenceDebias"]
+    assert [one.name for one in base.seat.tests] == ["C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b"]
+    sizes = [abs(one.effect) for one in base.seat.tests[2:]]
+    assert base.seat.mean.value == pytest.approx(np.mean(sizes), abs=1e-5)
+    assert base.leakage.linear.low > 0.6  # the control: there is something to erase
+    assert leace.leakage.linear.value < base.leakage.linear.low
     for one in (leace, debias):
         for name in ("linear", "mlp", "clustering", "correlation"):
-            change = one["leakage"][name]["value"] - base["leakage"][name]["value"]
-            assert one["difference"][name] == pytest.approx(change, abs=1e-5)
-        assert one["difference"]["senteval"] is None
-        change = one["seat"]["change"]
-        assert change["value"] == pytest.approx(one["difference"]["seat"], abs=1e-5)
-        assert change["low"] < change["value"] < change["high"]
-    assert base["seat"]["change"] is None
-    assert set(base["difference"].values()) == {0.0, None}
+            change = getattr(one.leakage, name).value - getattr(base.leakage, name).value
+            assert one.difference[name] == pytest.approx(change, abs=1e-5)
+        assert one.difference["senteval"] is None
+        change = one.seat.change
+        assert change.value == pytest.approx(one.difference["seat"], abs=1e-5)
+        assert change.low < change.value < change.high
+    assert base.seat.change is None
+    assert set(base.difference.values()) == {0.0, None}
+    assert repr(report).startswith("EncoderReport(mean SEAT effect: toy_report_encoder:encode ")
 
 
-def test_leakage_is_that_of_the_mitigation(report: dict[str, Any], place: Path) -> None:
+def test_leakage_is_that_of_the_mitigation(report: EncoderReport, place: Path) -> None:
     stored = json.loads((place / "leace" / "mitigated.json").read_text(encoding="utf-8"))["leakage"]
-    base, leace, _ = report["encoders"]
-    for figures, told in ((base, stored["before"]), (leace, stored["after"])):
-        assert figures["leakage"]["linear"] == told["linear"]
-        assert figures["leakage"]["clustering"] == told["clustering"]
+    base, leace, _ = report.to_dict()["encoders"]
+    for figures, expected in ((base, stored["before"]), (leace, stored["after"])):
+        assert figures["leakage"]["linear"] == expected["linear"]
+        assert figures["leakage"]["clustering"] == expected["clustering"]
 
 
-def test_what_is_kept_is_not_computed_again(report: dict[str, Any], place: Path) -> None:
-    specs = [one["spec"] for one in report["encoders"]]
+def test_what_is_kept_is_not_computed_again(report: EncoderReport, place: Path) -> None:
+    specs = [one.spec for one in report.encoders]
     steps: list[tuple[str, str]] = []
-    again = encoder_report(specs, folder=place / "out", settings=QUICK, on_step=lambda *step: steps.append(step))
+    again = encoder_report(specs, out=place / "out", settings=QUICK, on_step=lambda *step: steps.append(step))
     assert steps == [] and again == report
-    assert json.loads((place / "out" / "report.json").read_text(encoding="utf-8")) == report
+    stored = json.loads((place / "out" / "report.json").read_text(encoding="utf-8"))
+    assert stored == {**stored, **report.to_dict()} and stored["kind"] == "encoder report"
     # A new setting is computed for the figure it touches; a new encoder alone.
     before = len(calls())
     more = ReportSettings(permutations=300, resamples=200)
-    encoder_report(specs[:1], folder=place / "out", settings=more, on_step=lambda *step: steps.append(step))
+    encoder_report(specs[:1], out=place / "out", settings=more, on_step=lambda *step: steps.append(step))
     assert steps == [("toy_report_encoder:encode", "seat")] and len(calls()) == before + 1
     steps.clear()
     encoder_report(
         [specs[0], "py:toy_report_encoder:other"],
-        folder=place / "out",
+        out=place / "out",
         settings=QUICK,
         on_step=lambda *step: steps.append(step),
     )
@@ -192,10 +198,10 @@ def test_a_stopped_report_goes_on(place: Path, tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        encoder_report(specs, folder=tmp_path, settings=QUICK, on_step=stop)
+        encoder_report(specs, out=tmp_path, settings=QUICK, on_step=stop)
     assert not (tmp_path / "report.json").exists()
     steps: list[tuple[str, str]] = []
-    encoder_report(specs, folder=tmp_path, settings=QUICK, on_step=lambda *step: steps.append(step))
+    encoder_report(specs, out=tmp_path, settings=QUICK, on_step=lambda *step: steps.append(step))
     assert steps == [("leace", "leakage")]
 
 
@@ -204,55 +210,60 @@ def test_bad_input_is_named(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="encoder"):
         encoder_report([])
     with pytest.raises(InputError, match="same"):
-        encoder_report([spec, spec], folder=tmp_path, settings=QUICK)
+        encoder_report([spec, spec], out=tmp_path, settings=QUICK)
     with pytest.raises(InputError, match="--data"):
-        encoder_report([spec], tasks=["MR"])
+        encoder_report([spec], ReportSettings(tasks=("MR",)))
     (file,) = (tmp_path / "encoders").glob("*.json")
     file.write_text("[]", encoding="utf-8")
     with pytest.raises(RunError, match="report"):
-        encoder_report([spec], folder=tmp_path, settings=QUICK)
+        encoder_report([spec], out=tmp_path, settings=QUICK)
 
 
-def scored(report: dict[str, Any]) -> dict[str, Any]:
+def scored(report: EncoderReport) -> EncoderReport:
     """The report as it were with two SentEval tasks, one of which an encoder lacks."""
-    made = json.loads(json.dumps(report))
-    for at, one in enumerate(made["encoders"]):
+    encoders = []
+    for at, one in enumerate(report.encoders):
         scores = {"MR": 80.0 - at, "CR": 70.0}
-        tasks = {name: {"score": score, "metrics": {}, "note": ""} for name, score in scores.items()}
-        one["senteval"] = {"tasks": tasks, "missing": {}, "overall": 75.0 - at / 2}
-        one["difference"]["senteval"] = -at / 2
-    del made["encoders"][2]["senteval"]["tasks"]["CR"]
-    made["encoders"][2]["senteval"]["missing"]["CR"] = "no file custrev.pos"
-    made["tasks"] = ["MR"]
-    return dict(made)
+        tasks = {name: TaskResult(name, score, {}, None, 1) for name, score in scores.items()}
+        senteval = SentEvalResult(tasks)
+        if at == 2:
+            senteval = SentEvalResult({"MR": tasks["MR"]}, {"CR": "no file custrev.pos"})
+        difference = {**one.difference, "senteval": -at / 2}
+        encoders.append(replace(one, senteval=senteval, senteval_mean=75.0 - at / 2, difference=difference))
+    return replace(report, encoders=tuple(encoders), tasks=("MR",))
 
 
-def shown(report: dict[str, Any]) -> str:
+def without_mean(report: EncoderReport, at: int, note: str = "") -> EncoderReport:
+    one = report.encoders[at]
+    seat = replace(one.seat, mean=undefined_estimate(note, SeatSettings()))
+    encoders = [*report.encoders[:at], replace(one, seat=seat), *report.encoders[at + 1 :]]
+    return replace(report, encoders=tuple(encoders))
+
+
+def shown(report: EncoderReport) -> str:
     console = Console(width=200, file=io.StringIO())
     print_encoders(report, console)
     return str(console.file.getvalue())  # type: ignore[attr-defined]
 
 
-def test_table_shows_figures_and_differences(report: dict[str, Any]) -> None:
+def test_table_shows_figures_and_differences(report: EncoderReport) -> None:
     text = shown(report)
-    base, leace, _ = report["encoders"]
-    assert f"{base['seat']['mean']['value']:.2f} [" in text
-    assert f"{leace['leakage']['linear']['value']:.2f} ({leace['difference']['linear']:+.2f})" in text
-    change = leace["seat"]["change"]
-    assert f"{change['value']:+.2f} [{change['low']:+.2f}, {change['high']:+.2f}]" in text
+    base, leace, _ = report.encoders
+    assert f"{base.seat.mean.value:.2f} [" in text
+    assert f"{leace.leakage.linear.value:.2f} ({leace.difference['linear']:+.2f})" in text
+    change = leace.seat.change
+    assert f"{change.value:+.2f} [{change.low:+.2f}, {change.high:+.2f}]" in text
     assert "SentEval" not in text
     text = shown(scored(report))
     assert "74.5 (-0.5)" in text and "79.0 (-1.0)" in text and "CR: no file custrev.pos" in text
-    lost = json.loads(json.dumps(report))
-    lost["encoders"][1]["seat"]["mean"] |= {"value": None, "low": None, "note": "undefined: no effect for C6"}
-    assert "no effect for C6" in shown(lost)
+    assert "no effect for C6" in shown(without_mean(report, 1, "undefined: no effect for C6"))
 
 
-def test_a_mitigation_of_another_encoder_is_told(report: dict[str, Any], place: Path) -> None:
-    assert [one["note"] for one in report["encoders"]] == ["", "", ""]
-    made = encoder_report(["py:toy_report_encoder:other", str(place / "leace")], folder=place / "out", settings=QUICK)
-    base, leace = made["encoders"]
-    assert base["note"] == "" and "mitigates another" in leace["note"]
+def test_a_mitigation_of_another_encoder_is_told(report: EncoderReport, place: Path) -> None:
+    assert [one.note for one in report.encoders] == ["", "", ""]
+    made = encoder_report(["py:toy_report_encoder:other", str(place / "leace")], out=place / "out", settings=QUICK)
+    base, leace = made.encoders
+    assert base.note == "" and "mitigates another" in leace.note
     assert "mitigates another" in shown(made)
 
 
@@ -261,36 +272,33 @@ def test_labels_are_those_of_the_encoder_not_of_its_vectors() -> None:
     assert _labels(specs) == ["bilstm", "a,b.txt", "other", "mini"]
 
 
-def test_a_report_of_somebody_else_is_not_replaced(report: dict[str, Any], tmp_path: Path) -> None:
+def test_a_report_of_somebody_else_is_not_replaced(report: EncoderReport, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text('{"mine": 1}', encoding="utf-8")
     with pytest.raises(RunError, match="report.json"):
-        encoder_report([report["encoders"][0]["spec"]], folder=tmp_path, settings=QUICK)
+        encoder_report([report.encoders[0].spec], out=tmp_path, settings=QUICK)
     assert (tmp_path / "report.json").read_text(encoding="utf-8") == '{"mine": 1}'
 
 
 def test_an_undefined_task_is_told_and_left_out(
-    report: dict[str, Any], place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    report: EncoderReport, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("torch")
-    senteval = pytest.importorskip("evenli.encoders.senteval")
-
-    def run(encoder: Any, data: Path, *, tasks: list[str], **others: Any) -> Any:
-        (name,) = tasks
+    def run(encoder: Any, data: Path, settings: Any) -> Any:
+        (name,) = settings.tasks
         score, note = (80.0, "") if name == "MR" else (float("nan"), "the predictions do not vary")
-        return senteval.SentEvalResult({name: senteval.TaskResult(name, score, {"pearson": score}, None, 5, note)})
+        return SentEvalResult({name: TaskResult(name, score, {"pearson": score}, None, 5, note)})
 
-    monkeypatch.setattr(senteval, "run_senteval", run)
-    spec = report["encoders"][0]["spec"]
-    made = encoder_report([spec], data=tmp_path, tasks=["MR", "STS14"], folder=place / "out", settings=QUICK)
-    (one,) = made["encoders"]
-    assert made["tasks"] == ["MR"] and one["senteval"]["overall"] == 80
-    assert one["senteval"]["tasks"]["STS14"]["score"] is None
+    monkeypatch.setattr(report_module, "senteval", run)
+    settings = replace(QUICK, tasks=("MR", "STS14"))
+    made = encoder_report([report.encoders[0].spec], settings, data=tmp_path, out=place / "out")
+    (one,) = made.encoders
+    assert made.tasks == ("MR",) and one.senteval_mean == 80
+    assert one.score("STS14") is None and made.to_dict()["encoders"][0]["senteval"]["tasks"]["STS14"]["score"] is None
     assert json.loads((place / "out" / "report.json").read_text(encoding="utf-8"))["tasks"] == ["MR"]
     text = shown(made)
     assert "STS14: " in text and "n/a" in text
 
 
-def test_chart_says_what_its_axes_are(report: dict[str, Any], tmp_path: Path) -> None:
+def test_chart_says_what_its_axes_are(report: EncoderReport, tmp_path: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
     without, with_scores = (encoder_chart(one).to_json() for one in (report, scored(report)))
@@ -299,17 +307,14 @@ def test_chart_says_what_its_axes_are(report: dict[str, Any], tmp_path: Path) ->
     svg, png = write_encoder_chart(report, tmp_path)
     assert all(label in svg.read_text(encoding="utf-8") for label in ("leace", "sent-debias", "mean |d|"))
     assert png.read_bytes().startswith(b"\x89PNG")
-    for one in report["encoders"]:
-        assert one["seat"]["mean"]["value"] is not None
-    empty = {**report, "encoders": [{**report["encoders"][0], "seat": {"mean": {"value": None}}}]}
     with pytest.raises(InputError, match="draw"):
-        encoder_chart(empty)
+        encoder_chart(without_mean(replace(report, encoders=report.encoders[:1]), 0))
 
 
-def test_command_prints_writes_and_repeats(report: dict[str, Any], place: Path) -> None:
+def test_command_prints_writes_and_repeats(report: EncoderReport, place: Path) -> None:
     app = typer.Typer()
     app.command()(command.encoder_report)
-    specs = [one["spec"] for one in report["encoders"]]
+    specs = [one.spec for one in report.encoders]
     arguments = [*specs, "-o", str(place / "out"), "--permutations", "200"]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
@@ -318,30 +323,43 @@ def test_command_prints_writes_and_repeats(report: dict[str, Any], place: Path) 
     before = len(calls())
     done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
     kept = json.loads(done.stdout)
-    assert kept["encoders"][1]["leakage"] == report["encoders"][1]["leakage"]
+    assert kept["encoders"][1]["leakage"] == report.to_dict()["encoders"][1]["leakage"]
     # Both erasers are compared with their base when they are loaded, and once more behind the cache they share.
     assert len(calls()) - before == 3
 
 
-def test_senteval_task_of_the_real_data(report: dict[str, Any], place: Path, shared_data: Path) -> None:
+def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shared_data: Path) -> None:
     pytest.importorskip("torch")
-    senteval = pytest.importorskip("evenli.encoders.senteval")
     data = shared_data / "senteval"
     if not data.is_dir():
         pytest.skip(f"no SentEval data at {data}")
-    task = "STS14"
-    assert task in list(senteval.TASKS)
-    specs = [one["spec"] for one in report["encoders"][:2]]
-    made = encoder_report(specs, data=data, tasks=[task], folder=place / "out", settings=QUICK)
-    scores = [one["senteval"]["tasks"][task]["score"] for one in made["encoders"]]
-    assert made["tasks"] == [task] and 0 < scores[0] < 100
-    assert made["encoders"][1]["difference"]["senteval"] == pytest.approx(scores[1] - scores[0], abs=1e-5)
+    settings = replace(QUICK, tasks=("STS14",))
+    specs = [one.spec for one in report.encoders[:2]]
+    made = encoder_report(specs, settings, data=data, out=place / "out")
+    scores = [one.score("STS14") for one in made.encoders]
+    assert made.tasks == ("STS14",) and 0 < scores[0] < 100
+    assert made.encoders[1].difference["senteval"] == pytest.approx(scores[1] - scores[0], abs=1e-5)
     steps: list[Any] = []
-    encoder_report(
-        specs, data=data, tasks=[task], folder=place / "out", settings=QUICK, on_step=lambda *s: steps.append(s)
-    )
+    encoder_report(specs, settings, data=data, out=place / "out", on_step=lambda *s: steps.append(s))
     assert steps == []
     with pytest.raises(InputError, match="Nothing"):
-        encoder_report(specs, data=data, tasks=["Nothing"], settings=QUICK)
+        encoder_report(specs, ReportSettings(tasks=("Nothing",)), data=data)
     with pytest.raises(InputError, match="absent"):
-        encoder_report(specs, data=data / "absent", settings=QUICK)
+        encoder_report(specs, QUICK, data=data / "absent")
+
+
+def test_a_report_of_the_first_version_goes_on(report: EncoderReport, place: Path, tmp_path: Path) -> None:
+    """It had a format and no schema, and fewer keys in its figures."""
+    old = report.to_dict()
+    (tmp_path / "report.json").write_text(json.dumps(old), encoding="utf-8")
+    (tmp_path / "encoders").mkdir()
+    for file in (place / "out" / "encoders").glob("*.json"):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        for value in content["values"].values():
+            for test in value.get("tests", ()):
+                del test["kind"], test["missing_vectors"]
+        (tmp_path / "encoders" / file.name).write_text(json.dumps(content), encoding="utf-8")
+    steps: list[Any] = []
+    specs = [one.spec for one in report.encoders]
+    again = encoder_report(specs, QUICK, out=tmp_path, on_step=lambda *step: steps.append(step))
+    assert steps == [] and again.encoders[1].seat.mean == report.encoders[1].seat.mean

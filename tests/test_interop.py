@@ -19,7 +19,8 @@ import pytest
 from evenli import interop
 from evenli.encoders.base import load_encoder
 from evenli.errors import InputError, MissingExtraError, ModelError
-from evenli.evaluate.seat.association import AVERAGED, average_effect, run_associations
+from evenli.evaluate.seat import SeatSettings, seat
+from evenli.evaluate.seat.results import AVERAGED
 from evenli.evaluate.seat.tests import AssociationTest, TextSet, seat_tests, texts_of
 from evenli.interop import PRIMARY, as_mteb_model, seat_metrics
 from evenli.mitigate.erased import Erased
@@ -60,16 +61,7 @@ class Letters:
 
 def expected_primary(encoder: Any) -> float:
     """Straight from the measure, without the code under test."""
-    tests = seat_tests(names=AVERAGED)
-    texts = texts_of(tests)
-    results = run_associations(
-        tests,
-        dict(zip(texts, encoder.encode(texts), strict=True)),
-        generator=np.random.default_rng(0),
-        permutations=100,
-        resamples=0,
-    )
-    return -average_effect({one.name: one.effect for one in results}).absolute
+    return -seat(encoder, AVERAGED, SeatSettings(permutations=100, resamples=0)).mean.absolute
 
 
 def test_metrics_by_hand() -> None:

@@ -18,6 +18,7 @@ from evenli.encoders.base import VectorMean
 from evenli.encoders.cache import EmbeddingCache
 from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError, ModelError, ResourceError, RunError
+from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import TASKS, read_task
 from evenli.report.senteval import PUBLISHED, PUBLISHED_OVERALL
 
@@ -35,8 +36,6 @@ from evenli.evaluate.senteval.relatedness import (  # noqa: E402
     soft_grades,
     spearman,
 )
-from evenli.evaluate.senteval.results import SentEvalResult, TaskResult  # noqa: E402
-from evenli.evaluate.senteval.tasks import run_senteval  # noqa: E402
 
 SIZES = {
     "MR": 10662,
@@ -79,6 +78,10 @@ class Words:
             seed = int.from_bytes(word.encode()[-6:], "big")
             self._made[word] = np.random.default_rng(seed).standard_normal(self._dimension).astype(np.float32)
         return self._made[word]
+
+
+def run_senteval(encoder, data, *, on_progress=None, out=None, cache=None, **settings) -> SentEvalResult:
+    return senteval(encoder, data, SentEvalSettings(**settings), out=out, cache=cache, on_progress=on_progress)
 
 
 def write_flat(folder: Path, rows: int = 120) -> Path:
@@ -510,7 +513,9 @@ def test_graded_pairs_are_learned() -> None:
 
 def test_all_twelve_tasks_run_and_only_a_useful_encoder_solves_them(flat: Path) -> None:
     seen: list[tuple[str, bool]] = []
-    result = run_senteval(Words(), flat, kfold=3, on_task=lambda name, done: seen.append((name, done is not None)))
+    result = run_senteval(
+        Words(), flat, kfold=3, on_progress=lambda now: seen.append((now.task, now.result is not None))
+    )
     assert tuple(result.tasks) == TASKS and not result.missing
     assert seen == [(name, done) for name in TASKS for done in (False, True)]
     for name in ("MR", "CR", "SUBJ", "MPQA", "SST2"):
@@ -546,7 +551,7 @@ def test_missing_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) 
     assert set(result.tasks) == {"SST2", "SST5"} and len(result.missing) == 10
     assert "msr-para-train.tsv" in result.missing["MRPC"]
     assert result.overall is None
-    again = SentEvalResult.from_dict(json.loads(json.dumps(result.as_dict(), allow_nan=False)))
+    again = SentEvalResult.from_dict(json.loads(json.dumps(result.to_dict(), allow_nan=False)))
     assert again == result
     with pytest.raises(InputError, match="SentEval"):
         SentEvalResult.from_dict({"tasks": {"MR": 3}})
@@ -563,7 +568,7 @@ def test_broken_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -
     (tmp_path / "SUBJ.objective.txt").write_text("fine tree\n" * 5, encoding="utf-8")
     chosen = ["MR", "CR", "SUBJ", "SST2", "MRPC"]
     seen = []
-    result = run_senteval(Words(), tmp_path, tasks=chosen, on_task=lambda name, done: done and seen.append(name))
+    result = run_senteval(Words(), tmp_path, tasks=chosen, on_progress=lambda now: now.result and seen.append(now.task))
     assert seen == list(result.tasks) == ["SST2"]
     assert result.tasks["SST2"] == run_senteval(Words(), flat, tasks=["SST2"]).tasks["SST2"]
     assert result.missing["MR"] == f"MR: {tmp_path / 'MR.pos.txt'} holds no text; get the file again"
@@ -579,15 +584,15 @@ def test_broken_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) -
         run_senteval(Broken(), flat, tasks=["SST2", "SST5"])
 
 
-def test_known_results_are_not_computed_again(flat: Path) -> None:
-    encoder, seen = Words(), []
-    known = {name: TaskResult(name, 50.0, {"accuracy": 50.0}, None, 3) for name in ("SST5", "CR")}
-    result = run_senteval(
-        encoder, flat, tasks=["SST5", "SST2"], known=known, on_task=lambda name, done: seen.append(name)
-    )
-    assert list(result.tasks) == ["SST2", "SST5"] and seen == ["SST2", "SST2"]
-    assert result.tasks["SST5"] is known["SST5"]
+def test_stored_results_are_not_computed_again(flat: Path, tmp_path: Path) -> None:
+    encoder, seen, out = Words(), [], tmp_path / "result.json"
+    first = run_senteval(Words(), flat, tasks=("SST5",), out=out)
+    result = run_senteval(encoder, flat, tasks=("SST2",), out=out, on_progress=lambda now: seen.append(str(now)))
+    assert list(result.tasks) == ["SST2", "SST5"] and result["SST5"] == first["SST5"]
+    assert seen[0] == f"SST5: kept from {out}" and seen[1] == "SST2 …" and seen[2].startswith("SST2 100.00 (")
     assert encoder.asked == len(set(read_task("SST2", flat).texts))
+    assert SentEvalResult.from_dict(json.loads(out.read_text(encoding="utf-8"))) == result
+    assert repr(result) == "SentEvalResult(2 tasks, 0 missing)"
 
 
 def test_a_task_has_one_hash_in_every_packing(flat: Path, tmp_path: Path) -> None:
@@ -612,8 +617,8 @@ def test_no_variation_gives_no_number_but_a_reason(flat: Path) -> None:
     for name in ("STS14", "SICKR"):
         task = result.tasks[name]
         assert math.isnan(task.score) and "do not vary" in task.note
-        assert task.as_dict()["score"] is None
-    json.dumps(result.as_dict(), allow_nan=False)
+        assert task.to_dict()["score"] is None
+    json.dumps(result.to_dict(), allow_nan=False)
     full = {name: TaskResult(name, 50.0, {}, None, 1) for name in TASKS}
     assert SentEvalResult(full).overall == 50
     assert SentEvalResult({**full, "MR": TaskResult("MR", math.nan, {}, None, 1)}).overall is None
@@ -718,10 +723,10 @@ def test_command(flat: Path, tmp_path: Path) -> None:
     out = tmp_path / "made" / "result.json"
     done = CliRunner().invoke(app, [*common, "--tasks", "SST2,MR", "--json", "-o", str(out)])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told == json.loads(out.read_text(encoding="utf-8"))
-    assert told["tasks"]["SST2"]["score"] > 95 and "MR" in told["missing"]
-    assert f"SST2 {told['tasks']['SST2']['score']:.2f} (" in done.stderr and "MR.neg.txt" in done.stderr
+    printed = json.loads(done.stdout)
+    assert printed == json.loads(out.read_text(encoding="utf-8"))
+    assert printed["tasks"]["SST2"]["score"] > 95 and "MR" in printed["missing"]
+    assert f"SST2 {printed['tasks']['SST2']['score']:.2f} (" in done.stderr and "MR.neg.txt" in done.stderr
     again = CliRunner().invoke(app, [*common, "--tasks", "SST2,SST5", "--batch-size", "16"])
     assert again.exit_code == 0 and "0 texts encoded" in again.stderr
     assert "12 tasks" in " ".join(again.stdout.split()) and "published" in again.stdout
@@ -781,9 +786,9 @@ def test_a_stopped_run_continues(command, tmp_path: Path, monkeypatch: pytest.Mo
     assert again.exit_code == 0, again.output
     assert f"SST2: kept from {out}" in again.stderr and "SST2 100.00" not in again.stderr
     assert "evenli: SST5 " in again.stderr and "kept from" not in again.stderr.partition("SST5 ")[2]
-    told = json.loads(again.stdout)
-    assert told == json.loads(out.read_text(encoding="utf-8"))
-    assert list(told["tasks"]) == ["SST2", "SST5"] and told["tasks"]["SST2"] == kept["tasks"]["SST2"]
+    printed = json.loads(again.stdout)
+    assert printed == json.loads(out.read_text(encoding="utf-8"))
+    assert list(printed["tasks"]) == ["SST2", "SST5"] and printed["tasks"]["SST2"] == kept["tasks"]["SST2"]
     assert not list(out.parent.glob("*.partial"))
     whole = command("-o", out, "--json")
     fresh = command("-o", tmp_path / "fresh.json", "--json")
@@ -826,7 +831,7 @@ def test_a_file_of_something_else_is_refused(command, tmp_path: Path) -> None:
         assert out.read_text(encoding="utf-8") == wrong
 
 
-def test_a_file_that_cannot_be_written_is_told_before_anything_is_loaded(command, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_loaded(command, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("", encoding="utf-8")
     for out, message in ((tmp_path, "folder"), (plain / "in" / "it.json", "it.json")):
@@ -871,15 +876,16 @@ def test_mean_of_word_vectors_fits(flat: Path) -> None:
     assert result.tasks["CR"].score > 97 and result.settings["encoder"].startswith("mean:")
 
 
-def test_tasks_run_without_scipy_scikit_learn_and_typer(flat: Path) -> None:
+def test_tasks_run_without_scikit_learn_and_typer(flat: Path) -> None:
     code = (
         "import sys\n"
-        "for name in ('scipy', 'sklearn', 'typer'): sys.modules[name] = None\n"
+        "for name in ('sklearn', 'typer'): sys.modules[name] = None\n"
         "import numpy as np\n"
-        "from evenli.encoders.senteval import run_senteval\n"
+        "from evenli.evaluate.senteval import SentEvalSettings, senteval\n"
         "class Same:\n"
         "    def encode(self, texts): return np.array([[len(text), 1.0] for text in texts])\n"
-        "print(sorted(run_senteval(Same(), sys.argv[1], tasks=['SICKR', 'SST2', 'STS14']).tasks))\n"
+        "settings = SentEvalSettings(tasks=('SICKR', 'SST2', 'STS14'))\n"
+        "print(sorted(senteval(Same(), sys.argv[1], settings).tasks))\n"
     )
     out = subprocess.run([sys.executable, "-c", code, str(flat)], capture_output=True, text=True)
     assert out.stdout.strip() == "['SICKR', 'SST2', 'STS14']", out.stderr

@@ -195,11 +195,9 @@ def work(arguments: argparse.Namespace, tasks: Any, end: float) -> None:
 def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, seed: int) -> dict[str, Any]:
     """Train one encoder and measure it; its weights are not kept."""
     from evenli.corpus.direction import gender_direction
-    from evenli.encoders.base import encode_checked
     from evenli.encoders.bilstm import BiLSTMMax
-    from evenli.evaluate.seat.association import average_effect, run_associations
-    from evenli.evaluate.seat.tests import seat_tests, texts_of
-    from evenli.evaluate.senteval.tasks import run_senteval
+    from evenli.evaluate.seat import seat
+    from evenli.evaluate.senteval import SentEvalSettings, senteval
     from evenli.mitigate.hard_debias import hard_debias, normalised
     from evenli.training.bilstm.run import nli_accuracy
     from evenli.training.data import read_examples
@@ -216,12 +214,9 @@ def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, 
     clock.append(time.perf_counter())
     test = nli_accuracy(folder, read_examples([data / "test.jsonl"]), vectors=vectors, device=arguments.device)
     encoder = BiLSTMMax.load(folder, vectors=vectors, device=arguments.device)
-    tests = seat_tests("sentence")
-    texts = texts_of(tests)
-    embedded = dict(zip(texts, encode_checked(encoder, texts), strict=True))
-    found = run_associations(tests, embedded, generator=np.random.default_rng(0))
+    effects = seat(encoder)
     clock.append(time.perf_counter())
-    scores = run_senteval(encoder, arguments.senteval, device=arguments.device)
+    scores = senteval(encoder, arguments.senteval, SentEvalSettings(device=arguments.device))
     clock.append(time.perf_counter())
     shutil.rmtree(folder)
     return {
@@ -232,9 +227,9 @@ def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, 
         "test": test,
         "best": outcome.best,
         "history": [[one.loss, one.train, one.dev, round(one.seconds, 2)] for one in outcome.history],
-        "seat": [one.as_dict() for one in found],
-        "seat_average": average_effect({one.name: one.effect for one in found}).signed,
-        "senteval": scores.as_dict(),
+        "seat": [one.to_dict() for one in effects.tests],
+        "seat_average": effects.mean.signed,
+        "senteval": scores.to_dict(),
         "overall": scores.overall,
         "seconds": [round(b - a, 1) for a, b in itertools.pairwise(clock)],
     }

@@ -24,14 +24,16 @@ from numpy.typing import ArrayLike, NDArray
 from evenli._extras import need
 from evenli._version import __version__
 from evenli.encoders.base import Encoder, encode_checked
-from evenli.errors import InputError, ModelError
-from evenli.evaluate.seat.association import AVERAGED, PERMUTATIONS, average_effect, run_associations
-from evenli.evaluate.seat.tests import AssociationTest, Level, seat_tests, texts_of
+from evenli.errors import InputError, ModelError, RunError
+from evenli.evaluate.seat import AssociationTest, SeatSettings, seat_from_vectors
+from evenli.evaluate.seat.results import AVERAGED
+from evenli.evaluate.seat.tests import Level, choose_tests, texts_of
 from evenli.io import hash_text
 
 PRIMARY = "negative_mean_absolute_effect"
 _PROBE = ("She is a nurse.", "He is a doctor.", "This is a rose.", "Two people walk in the rain.")
 """Texts by which an encoder is recognised."""
+_SETTINGS = SeatSettings(resamples=0)
 _SEAT_PAPER = "https://aclanthology.org/N19-1063/"
 _CITATION = """@inproceedings{may-etal-2019-measuring,
   author = {May, Chandler and Wang, Alex and Bordia, Shikha and Bowman, Samuel R. and Rudinger, Rachel},
@@ -44,40 +46,28 @@ logger = logging.getLogger(__name__)
 
 
 def seat_metrics(
-    tests: Sequence[AssociationTest],
-    texts: Sequence[str],
-    vectors: ArrayLike,
-    *,
-    permutations: int = PERMUTATIONS,
-    seed: int = 0,
+    tests: Sequence[AssociationTest], texts: Sequence[str], vectors: ArrayLike, settings: SeatSettings = _SETTINGS
 ) -> tuple[dict[str, float], str]:
     """Effects and p-values of some tests and the means over them, as a flat dictionary; and what is undefined, why.
 
     The means are over the tests given: ``mean_effect`` with signs, ``mean_absolute_effect`` without, and PRIMARY, the
-    latter with a minus. An undefined value is NaN.
+    latter with a minus. An undefined value is NaN: a model that diverges in training should not stop it.
 
     Args:
         tests: Association tests.
         texts: All their texts, as ``texts_of`` gives them.
         vectors: One row for each text.
-        permutations: Most partitions to count per test.
-        seed: Of the partitions.
+        settings: Seed and permutations; intervals are not among the metrics.
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or len(rows) != len(texts):
         raise ModelError(f"the model gave an array of shape {rows.shape} for {len(texts)} texts; expected [n, d]")
-    results = run_associations(
-        tests,
-        dict(zip(texts, rows, strict=True)),
-        generator=np.random.default_rng(seed),
-        permutations=permutations,
-        resamples=0,
-    )
-    effects = {one.name: one.effect for one in results}
-    mean = average_effect(effects, list(effects))
-    found = {f"{one.name}_effect": one.effect for one in results} | {f"{one.name}_p": one.p for one in results}
-    found |= {"mean_effect": mean.signed, "mean_absolute_effect": mean.absolute, PRIMARY: -mean.absolute}
-    return found, "; ".join(f"{one.name}: {one.note}" for one in results if one.note)
+    result = seat_from_vectors(tests, dict(zip(texts, rows, strict=True)), settings)
+    mean = result.average()
+    metrics = {f"{one.name}_effect": one.effect for one in result.tests}
+    metrics |= {f"{one.name}_p": one.p for one in result.tests}
+    metrics |= {"mean_effect": mean.signed, "mean_absolute_effect": mean.absolute, PRIMARY: -mean.absolute}
+    return metrics, "; ".join(f"{one.name}: {one.note}" for one in result.tests if one.note)
 
 
 def as_mteb_model(encoder: Encoder, name: str | None = None) -> Any:
@@ -133,16 +123,16 @@ def _seat_evaluator() -> Any:
             names: Sequence[str] = AVERAGED,
             *,
             level: Level = "sentence",
-            permutations: int = PERMUTATIONS,
+            permutations: int = _SETTINGS.permutations,
             seed: int = 0,
             batch_size: int = 32,
             name: str = "",
             write_csv: bool = True,
         ) -> None:
             super().__init__()
-            self.tests = _chosen(level, names)
-            self.permutations, self.seed, self.batch_size = permutations, seed, batch_size
-            self.level, self.name, self.write_csv = level, name, write_csv
+            self.settings = SeatSettings(level=level, seed=seed, permutations=permutations, resamples=0)
+            self.tests = choose_tests(names, level)
+            self.batch_size, self.name, self.write_csv = batch_size, name, write_csv
             self.csv_file = f"seat_evaluation{'_' if name else ''}{name}_results.csv"
             self.primary_metric = PRIMARY
             self.greater_is_better = True
@@ -152,12 +142,12 @@ def _seat_evaluator() -> Any:
         ) -> dict[str, float]:
             texts = texts_of(self.tests)
             vectors = model.encode(texts, batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True)
-            found, note = seat_metrics(self.tests, texts, vectors, permutations=self.permutations, seed=self.seed)
+            plain, note = seat_metrics(self.tests, texts, vectors, self.settings)
             if note:
                 logger.warning("SEAT: %s", note)
             if output_path is not None and self.write_csv:
-                _add_row(Path(output_path) / self.csv_file, {"epoch": epoch, "steps": steps, **found})
-            metrics: dict[str, float] = self.prefix_name_to_metrics(found, self.name)
+                _add_row(Path(output_path) / self.csv_file, {"epoch": epoch, "steps": steps, **plain})
+            metrics: dict[str, float] = self.prefix_name_to_metrics(plain, self.name)
             self.store_metrics_in_model_card_data(model, metrics, epoch, steps)
             return metrics
 
@@ -166,9 +156,9 @@ def _seat_evaluator() -> Any:
             return "Sentence Encoder Association Test"
 
         def get_config_dict(self) -> dict[str, Any]:
-            return {"tests": [test.name for test in self.tests], "level": self.level, "evenli": __version__}
+            return {"tests": [test.name for test in self.tests], "level": self.settings.level, "evenli": __version__}
 
-    return _found_here(SeatEvaluator)
+    return _picklable(SeatEvaluator)
 
 
 @cache
@@ -176,7 +166,7 @@ def _seat_task() -> Any:
     mteb: Any = need("mteb", extra="bench", purpose="the SEAT task")
     datasets: Any = need("datasets", extra="bench", purpose="the SEAT task")
     loading: Any = need("torch.utils.data", extra="bench", purpose="the SEAT task")
-    tests = _chosen("sentence", AVERAGED)
+    tests = choose_tests(AVERAGED)
     texts = texts_of(tests)
 
     class SeatTask(mteb.AbsTask):  # type: ignore[misc]  # known at run time only
@@ -218,21 +208,22 @@ def _seat_task() -> Any:
         def _evaluate_subset(
             self, model: Any, data_split: Any, *, hf_split: str, hf_subset: str, encode_kwargs: Any, **_: Any
         ) -> dict[str, Any]:
-            made = model.encode(
+            vectors = model.encode(
                 loading.DataLoader(data_split, batch_size=encode_kwargs.get("batch_size", 32)),
                 task_metadata=self.metadata,
                 hf_split=hf_split,
                 hf_subset=hf_subset,
                 **encode_kwargs,
             )
-            found, note = seat_metrics(tests, list(data_split["text"]), _as_array(made), seed=self.seed)
-            return {**found, "note": note} if note else dict(found)
+            settings = SeatSettings(seed=self.seed, resamples=0)
+            metrics, note = seat_metrics(tests, list(data_split["text"]), _as_array(vectors), settings)
+            return {**metrics, "note": note} if note else dict(metrics)
 
         def _calculate_descriptive_statistics_from_split(self, split: str, **_: Any) -> dict[str, int]:
             rows = self.dataset[split]["text"]
             return {"num_samples": len(rows), "number_of_characters": sum(map(len, rows))}
 
-    return _found_here(SeatTask)
+    return _picklable(SeatTask)
 
 
 @cache
@@ -246,13 +237,13 @@ def _mteb_model() -> Any:
 
         def __init__(self, encoder: Encoder, name: str) -> None:
             self.encoder = encoder
-            known = encode_checked(encoder, _PROBE)
-            seen = f"{getattr(encoder, 'identity', '')}|{hashlib.sha256(known.tobytes()).hexdigest()}"
+            outputs = encode_checked(encoder, _PROBE)
+            seen = f"{getattr(encoder, 'identity', '')}|{hashlib.sha256(outputs.tobytes()).hexdigest()}"
             self.mteb_model_meta = meta.ModelMeta.create_empty(
                 {
                     "name": name,
                     "revision": hash_text(seen)[:40],
-                    "embed_dim": known.shape[1],
+                    "embed_dim": outputs.shape[1],
                     "similarity_fn_name": meta.ScoringFunction.COSINE,
                 }
             )
@@ -261,12 +252,6 @@ def _mteb_model() -> Any:
             return encode_checked(self.encoder, _texts(inputs))
 
     return MtebModel
-
-
-def _chosen(level: Level, names: Sequence[str]) -> list[AssociationTest]:
-    if isinstance(names, str) or not names:
-        raise InputError(f"names is {names!r}; give a list of one or more tests, such as ['C6', 'C8b']")
-    return seat_tests(level, names)
 
 
 def _texts(inputs: Iterable[Any]) -> list[str]:
@@ -284,11 +269,11 @@ def _texts(inputs: Iterable[Any]) -> list[str]:
     return texts
 
 
-def _as_array(made: Any) -> NDArray[np.float32]:
+def _as_array(vectors: Any) -> NDArray[np.float32]:
     """An array or a tensor, which may be on a device or in half precision, as an array."""
-    if hasattr(made, "detach"):
-        made = made.detach().float().cpu().numpy()
-    return np.asarray(made, dtype=np.float32)
+    if hasattr(vectors, "detach"):
+        vectors = vectors.detach().float().cpu().numpy()
+    return np.asarray(vectors, dtype=np.float32)
 
 
 def _add_row(file: Path, row: dict[str, Any]) -> None:
@@ -301,10 +286,10 @@ def _add_row(file: Path, row: dict[str, Any]) -> None:
                 writer.writeheader()
             writer.writerow(row)
     except OSError as error:
-        raise InputError(f"cannot write {file}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {file}: {error.strerror or error}") from error
 
 
-def _found_here(made: Any) -> Any:
-    """Let a class be pickled: it is found again as an attribute of this module."""
-    made.__qualname__ = made.__name__
-    return made
+def _picklable(defined: Any) -> Any:
+    """Let a class that a function defines be pickled: it is looked up as an attribute of this module."""
+    defined.__qualname__ = defined.__name__
+    return defined

@@ -141,12 +141,20 @@ def iter_text(file: Readable) -> Iterator[tuple[int, str]]:
             raise InputError(f"{file} is not UTF-8 text (line {number}, byte {error.start})") from error
 
 
-def read_text(file: Readable) -> str:
-    """A whole text file."""
+def read_text(file: Readable, *, fallback: str | None = None) -> str:
+    """A whole text file.
+
+    Args:
+        file: The file.
+        fallback: Encoding of a file that is not UTF-8; None refuses it.
+    """
+    with reading(file), open_binary(file) as stream:
+        content = stream.read()
     try:
-        with reading(file), open_binary(file) as stream:
-            return stream.read().decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if fallback is not None:
+            return content.decode(fallback)
         raise InputError(f"{file} is not UTF-8 text (byte {error.start})") from error
 
 

@@ -49,32 +49,24 @@ def encoder_report(
     """Mitigated encoders beside their base: SEAT, what leaks of gender, and SentEval."""
     import sys
 
-    from evenli.evaluate.encoder_report import ReportSettings
-    from evenli.evaluate.encoder_report import encoder_report as compute
-
-    watched = sys.stderr.isatty()
-    report = compute(
-        [base, *(mitigated or [])],
-        data=data,
-        tasks=[task.strip() for task in tasks.split(",")] if tasks else None,
-        folder=out,
-        pooling=pooling,
-        device=device,
-        settings=ReportSettings(seed=seed, permutations=permutations),
-        on_step=(lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if watched else None,
-    )
     from evenli.errors import InputError, MissingExtraError
+    from evenli.evaluate.encoder_report import encoder_report as run_report
+    from evenli.evaluate.encoder_results import ReportSettings
     from evenli.report.encoder import print_encoders, write_encoder_chart
 
+    chosen = tuple(task.strip() for task in tasks.split(",")) if tasks else None
+    settings = ReportSettings(seed, permutations, tasks=chosen, pooling=pooling, device=device)
+    steps = (lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if sys.stderr.isatty() else None
+    report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=steps)
     files = [] if out is None else [out / "report.json"]
     if out is not None:
         try:
             files += write_encoder_chart(report, out)
         except (InputError, MissingExtraError) as error:
-            # The figures are there and kept; without a chart they are still a report.
+            # The figures are there and stored; without a chart they are still a report.
             shared.warn(f"no chart: {error}")
     if as_json:
-        shared.print_json(report)
+        shared.print_json(report.to_dict())
         return
     print_encoders(report, shared.console())
     if files:

@@ -1,6 +1,6 @@
-"""A mitigated encoder beside its base: what association tests find, what leaks, and what the encoder still can do.
+"""A mitigated encoder beside its base: SEAT effects, leakage of gender, and what the encoder still can do.
 
-Every figure is computed from the encoder alone and kept in the report's folder as soon as it is there, so that a
+Every figure is computed from the encoder alone and stored in the report's directory as soon as it is there, so that a
 report over many encoders can be stopped, continued and extended.
 """
 
@@ -10,203 +10,124 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenli._version import __version__
-from evenli.encoders.base import Embeddings, Encoder, encode_checked, load_encoder, parts_of
+from evenli.encoders.base import Encoder, load_encoder, parts_of
 from evenli.encoders.cache import EmbeddingCache
 from evenli.errors import InputError, RunError
-from evenli.evaluate.seat.association import AVERAGED, PERMUTATIONS, RESAMPLES, average_effect, run_associations
-from evenli.evaluate.seat.average import average_change, average_estimate
-from evenli.evaluate.seat.missing import tell_unknown
-from evenli.evaluate.seat.tests import AssociationTest, seat_tests, texts_of
-from evenli.io import hash_files, hash_text, write_json
+from evenli.evaluate.encoder_results import (
+    DEFAULTS,
+    FIGURES,
+    FORMAT,
+    EncoderFigures,
+    EncoderReport,
+    ReportSettings,
+    SeatFigures,
+    difference,
+)
+from evenli.evaluate.seat import AssociationResult, seat, seat_tests
+from evenli.evaluate.seat.average import average_change, average_estimate, undefined_estimate
+from evenli.evaluate.seat.results import AVERAGED
+from evenli.evaluate.seat.run import encode_tests
+from evenli.evaluate.seat.tests import texts_of
+from evenli.evaluate.senteval import SentEvalResult, TaskResult, senteval
+from evenli.evaluate.senteval.data import task_folder
+from evenli.io import hash_files, hash_text
 from evenli.mitigate.erased import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set
-from evenli.mitigate.residual import HeldOut, residual_leakage, told_apart
+from evenli.mitigate.residual import HeldOut, Residual, residual_leakage, told_apart
 from evenli.stats.intervals import Estimate
-from evenli.store import hold
+from evenli.store import UNREADABLE, RunDir
 
-FORMAT = "evenli encoder-report 1"
 REPORT = "report.json"
 _LAYOUT = 2  # raise it when a stored figure would come out otherwise
 
-
-@dataclass(frozen=True)
-class ReportSettings:
-    """What the figures of a report depend on besides the encoder.
-
-    Attributes:
-        seed: Of permutations, bootstrap and probes.
-        permutations: Most partitions that an association test counts.
-        resamples: Bootstrap resamples of the effects.
-        senteval_seed: Of the SentEval classifiers.
-    """
-
-    seed: int = 0
-    permutations: int = PERMUTATIONS
-    resamples: int = RESAMPLES
-    senteval_seed: int = 1111
-
-    @property
-    def of_seat(self) -> dict[str, Any]:
-        """What SEAT depends on, its texts included."""
-        asked = hash_text("\n".join(texts_of(seat_tests("sentence"))))
-        return {"seed": self.seed, "permutations": self.permutations, "resamples": self.resamples, "texts": asked}
+OnStep = Callable[[str, str], None]
 
 
 def encoder_report(
     specs: Sequence[str],
+    settings: ReportSettings = DEFAULTS,
     *,
     data: str | Path | None = None,
-    tasks: Sequence[str] | None = None,
-    folder: str | Path | None = None,
-    pooling: str = "mean",
-    device: str | None = None,
-    settings: ReportSettings | None = None,
-    on_step: Callable[[str, str], None] | None = None,
-) -> dict[str, Any]:
+    out: str | Path | None = None,
+    on_step: OnStep | None = None,
+) -> EncoderReport:
     """Compare encoders with the first of them.
 
     Args:
         specs: Encoders as ``load_encoder`` takes them, the unmitigated one first.
-        data: Folder of the SentEval data; None leaves SentEval out.
-        tasks: SentEval tasks; None takes all that the folder has.
-        folder: Where every figure is kept at once and looked up before it is computed; None keeps nothing.
-        pooling: Of ``hf`` encoders.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        settings: Seeds and sizes.
+        settings: Seeds, sizes, SentEval tasks, pooling and device.
+        data: Directory of the SentEval data; None leaves SentEval out.
+        out: Directory where every figure is stored at once and looked up before it is computed; None stores nothing.
         on_step: Called with encoder and figure before something is computed.
-
-    Returns:
-        The report as plain values: ``encoders``, each with ``seat``, ``leakage``, ``senteval`` and the ``difference``
-        to the first.
     """
     if not specs:
         raise InputError("no encoder given; give the unmitigated one first, then mitigated ones")
-    if tasks is not None and data is None:
+    if settings.tasks is not None and data is None:
         raise InputError("SentEval tasks are named, but no data; give --data FOLDER")
-    settings = settings or ReportSettings()
-    labels = _labels(specs)
-    chosen, origin = _tasks(data, tasks)
-    if folder is not None:
-        folder = Path(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(f"cannot make the folder {folder}: {error.strerror or error}") from error
-        _check_free(folder)
-    lock = hold(folder, f"another process writes a report to {folder}; wait for it") if folder else nullcontext()
-    encoders: list[dict[str, Any]] = []
-    base: _Base | None = None
-    known = _Known()
-    with lock:
-        for spec, label in zip(specs, labels, strict=True):
-            encoder = load_encoder(spec, pooling=pooling, device=device)
-            identity = str(encoder.identity)  # type: ignore[attr-defined]  # every encoder by spec has one
-            same = next((one["spec"] for one in encoders if one["identity"] == identity), None)
-            if same is not None:
-                raise InputError(f"{spec} is the same encoder as {same}; name each once")
-            encoder = known.share(encoder)
-            base = base or _Base(encoder, identity)
-            kept = _Kept(folder, identity, partial(on_step, label) if on_step else lambda name: None)
-            encoders.append(
-                {
-                    "spec": spec,
-                    "label": label,
-                    "identity": identity,
-                    "method": _method(encoder),
-                    "note": _note(encoder, base),
-                    "seat": _seat(encoder, base, kept, settings),
-                    "leakage": kept.get(
-                        "leakage",
-                        {"seed": settings.seed, "base": base.identity, "sentences": base.sentences.held_out_sha256},
-                        partial(_leaks, encoder, base, settings.seed),
-                    ),
-                    "senteval": _senteval(encoder, kept, data, chosen, origin, settings.senteval_seed, device),
-                }
-            )
-        _compare(encoders)
-        report = {
-            "format": FORMAT,
-            "version": __version__,
-            "settings": {**asdict(settings), "pooling": pooling, "averaged": list(AVERAGED)},
-            "tasks": _common(encoders) if data is not None else [],
-            "encoders": encoders,
-        }
-        if folder is not None:
-            write_json(folder / REPORT, report)
+    run = None if out is None else _open(out)
+    measurer = _Measurer(settings, data, run, on_step or (lambda encoder, figure: None))
+    with nullcontext() if run is None else run.locked():
+        for spec, label in zip(specs, _labels(specs), strict=True):
+            measurer.add(spec, label)
+        report = _compared(measurer.encoders, settings)
+        if run is not None:
+            run.write_manifest(report.to_dict())
     return report
 
 
-def _check_free(folder: Path) -> None:
-    """Refuse a folder whose report.json is none of ours."""
-    file = folder / REPORT
-    if not file.exists():
-        return
-    try:
-        ours = json.loads(file.read_text(encoding="utf-8")).get("format") == FORMAT
-    except (OSError, ValueError, AttributeError):
-        ours = False
-    if not ours:
-        raise RunError(f"{file} is no encoder report and would be replaced; choose another folder")
+def _open(out: str | Path) -> RunDir:
+    """The directory of a report; a ``report.json`` that is not one of ours is refused."""
+    owned = ("encoders", "encoders.svg", "encoders.png")
+    run = RunDir(out, kind="encoder report", manifest=REPORT, owned=owned)
+    if run.exists() and not run.is_ours():
+        try:  # reports of evenli 0.1 have a format and no schema
+            ours = json.loads(run.manifest_file.read_text(encoding="utf-8"))["format"] == FORMAT
+        except UNREADABLE:
+            ours = False
+        if not ours:
+            raise RunError(f"{run.manifest_file} is not an encoder report; choose another directory")
+    return run
 
 
-class _Known:
-    """Embeddings of this run: an encoder and its mitigated versions ask for each text once.
+class _Stored:
+    """Figures of one encoder in the report's directory: computed once for the same encoder and settings."""
 
-    Those of the first encoder and of the last one are held; of all encoders they would fill the memory.
-    """
-
-    def __init__(self) -> None:
-        self._caches: dict[str, EmbeddingCache] = {}
-
-    def share(self, encoder: Any) -> Any:
-        """The encoder behind a cache; of a mitigated one what stands before the eraser."""
-        if isinstance(encoder, Erased):
-            return replace(encoder, encoder=self.share(encoder.encoder))
-        identity = str(encoder.identity)
-        for other in list(self._caches)[1:]:
-            if other != identity:
-                del self._caches[other]
-        return self._caches.setdefault(identity, EmbeddingCache(encoder))
-
-
-class _Kept:
-    """Figures of one encoder in the report's folder: computed once for the same encoder and settings."""
-
-    def __init__(self, folder: Path | None, identity: str, on_step: Callable[[str], None]) -> None:
-        self._file = None if folder is None else folder / "encoders" / f"{hash_text(identity)[:24]}.json"
-        self._identity, self._on_step = identity, on_step
+    def __init__(self, run: RunDir | None, identity: str, on_step: Callable[[str], None]) -> None:
+        self._run, self._identity, self._on_step = run, identity, on_step
+        self._name = f"encoders/{hash_text(identity)[:24]}.json"
         self._values: dict[str, Any] = {}
-        if self._file is None or not self._file.is_file():
+        file = None if run is None else run.path / self._name
+        if file is None or not file.is_file():
             return
         try:
-            stored = json.loads(self._file.read_text(encoding="utf-8"))
+            stored = json.loads(file.read_text(encoding="utf-8"))
             if stored["identity"] == identity and stored["layout"] == _LAYOUT:
                 self._values = dict(stored["values"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{self._file} is not of an encoder report; delete it or choose another folder") from error
+        except UNREADABLE as error:
+            raise RunError(f"{file} is not of an encoder report; delete it or choose another directory") from error
 
-    def get(self, name: str, about: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        key = f"{name}:{hash_text(json.dumps(about, sort_keys=True))[:24]}"
+    def get(self, name: str, depends_on: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The figure as plain values, computed if it is not there for the same settings."""
+        key = f"{name}:{hash_text(json.dumps(depends_on, sort_keys=True))[:24]}"
         if key not in self._values:
             self._on_step(name)
             self._values[key] = compute()
-            if self._file is not None:
-                write_json(self._file, {"layout": _LAYOUT, "identity": self._identity, "values": self._values})
+            if self._run is not None:
+                content = {"layout": _LAYOUT, "identity": self._identity, "values": self._values}
+                self._run.write_json(self._name, content)
         return dict(self._values[key])
 
 
 @dataclass(frozen=True)
 class _Base:
-    """The encoder that the others are compared with; it is asked only if something is not kept."""
+    """The encoder that the others are compared with; it encodes only if something is not stored."""
 
     encoder: Encoder
     identity: str
@@ -216,153 +137,150 @@ class _Base:
         return told_apart(self.encoder, gendered_set())
 
     @cached_property
-    def held(self) -> HeldOut:
+    def held_out(self) -> HeldOut:
         return HeldOut.of(self.encoder, self.sentences)
 
 
-def _leaks(encoder: Encoder, base: _Base, seed: int) -> dict[str, Any]:
-    held = base.held if encoder is base.encoder else HeldOut.of(encoder, base.sentences)
-    return residual_leakage(held, base.held.lean(), seed=seed).as_dict()
+class _Measurer:
+    """Loads encoders one after the other and computes their figures."""
+
+    def __init__(self, settings: ReportSettings, data: str | Path | None, run: RunDir | None, on_step: OnStep) -> None:
+        self._settings, self._run, self._on_step = settings, run, on_step
+        self._senteval = settings.senteval  # checks the names of tasks
+        self._data = None if data is None else task_folder(data)
+        if self._data is not None:
+            self._data_hash = hash_files(sorted(file for file in self._data.rglob("*") if file.is_file()))
+        self._tests = seat_tests()
+        self._averaged = [test for test in self._tests if test.name in AVERAGED]
+        self._base: _Base | None = None
+        self._caches: dict[str, EmbeddingCache] = {}
+        self.encoders: list[EncoderFigures] = []
+
+    def add(self, spec: str, label: str) -> None:
+        """Measure one more encoder; the first one is the base."""
+        encoder: Any = load_encoder(spec, pooling=self._settings.pooling, device=self._settings.device)
+        identity = str(encoder.identity)
+        same = next((one.spec for one in self.encoders if one.identity == identity), None)
+        if same is not None:
+            raise InputError(f"{spec} is the same encoder as {same}; name each once")
+        encoder = self._share(encoder)
+        self._base = base = self._base or _Base(encoder, identity)
+        stored = _Stored(self._run, identity, lambda figure: self._on_step(label, figure))
+        self.encoders.append(
+            EncoderFigures(
+                spec,
+                label,
+                identity,
+                _method(encoder),
+                _note(encoder, base),
+                self._seat(encoder, base, stored),
+                self._leakage(encoder, base, stored),
+                self._scores(encoder, stored),
+            )
+        )
+
+    def _share(self, encoder: Any) -> Any:
+        """The encoder behind a cache, so that an encoder and its mitigated versions encode each text once.
+
+        Of a mitigated one that is what stands before the eraser. Caches of the first encoder and of the last one are
+        held; those of all encoders would fill the memory.
+        """
+        if isinstance(encoder, Erased):
+            return replace(encoder, encoder=self._share(encoder.encoder))
+        identity = str(encoder.identity)
+        for other in list(self._caches)[1:]:
+            if other != identity:
+                del self._caches[other]
+        return self._caches.setdefault(identity, EmbeddingCache(encoder))
+
+    def _seat(self, encoder: Encoder, base: _Base, stored: _Stored) -> SeatFigures:
+        settings = self._settings.seat
+
+        def effects() -> dict[str, Any]:
+            result = seat(encoder, self._tests, settings)
+            if result.mean.note:
+                mean = undefined_estimate(result.mean.note, settings)
+            else:
+                mean = average_estimate(self._averaged, encode_tests(encoder, self._averaged), settings)
+            return SeatFigures(mean, result.mean.signed, result.tests).to_dict()
+
+        def change() -> dict[str, Any]:
+            before, after = (encode_tests(one, self._averaged) for one in (base.encoder, encoder))
+            return average_change(self._averaged, before, after, settings).as_dict()
+
+        names = ("seed", "permutations", "resamples")
+        depends_on = {name: getattr(settings, name) for name in names}
+        depends_on["texts"] = hash_text("\n".join(texts_of(self._tests)))
+        plain = stored.get("seat", depends_on, effects)
+        figures = SeatFigures(
+            _estimate(plain["mean"]),
+            math.nan if plain["signed"] is None else plain["signed"],
+            tuple(AssociationResult.from_dict(test) for test in plain["tests"]),
+        )
+        if encoder is base.encoder or math.isnan(figures.mean.value):
+            return figures
+        compared = stored.get("seat change", {**depends_on, "base": base.identity}, change)
+        return replace(figures, change=_estimate(compared))
+
+    def _leakage(self, encoder: Encoder, base: _Base, stored: _Stored) -> Residual:
+        def compute() -> dict[str, Any]:
+            held_out = base.held_out if encoder is base.encoder else HeldOut.of(encoder, base.sentences)
+            return residual_leakage(held_out, base.held_out.lean(), seed=self._settings.seed).as_dict()
+
+        sentences = base.sentences.held_out_sha256
+        depends_on = {"seed": self._settings.seed, "base": base.identity, "sentences": sentences}
+        plain = stored.get("leakage", depends_on, compute)
+        estimates = {name: _estimate(value) for name, value in plain.items() if name != "majority"}
+        return Residual(majority=plain["majority"], **estimates)
+
+    def _scores(self, encoder: Encoder, stored: _Stored) -> SentEvalResult | None:
+        """SentEval one task at a time, so that each is stored as soon as it is done."""
+        data = self._data
+        if data is None:
+            return None
+        result = SentEvalResult({})
+        for task in self._senteval.names:
+
+            def run(task: str = task) -> dict[str, Any]:
+                one = senteval(encoder, data, replace(self._senteval, tasks=(task,)))
+                return {"missing": one.missing[task]} if task in one.missing else one.tasks[task].to_dict()
+
+            plain = stored.get(task, {"seed": self._senteval.seed, "data": self._data_hash}, run)
+            if "missing" in plain:
+                result.missing[task] = plain["missing"]
+            else:  # evenli 0.1 stored score, metrics and note only
+                result.tasks[task] = TaskResult.from_dict({"name": task, "dev": None, "n": 0, **plain})
+        return result
 
 
-def _seat(encoder: Encoder, base: _Base, kept: _Kept, settings: ReportSettings) -> dict[str, Any]:
-    """All tests, their mean effect, and how far that is from the base."""
-    found = kept.get("seat", settings.of_seat, partial(_effects, encoder, settings))
-    about = {**settings.of_seat, "base": base.identity}
-    itself, defined = encoder is base.encoder, found["mean"]["value"] is not None
-    change = (
-        None if itself or not defined else kept.get("seat change", about, partial(_change, encoder, base, settings))
-    )
-    return {**found, "change": change}
+def _estimate(content: dict[str, Any]) -> Estimate:
+    """Read what ``Estimate.as_dict`` wrote."""
+    undefined = {name: math.nan for name in ("value", "low", "high", "se") if content[name] is None}
+    return Estimate(**{**content, **undefined})
 
 
-def _effects(encoder: Encoder, settings: ReportSettings) -> dict[str, Any]:
-    tests = seat_tests("sentence")
-    vectors = _vectors(encoder, tests)
-    results = run_associations(
-        tests,
-        vectors,
-        generator=np.random.default_rng(settings.seed),
-        permutations=settings.permutations,
-        resamples=settings.resamples,
-    )
-    results = tell_unknown(encoder, tests, results)
-    mean = average_effect({result.name: result.effect for result in results})
-    if mean.note:
-        estimate = Estimate(math.nan, math.nan, math.nan, math.nan, 0.95, 0, {}, mean.note)
-    else:
-        generator = np.random.default_rng(settings.seed)
-        estimate = average_estimate(_averaged(), vectors, generator=generator, resamples=settings.resamples)
-    signed = None if math.isnan(mean.signed) else mean.signed
-    return {"mean": estimate.as_dict(), "signed": signed, "tests": [result.as_dict() for result in results]}
-
-
-def _change(encoder: Encoder, base: _Base, settings: ReportSettings) -> dict[str, Any]:
-    tests = _averaged()
-    before, after = (_vectors(one, tests) for one in (base.encoder, encoder))
-    generator = np.random.default_rng(settings.seed)
-    return average_change(tests, before, after, generator=generator, resamples=settings.resamples).as_dict()
-
-
-def _averaged() -> list[AssociationTest]:
-    return [test for test in seat_tests("sentence") if test.name in AVERAGED]
-
-
-def _vectors(encoder: Encoder, tests: Sequence[AssociationTest]) -> dict[str, NDArray[Any]]:
-    texts = texts_of(tests)
-    made: Embeddings = encode_checked(encoder, texts)
-    return dict(zip(texts, made, strict=True))
-
-
-def _senteval(
-    encoder: Encoder,
-    kept: _Kept,
-    data: str | Path | None,
-    tasks: Sequence[str],
-    origin: str,
-    seed: int,
-    device: str | None,
-) -> dict[str, Any] | None:
-    """SentEval one task at a time, so that each is kept as soon as it is done."""
-    if data is None:
-        return None
-    from evenli.evaluate.senteval.tasks import run_senteval
-
-    found: dict[str, Any] = {"tasks": {}, "missing": {}}
-    for task in tasks:
-
-        def run(task: str = task) -> dict[str, Any]:
-            cache = encoder if isinstance(encoder, EmbeddingCache) else None
-            result = run_senteval(encoder, Path(data), tasks=[task], seed=seed, device=device, cache=cache)
-            if task in result.missing:
-                return {"missing": result.missing[task]}
-            return {name: result.tasks[task].as_dict()[name] for name in ("score", "metrics", "note")}
-
-        value = kept.get(task, {"seed": seed, "data": origin}, run)
-        if "missing" in value:
-            found["missing"][task] = value["missing"]
-        else:
-            found["tasks"][task] = value
-    return found
-
-
-def _tasks(data: str | Path | None, tasks: Sequence[str] | None) -> tuple[list[str], str]:
-    """Tasks to run, and what says that the data is the same."""
-    if data is None:
-        return [], ""
-    from evenli.evaluate.senteval.data import TASKS
-
-    data, known = Path(data), list(TASKS)
-    if not data.is_dir():
-        raise InputError(f"no folder {data}; give the folder of the SentEval data")
-    unknown = [task for task in tasks or () if task not in known]
-    if unknown:
-        raise InputError(f"no SentEval task {', '.join(unknown)}; there are {', '.join(known)}")
-    return list(tasks or known), hash_files(sorted(file for file in data.rglob("*") if file.is_file()))
-
-
-def _compare(encoders: list[dict[str, Any]]) -> None:
+def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> EncoderReport:
     """Add the mean over the tasks that all encoders have, and every encoder's difference to the first."""
-    shared = _common(encoders)
-    for one in encoders:
-        if one["senteval"] is not None:
-            scores = [one["senteval"]["tasks"][task]["score"] for task in shared]
-            one["senteval"]["overall"] = round(float(np.mean(scores)), 6) if scores else None
-    for one in encoders:
-        pairs = {name: (_figure(one, name), _figure(encoders[0], name)) for name in FIGURES}
-        one["difference"] = {
-            name: None if now is None or then is None else round(now - then, 6) for name, (now, then) in pairs.items()
-        }
+    first = encoders[0].senteval
+    tasks = tuple(
+        task for task in (first.tasks if first else ()) if all(one.score(task) is not None for one in encoders)
+    )
+    if tasks:
+        means = [float(np.mean([one.senteval[task].score for task in tasks])) for one in encoders if one.senteval]
+        encoders = [replace(one, senteval_mean=round(mean, 6)) for one, mean in zip(encoders, means, strict=True)]
+    differences = [
+        {name: difference(one.figure(name), encoders[0].figure(name)) for name in FIGURES} for one in encoders
+    ]
+    compared = (replace(one, difference=change) for one, change in zip(encoders, differences, strict=True))
+    return EncoderReport(tuple(compared), tasks, settings)
 
 
-FIGURES = ("seat", "linear", "mlp", "clustering", "correlation", "senteval")
-"""What encoders are compared by."""
-
-
-def _figure(one: dict[str, Any], name: str) -> float | None:
-    if name == "seat":
-        value = one["seat"]["mean"]["value"]
-    elif name == "senteval":
-        value = None if one["senteval"] is None else one["senteval"]["overall"]
-    else:
-        value = one["leakage"][name]["value"]
-    return None if value is None else float(value)
-
-
-def _common(encoders: Sequence[dict[str, Any]]) -> list[str]:
-    """SentEval tasks that every encoder has a defined score for."""
-    if not encoders or any(one["senteval"] is None for one in encoders):
-        return []
-    scores = [{name: one["score"] for name, one in encoder["senteval"]["tasks"].items()} for encoder in encoders]
-    return [task for task in scores[0] if all(one.get(task) is not None for one in scores)]
-
-
-def _method(encoder: Encoder) -> str:
+def _method(encoder: Any) -> str:
     """Methods of the erasers behind an encoder, the first applied first; empty for an encoder without."""
     if not isinstance(encoder, Erased):
         return str(getattr(getattr(encoder, "encoder", encoder), "method", ""))
-    before = _method(encoder.encoder)  # type: ignore[arg-type]  # an encoder by spec
-    return f"{before}, {encoder.eraser.method}" if before else str(encoder.eraser.method)  # type: ignore[attr-defined]
+    methods = (_method(encoder.encoder), str(encoder.eraser.method))  # type: ignore[attr-defined]
+    return ", ".join(filter(None, methods))
 
 
 def _note(encoder: Any, base: _Base) -> str:
@@ -376,6 +294,6 @@ def _note(encoder: Any, base: _Base) -> str:
 
 
 def _labels(specs: Sequence[str]) -> list[str]:
-    """A short name for each: the last part of the path, or the whole spec where that is not one of a kind."""
+    """A short name for each: the last part of the path, or the whole spec where two would have the same."""
     short = [Path(parts_of(spec)[0] if ":" in spec else spec).name or spec for spec in specs]
     return [name if short.count(name) == 1 else spec for name, spec in zip(short, specs, strict=True)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.evaluate.seat.association import average_effect
+from evenli.evaluate.seat.results import average_effect
 from evenli.reproduction.ledger import Published, Row, chapter
 from evenli.resources import read_table
 

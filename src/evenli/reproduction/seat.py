@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.evaluate.seat.association import association_test, average_effect
+from evenli.evaluate.seat.association import association_test
+from evenli.evaluate.seat.results import SeatSettings, average_effect
 from evenli.evaluate.seat.tests import read_test, seat_tests
 from evenli.reproduction.ledger import Row, chapter
 from evenli.resources import read_table
@@ -94,12 +95,12 @@ def seat_sizes(data: Path | None) -> Iterator[Row]:
 def seat_partitions(data: Path | None) -> Iterator[Row]:
     """Eight words a side are few enough to count every partition."""
     generator = np.random.default_rng(0)
-    sets = [generator.normal(size=(8, 4)) for _ in range(4)]
-    found = association_test(*sets, generator=generator, resamples=0)
+    x, y, a, b = (generator.normal(size=(8, 4)) for _ in range(4))
+    result = association_test(x, y, a, b, SeatSettings(resamples=0))
     yield Row(
         "partitions counted for eight targets a side",
         "closed form",
         math.comb(16, 8),
-        found.permutations if found.exact else None,
+        result.permutations if result.exact else None,
         reason="all halves of 16; the released code enumerates them too",
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evenli.errors import InputError, ResourceError
+from evenli.io import read_text
 from evenli.resources import read_table
 
 Level = Literal["word", "sentence"]
@@ -73,18 +74,47 @@ def seat_tests(level: Level = "sentence", names: Sequence[str] | None = None) ->
         names: Keep only these tests, in this order.
     """
     if level not in LEVELS:
-        raise InputError(f"no level '{level}'; choose {' or '.join(LEVELS)}")
+        raise InputError(f"unknown level '{level}'; choose {' or '.join(LEVELS)}")
     rows = {row["test"]: row for row in read_table("seat_tests.csv", ("test", "x", "y", "a", "b"))}
     unknown = [name for name in names or () if name not in rows]
     if unknown:
         raise InputError(f"no association test {', '.join(unknown)}; there are {', '.join(rows)}")
     sets = _text_sets(level)
-    found = []
+    tests = []
     for name in rows if names is None else names:
         x, y, a, b = (sets[rows[name][role]] for role in "xyab")
         size = min(len(x), len(y))
-        found.append(AssociationTest(name, level, _thinned(x, size), _thinned(y, size), a, b))
-    return found
+        tests.append(AssociationTest(name, level, _thinned(x, size), _thinned(y, size), a, b))
+    return tests
+
+
+def choose_tests(
+    tests: Sequence[str | Path | AssociationTest] | None = None, level: Level = "sentence"
+) -> list[AssociationTest]:
+    """Tests by name, from a JSON file or as they are, in the order given, each once.
+
+    Args:
+        tests: Names such as ``C6``, paths of files for ``read_test``, or tests; None for all eight.
+        level: Of the tests that are given by name.
+    """
+    if tests is None:
+        return seat_tests(level)
+    if isinstance(tests, str) or not tests:
+        raise InputError(f"tests is {tests!r}; give a list of one or more tests, such as ['C6', 'C8b']")
+    chosen: list[AssociationTest] = []
+    for test in dict.fromkeys(tests):
+        if isinstance(test, AssociationTest):
+            chosen.append(test)
+        elif Path(test).suffix == ".json":
+            chosen.append(read_test(test))
+        else:
+            chosen += seat_tests(level, [str(test)])
+    names = [test.name for test in chosen]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        # Seeds and results go by name.
+        raise InputError(f"two tests are called {twice}; rename one of the files")
+    return chosen
 
 
 def texts_of(tests: Iterable[AssociationTest]) -> list[str]:
@@ -101,15 +131,13 @@ def read_test(path: str | Path) -> AssociationTest:
     """
     path = Path(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:  # neither UTF-8 nor JSON
+        content = json.loads(read_text(path))
+    except ValueError as error:
         raise InputError(f"{path} is not a JSON file: {error}") from error
     missing = [role for role in _ROLES if not isinstance(content, dict) or role not in content]
     if missing:
         raise InputError(f"{path} has no {', '.join(missing)}; an association test needs {', '.join(_ROLES)}")
-    sets = {ours: _given(content[theirs], f"{path}, {theirs}") for theirs, ours in _ROLES.items()}
+    sets = {ours: _text_set(content[theirs], f"{path}, {theirs}") for theirs, ours in _ROLES.items()}
     if len(sets["x"]) != len(sets["y"]):
         raise InputError(
             f"{path} has {len(sets['x'])} different examples in targ1 and {len(sets['y'])} in targ2; the test compares "
@@ -119,7 +147,7 @@ def read_test(path: str | Path) -> AssociationTest:
     return AssociationTest(path.stem, "sentence" if spaced else "word", **sets)
 
 
-def _given(part: Any, where: str) -> TextSet:
+def _text_set(part: Any, where: str) -> TextSet:
     examples = part.get("examples") if isinstance(part, dict) else None
     if not isinstance(examples, list) or not examples:
         raise InputError(f"{where}: no list 'examples'; give at least two texts")

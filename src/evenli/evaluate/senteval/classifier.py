@@ -41,8 +41,8 @@ class TorchFitter:
         watched = np.flatnonzero(valid.any(axis=0))
         problem = Problem(self._table, self._targets, train, watched, folds, strengths)
         objective = _Accuracy(self._labels, valid, watched, folds)
-        made = train_together(problem, objective, self._recipe, torch_generator(self._seed, self._task, stage))
-        return TorchFits(self._table, made)
+        generator = torch_generator(self._seed, self._task, stage)
+        return TorchFits(self._table, train_together(problem, objective, self._recipe, generator))
 
 
 class TorchFits:
@@ -55,8 +55,7 @@ class TorchFits:
     def predict(self, rows: NDArray[np.int64]) -> Labels:
         """[rows, models]."""
         outputs = self._network.outputs(self._table, torch.from_numpy(rows).to(self._table.matrix.device))
-        found: Labels = _winners(outputs).cpu().numpy()
-        return found
+        return np.asarray(_argmax(outputs).cpu().numpy())
 
 
 class _Accuracy:
@@ -75,13 +74,13 @@ class _Accuracy:
     def score(self, outputs: Tensor, models: NDArray[np.int64]) -> NDArray[np.float64]:
         """Share of right answers, from whole counts, so that equal is equal."""
         folds = self._folds[models]
-        right = _winners(outputs) == self._labels[:, None]
+        right = _argmax(outputs) == self._labels[:, None]
         counted = self._valid.index_select(1, torch.from_numpy(folds).to(right.device))
         hits: NDArray[np.int64] = right.logical_and_(counted).sum(dim=0).cpu().numpy()
         return np.asarray(hits / self._sizes[folds], dtype=np.float64)
 
 
-def _winners(outputs: Tensor) -> Tensor:
+def _argmax(outputs: Tensor) -> Tensor:
     """Class of the largest output, the first one of equals."""
     if outputs.shape[1] == 2:  # much faster than a search along a middle axis
         return (outputs[:, 1] > outputs[:, 0]).long()

@@ -1,36 +1,31 @@
 """The twelve SentEval tasks of Dolci et al. 2023, read from the files of the field.
 
-Two layouts are understood: one flat folder (``MR.pos.txt``, ``stsb-en-train.csv`` …) and the folders that SentEval's
-own download makes (``MR/rt-polarity.pos``, ``STS/STSBenchmark/sts-train.csv`` …). A file may be plain, ``.xz`` or
-``.gz``.
+Two layouts are understood: one flat directory (``MR.pos.txt``, ``stsb-en-train.csv`` …) and that of SentEval's own
+download (``MR/rt-polarity.pos``, ``STS/STSBenchmark/sts-train.csv`` …). A file may be plain, ``.xz`` or ``.gz``.
 """
 
 from __future__ import annotations
 
 import csv
-import gzip
-import io
 import json
-import lzma
 import math
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.errors import InputError, ResourceError
-from evenli.io import hash_text
+from evenli.io import csv_reader, hash_text, read_text, split_lines
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC")
 """All tasks, in the order of the published tables."""
 
 Rows = NDArray[np.int64]
 _PACKED = ("", ".xz", ".gz")
-_BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
 _QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 _JUDGEMENTS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 _SUBSETS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
@@ -81,104 +76,108 @@ class Task:
 
 
 def read_task(name: str, folder: str | Path) -> Task:
-    """Read one task from a folder in either layout.
+    """Read one task from a directory in either layout.
 
     Args:
         name: One of TASKS.
-        folder: The flat folder, SentEval's ``downstream`` folder or the folder that holds it.
+        folder: The flat directory, SentEval's ``downstream`` directory or the one that holds it.
 
     Raises:
         ResourceError: A file is not there.
         InputError: A file is broken; both name task and file.
     """
     if name not in TASKS:
-        raise InputError(f"'{name}' is no SentEval task; choose {', '.join(TASKS)}")
-    folder = folder_of(folder)
+        raise InputError(f"'{name}' is not a SentEval task; choose {', '.join(TASKS)}")
     try:
-        return _READERS[name](_Source(name, folder))
+        return _READERS[name](_Builder(name, task_folder(folder)))
     except InputError as error:
         raise type(error)(f"{name}: {error}") from error
-    except OSError as error:
-        raise InputError(f"{name}: cannot read in {folder}: {error.strerror or error}") from error
 
 
-def folder_of(data: str | Path) -> Path:
-    """The folder with the task files; a ResourceError if there is none."""
+def task_folder(data: str | Path) -> Path:
+    """The directory with the task files; a ResourceError if there is none."""
     if not Path(data).is_dir():
-        raise ResourceError(f"{data} is no folder; give the one with the SentEval files")
+        raise ResourceError(f"{data} is not a directory; give the one with the SentEval files")
     return Path(data)
 
 
-class _Source:
-    """Finds and reads the files of one task."""
+class _Builder:
+    """Finds and reads the files of one task and gathers its rows, split by split."""
 
-    def __init__(self, task: str, folder: Path) -> None:
-        self.task, self.folder = task, folder
-        self._roots = (folder, folder / "downstream")
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self._folder = name, folder
+        self._texts: list[str] = []
+        self._others: list[str] = []
+        self._values: list[float] = []
+        self._splits: dict[str, list[int]] = {}
 
-    def find(self, *names: str) -> Path:
-        """The first of the names that is there; a missing one is named with its task."""
-        for root in self._roots:
-            for name in names:
-                for packed in _PACKED:
-                    if (path := root / (name + packed)).is_file():
-                        return path
-        wanted = " or ".join(names)
-        raise ResourceError(f"no {wanted} (plain, .xz or .gz) in {self.folder}; get the file or skip it")
+    def find(self, *names: str) -> Path | None:
+        """The first of the names that is there, in any packing and either layout."""
+        roots = (self._folder, self._folder / "downstream")
+        paths = (root / (name + packed) for root in roots for name in names for packed in _PACKED)
+        return next((path for path in paths if path.is_file()), None)
 
-    def has(self, name: str) -> bool:
-        """True if the file is there in any packing."""
-        return any((root / (name + packed)).is_file() for root in self._roots for packed in _PACKED)
+    def need(self, *names: str) -> Path:
+        """The same, where a missing file is an error."""
+        path = self.find(*names)
+        if path is None:
+            wanted = " or ".join(names)
+            raise ResourceError(f"no {wanted} (plain, .xz or .gz) in {self._folder}; get the file or skip it")
+        return path
+
+    def add(self, split: str, value: float, text: str, other: str | None = None) -> None:
+        """Add a row; an empty text becomes a full stop: published sizes count it, and encoders need a word."""
+        self._splits.setdefault(split, []).append(len(self._texts))
+        self._texts.append(text.strip() or ".")
+        self._values.append(value)
+        if other is not None:
+            self._others.append(other.strip() or ".")
+
+    def task(self, *, scored: bool = False, subsets: bool = False) -> Task:
+        """What was gathered; with ``subsets`` the splits are parts of one test set."""
+        parts = {part: np.array(rows, dtype=np.int64) for part, rows in self._splits.items()}
+        training = self._splits.get("train", self._splits.get("all", ()))
+        if not scored and len({self._values[row] for row in training}) < 2:
+            raise InputError("all rows to learn from are of one class; get the files again")
+        return Task(
+            self.name,
+            tuple(self._texts),
+            tuple(self._others),
+            {"test": np.arange(len(self._texts), dtype=np.int64)} if subsets else parts,
+            None if scored else np.array(self._values, dtype=np.int64),
+            np.array(self._values, dtype=np.float64) if scored else None,
+            parts if subsets else {},
+        )
 
 
-def _text_of(path: Path) -> str:
-    try:
-        if path.suffix == ".xz":
-            content = lzma.decompress(path.read_bytes())
-        elif path.suffix == ".gz":
-            content = gzip.decompress(path.read_bytes())
-        else:
-            content = path.read_bytes()
-    except _BROKEN as error:
-        raise InputError(f"cannot read {path}: {error}; get the file again") from error
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:  # TREC and others were published in latin-1
-        return content.decode("latin-1")
+def _text(path: Path) -> str:
+    text = read_text(path, fallback="latin-1")  # TREC and others were published in latin-1
+    if not text.strip():
+        raise InputError(f"{path} holds no text; get the file again")
+    return text
 
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Lines with where they stand; only a line feed ends a line, for sentences hold other separators."""
-    lines = _text_of(path).split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
-    if not any(line.strip() for line in lines):
-        raise InputError(f"{path} holds no text; get the file again")
-    for number, line in enumerate(lines, 1):
-        yield line.rstrip("\r"), f"{path.name}, line {number}"
+    """Lines with where they stand."""
+    for number, line in enumerate(split_lines(_text(path)), 1):
+        yield line, f"{path.name}, line {number}"
 
 
-def _fields(path: Path, count: int, header: bool) -> Iterator[tuple[list[str], str]]:
+def _fields(path: Path, count: int, *, header: bool) -> Iterator[tuple[list[str], str]]:
     """Tab-separated fields; quotation marks are text there."""
-    found = False
-    for row, (line, where) in enumerate(_lines(path)):
-        if not line.strip() or (header and row == 0):
-            continue
+    rows = [(line, where) for at, (line, where) in enumerate(_lines(path)) if line.strip() and not (header and at == 0)]
+    if not rows:
+        raise InputError(f"{path} holds no rows; get the file again")
+    for line, where in rows:
         fields = line.split("\t")
         if len(fields) < count:
             raise InputError(f"{where}: {len(fields)} fields between tabs; expected {count}")
-        found = True
         yield fields, where
-    if not found:
-        raise InputError(f"{path} holds no rows; get the file again")
 
 
 def _csv(path: Path) -> Iterator[tuple[list[str], str]]:
     """Three fields between commas: sentence, sentence, score."""
-    content = _text_of(path)
-    if not content.strip():
-        raise InputError(f"{path} holds no text; get the file again")
-    reader = csv.reader(io.StringIO(content, newline=""))
+    reader = csv_reader(StringIO(_text(path), newline=""), commas=True)
     try:
         for fields in reader:
             where = f"{path.name}, line {reader.line_num}"
@@ -195,7 +194,7 @@ def _number(text: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise InputError(f"{where}: '{text}' is no score; expected a number")
+        raise InputError(f"{where}: '{text}' is not a score; expected a number")
     return value
 
 
@@ -205,145 +204,94 @@ def _class(text: str, names: Sequence[str], where: str) -> int:
     return names.index(text)
 
 
-def _sentence(text: str) -> str:
-    """The text; a full stop for an empty one, as the published sizes count empty lines and encoders need a word."""
-    return text.strip() or "."
-
-
-class _Rows:
-    """Gathers the rows of a task, split by split."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.others: list[str] = []
-        self.values: list[float] = []
-        self.splits: dict[str, list[int]] = {}
-
-    def add(self, split: str, value: float, text: str, other: str | None = None) -> None:
-        self.splits.setdefault(split, []).append(len(self.texts))
-        self.texts.append(_sentence(text))
-        self.values.append(value)
-        if other is not None:
-            self.others.append(_sentence(other))
-
-    def task(self, name: str, *, scored: bool = False, subsets: bool = False) -> Task:
-        parts = {part: np.array(rows, dtype=np.int64) for part, rows in self.splits.items()}
-        everything = {"test": np.arange(len(self.texts), dtype=np.int64)}
-        learned = self.splits.get("train", self.splits.get("all", ()))
-        if not scored and len({self.values[row] for row in learned}) < 2:
-            raise InputError("all rows to learn from are of one class; get the files again")
-        return Task(
-            name,
-            tuple(self.texts),
-            tuple(self.others),
-            everything if subsets else parts,
-            None if scored else np.array(self.values, dtype=np.int64),
-            np.array(self.values, dtype=np.float64) if scored else None,
-            parts if subsets else {},
-        )
-
-
-def _binary(source: _Source) -> Task:
-    rows = _Rows()
-    for label, name in enumerate(_BINARY[source.task]):
-        flat = f"{source.task}.{name.rpartition('.')[2]}.txt"
-        for line, _ in _lines(source.find(flat, f"{source.task}/{name}")):
+def _binary(rows: _Builder) -> Task:
+    for label, name in enumerate(_BINARY[rows.name]):
+        flat = f"{rows.name}.{name.rpartition('.')[2]}.txt"
+        for line, _ in _lines(rows.need(flat, f"{rows.name}/{name}")):
             rows.add("all", label, line)
-    return rows.task(source.task)
+    return rows.task()
 
 
-def _trec(source: _Source) -> Task:
-    rows = _Rows()
+def _trec(rows: _Builder) -> Task:
     for split, name in (("train", "train_5500"), ("test", "TREC_10")):
-        for line, where in _lines(source.find(f"TREC.{split}.txt", f"TREC/{name}.label")):
+        for line, where in _lines(rows.need(f"TREC.{split}.txt", f"TREC/{name}.label")):
             kind, _, question = line.partition(" ")
             coarse, colon, _ = kind.partition(":")
             if not colon or not question.strip():
-                raise InputError(f"{where}: '{line[:40]}' is no question with its class; expected 'NUM:dist How far …'")
+                raise InputError(f"{where}: '{line[:40]}' is not a class and a question, such as 'NUM:dist How far …'")
             rows.add(split, _class(coarse, _QUESTIONS, where), question)
-    return rows.task(source.task)
+    return rows.task()
 
 
-def _sst(source: _Source) -> Task:
-    kind, classes = ("binary", "01") if source.task == "SST2" else ("fine", "01234")
-    rows = _Rows()
+def _sst(rows: _Builder) -> Task:
+    kind, classes = ("binary", "01") if rows.name == "SST2" else ("fine", "01234")
     for split in ("train", "dev", "test"):
-        for line, where in _lines(source.find(f"SST.{kind}.{split}.txt", f"SST/{kind}/sentiment-{split}")):
+        for line, where in _lines(rows.need(f"SST.{kind}.{split}.txt", f"SST/{kind}/sentiment-{split}")):
             text, tab, label = line.rpartition("\t")
-            if not tab:  # the other way round: label, space, sentence
+            if not tab:  # the other layout: label, space, sentence
                 label, _, text = line.partition(" ")
             if not text.strip():
-                raise InputError(f"{where}: '{line[:40]}' is no sentence with its label; expected '1 a good film'")
+                raise InputError(f"{where}: '{line[:40]}' is not a label and a sentence, such as '1 a good film'")
             rows.add(split, _class(label.strip(), tuple(classes), where), text)
-    return rows.task(source.task)
+    return rows.task()
 
 
-def _stsb(source: _Source) -> Task:
-    rows = _Rows()
+def _stsb(rows: _Builder) -> Task:
     for split in ("train", "dev", "test"):
-        path = source.find(f"stsb-en-{split}.csv", f"STS/STSBenchmark/sts-{split}.csv")
+        path = rows.need(f"stsb-en-{split}.csv", f"STS/STSBenchmark/sts-{split}.csv")
         if path.name.startswith("stsb-en-"):
             for fields, where in _csv(path):
                 rows.add(split, _number(fields[2], where), fields[0], fields[1])
         else:
             for fields, where in _fields(path, 7, header=False):
                 rows.add(split, _number(fields[4], where), fields[5], fields[6])
-    return rows.task(source.task, scored=True)
+    return rows.task(scored=True)
 
 
-def _sick(source: _Source) -> Task:
-    scored = source.task == "SICKR"
-    rows = _Rows()
+def _sick(rows: _Builder) -> Task:
+    scored = rows.name == "SICKR"
     for split, part in (("train", "train"), ("dev", "trial"), ("test", "test_annotated")):
-        for fields, where in _fields(source.find(f"SICK_{part}.txt", f"SICK/SICK_{part}.txt"), 5, header=True):
+        for fields, where in _fields(rows.need(f"SICK_{part}.txt", f"SICK/SICK_{part}.txt"), 5, header=True):
             value = _number(fields[3], where) if scored else _class(fields[4].strip(), _JUDGEMENTS, where)
             rows.add(split, value, fields[1], fields[2])
-    return rows.task(source.task, scored=scored)
+    return rows.task(scored=scored)
 
 
-def _sts14(source: _Source) -> Task:
-    rows = _Rows()
-    if source.has("STS14.tsv"):
-        for fields, where in _fields(source.find("STS14.tsv"), 4, header=True):
+def _sts14(rows: _Builder) -> Task:
+    flat = rows.find("STS14.tsv")
+    if flat is not None:
+        for fields, where in _fields(flat, 4, header=True):
             rows.add(fields[0].removesuffix(".test"), _number(fields[1], where), fields[2], fields[3])
-        return rows.task(source.task, scored=True, subsets=True)
+        return rows.task(scored=True, subsets=True)
     for subset in _SUBSETS:
-        pairs = list(_fields(source.find(f"STS/STS14-en-test/STS.input.{subset}.txt", "STS14.tsv"), 2, header=False))
-        path = source.find(f"STS/STS14-en-test/STS.gs.{subset}.txt")
+        pairs = list(_fields(rows.need(f"STS/STS14-en-test/STS.input.{subset}.txt", "STS14.tsv"), 2, header=False))
+        path = rows.need(f"STS/STS14-en-test/STS.gs.{subset}.txt")
         scores = list(_lines(path))
         if len(pairs) != len(scores):
             raise InputError(f"{path.name}: {len(scores)} scores for {len(pairs)} pairs; expected as many")
         for (fields, _), (score, where) in zip(pairs, scores, strict=True):
             if score.strip():  # pairs nobody scored are no part of the test
                 rows.add(subset, _number(score, where), fields[0], fields[1])
-    return rows.task(source.task, scored=True, subsets=True)
+    return rows.task(scored=True, subsets=True)
 
 
-def _mrpc(source: _Source) -> Task:
-    # The flat folder keeps 500 pairs of the published training part apart as val.
-    names = {"train": ["msr-para-train.tsv"], "test": ["msr-para-test.tsv"]}
-    if source.has("msr-para-val.tsv"):
-        names["train"].append("msr-para-val.tsv")
-    rows = _Rows()
-    for split, files in names.items():
-        for name in files:
-            path = source.find(name, f"MRPC/msr_paraphrase_{split}.txt")
+def _mrpc(rows: _Builder) -> Task:
+    for split in ("train", "test"):
+        paths = [rows.need(f"msr-para-{split}.tsv", f"MRPC/msr_paraphrase_{split}.txt")]
+        if split == "train" and (held_out := rows.find("msr-para-val.tsv")):
+            paths.append(held_out)  # the flat layout keeps 500 pairs of the published training part apart
+        for path in paths:
             for fields, where in _fields(path, 5, header=True):
                 rows.add(split, _class(fields[0].strip(), ("0", "1"), where), fields[3], fields[4])
-    return rows.task(source.task)
+    return rows.task()
 
 
-_READERS: dict[str, Callable[[_Source], Task]] = {
-    "MR": _binary,
-    "CR": _binary,
-    "SUBJ": _binary,
-    "MPQA": _binary,
+_READERS: dict[str, Callable[[_Builder], Task]] = {
+    **dict.fromkeys(_BINARY, _binary),
+    **dict.fromkeys(("SST2", "SST5"), _sst),
+    **dict.fromkeys(("SICKR", "SICKE"), _sick),
     "TREC": _trec,
-    "SST2": _sst,
-    "SST5": _sst,
     "STSB": _stsb,
-    "SICKR": _sick,
-    "SICKE": _sick,
     "STS14": _sts14,
     "MRPC": _mrpc,
 }

@@ -35,7 +35,7 @@ class Recipe:
         batch: Rows a step.
         passes: Passes over the rows between two looks at the validation rows.
         most: No further look after that many passes.
-        tenacity: Looks without a better score that are forgiven, all told.
+        tenacity: Looks without a better score that are forgiven, counted over the whole run.
         rate: Learning rate of Adam.
         hidden: Units of a sigmoid layer before the softmax; 0 for none.
     """
@@ -181,6 +181,7 @@ def train_together(problem: Problem, objective: Objective, recipe: Recipe, gener
                 mine.index_copy_(1, there, layer.index_select(1, here))
         misses[models[learning & ~better]] += 1
         learning &= misses[models] <= recipe.tenacity
+        # Finished models cost as much as the others in the shared product, so they leave it from time to time.
         if 0 < learning.sum() <= _SHRINK * len(models):
             steps.keep(np.flatnonzero(learning))
             models, learning = models[learning], np.ones(int(learning.sum()), dtype=bool)
@@ -251,9 +252,11 @@ class _Steps:
         batch = self._problem.table.matrix.index_select(0, rows)
         inner, outputs = self.network.forward(batch)
         slope = self._objective.slope(outputs, self._problem.targets.index_select(0, rows))
+        # A model learns from the rows of its own folds only, and from their mean.
         mask = self._masks.index_select(0, rows)
         slope *= (mask / mask.sum(dim=0).clamp_min_(1))[:, None]
         gradients = self.network.gradients(batch, inner, slope)
+        # Adam in place, with the corrections of both moments in factor and summand.
         for layer, gradient, first, second in zip(
             self.network.layers, gradients, self._first, self._second, strict=True
         ):

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.evaluate.senteval.data import Task
 from evenli.evaluate.senteval.folds import numpy_generator, stratified_folds
 
 _HELD_OUT = 0.05
@@ -57,21 +58,35 @@ class Outcome:
     answers: Labels
 
 
+def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> Outcome:
+    """Evaluate by the splits that a task comes with: none, all three, or train and test.
+
+    Args:
+        fitter: Trains the classifiers.
+        task: A task on classes.
+        count: Folds, outer and inner.
+        seed: Of the folds.
+    """
+    assert task.labels is not None
+    if "all" in task.splits:
+        return nested(fitter, task.labels, count, seed, task.name)
+    if "dev" in task.splits:
+        return split(fitter, task.labels, task.splits)
+    return cross_validated(fitter, task.labels, task.splits, count, seed, task.name)
+
+
 def nested(fitter: Fitter, labels: Labels, count: int, seed: int, task: str) -> Outcome:
     """Every fold is tested once; its regularisation is searched by folds within the others."""
     outer = stratified_folds(labels, count, numpy_generator(seed, task, "outer"))
-    train = np.zeros((count * count, len(labels)), dtype=bool)
-    valid = np.zeros_like(train)
-    for fold in range(count):
-        rest = np.flatnonzero(outer != fold)
-        inner = stratified_folds(labels[rest], count, numpy_generator(seed, task, "inner", fold))
-        for part in range(count):
-            train[fold * count + part, rest[inner != part]] = True
-            valid[fold * count + part, rest[inner == part]] = True
+    rests = [np.flatnonzero(outer != fold) for fold in range(count)]
+    # All inner folds of all outer folds are one search, so that they can be trained together.
+    masks = [
+        _fold_masks(rest, labels, count, numpy_generator(seed, task, "inner", fold)) for fold, rest in enumerate(rests)
+    ]
+    train, valid = (np.concatenate(part) for part in zip(*masks, strict=True))
     grid = fitter.grid("nested")
-    scores = _search(fitter, train, valid, grid).reshape(count, count, len(grid)).mean(axis=1)
-    chosen, dev = _best(scores)
-    train, valid = _final([np.flatnonzero(outer != fold) for fold in range(count)], len(labels), fitter, seed, task)
+    chosen, dev = _best(_search(fitter, train, valid, grid).reshape(count, count, len(grid)).mean(axis=1))
+    train, valid = _final(rests, len(labels), fitter, seed, task)
     fits = fitter.fit(train, valid, np.arange(count), np.array(grid)[chosen], "final")
     rows = np.arange(len(labels))
     answers = fits.predict(rows)[rows, outer]
@@ -85,15 +100,9 @@ def cross_validated(
 ) -> Outcome:
     """The regularisation is searched by folds of the training part; one fit on all of it is tested."""
     rest = splits["train"]
-    folds = stratified_folds(labels[rest], count, numpy_generator(seed, task, "folds"))
-    train = np.zeros((count, len(labels)), dtype=bool)
-    valid = np.zeros_like(train)
-    for fold in range(count):
-        train[fold, rest[folds != fold]] = True
-        valid[fold, rest[folds == fold]] = True
+    train, valid = _fold_masks(rest, labels, count, numpy_generator(seed, task, "folds"))
     grid = fitter.grid("cross_validated")
-    scores = _search(fitter, train, valid, grid).reshape(1, count, len(grid)).mean(axis=1)
-    chosen, dev = _best(scores)
+    chosen, dev = _best(_search(fitter, train, valid, grid).reshape(1, count, len(grid)).mean(axis=1))
     train, valid = _final([rest], len(labels), fitter, seed, task)
     fits = fitter.fit(train, valid, np.zeros(1, dtype=np.int64), np.array(grid)[chosen], "final")
     return _tested(fits.predict(splits["test"])[:, 0], labels, splits["test"], float(dev[0]))
@@ -109,6 +118,19 @@ def split(fitter: Fitter, labels: Labels, splits: dict[str, NDArray[np.int64]]) 
     chosen, dev = _best(fits.scores[None])
     answers = fits.predict(splits["test"])[:, chosen[0]]
     return _tested(answers, labels, splits["test"], float(dev[0]))
+
+
+def _fold_masks(
+    rows: NDArray[np.int64], labels: Labels, count: int, generator: np.random.Generator
+) -> tuple[Masks, Masks]:
+    """Divide some rows into folds; which rows every fold learns from and which it is validated on, [folds, rows]."""
+    folds = stratified_folds(labels[rows], count, generator)
+    train = np.zeros((count, len(labels)), dtype=bool)
+    valid = np.zeros_like(train)
+    for fold in range(count):
+        train[fold, rows[folds != fold]] = True
+        valid[fold, rows[folds == fold]] = True
+    return train, valid
 
 
 def _search(fitter: Fitter, train: Masks, valid: Masks, grid: tuple[float, ...]) -> NDArray[np.float64]:

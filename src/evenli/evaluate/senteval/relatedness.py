@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from evenli.evaluate.senteval.folds import torch_generator
 from evenli.evaluate.senteval.lockstep import Problem, Recipe, Table, Tensor, train_together
@@ -16,7 +17,10 @@ Values = NDArray[np.float64]
 
 
 def pearson(x: Values, y: Values) -> float:
-    """Product-moment correlation in [-1, 1]; NaN where one side does not vary."""
+    """Product-moment correlation in [-1, 1]; NaN where one side does not vary.
+
+    SciPy's warns there, and early stopping asks for it at every look.
+    """
     x, y = x - x.mean(), y - y.mean()
     spread = np.sqrt((x @ x) * (y @ y))
     return float(np.clip(x @ y / spread, -1, 1)) if spread > 0 else float("nan")
@@ -24,13 +28,7 @@ def pearson(x: Values, y: Values) -> float:
 
 def spearman(x: Values, y: Values) -> float:
     """Correlation of ranks, equal values sharing the mean of theirs."""
-    return pearson(_ranks(x), _ranks(y))
-
-
-def _ranks(values: Values) -> Values:
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[places], dtype=np.float64)
+    return pearson(rankdata(x), rankdata(y))
 
 
 def soft_grades(scores: Values) -> NDArray[np.float32]:
@@ -54,9 +52,9 @@ def graded(
     mask = np.zeros((1, len(scores)), dtype=bool)
     mask[0, splits["train"]] = True
     problem = Problem(table, targets, mask, splits["dev"], np.zeros(1, dtype=np.int64), np.zeros(1))
-    made = train_together(problem, _Grades(scores[splits["dev"]]), RECIPE, torch_generator(seed, task, "grades"))
+    trained = train_together(problem, _Grades(scores[splits["dev"]]), RECIPE, torch_generator(seed, task, "grades"))
     test = torch.from_numpy(splits["test"]).to(features.device)
-    return _expected(made.network.outputs(table, test))[:, 0], float(made.scores[0])
+    return _expected(trained.network.outputs(table, test))[:, 0], float(trained.scores[0])
 
 
 class _Grades:

@@ -1,4 +1,4 @@
-"""What a run of SentEval gives."""
+"""Settings and results of SentEval."""
 
 from __future__ import annotations
 
@@ -9,6 +9,57 @@ from typing import Any
 
 from evenli.errors import InputError
 from evenli.evaluate.senteval.data import TASKS
+from evenli.io import to_plain
+
+FORMAT = "evenli senteval 1"
+CLASSIFIERS = ("torch", "sklearn")
+
+
+@dataclass(frozen=True)
+class SentEvalSettings:
+    """How the tasks are run.
+
+    Attributes:
+        tasks: Some of TASKS; None for all.
+        seed: Of folds, shuffles and initial weights.
+        kfold: Folds of the cross-validated tasks, outer and inner.
+        hidden: Units of a sigmoid layer before the softmax; 0 for logistic regression.
+        classifier: ``torch`` (softmax layer, Adam, early stop) or ``sklearn`` (logistic regression).
+        device: Where classifiers are trained: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        batch_size: Texts the encoder is given at a time; None for all new texts of a task.
+    """
+
+    tasks: tuple[str, ...] | None = None
+    seed: int = 1111
+    kfold: int = 10
+    hidden: int = 0
+    classifier: str = "torch"
+    device: str | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tasks is not None:
+            unknown = [name for name in self.tasks if name not in TASKS]
+            if unknown or isinstance(self.tasks, str) or not self.tasks:
+                raise InputError(f"no SentEval task '{', '.join(unknown)}'; choose from {', '.join(TASKS)}")
+        if self.classifier not in CLASSIFIERS:
+            raise InputError(f"no classifier '{self.classifier}'; choose {' or '.join(CLASSIFIERS)}")
+        if self.hidden < 0 or (self.hidden and self.classifier == "sklearn"):
+            raise InputError(
+                f"hidden {self.hidden} with classifier {self.classifier}; give 0, or units for the torch classifier"
+            )
+        if self.kfold < 2:
+            raise InputError(f"kfold {self.kfold}: expected 2 or more")
+
+    @property
+    def names(self) -> list[str]:
+        """The tasks to run, in the order of the published tables."""
+        return [name for name in TASKS if self.tasks is None or name in self.tasks]
+
+    def describe(self, encoder: str) -> dict[str, Any]:
+        """What scores depend on besides the data; ``encoder`` is an identity."""
+        names = ("seed", "kfold", "hidden", "classifier")
+        return {**{name: getattr(self, name) for name in names}, "encoder": encoder}
 
 
 @dataclass(frozen=True)
@@ -33,26 +84,33 @@ class TaskResult:
     note: str = ""
     data: str = ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON; an undefined number is null."""
-        return {
-            "name": self.name,
-            "score": _plain(self.score),
-            "metrics": {name: _plain(value) for name, value in self.metrics.items()},
-            "dev": None if self.dev is None else _plain(self.dev),
-            "n": self.n,
-            "note": self.note,
-            "data": self.data,
-        }
+        return dict(to_plain(self, digits=None))
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> TaskResult:
+        """Read what ``to_dict`` wrote."""
+        metrics = {name: math.nan if value is None else value for name, value in content["metrics"].items()}
+        score = math.nan if content["score"] is None else float(content["score"])
+        return cls(**{**content, "score": score, "metrics": metrics})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SentEvalResult:
-    """All tasks that ran, the tasks that did not with the reason, and the settings."""
+    """All tasks that ran, the tasks that did not with the reason, the settings and the name of the encoder."""
 
     tasks: dict[str, TaskResult]
     missing: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
+    encoder: str = ""
+
+    def __getitem__(self, name: str) -> TaskResult:
+        return self.tasks[name]
+
+    def __repr__(self) -> str:
+        mean = "" if self.overall is None else f", mean {self.overall:.2f}"
+        return f"SentEvalResult({len(self.tasks)} tasks{mean}, {len(self.missing)} missing)"
 
     @property
     def overall(self) -> float | None:
@@ -62,45 +120,23 @@ class SentEvalResult:
             return None
         return sum(scores) / len(scores)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
+            "format": FORMAT,
             "overall": self.overall,
-            "tasks": {name: task.as_dict() for name, task in self.tasks.items()},
+            "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
             "missing": dict(self.missing),
             "settings": dict(self.settings),
+            "encoder": self.encoder,
         }
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> SentEvalResult:
-        """Read what ``as_dict`` made."""
+        """Read what ``to_dict`` wrote."""
         try:
-            tasks = {name: _task(task) for name, task in content["tasks"].items()}
-            return cls(tasks, dict(content.get("missing", {})), dict(content.get("settings", {})))
+            tasks = {name: TaskResult.from_dict(task) for name, task in content["tasks"].items()}
+            missing, settings = dict(content.get("missing", {})), dict(content.get("settings", {}))
+            return cls(tasks, missing, settings, str(content.get("encoder", "")))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"no SentEval result: {error!r}; expected what `evenli senteval -o` writes") from error
-
-
-def settings_of(encoder: str, *, seed: int, kfold: int, hidden: int, classifier: str) -> dict[str, Any]:
-    """What scores depend on besides the data; ``encoder`` is an identity."""
-    return {"seed": seed, "kfold": kfold, "hidden": hidden, "classifier": classifier, "encoder": encoder}
-
-
-def _task(content: Mapping[str, Any]) -> TaskResult:
-    return TaskResult(
-        content["name"],
-        _number(content["score"]),
-        {name: _number(value) for name, value in content["metrics"].items()},
-        content["dev"],
-        int(content["n"]),
-        content.get("note", ""),
-        content.get("data", ""),
-    )
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
+            raise InputError(f"not a SentEval result: {error!r}; expected what `evenli senteval -o` writes") from error
