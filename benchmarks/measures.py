@@ -8,7 +8,7 @@ import numpy as np
 
 from evenli.evaluate.predict import predict
 from evenli.models import fake_model
-from evenli.stats.intervals import intervals
+from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample, cluster_weights
 from evenli.suites.coal.build import build_coal
@@ -19,10 +19,10 @@ def main() -> None:
     sample = Sample(predict(fake_model("random"), [build_coal("en")]))
     coal = get_measure("coal")
     started = time.perf_counter()
-    intervals(sample, [coal], resamples=2000)
+    estimate_measures(sample, [coal], scoring=Scoring(resamples=2000))
     vectorised = time.perf_counter() - started
     started = time.perf_counter()
-    intervals(sample, measures("coal"), stereotypes=(None, "female", "male"), resamples=2000)
+    estimate_measures(sample, measures("coal"), stereotypes=(None, "female", "male"), scoring=Scoring(resamples=2000))
     everything = time.perf_counter() - started
     generator = np.random.default_rng(0)
     started = time.perf_counter()

@@ -270,8 +270,8 @@ def test_a_negative_seed_is_refused(command: str, run: Path, tmp_path: Path, mon
 
 def test_a_negative_seed_of_a_sweep_is_refused(run_cli, tmp_path: Path) -> None:
     from evenli.errors import InputError
-    from evenli.evaluate.assess import Scoring
     from evenli.meta import Design
+    from evenli.stats.intervals import Scoring
 
     out = run_cli("meta", "-o", tmp_path / "x", "--base", "b", "--seed", "-1")
     assert out.returncode == 2 and "--seed" in out.stderr

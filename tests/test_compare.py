@@ -16,12 +16,12 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.compare import compare as compare_command
 from evenli.errors import InputError, RunError
-from evenli.evaluate.assess import Scoring
 from evenli.evaluate.compare import DESIGN, align, compare, holm
 from evenli.evaluate.stored import load_run
 from evenli.labels import LABELS
 from evenli.predictions import COLUMNS, Predictions
 from evenli.report.comparing import compare_runs, conclude
+from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample, weight_chunks
 
@@ -75,7 +75,7 @@ def random_table(seed: int) -> Predictions:
 
 
 def test_numbers_by_hand() -> None:
-    (found,) = compare(A, B, resamples=400)
+    (found,) = compare(A, B, scoring=Scoring(resamples=400))
     coal = found.measures["coal"]
     assert coal.first == pytest.approx((1 / 4 + 1 / 4 + 0) / 3)
     assert coal.second == pytest.approx((3 / 4 + 3 / 4 + 1 / 2) / 3)
@@ -87,7 +87,7 @@ def test_numbers_by_hand() -> None:
 
 
 def test_mcnemar_by_hand() -> None:
-    (found,) = compare(A, B, resamples=100)
+    (found,) = compare(A, B, scoring=Scoring(resamples=100))
     test = found.mcnemar
     # A is biased on items 0 and 5, B on 0, 1, 3, 4, 6, 7, 8.
     assert (test.both, test.only_first, test.only_second, test.neither) == (1, 1, 6, 2)
@@ -95,7 +95,7 @@ def test_mcnemar_by_hand() -> None:
 
 
 def test_occupations_by_hand() -> None:
-    (found,) = compare(A, B, resamples=100)
+    (found,) = compare(A, B, scoring=Scoring(resamples=100))
     rows = {row["occupation"]: row for row in found.occupations.to_dicts()}
     assert found.occupations["occupation"].to_list() == ["cop", "clerk", "nurse"]
     assert rows["cop"] | {"stereotype": ""} == {
@@ -123,7 +123,7 @@ def test_occupation_scores_are_those_of_the_audit() -> None:
 
 
 def test_a_run_against_itself() -> None:
-    (found,) = compare(random_table(3), random_table(3), resamples=200)
+    (found,) = compare(random_table(3), random_table(3), scoring=Scoring(resamples=200))
     for difference in found.measures.values():
         assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
         assert not difference.is_clear
@@ -133,7 +133,10 @@ def test_a_run_against_itself() -> None:
 
 def test_swapping_flips_signs_and_keeps_p() -> None:
     one, two = random_table(0), random_table(1)
-    (there,), (back,) = compare(one, two, resamples=500, seed=7), compare(two, one, resamples=500, seed=7)
+    (there,), (back,) = (
+        compare(one, two, scoring=Scoring(resamples=500, seed=7)),
+        compare(two, one, scoring=Scoring(resamples=500, seed=7)),
+    )
     for name, d in there.measures.items():
         other = back.measures[name]
         assert other.value == pytest.approx(-d.value)
@@ -148,7 +151,10 @@ def test_swapping_flips_signs_and_keeps_p() -> None:
 def test_row_order_does_not_matter() -> None:
     one, two = random_table(0), random_table(1)
     shuffled = Predictions(two.frame.sample(fraction=1, shuffle=True, seed=3))
-    (straight,), (mixed,) = compare(one, two, resamples=200), compare(one, shuffled, resamples=200)
+    (straight,), (mixed,) = (
+        compare(one, two, scoring=Scoring(resamples=200)),
+        compare(one, shuffled, scoring=Scoring(resamples=200)),
+    )
     assert straight.measures == mixed.measures and straight.mcnemar == mixed.mcnemar
 
 
@@ -156,22 +162,27 @@ def test_p_is_never_zero_and_seeds_repeat() -> None:
     items = _items(random_table(0))
     follow = {"PS": "e", "AS": "c", "NS": "e"}
     even, biased = table("n" * len(items), items), table("".join(follow[item[0]] for item in items), items)
-    (found,) = compare(even, biased, resamples=199)
+    (found,) = compare(even, biased, scoring=Scoring(resamples=199))
     assert found.measures["coal"].p == pytest.approx(2 / 200)
     one, two = random_table(0), random_table(1)
-    assert compare(one, two, seed=1)[0].measures == compare(one, two, seed=1)[0].measures
+    assert (
+        compare(one, two, scoring=Scoring(seed=1))[0].measures == compare(one, two, scoring=Scoring(seed=1))[0].measures
+    )
 
 
 def test_pairing_narrows_the_interval() -> None:
     """Two models that differ on few items: the paired se is below that of two independent audits."""
-    from evenli.stats.intervals import intervals
+    from evenli.stats.intervals import estimate_measures
     from evenli.stats.measure import get_measure
 
     one = random_table(0)
     answers = [LABELS[i][0] for i in one.logits.argmax(axis=1)]
     two = table("".join(["n" if i % 20 == 0 else a for i, a in enumerate(answers)]), _items(one))
-    (found,) = compare(one, two, resamples=500)
-    separate = [intervals(Sample(t), [get_measure("coal")], resamples=500)["coal", None].se for t in (one, two)]
+    (found,) = compare(one, two, scoring=Scoring(resamples=500))
+    separate = [
+        estimate_measures(Sample(t), [get_measure("coal")], scoring=Scoring(resamples=500))["coal", None].se
+        for t in (one, two)
+    ]
     assert found.measures["coal"].se < 0.6 * float(np.hypot(*separate))
 
 
@@ -181,7 +192,7 @@ def _items(predictions: Predictions) -> list[tuple[str, str, str, str]]:
 
 def test_undefined_measures_have_a_note() -> None:
     items = ITEMS[:8]  # no NS
-    (found,) = compare(table("e" * 8, items), table("n" * 8, items), resamples=100)
+    (found,) = compare(table("e" * 8, items), table("n" * 8, items), scoring=Scoring(resamples=100))
     assert math.isnan(found.measures["coal_non"].value) and found.measures["coal_non"].note
     assert not found.measures["coal_non"].is_clear
     assert found.measures["coal_pro"].value == pytest.approx(-1)
@@ -232,7 +243,7 @@ def test_different_items_are_refused_with_counts() -> None:
         compare(A, Predictions(B.frame.with_columns(suite=pl.lit("user"))))
     assert set(DESIGN) <= set(COLUMNS)
     with pytest.raises(InputError, match="10"):
-        compare(A, B, resamples=10)
+        compare(A, B, scoring=Scoring(resamples=10))
 
 
 def test_holm_by_hand() -> None:
@@ -245,8 +256,8 @@ def test_holm_by_hand() -> None:
 
 def test_several_runs_are_corrected() -> None:
     one = random_table(0)
-    alone = compare(one, random_table(1), resamples=300)[0]
-    found = compare(one, random_table(1), random_table(2), one, resamples=300)
+    alone = compare(one, random_table(1), scoring=Scoring(resamples=300))[0]
+    found = compare(one, random_table(1), random_table(2), one, scoring=Scoring(resamples=300))
     assert len(found) == 3
     for name in alone.measures:
         assert found[0].measures[name].p == alone.measures[name].p

@@ -15,11 +15,12 @@ from evenli import io as _rows
 from evenli.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.pairs import PairSet
 from evenli.resources import Occupation
+from evenli.suites.base import load_suite
 from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.load import load_coal
 from evenli.suites.coal.official import read_release, recover_lists, slot_template, to_official_jsonl
 from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
 from evenli.suites.files import pairs_from_table, read_pairs, write_pairs
-from evenli.suites.load import load_coal, load_suite
 from evenli.suites.validate import validate
 
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

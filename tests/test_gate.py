@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.gate import gate as gate_command
 from evenli.errors import EvenliError, InputError
-from evenli.evaluate.assess import Scoring
 from evenli.pairs import PairSet
 from evenli.report.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
 from evenli.report.gate import Check, check_baseline, check_competence, check_conditions, passed, write_junit
+from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
 from evenli.testing import assert_even
 

@@ -15,10 +15,9 @@ from scipy.stats import binomtest
 
 import evenli
 from evenli.errors import InputError
-from evenli.evaluate.assess import Scoring, assess
+from evenli.evaluate.assess import assess
 from evenli.evaluate.competence import competence
 from evenli.evaluate.predict import predict
-from evenli.evaluate.verdict import judge
 from evenli.labels import LABELS
 from evenli.models import fake_model
 from evenli.pairs import PAIR_COLUMNS
@@ -26,12 +25,13 @@ from evenli.predictions import Predictions
 from evenli.report.terminal import show_results
 from evenli.reproduction.samples import sample_of_shares
 from evenli.resources import read_table
-from evenli.stats.intervals import Estimate, intervals, minimum_detectable_difference, wilson
+from evenli.stats.intervals import Estimate, Scoring, estimate_measures, minimum_detectable_difference, wilson
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample, cluster_weights, row_weights, weight_chunks
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.occupations import by_occupation
+from evenli.suites.coal.verdict import judge
 from evenli.suites.dev2020.measures import t50, t70
 
 
@@ -85,7 +85,9 @@ def test_by_hand() -> None:
 
 
 def test_estimates_count_the_rows_of_their_formula() -> None:
-    found = intervals(Sample(HAND), measures("coal"), stereotypes=(None, "female"), resamples=100)
+    found = estimate_measures(
+        Sample(HAND), measures("coal"), stereotypes=(None, "female"), scoring=Scoring(resamples=100)
+    )
     counted = {key: estimate.n for key, estimate in found.items()}
     assert {name: counted[name, None] for name, _ in found} == {
         **dict.fromkeys(("coal", "fn_bias", "fn_dev", "nn", "t50", "t70"), 10),
@@ -222,7 +224,9 @@ def test_chunks_hold_the_same_weights(method: str, draw: Callable[..., np.ndarra
 @pytest.mark.parametrize("method", ["cluster", "row"])
 def test_intervals_do_not_depend_on_chunks(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sample = Sample(predict(fake_model("random"), [build_coal("en")]))
-    estimate = partial(intervals, sample, measures("coal"), stereotypes=(None, "female"), resamples=400, method=method)
+    estimate = partial(
+        estimate_measures, sample, measures("coal"), (None, "female"), Scoring(resamples=400, bootstrap=method)
+    )
     whole = estimate()
     monkeypatch.setattr("evenli.stats.intervals.weight_chunks", partial(weight_chunks, at_once=5420 * 48))
     # Equal to the last digit; repr because an undefined slice is NaN.
@@ -233,7 +237,7 @@ def test_memory_of_the_bootstrap_does_not_grow_with_the_rows() -> None:
     rows = [("PS", f"o{k % 40}", "female", f"t{k % 900}", "entailment" if k % 7 else "neutral") for k in range(60_000)]
     sample = Sample(table(rows))
     tracemalloc.start()
-    found = intervals(sample, [get_measure("coal_pro")])["coal_pro", None]
+    found = estimate_measures(sample, [get_measure("coal_pro")])["coal_pro", None]
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.low < found.value < found.high
@@ -242,27 +246,31 @@ def test_memory_of_the_bootstrap_does_not_grow_with_the_rows() -> None:
 
 def test_one_cluster_gives_no_interval() -> None:
     rows = [("PS", "nurse", "female", "t1", "entailment" if k < 9 else "neutral") for k in range(20)]
-    found = intervals(Sample(table(rows)), [get_measure("coal_pro")])["coal_pro", None]
+    found = estimate_measures(Sample(table(rows)), [get_measure("coal_pro")])["coal_pro", None]
     assert found.value == pytest.approx(0.45) and np.isnan([found.low, found.high, found.se]).all()
     assert found.note == "no interval: one occupation and one template leave nothing to resample"
-    assert found.as_dict()["low"] is None and found.clusters == {"occupations": 1, "templates": 1}
-    naive = intervals(Sample(table(rows)), [get_measure("coal_pro")], method="row")["coal_pro", None]
+    assert found.to_dict()["low"] is None and found.clusters == {"occupations": 1, "templates": 1}
+    naive = estimate_measures(Sample(table(rows)), [get_measure("coal_pro")], scoring=Scoring(bootstrap="row"))[
+        "coal_pro", None
+    ]
     assert naive.low < 0.45 < naive.high and naive.note == ""
-    single = intervals(Sample(table(rows[:1])), [get_measure("coal_pro")], method="row")["coal_pro", None]
+    single = estimate_measures(Sample(table(rows[:1])), [get_measure("coal_pro")], scoring=Scoring(bootstrap="row"))[
+        "coal_pro", None
+    ]
     assert single.value == 1 and np.isnan(single.low) and "one row per set" in single.note
     # Occupations are drawn within their stereotype: one of each is no more than one.
     both = [*rows, ("PS", "cop", "male", "t1", "entailment")]
-    found = intervals(Sample(table(both)), [get_measure("coal_pro")])["coal_pro", None]
+    found = estimate_measures(Sample(table(both)), [get_measure("coal_pro")])["coal_pro", None]
     assert np.isnan(found.low) and "one occupation" in found.note
     # Two clusters in one direction are enough.
     for other in (("PS", "maid", "female", "t1", "entailment"), ("PS", "nurse", "female", "t2", "entailment")):
-        found = intervals(Sample(table([*rows, other])), [get_measure("coal_pro")])["coal_pro", None]
+        found = estimate_measures(Sample(table([*rows, other])), [get_measure("coal_pro")])["coal_pro", None]
         assert found.low < found.value <= found.high and found.note == ""
 
 
 def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
     # NS lies in two of four templates: (1/2)^4 = 6 % of the resamples miss both. PS lies in three: 0.4 % miss all.
-    found = intervals(Sample(HAND), measures("coal"))
+    found = estimate_measures(Sample(HAND), measures("coal"))
     missing, told = found["coal_non", None], found["coal_pro", None]
     assert missing.value == pytest.approx(0.5) and np.isnan([missing.low, missing.high, missing.se]).all()
     assert missing.note.startswith("no interval: undefined in 6.") and missing.note.endswith("may be left out")
@@ -325,17 +333,19 @@ def test_pair_averages_need_the_word() -> None:
 def test_intervals_are_seeded_and_wider_than_the_naive_ones_where_clusters_matter() -> None:
     sample = Sample(predict(fake_model("oracle", rate=0.5), [build_coal("en")]))
     coal = [get_measure("coal")]
-    first, again, other = (intervals(sample, coal, seed=seed)["coal", None] for seed in (1, 1, 2))
+    first, again, other = (
+        estimate_measures(sample, coal, scoring=Scoring(seed=seed))["coal", None] for seed in (1, 1, 2)
+    )
     assert first == again and first != other
-    naive = intervals(sample, coal, seed=1, method="row")["coal", None]
+    naive = estimate_measures(sample, coal, scoring=Scoring(seed=1, bootstrap="row"))["coal", None]
     assert first.value == naive.value == pytest.approx(1 / 3)
     # The oracle answers by occupation: 100 independent units, not 2,000 rows.
     assert (first.high - first.low) > 2 * (naive.high - naive.low)
     assert first.clusters == {"occupations": 271, "templates": 280}
     with pytest.raises(InputError, match="10"):
-        intervals(sample, coal, resamples=10)
+        estimate_measures(sample, coal, scoring=Scoring(resamples=10))
     with pytest.raises(InputError, match="cluster or row"):
-        intervals(sample, coal, method="magic")
+        estimate_measures(sample, coal, scoring=Scoring(bootstrap="magic"))
 
 
 def simulate(
@@ -359,7 +369,9 @@ def test_cluster_intervals_cover_and_naive_ones_do_not() -> None:
     for seed in range(runs):
         sample = Sample(simulate(np.random.default_rng(seed)))
         for method in covered:
-            found = intervals(sample, [get_measure("coal_pro")], resamples=300, seed=seed, method=method)
+            found = estimate_measures(
+                sample, [get_measure("coal_pro")], scoring=Scoring(resamples=300, seed=seed, bootstrap=method)
+            )
             estimate = found["coal_pro", None]
             covered[method] += estimate.low <= 0.5 <= estimate.high
     assert covered["cluster"] / runs >= 0.92

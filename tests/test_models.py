@@ -13,10 +13,10 @@ import pytest
 import evenli
 from conftest import make_checkpoint
 from evenli.errors import LabelError, MissingExtraError, ModelError, RunError
-from evenli.evaluate.assess import Scoring
 from evenli.labels import LABELS, label_columns
 from evenli.models import CallableModel, ModelOptions, fake_model, load_model
 from evenli.models.tokens import Tokens
+from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
 
 PREMISES = ["the nurse waits in the rain.", "a doctor walks.", "two people sleeps near the red house on the street."]

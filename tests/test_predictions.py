@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 import evenli
 from evenli.errors import LabelOrderError, ModelError, RunError, RunLockedError
-from evenli.evaluate.assess import Scoring
 from evenli.evaluate.competence import check_label_order
 from evenli.evaluate.predict import PredictSettings, predict
 from evenli.evaluate.run_dir import RunFolder
@@ -30,6 +29,7 @@ from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
 from evenli.models.batches import plan_batches
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
+from evenli.stats.intervals import Scoring
 from evenli.suites.checks import gold_pairs
 from evenli.suites.coal.build import build_coal
 

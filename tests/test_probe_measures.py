@@ -20,7 +20,7 @@ from evenli.predictions import Predictions
 from evenli.reproduction import sharma
 from evenli.reproduction.ledger import ledger
 from evenli.resources import read_table
-from evenli.stats.intervals import intervals
+from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample, cluster_weights, row_weights, weight_chunks
 from evenli.suites.probe.build import probe_occupations
@@ -179,7 +179,9 @@ def test_a_weight_matrix_equals_a_loop(draw) -> None:
 @pytest.mark.parametrize("method", ["cluster", "row"])
 def test_chunks_of_resamples_change_nothing(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sample, slices = Sample(random_table(380)), (None, "female")
-    estimate = partial(intervals, sample, measures("probe"), stereotypes=slices, resamples=400, method=method)
+    estimate = partial(
+        estimate_measures, sample, measures("probe"), slices, Scoring(resamples=400, bootstrap=method)
+    )
     whole = estimate()
     monkeypatch.setattr("evenli.stats.intervals.weight_chunks", partial(weight_chunks, at_once=760 * 64))
     assert estimate() == whole
@@ -203,7 +205,9 @@ def test_reweighting_after_a_first_use_takes_the_new_weights() -> None:
 def test_intervals_contain_the_value() -> None:
     sample = Sample(random_table())
     assert sample.frame.height == 3800
-    found = intervals(sample, measures("probe"), stereotypes=(None, "female", "male"), resamples=2000)
+    found = estimate_measures(
+        sample, measures("probe"), stereotypes=(None, "female", "male"), scoring=Scoring(resamples=2000)
+    )
     for (name, stereotype), estimate in found.items():
         assert estimate.low < estimate.value < estimate.high, (name, stereotype)
         assert estimate.value == pytest.approx(value(name, random_table(), stereotype))
@@ -222,8 +226,8 @@ def test_intervals_are_wide_where_occupations_differ() -> None:
         rows.append((f"job{job}", "female", up, down) if pro[job] else (f"job{job}", "female", down, up))
     sample = Sample(table(rows))
     chosen = [get_measure("probe_b")]
-    cluster = intervals(sample, chosen, method="cluster")["probe_b", None]
-    row = intervals(sample, chosen, method="row")["probe_b", None]
+    cluster = estimate_measures(sample, chosen, scoring=Scoring(bootstrap="cluster"))["probe_b", None]
+    row = estimate_measures(sample, chosen, scoring=Scoring(bootstrap="row"))["probe_b", None]
     assert cluster.se == pytest.approx(np.sqrt(pro.mean() * (1 - pro.mean()) / 38), rel=0.15)
     assert row.se < cluster.se / 4
 

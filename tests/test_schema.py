@@ -13,9 +13,10 @@ import jsonschema
 import pytest
 
 import evenli
-from evenli.evaluate.assess import Scoring, assess
+from evenli.evaluate.assess import assess
 from evenli.evaluate.run_dir import SCHEMA, RunFolder
 from evenli.predictions import Predictions
+from evenli.stats.intervals import Scoring
 
 SCHEMA_FILE = json.loads(files("evenli.report").joinpath("schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA_FILE)

@@ -19,7 +19,7 @@ from rich.console import Console
 import evenli
 from evenli.cli import main
 from evenli.errors import InputError, RunError
-from evenli.evaluate.assess import Scoring, assess
+from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import default_folder
 from evenli.evaluate.stored import load_run
 from evenli.models import load_model
@@ -30,11 +30,13 @@ from evenli.report.comparing import compare_runs, conclude, shared_suites
 from evenli.report.expressions import evaluate, fields
 from evenli.report.runs import load_run as load_report_run
 from evenli.report.terminal import show_results
+from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
+from evenli.suites.base import data_by_suite, load_suite
 from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
+from evenli.suites.dev2020.load import dev_sample
 from evenli.suites.files import write_pairs
-from evenli.suites.load import data_by_suite, dev_sample, load_suite
 from evenli.suites.probe.build import build_probe, read_probe
 
 FAST = Scoring(resamples=100)

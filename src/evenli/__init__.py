@@ -1,7 +1,7 @@
 """evenli: assess and mitigate gender bias in language-inference models.
 
 >>> import evenli
->>> evenli.audit("fake:oracle:0.3").results["coal"]["measures"]["coal"]["value"]
+>>> evenli.audit("fake:oracle:0.3").coal.value
 0.2
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evenli.pairs import PairSet
     from evenli.predictions import Predictions
     from evenli.suites.coal.build import build_coal
-    from evenli.suites.load import load_coal
+    from evenli.suites.coal.load import load_coal
 
 __all__ = [
     "Audit",
@@ -37,7 +37,7 @@ _HOMES = {
     "audit": "evenli.evaluate.audit",
     "PairSet": "evenli.pairs",
     "build_coal": "evenli.suites.coal.build",
-    "load_coal": "evenli.suites.load",
+    "load_coal": "evenli.suites.coal.load",
     "load_model": "evenli.models",
     "Predictions": "evenli.predictions",
     "predict": "evenli.evaluate.predict",

@@ -359,6 +359,8 @@ def to_plain(value: Any, digits: int | None = _DIGITS) -> Any:
     >>> to_plain({"value": float("nan"), "share": 1 / 3, "p": 1e-9})
     {'value': None, 'share': 0.333333, 'p': 1e-09}
     """
+    if hasattr(value, "__struct_fields__"):  # msgspec
+        value = {name: getattr(value, name) for name in value.__struct_fields__}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

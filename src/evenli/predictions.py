@@ -55,7 +55,14 @@ class Predictions:
         problem = _damage(frame, (header or {}).get("data", []))
         if problem:
             raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
-        return cls(frame.select(COLUMNS), header or {})
+        # Suite dev2020 was called dev before version 0.2.
+        frame = frame.with_columns(pl.col("suite").replace("dev", "dev2020"))
+        return cls(frame.select(COLUMNS), _renamed(header or {}))
+
+
+def _renamed(header: dict[str, Any]) -> dict[str, Any]:
+    cards = [{**card, "suite": "dev2020"} if card.get("suite") == "dev" else card for card in header.get("data", [])]
+    return {**header, "data": cards} if cards else header
 
 
 def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:

@@ -43,6 +43,11 @@ class Registry(Generic[Entry]):
         found = {point.name: point for point in metadata.entry_points(group=self.group)}
         return {name: found[name] for name in sorted(found) if name not in self._builtin}
 
+    @property
+    def builtin(self) -> list[str]:
+        """Names of the entries that ship with evenli."""
+        return list(self._builtin)
+
     def names(self) -> list[str]:
         """All names: built-in ones first."""
         return list(dict.fromkeys([*self._builtin, *self._added, *self._installed]))

@@ -13,7 +13,6 @@ from typing import Any
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, audit
-from evenli.evaluate.stored import model_name
 from evenli.models import NLIModel
 from evenli.report.gate import FAILED, check_competence, check_conditions, passed
 
@@ -35,15 +34,15 @@ def assert_even(
     Returns:
         The audit, for further assertions.
 
-    >>> assert_even("fake:even").results["verdict"]["code"]
+    >>> assert_even("fake:even").verdict.code
     'even'
     """
     __tracebackhide__ = True
     if isinstance(fail_if, str):
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
     found = audit(model, lang, **audit_kwargs)
-    checks = [check_competence(found.results), *check_conditions(found.results, fail_if)]
+    checks = [check_competence(found.to_dict()), *check_conditions(found.to_dict(), fail_if)]
     if not passed(checks):
         failed = "; ".join(f"{check.name} ({check.detail})" for check in checks if check.status == FAILED)
-        raise AssertionError(f"{model_name(found.results)}: {failed}. {found.verdict}")
+        raise AssertionError(f"{found.name}: {failed}. {found.verdict}")
     return found

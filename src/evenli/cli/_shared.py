@@ -140,6 +140,29 @@ def load_encoder(spec: str, pooling: str, device: str | None) -> Encoding:
     return loaded
 
 
+OwnMeasures = Annotated[
+    list[str] | None,
+    typer.Option("--measure", help="A measure of your own, module:function; may be repeated.", show_default=False),
+]
+
+
+def own_measures(specs: list[str] | None) -> tuple[Any, ...]:
+    """Functions named on the command line; only what the user types is ever imported, never what a file says."""
+    from evenli._extras import import_object
+    from evenli.stats.measure import as_measure
+
+    return tuple(as_measure(import_object(spec, "--measure"), name=spec.partition(":")[2]) for spec in specs or [])
+
+
+def suite_name(text: str) -> str:
+    """A suite as typed, without spaces; the old name of dev2020 still works."""
+    name = text.strip()
+    if name == "dev":
+        warn("suite dev is now called dev2020; the old name goes with the next release")
+        return "dev2020"
+    return name
+
+
 def warn(message: str) -> None:
     """One remark on stderr."""
     print(f"evenli: {message}", file=sys.stderr)

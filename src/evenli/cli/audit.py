@@ -24,7 +24,7 @@ def audit(
     ] = None,
     suite: Annotated[
         str,
-        typer.Option(help="What to ask, with commas: coal (NLI-CoAL), probe (entailment probe), dev (Dev et al.)."),
+        typer.Option(help="What to ask, with commas: coal (NLI-CoAL), probe (entailment probe), dev2020 (Dev et al.)."),
     ] = "coal",
     split: shared.Split = "full",
     tokenised: shared.Tokenised = False,
@@ -55,43 +55,33 @@ def audit(
             "--report", help="Also write report.html (coal) and probe.svg, probe.png (probe) into the folder."
         ),
     ] = False,
+    measures: shared.OwnMeasures = None,
     as_json: shared.Json = False,
 ) -> None:
     """Audit a model with NLI-CoAL or other suites: predictions, measures with intervals, competence, verdict."""
-    from evenli.evaluate.assess import Scoring
+    from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.audit import audit as run
-    from evenli.evaluate.audit import default_folder
-    from evenli.suites.load import check_suites, data_by_suite
+    from evenli.report.terminal import show_results
+    from evenli.stats.intervals import Scoring
+    from evenli.suites.base import Request, check_suites, data_by_suite
 
     options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)
-    suites = check_suites([name.strip() for name in suite.split(",")])
+    suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
-    folder = out or default_folder(model, lang, files, split, tokenised, suites)
+    request = Request(lang, axis=axis, split=split, tokenised=tokenised)
+    folder = out or default_folder(model, files, request, suites)
+    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap)
+    own = shared.own_measures(measures)
     with shared.progress_bar(not as_json) as progress:
-        found = run(
-            model,
-            lang,
-            files,
-            suites=suites,
-            axis=axis,
-            split=split,
-            tokenised=tokenised,
-            out=folder,
-            options=options,
-            scoring=Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap),
-            overwrite=overwrite,
-            on_progress=progress,
-            on_warning=shared.warn,
-        )
+        settings = AuditSettings(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn)
+        result = run(model, lang, files, suites=suites, out=folder, settings=settings)
     written = ["predictions.parquet", "results.json", "run.json"]
     if report:
-        written += _write_reports(folder, suites, found.results)
+        written += _write_reports(folder, suites, result.to_dict())
     if as_json:
-        shared.print_json({"folder": str(folder), **found.results})
-        return
-    from evenli.report.terminal import show_results
-
-    show_results(found.results, shared.console(), files=f"{folder}/ {', '.join(written)}")
+        shared.print_json({"folder": str(folder), **result.to_dict()})
+    else:
+        show_results(result.to_dict(), shared.console(), files=f"{folder}/ {', '.join(written)}")
 
 
 def _write_reports(folder: Path, suites: Sequence[str], results: dict[str, Any]) -> list[str]:

@@ -16,9 +16,9 @@ def card(
 ) -> None:
     """Print a model-card section: results in the hub's format and a text for people."""
     from evenli.errors import InputError
-    from evenli.evaluate.stored import load_run
     from evenli.report.card import PARTS
     from evenli.report.card import card as section
+    from evenli.report.runs import load_run
 
     if part not in PARTS:
         raise InputError(f"no part '{part}'; choose {', '.join(PARTS)}")

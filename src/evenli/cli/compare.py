@@ -21,20 +21,12 @@ def compare(
     as_json: shared.Json = False,
 ) -> None:
     """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
-    from evenli.errors import InputError
-    from evenli.evaluate.stored import load_run
-    from evenli.report.comparing import COMPARED, compare_runs, comparison_json, shared_suites, show_comparison
+    from evenli.evaluate.comparison import compare_runs
+    from evenli.report.comparing import show_comparison
+    from evenli.stats.intervals import Scoring
 
-    if suite is not None and suite not in COMPARED:
-        raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(COMPARED)}")
-    runs = [load_run(path, needs=suite) for path in (first, *others)]
-    suites = shared_suites(runs) if suite is None else [suite]
-    found = {name: compare_runs(runs, suite=name, resamples=resamples, seed=seed) for name in suites}
+    compared = compare_runs(first, *others, suite=suite, scoring=Scoring(resamples=resamples, seed=seed))
     if as_json:
-        shared.print_json(comparison_json(runs, found.get("coal", []), found.get("probe", [])))
-        return
-    console = shared.console()
-    for number, (name, one) in enumerate(found.items()):
-        if number:
-            console.print()
-        show_comparison(runs, one, console, suite=name)
+        shared.print_json(compared.to_dict())
+    else:
+        show_comparison(compared, shared.console())

@@ -41,7 +41,7 @@ def data(
 def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json: bool) -> None:
     from collections import Counter
 
-    from evenli.suites.load import load_coal
+    from evenli.suites.coal.load import load_coal
     from evenli.suites.validate import validate
 
     pairs = load_coal(lang, path, split=split, tokenised=tokenised, axis=axis)

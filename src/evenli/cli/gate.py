@@ -34,9 +34,10 @@ def gate(
 ) -> None:
     """Pass or fail a run: exit code 0 passed, 1 failed, 2 bad input or undecidable."""
     from evenli.errors import InputError
-    from evenli.evaluate.stored import load_run
+    from evenli.evaluate.comparison import compare_runs
     from evenli.report import gate as gates
-    from evenli.report.comparing import compare_runs
+    from evenli.report.runs import load_run
+    from evenli.stats.intervals import Scoring
 
     if not fail_if and baseline is None:
         raise InputError('the gate has nothing to check; pass --fail-if "coal.low > 0.30" or --baseline OLD_RUN')
@@ -49,7 +50,9 @@ def gate(
         if old.results["verdict"]["code"] == "none":
             sentence = old.results["verdict"]["sentence"]
             raise InputError(f"the baseline {baseline} has no verdict; choose another one ({sentence})")
-        compared = compare_runs([old, stored], resamples=resamples, seed=seed)[0]
+        compared = compare_runs(
+            old.audit, stored.audit, suite="coal", scoring=Scoring(resamples=resamples, seed=seed)
+        ).suites["coal"][0]
         checks.append(gates.check_baseline(compared, gates.MAX_WORSE if max_worse is None else max_worse))
     if junit is not None:
         gates.write_junit(checks, junit, suite=f"evenli gate {stored.model}")

@@ -15,26 +15,17 @@ def measure(
     resamples: shared.Resamples = 2000,
     seed: shared.Seed = 0,
     bootstrap: shared.Bootstrap = "cluster",
+    measures: shared.OwnMeasures = None,
     as_json: shared.Json = False,
 ) -> None:
     """Score a stored run again, without the model."""
-    from evenli.errors import RunError
-    from evenli.evaluate.assess import Scoring, assess
-    from evenli.evaluate.run_dir import RunFolder, read_header
-    from evenli.predictions import Predictions
+    from evenli.evaluate.stored import measure_run
     from evenli.report.terminal import show_results
+    from evenli.stats.intervals import Scoring
 
-    folder = RunFolder(run)
-    if not (run / "run.json").is_file():
-        raise RunError(f"{run} is not a run folder: no run.json in it")
-    with folder.locked():
-        header = read_header(run / "run.json")
-        if header.get("status") != "complete":
-            raise RunError(f"the run in {run} is not complete; run its audit command again to finish it")
-        table = Predictions.read(folder.predictions_file, header)
-        results = assess(table, Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap))
-        folder.write_results(results)
+    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap)
+    results = measure_run(run, scoring, shared.own_measures(measures)).to_dict()
     if as_json:
         shared.print_json({"folder": str(run), **results})
-        return
-    show_results(results, shared.console(), files=f"{run}/ results.json")
+    else:
+        show_results(results, shared.console(), files=f"{run}/ results.json")

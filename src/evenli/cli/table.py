@@ -20,8 +20,8 @@ def table(
 ) -> None:
     """Write the results of a run as a table."""
     from evenli.errors import InputError
-    from evenli.evaluate.stored import load_run
     from evenli.report.export import TABLES, markdown, tables, write_table
+    from evenli.report.runs import load_run
 
     if what not in TABLES:
         raise InputError(f"no table '{what}'; choose {', '.join(TABLES)}")

@@ -3,56 +3,155 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from evenli.errors import InputError
-from evenli.evaluate.assess import Scoring, assess
+from evenli.evaluate.assess import OwnMeasure, Scoring, assess
 from evenli.evaluate.competence import check_label_order
 from evenli.evaluate.predict import PredictSettings, Progress, predict
 from evenli.evaluate.run_dir import RunFolder
 from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
+from evenli.suites.base import Request, check_suites, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.load import check_suites, load_suite
+from evenli.types import AuditResult, SuiteResult, Verdict
 
-Data = str | Path | PairSet | None
-"""What an audit can be asked on: None for the built-in set, a release, a file or a pair set."""
+if TYPE_CHECKING:
+    import polars as pl
+
+Model = str | NLIModel | Callable[..., Any] | None
+"""A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
+
+
+def _ignore(_: object) -> None:
+    return None
 
 
 @dataclass(frozen=True)
-class Audit:
-    """What an audit gives back: results for machines, the table behind them, and the folder both are in."""
+class AuditSettings:
+    """How an audit is made.
 
-    results: dict[str, Any]
+    Attributes:
+        axis: Social axis, by name or path of its TOML file.
+        split: ``full`` or ``down``, for official releases.
+        tokenised: Use the pre-segmented Japanese files of a release.
+        options: How to load the model.
+        scoring: Bootstrap settings.
+        measures: Measures of your own: functions of a sample that return a number.
+        overwrite: Replace another run in the run folder.
+        on_progress: Called after each batch.
+        on_warning: Called with each remark.
+    """
+
+    axis: str = "gender"
+    split: str = "full"
+    tokenised: bool = False
+    options: ModelOptions | None = None
+    scoring: Scoring = field(default_factory=Scoring)
+    measures: Sequence[OwnMeasure] = ()
+    overwrite: bool = False
+    on_progress: Callable[[Progress], None] = _ignore
+    on_warning: Callable[[str], None] = _ignore
+
+
+@dataclass(frozen=True, repr=False)
+class Audit:
+    """What an audit gives back: typed results, the table behind them, and the folder both are in.
+
+    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``.
+    """
+
+    result: AuditResult
     predictions: Predictions
-    folder: Path | None
+    folder: Path | None = None
 
     @property
-    def verdict(self) -> str:
-        """The verdict in one sentence."""
-        return str(self.results["verdict"]["sentence"])
+    def verdict(self) -> Verdict:
+        """Code and sentence."""
+        return self.result.verdict
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """run.json: what was asked of whom, and how."""
+        return self.predictions.header
+
+    @property
+    def name(self) -> str:
+        """The model's name, with its revision where it has one."""
+        return self.result.model.title
+
+    @property
+    def path(self) -> Path:
+        """The run folder, or where it would be."""
+        return self.folder or Path("-")
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """Plain values under their old names; use attributes or ``to_dict`` instead."""
+        warnings.warn(
+            "audit.results goes with the next release; use audit.coal.value or audit.to_dict()",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.to_dict()
+
+    def __getattr__(self, name: str) -> SuiteResult:
+        """A suite of the audit by name."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return cast(SuiteResult, getattr(self.result, name))
+
+    def __dir__(self) -> list[str]:
+        """Own names and the suites."""
+        return [*object.__dir__(self), *self.result.suites]
+
+    def to_dict(self) -> dict[str, Any]:
+        """results.json as plain values."""
+        return self.result.to_dict()
+
+    def to_frame(self) -> pl.DataFrame:
+        """One row per suite, measure and stereotype: value, interval, standard error, n."""
+        import polars as pl
+
+        numbers = ("value", "low", "high", "se", "n", "note")
+        rows = [
+            {"suite": suite, "measure": measure, "slice": stereotype or "all"}
+            | {name: getattr(estimate, name) for name in numbers}
+            for suite, measure, stereotype, estimate in self.result.estimates()
+        ]
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
+
+    def __repr__(self) -> str:
+        """One line: model, headline numbers, verdict."""
+        numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
+        return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
+
+    def _repr_html_(self) -> str:
+        """The verdict and a small table, for notebooks."""
+        rows = "".join(
+            f"<tr><td>{escape(one.main.title)}</td><td>{escape(one.main.shown)}</td><td>{escape(one.main.direction)}</td></tr>"
+            for one in self.result.suites.values()
+        )
+        title = f"<b>{escape(self.name)}</b> ({escape(str(self.result.lang))})"
+        return f"<div>{title}<p>{escape(self.verdict.sentence)}</p><table>{rows}</table></div>"
 
 
 def audit(
-    model: str | NLIModel | Callable[..., Any] | None = None,
+    model: Model = None,
     lang: str = "en",
-    data: Data | Mapping[str, Data] = None,
+    data: Any = None,
     *,
     suites: Sequence[str] = ("coal",),
-    axis: str = "gender",
-    split: str = "full",
-    tokenised: bool = False,
     out: str | Path | None = None,
-    options: ModelOptions | None = None,
-    scoring: Scoring | None = None,
-    overwrite: bool = False,
-    on_progress: Callable[[Progress], None] = lambda progress: None,
-    on_warning: Callable[[str], None] = lambda message: None,
+    settings: AuditSettings | None = None,
+    **options: Any,
 ) -> Audit:
     """Audit a model with NLI-CoAL, or with several suites in one run.
 
@@ -62,53 +161,61 @@ def audit(
         model: A spec as on the command line, a model, any callable on (premises, hypotheses), or None for
             the embedded model of the language.
         lang: Language of the audit.
-        data: None for the built-in set, an official release, a pair file, or a pair set; with several suites a
-            mapping from suite to one of these.
-        suites: ``coal``, ``probe``, ``dev``, one or more.
-        axis: Social axis, by name or path of its TOML file.
-        split: ``full`` or ``down``, for official releases.
-        tokenised: Use the pre-segmented Japanese files of a release.
+        data: None for the built-in set, an official release, a pair file, a pair set, or a table of polars, pandas or
+            datasets; with several suites a mapping from suite to one of these.
+        suites: One or more suites.
         out: Run folder; None keeps everything in memory.
-        options: How to load the model.
-        scoring: Bootstrap settings.
-        overwrite: Replace another run in ``out``.
-        on_progress: Called after each batch.
-        on_warning: Called with each remark.
+        settings: Everything else.
+        options: Fields of ``AuditSettings``, in place of ``settings``.
 
-    >>> audit("fake:biased").results["coal"]["measures"]["coal"]["value"]
+    >>> audit("fake:biased").coal.value
     1.0
     """
-    sets = _pair_sets(check_suites(suites), lang, data, split=split, tokenised=tokenised, axis=axis)
-    asked = resolve_model(model, lang, options)
-    scoring = scoring or Scoring()
+    settings = _settings(settings, options)
+    sets = pair_sets(check_suites(suites), lang, data, settings)
+    asked = resolve_model(model, lang, settings.options)
     folder = RunFolder(out) if out is not None else None
-    settings = {"lang": lang, "axis": axis, "split": split, "tokenised": tokenised, "scoring": scoring.__dict__}
-    if options is not None and (model is None or isinstance(model, str)):
-        settings["options"] = asdict(options)
-    # Held until the results are there: another audit of this folder must not get in between.
     with folder.locked() if folder is not None else nullcontext():
+        # Held until the results are there: another audit of this folder must not get in between.
         predictions = predict(
             asked,
-            [gold_pairs(lang, axis=axis), control_pairs(lang, axis=axis), *sets],
+            [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
             PredictSettings(
-                seed=scoring.seed,
-                details=settings,
-                overwrite=overwrite,
+                seed=settings.scoring.seed,
+                details=_recorded(settings, lang, with_options=model is None or isinstance(model, str)),
+                overwrite=settings.overwrite,
                 check_first=lambda gold: check_label_order(gold, asked.info.labels),
             ),
-            on_progress=on_progress,
-            on_warning=on_warning,
+            on_progress=settings.on_progress,
+            on_warning=settings.on_warning,
         )
-        results = assess(predictions, scoring)
+        result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:
-            folder.write_results(results)
-    return Audit(results, predictions, folder.path if folder else None)
+            folder.write_results(result.to_dict())
+    return Audit(result, predictions, folder.path if folder else None)
 
 
-def resolve_model(
-    model: str | NLIModel | Callable[..., Any] | None, lang: str, options: ModelOptions | None = None
-) -> NLIModel:
+def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditSettings:
+    if given is not None and options:
+        raise InputError(f"give settings or {', '.join(options)}, not both")
+    known = {name: value for name, value in options.items() if value is not None}
+    try:
+        return given or AuditSettings(**known)
+    except TypeError:
+        unknown = [name for name in options if name not in AuditSettings.__dataclass_fields__]
+        fields = ", ".join(AuditSettings.__dataclass_fields__)
+        raise InputError(f"no setting '{', '.join(unknown)}'; there are {fields}") from None
+
+
+def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict[str, Any]:
+    """What run.json remembers of the settings."""
+    recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
+    recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
+    return recorded | ({"options": asdict(settings.options)} if settings.options is not None and with_options else {})
+
+
+def resolve_model(model: Model, lang: str, options: ModelOptions | None = None) -> NLIModel:
     """A spec, a model or a callable becomes a model."""
     if model is None or isinstance(model, str):
         return load_model(model, lang=lang, options=options)
@@ -117,26 +224,17 @@ def resolve_model(
     return CallableModel(model)
 
 
-def default_folder(
-    spec: str | None,
-    lang: str,
-    data: str | Path | Mapping[str, str] | None,
-    split: str,
-    tokenised: bool,
-    suites: Sequence[str] = ("coal",),
-) -> Path:
+def default_folder(spec: str | None, files: Mapping[str, str], request: Request, suites: Sequence[str]) -> Path:
     """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``."""
-    files = data.values() if isinstance(data, Mapping) else [] if data is None else [data]
-    source = "-".join(re.sub(r"\.tar\.xz$|\.xz$", "", Path(str(file)).name) for file in files) or "built-in"
+    names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
+    source = "-".join(names) or "built-in"
     asked = "" if tuple(suites) == ("coal",) else "-".join(suites)
-    kind = [split if split != "full" else "", "tokenised" if tokenised else ""]
-    parts = [spec or f"evenli:{lang}", lang, asked, source, *kind]
+    kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
+    parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind]
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
 
-def _pair_sets(
-    suites: Sequence[str], lang: str, data: Data | Mapping[str, Data], *, split: str, tokenised: bool, axis: str
-) -> list[PairSet]:
+def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
     """The pairs of every suite; data that belongs to no suite is refused before anything is loaded."""
     if not isinstance(data, Mapping):
         if data is not None and len(suites) > 1:
@@ -145,15 +243,11 @@ def _pair_sets(
                 f"data={{'{suites[-1]}': ...}}"
             )
         data = {suites[0]: data}
-    unasked = [name for name in data if name not in suites]
-    if unasked:
-        raise InputError(f"data is given for {', '.join(unasked)}; the suites of this audit are {', '.join(suites)}")
-    sets = []
-    for suite in suites:
-        given = data.get(suite)
-        if not isinstance(given, PairSet):
-            given = load_suite(suite, lang, given, split=split, tokenised=tokenised, axis=axis)
-        if given.suite != suite:
-            raise InputError(f"the pair set '{given.name}' is of suite {given.suite}; pass suites=('{given.suite}',)")
-        sets.append(given)
-    return sets
+    data = {"dev2020" if name == "dev" else name: given for name, given in data.items()}
+    others = [name for name in data if name not in suites]
+    if others:
+        raise InputError(f"data is given for {', '.join(others)}; the suites of this audit are {', '.join(suites)}")
+    return [
+        load_suite(suite, Request(lang, data.get(suite), settings.axis, settings.split, settings.tokenised))
+        for suite in suites
+    ]

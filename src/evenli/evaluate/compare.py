@@ -16,10 +16,11 @@ from scipy.stats import binomtest
 
 from evenli.errors import InputError
 from evenli.predictions import Predictions
-from evenli.stats.intervals import defined, nothing_to_resample
-from evenli.stats.measure import measures
+from evenli.registry import SUITES
+from evenli.stats.intervals import CLUSTERS, Scoring, defined, nothing_to_resample
+from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample, Values, weight_chunks
-from evenli.suites.probe.measures import leans_dominant
+from evenli.suites.base import Items, get_suite
 
 DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
 """What makes two rows the same item: its name, its text and its place in the design."""
@@ -56,7 +57,7 @@ class Difference:
     note: str = ""
 
     @property
-    def is_clear(self) -> bool:
+    def significant(self) -> bool:
         """Whether the corrected p is below 1 - level; False where undefined."""
         return self.p_holm < 1 - self.level
 
@@ -110,9 +111,7 @@ def compare(
     second: Predictions,
     *others: Predictions,
     suite: str = "coal",
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
+    scoring: Scoring | None = None,
 ) -> list[Comparison]:
     """Compare every further table with the first, on the items of a suite, which all of them must share.
 
@@ -123,24 +122,35 @@ def compare(
         first: The table to compare with.
         second: The table to compare.
         others: More tables to compare with the first.
-        suite: ``coal`` or ``probe``.
-        resamples: Bootstrap resamples; the same for all tables.
-        level: Coverage of the intervals.
-        seed: Seed of the bootstrap.
+        suite: A suite whose items can be compared.
+        scoring: Bootstrap settings; every resample is the same for all tables.
     """
-    if resamples < 100:
-        raise InputError(f"{resamples} resamples are too few for an interval; use at least 100")
+    scoring = scoring or Scoring()
+    items = _items(suite)
     base = first.suite(suite)
     aligned = [align(base, other.suite(suite), suite) for other in (second, *others)]
     sample, others_drawn = Sample(base), [Sample(other) for other in aligned]
-    drawn = _draw_differences(sample, others_drawn, suite, resamples, np.random.default_rng(seed))
-    return _corrected([_compare(sample, *pair, level, suite) for pair in zip(others_drawn, drawn, strict=True)])
+    drawn = _draw_differences(sample, others_drawn, suite, scoring)
+    pairs = zip(others_drawn, drawn, strict=True)
+    return _corrected([_compare(sample, other, resampled, scoring.level, items) for other, resampled in pairs])
+
+
+def _items(suite: str) -> Items:
+    items = get_suite(suite).items
+    if items is None:
+        raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(comparable_suites())}")
+    return items
+
+
+def comparable_suites() -> list[str]:
+    """Suites whose items have an answer that a biased model gives."""
+    return [name for name in SUITES if get_suite(name).items is not None]
 
 
 def align(first: Predictions, second: Predictions, suite: str = "coal") -> Predictions:
     """The rows of ``second`` in the order of ``first``; refuses tables on different items."""
     if not first.frame.height or not second.frame.height:
-        name = {"coal": "NLI-CoAL"}.get(suite, suite)
+        name = get_suite(suite).title
         raise InputError(f"nothing to compare: a table holds no {name} rows (suite {suite})")
     left, right = (_keys(table).with_row_index("row") for table in (first, second))
     # Rows with the same key are items too; counting them apart keeps the pairing one to one.
@@ -173,13 +183,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _draw_differences(
-    first: Sample, others: Sequence[Sample], suite: str, resamples: int, generator: np.random.Generator
-) -> list[dict[str, Values]]:
+def _draw_differences(first: Sample, others: Sequence[Sample], suite: str, scoring: Scoring) -> list[dict[str, Values]]:
     """Resampled differences to the first per table and measure; every resample draws the same for all tables."""
     names = [entry.name for entry in measures(suite)]
     drawn: list[dict[str, list[Values]]] = [{name: [] for name in names} for _ in others]
-    for weights in weight_chunks(first.frame, resamples, generator):
+    for weights in weight_chunks(first.frame, scoring.resamples, np.random.default_rng(scoring.seed)):
         resampled = first.weighted(weights)
         base = {entry.name: entry(resampled) for entry in measures(suite)}
         for other, kept in zip(others, drawn, strict=True):
@@ -190,21 +198,18 @@ def _draw_differences(
     return [{name: np.concatenate(parts) for name, parts in kept.items()} for kept in drawn]
 
 
-def _compare(first: Sample, second: Sample, drawn: dict[str, Values], level: float, suite: str) -> Comparison:
+def _compare(first: Sample, second: Sample, drawn: dict[str, Values], level: float, items: Items) -> Comparison:
     reason = nothing_to_resample(first.frame)
     found = {}
-    for entry in measures(suite):
-        ends = float(entry(first)), float(entry(second))
-        found[entry.name] = _difference(*ends, drawn[entry.name], level, reason)
-    if suite == "probe":  # an item is a premise with both its hypotheses
-        before, after, items = leans_dominant(first), leans_dominant(second), first.paired.first.frame
-    else:
-        before, after, items = first.biased, second.biased, first.frame
+    for name, resampled in drawn.items():
+        entry = get_measure(name)
+        found[name] = _difference(float(entry(first)), float(entry(second)), resampled, level, reason)
+    (before, rows), (after, _) = items.biased(first), items.biased(second)
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
-    clusters = {name: first.frame[column].n_unique() for name, column in _CLUSTERS}
-    return Comparison(found, mcnemar, _moved(items, before, after), items.height, clusters)
+    clusters = {name: first.frame[column].n_unique() for name, column in CLUSTERS}
+    return Comparison(found, mcnemar, _moved(rows, before, after), rows.height, clusters)
 
 
 def _difference(first: float, second: float, drawn: Values, level: float, reason: str = "") -> Difference:
@@ -256,6 +261,3 @@ def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.boo
 
 def _keys(table: Predictions) -> pl.DataFrame:
     return table.frame.select(pl.col(DESIGN).cast(pl.String).fill_null(""))
-
-
-_CLUSTERS = (("occupations", "occupation"), ("templates", "template"))

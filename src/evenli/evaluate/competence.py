@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,47 +11,13 @@ from scipy.stats import binomtest
 from evenli.errors import LabelOrderError
 from evenli.labels import LABELS
 from evenli.predictions import Predictions
-from evenli.stats.intervals import Estimate, wilson
+from evenli.stats.intervals import wilson
+from evenli.types import Competence, Estimate, TopLabel
 
 COMPETENT = 0.6
 """Gold accuracy and stated-group accuracy below this give no verdict (chance is one third)."""
 ONE_LABEL = 0.9
 """A model that gives one label to more than this share of the gold pairs is degenerate."""
-
-
-@dataclass(frozen=True)
-class Competence:
-    """How well the model does what any NLI model should.
-
-    Attributes:
-        gold: Accuracy on the gold pairs, with a Wilson interval.
-        per_label: Accuracy by gold label.
-        stated: Accuracy where the premise states a group: same group or other group.
-        controls: Accuracy per kind of control pair, e.g. ``female-male``.
-        top_label: Most frequent answer to the gold pairs and its share; None and NaN without gold pairs.
-        problem: Why there is no verdict, or empty.
-    """
-
-    gold: Estimate
-    per_label: dict[str, float]
-    stated: Estimate
-    controls: dict[str, float]
-    top_label: tuple[str | None, float]
-    problem: str
-
-    @property
-    def assessed(self) -> bool:
-        """Whether there were pairs of both kinds to judge by."""
-        return self.gold.n > 0 and self.stated.n > 0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            **asdict(self),
-            "gold": self.gold.as_dict(),
-            "stated": self.stated.as_dict(),
-            "top_label": {"label": self.top_label[0], "share": self.top_label[1]},
-        }
 
 
 def competence(checks: Predictions) -> Competence:
@@ -82,7 +46,7 @@ def competence(checks: Predictions) -> Competence:
     kinds = {
         str(case): round(_mean(part["right"]), 6) for (case,), part in control.group_by("case", maintain_order=True)
     }
-    return Competence(accuracy, per_label, stated_accuracy, kinds, (top, float(share)), problem)
+    return Competence(accuracy, per_label, stated_accuracy, kinds, TopLabel(top, float(share)), problem)
 
 
 def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:

@@ -24,7 +24,7 @@ from evenli.io import is_temporary
 from evenli.labels import LABELS
 from evenli.store import RunDir, read_manifest
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of run.json and results.json; raised when a key changes its meaning."""
 
 _KIND = "prediction run"

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from evenli._extras import import_object
 from evenli.errors import EvenliError, InputError, RunError
 from evenli.io import to_plain
 from evenli.labels import LABELS
@@ -18,7 +20,7 @@ from evenli.meta.folder import Cell, MetaFolder
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import read_table
-from evenli.stats.measure import Measure, measures
+from evenli.stats.measure import Measure, as_measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.sweep import STATISTICS, Curve, associate, rank_measures, separation, slope
 
@@ -93,7 +95,7 @@ def describe(curve: Curve, span: float, permutations: int, seed: int) -> dict[st
 def load_measure(own: Own) -> Measure:
     """A measure of the user's own; its range is taken as 0 to 1 unless it is a ``Measure``."""
     if isinstance(own, str):
-        spec, own = own, _import(own)
+        spec, own = own, import_object(own, "--measure")
     else:
         spec = getattr(own, "__name__", type(own).__name__)
     if isinstance(own, Measure):
@@ -106,24 +108,9 @@ def load_measure(own: Own) -> Measure:
     if registered:
         return registered[0]
 
-    def call(sample: Sample, stereotype: str | None = None) -> Any:
-        return function(sample)
-
     title = " ".join((getattr(function, "__doc__", None) or spec).split("\n\n")[0].split())
-    return Measure(spec, title, "", 0, 1, 0, "", spec, ("coal",), "extrinsic", call)
+    return replace(as_measure(function, name=spec), title=title, formula="", low=0, high=1, reference=spec)
 
-
-def _import(spec: str) -> Any:
-    name, _, attribute = spec.partition(":")
-    if not name or not attribute:
-        raise InputError(f"--measure {spec}: expected module:function")
-    # A module in the current directory, as ``python -m`` would find it.
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        return getattr(importlib.import_module(name), attribute)
-    except Exception as error:  # the user's module may fail in any way while it is imported
-        raise InputError(f"--measure {spec}: {_one_line(error)}") from error
 
 
 def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int]) -> dict[str, dict[str, Curve]]:

@@ -7,9 +7,9 @@ import re
 import shlex
 from typing import Any
 
-from evenli.evaluate.stored import StoredRun, audited_data
 from evenli.report.export import markdown, tables
 from evenli.report.markup import prose, yaml_text
+from evenli.report.runs import Run, audited_data
 
 PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
@@ -19,13 +19,13 @@ _BUILT_IN = {"coal": "built-in", "probe": "built-in probe", "dev": "Dev et al. s
 """Names of the pair sets that an audit asks without ``--data``."""
 
 
-def card(run: StoredRun, part: str = "all") -> str:
+def card(run: Run, part: str = "all") -> str:
     """The section as text; ``part`` is ``all``, ``yaml`` (front matter only) or ``markdown``."""
     pieces = {"yaml": front_matter(run), "markdown": section(run)}
     return "\n".join(pieces.values()) if part == "all" else pieces[part]
 
 
-def front_matter(run: StoredRun) -> str:
+def front_matter(run: Run) -> str:
     """YAML front matter with one ``model-index`` entry."""
     results, data = run.results, run.data
     lines = [
@@ -69,7 +69,7 @@ def front_matter(run: StoredRun) -> str:
     return "\n".join(lines)
 
 
-def section(run: StoredRun) -> str:
+def section(run: Run) -> str:
     """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
     results, data = run.results, run.data
     coal = results["coal"]
@@ -104,7 +104,7 @@ Measure: Anantaprayoon, Kaneko, Okazaki (2024), LREC-COLING. Tool: [evenli]({_UR
 """
 
 
-def command(run: StoredRun) -> str:
+def command(run: Run) -> str:
     """The audit command that asks the same again; a data file is a placeholder, its path is not stored.
 
     Every option that is not at its default is there, but for ``--offline``, which is about a machine and not the audit.

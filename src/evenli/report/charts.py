@@ -20,10 +20,10 @@ import polars as pl
 
 from evenli._extras import need
 from evenli.errors import InputError
-from evenli.evaluate.assess import SUBSET_NAMES
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.report.runs import Run
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
+from evenli.suites.coal.results import SUBSET_NAMES
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
@@ -203,21 +203,21 @@ def _stacked(bars: Sequence[tuple[str, dict[str, float]]]) -> Any:
 
 
 def _intervals(points: Sequence[dict[str, Any]], title: str) -> Any:
-    """Dots with intervals; a point with ``even`` gets a tick where an even model would lie."""
+    """Dots with intervals; a point with ``ideal`` gets a tick where an even model would lie."""
     alt = _altair()
     names = _unique([point["name"] for point in points])
     values = [{**point, "name": name} for name, point in zip(names, points, strict=True)]
-    ends = [float(v[key]) for v in values for key in ("value", "low", "high", "even") if v.get(key) is not None]
+    ends = [float(v[key]) for v in values for key in ("value", "low", "high", "ideal") if v.get(key) is not None]
     scale = alt.Scale(domain=[min([0.0, *ends]), max([1.0, *ends])], nice=True)
     base = alt.Chart(alt.InlineData(values=values))
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=True, **_PLAIN))
     x = alt.X("value:Q", scale=scale, axis=alt.Axis(tickCount=5, title=title, grid=False))
     colour = alt.condition("datum.this", alt.value(ACCENT), alt.value(MUTED))
-    ticks = base.transform_filter("isValid(datum.even)").mark_tick(color=MUTED, thickness=2, size=14)
+    ticks = base.transform_filter("isValid(datum.ideal)").mark_tick(color=MUTED, thickness=2, size=14)
     lines = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=2).encode(color=colour)
     dots = base.mark_point(filled=True, size=50, opacity=1).encode(color=colour)
     return _layered(
-        ticks.encode(x=alt.X("even:Q", scale=scale), y=y),
+        ticks.encode(x=alt.X("ideal:Q", scale=scale), y=y),
         lines.encode(x=alt.X("low:Q", scale=scale), x2="high:Q", y=y),
         dots.encode(x=x, y=y),
         height=22 * len(points),
@@ -241,13 +241,13 @@ def _measures(run: Run) -> Figure:
     entries = [entry for entry in run.results["coal"]["measures"].values() if _known(entry.get("value"))]
     points = [
         {
-            **{key: entry[key] for key in ("value", "low", "high", "even") if _known(entry.get(key))},
+            **{key: entry[key] for key in ("value", "low", "high", "ideal") if _known(entry.get(key))},
             "name": entry["title"],
             "this": True,
         }
         for entry in entries
     ]
-    rows = tuple((e["title"], e["value"], e.get("low"), e.get("high"), e.get("even")) for e in entries)
+    rows = tuple((e["title"], e["value"], e.get("low"), e.get("high"), e.get("ideal")) for e in entries)
     return Figure(
         "measures",
         "All measures with their intervals; the grey tick is an even model",
@@ -261,7 +261,7 @@ def _measures(run: Run) -> Figure:
 def _standing(run: Run) -> Figure:
     coal = run.results["coal"]
     own = coal["measures"].get("coal", {})
-    entries = [row for row in coal["standing"] if _known(row.get("coal"))]
+    entries = [row for row in coal["published"] if _known(row.get("coal"))]
     points: list[dict[str, Any]] = []
     for row in entries:
         this = bool(row.get("this"))
@@ -269,7 +269,7 @@ def _standing(run: Run) -> Figure:
         points.append({"name": run.model if this else row["model"], "value": row["coal"], "this": this, **span})
     rows = tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points) if len(points) > 1 else ()
     return Figure(
-        "standing",
+        "published",
         "NLI-CoAL beside the published models of the language",
         "Dots, most biased first. " + " ".join(f"{_short(p['name'])} {p['value']:.3f}." for p in points),
         ("model", "NLI-CoAL", "low", "high"),

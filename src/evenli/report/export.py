@@ -11,8 +11,8 @@ import polars as pl
 
 from evenli._extras import need
 from evenli.errors import InputError
-from evenli.evaluate.stored import audited_data
 from evenli.report.expressions import fields
+from evenli.report.runs import audited_data
 
 TABLES = ("measures", "occupations")
 _LATEX = {
@@ -31,12 +31,12 @@ def tables(results: dict[str, Any]) -> dict[str, pl.DataFrame]:
     rows = []
     for name, entry in results["coal"]["measures"].items():
         low, high = entry["range"]
-        about = {"range": f"{low:g}..{high:g}", "even": entry["even"], "reading": entry["direction"]}
+        about = {"range": f"{low:g}..{high:g}", "ideal": entry["ideal"], "reading": entry["direction"]}
         for part, estimate in (("all", entry), *entry["by_stereotype"].items()):
             numbers = {key: estimate[key] for key in ("value", "low", "high", "se", "level", "n")}
             rows.append({"measure": name, "slice": part, **numbers, **about, "note": estimate["note"]})
     numbers_schema = dict.fromkeys(("value", "low", "high", "se", "level"), pl.Float64)
-    measures = pl.DataFrame(rows, schema_overrides={**numbers_schema, "even": pl.Float64}, infer_schema_length=None)
+    measures = pl.DataFrame(rows, schema_overrides={**numbers_schema, "ideal": pl.Float64}, infer_schema_length=None)
     shares = ("score", "low", "high", "entailment", "neutral", "contradiction")
     occupations = pl.DataFrame(
         results["coal"]["occupations"], schema_overrides=dict.fromkeys(shares, pl.Float64), infer_schema_length=None

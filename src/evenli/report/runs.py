@@ -1,21 +1,58 @@
-"""A finished run as a report sees it: the stored run, its day and its rows."""
+"""A finished run as a report sees it: the audit, its plain values, its day and its rows."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from evenli.errors import RunError
-from evenli.evaluate import stored
+from evenli.evaluate.audit import Audit
+from evenli.evaluate.stored import load_run as load_audit
+from evenli.predictions import Predictions
 from evenli.stats.sample import Sample
-
-_NEEDED = ("proportions", "rows", "measures", "order_condition", "occupations", "standing")
 
 
 @dataclass(frozen=True)
-class Run(stored.StoredRun):
+class Run:
     """One audit on disk, with what a report adds to it."""
+
+    audit: Audit
+
+    @property
+    def path(self) -> Path:
+        """The run folder."""
+        return self.audit.path
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """run.json."""
+        return self.audit.header
+
+    @property
+    def predictions(self) -> Predictions:
+        """predictions.parquet."""
+        return self.audit.predictions
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+        return self.audit.name
+
+    @property
+    def suites(self) -> list[str]:
+        """The suites it was audited with."""
+        return list(self.audit.result.suites)
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """results.json."""
+        return self.audit.to_dict()
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Card of the audited NLI-CoAL pairs."""
+        return audited_data(self.results)
 
     @property
     def lang(self) -> str:
@@ -35,10 +72,9 @@ class Run(stored.StoredRun):
 
 def load_run(folder: str | Path) -> Run:
     """Read a finished run; an unfinished, damaged or newer one is refused with what is missing."""
-    found = stored.load_run(folder)
-    missing = [f"coal.{name}" for name in _NEEDED if name not in found.results["coal"]]
-    if missing:
-        raise RunError(
-            f"{found.path / 'results.json'} lacks {', '.join(missing)}; make it anew with 'evenli measure {found.path}'"
-        )
-    return Run(found.path, found.header, found.results, found.predictions)
+    return Run(load_audit(folder, needs="coal"))
+
+
+def audited_data(results: dict[str, Any], suite: str = "coal") -> dict[str, Any]:
+    """Card of an audited pair set in run.json or results.json; empty where there is none."""
+    return next((dict(entry) for entry in results.get("data", []) if entry.get("suite") == suite), {})

@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli.evaluate.assess import SUBSET_NAMES
-from evenli.evaluate.stored import audited_data
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
-from evenli.suites.load import SUITES
+from evenli.registry import SUITES
+from evenli.report.runs import audited_data
+from evenli.suites.coal.results import SUBSET_NAMES
 
 _COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
 _WIDE = 110
@@ -32,8 +32,8 @@ def show_results(results: dict[str, Any], console: Console, *, files: str | None
         _section(console, "Measures", _measures(coal, wide=wide))
     if "probe" in results:
         _probe(results["probe"], console, wide=wide)
-    if "dev" in results:
-        dev = results["dev"]
+    if "dev2020" in results:
+        dev = results["dev2020"]
         _section(console, f"Templates of Dev et al. ({dev['rows']:,} pairs, {_shares(dev)})", _measures(dev, wide=wide))
     console.print()
     _competence(results["competence"], console)
@@ -85,7 +85,7 @@ def _bearings(coal: dict[str, Any], data: dict[str, Any], console: Console) -> N
         f"Order condition (e_p > e_a and c_a > c_p) {held}. "
         f"Another audit must differ by {_number(coal['minimum_detectable_difference'])} in NLI-CoAL to be told apart."
     )
-    if len(coal["standing"]) > 1:
+    if len(coal["published"]) > 1:
         official = str(data.get("name", "")).startswith("official")
         remark = "" if official else " (which were scored on the official set)"
         _section(console, f"Among the published models{remark}", _standing(coal))
@@ -167,7 +167,7 @@ def _measures(part: dict[str, Any], *, wide: bool, slices: str = "{}") -> Table:
         table.add_column("range", justify="right", no_wrap=True)
         table.add_column("reading")
     else:
-        table.add_column("even", justify="right")
+        table.add_column("ideal", justify="right")
     parts = {"coal_pro", "coal_anti", "coal_non", "probe_ties"}
     for name, entry in part["measures"].items():
         if entry["value"] is None:
@@ -175,7 +175,7 @@ def _measures(part: dict[str, Any], *, wide: bool, slices: str = "{}") -> Table:
             continue
         title = f"  {entry['title']}" if name in parts else entry["title"]
         low, high = entry["range"]
-        meaning = [f"{low:g}..{high:g}", escape(entry["direction"])] if wide else [f"{entry['even']:g}"]
+        meaning = [f"{low:g}..{high:g}", escape(entry["direction"])] if wide else [f"{entry['ideal']:g}"]
         table.add_row(
             escape(title),
             _number(entry["value"]),
@@ -204,7 +204,7 @@ def _standing(coal: dict[str, Any]) -> Table:
     table.add_column("model")
     table.add_column("NLI-CoAL", justify="right")
     table.add_column("")
-    for row in coal["standing"]:
+    for row in coal["published"]:
         mark = "◀" if row["this"] else "within the interval" if row["tied"] else ""
         table.add_row(escape(row["model"]), _number(row["coal"]), mark, style="bold" if row["this"] else None)
     return table

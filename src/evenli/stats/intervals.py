@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,6 +13,7 @@ from evenli.errors import InputError
 from evenli.stats.measure import Measure
 from evenli.stats.proportion import wilson as wilson
 from evenli.stats.sample import Sample, Values, weight_chunks
+from evenli.types import Estimate as Estimate
 
 POWER_FACTOR = 1.959964 + 0.841621
 """z of a two-sided 5 % test plus z of 80 % power."""
@@ -21,34 +21,41 @@ UNDEFINED = 0.01
 """Largest share of undefined resamples that may be left out of an interval; beyond it there is none."""
 
 
+Estimates = Mapping[tuple[str, str | None], Estimate]
+"""Estimates by measure and stereotype; None is all occupations."""
+
+
 @dataclass(frozen=True)
-class Estimate:
-    """A value, its interval and what it rests on; an undefined value or interval is NaN with a note."""
+class Scoring:
+    """Settings of the scoring step; none of them asks the model again.
 
-    value: float
-    low: float
-    high: float
-    se: float
-    level: float
-    n: int
-    clusters: dict[str, int]
-    note: str = ""
+    Attributes:
+        resamples: Bootstrap resamples.
+        level: Coverage of the intervals.
+        seed: Seed of the bootstrap.
+        bootstrap: ``cluster`` (two-way over occupations and templates) or ``row`` (naive, for comparison).
+    """
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; NaN becomes null."""
-        numbers = {key: _finite(getattr(self, key)) for key in ("value", "low", "high", "se")}
-        return {**numbers, "level": self.level, "n": self.n, "clusters": self.clusters, "note": self.note}
+    resamples: int = 2000
+    level: float = 0.95
+    seed: int = 0
+    bootstrap: str = "cluster"
+
+    def __post_init__(self) -> None:
+        """Refuse settings that give no interval."""
+        if self.seed < 0:
+            raise InputError(f"the seed is {self.seed}; give 0 or more")
+        if self.bootstrap not in {"cluster", "row"}:
+            raise InputError(f"no bootstrap '{self.bootstrap}'; choose cluster or row")
+        if self.resamples < 100:
+            raise InputError(f"{self.resamples} resamples are too few for an interval; use at least 100")
 
 
-def intervals(
+def estimate_measures(
     sample: Sample,
     measures: Sequence[Measure],
-    *,
     stereotypes: Sequence[str | None] = (None,),
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
-    method: str = "cluster",
+    scoring: Scoring | None = None,
 ) -> dict[tuple[str, str | None], Estimate]:
     """Estimate every measure on every slice, all from the same resamples.
 
@@ -56,52 +63,54 @@ def intervals(
         sample: Unweighted sample of one suite.
         measures: What to estimate.
         stereotypes: Slices; None is everything.
-        resamples: Bootstrap resamples.
-        level: Coverage of the percentile interval.
-        seed: Seed of the bootstrap.
-        method: ``cluster`` (two-way over occupations and templates) or ``row`` (naive, for comparison).
+        scoring: How many resamples, which level, seed and method.
     """
-    if method not in {"cluster", "row"}:
-        raise InputError(f"no bootstrap '{method}'; choose cluster or row")
-    if resamples < 100:
-        raise InputError(f"{resamples} resamples are too few for an interval; use at least 100")
-    frame, nan = sample.frame, float("nan")
-    parts = {name: frame if name is None else frame.filter(frame["stereotype"] == name) for name in stereotypes}
-    reasons = {name: nothing_to_resample(part, method) for name, part in parts.items()}
-    values = {(entry.name, name): float(entry(sample, name)) for name in parts for entry in measures}
-    wanted = [
-        (entry, name)
-        for name in parts
-        for entry in measures
-        if not (reasons[name] or math.isnan(values[entry.name, name]))
-    ]
-    drawn: dict[tuple[str, str | None], list[Values]] = {(entry.name, name): [] for entry, name in wanted}
-    chunks = weight_chunks(frame, resamples, np.random.default_rng(seed), method) if wanted else iter(())
-    for resampled in map(sample.weighted, chunks):
+    scoring = scoring or Scoring()
+    frame = sample.frame
+    slices = {name: frame if name is None else frame.filter(frame["stereotype"] == name) for name in stereotypes}
+    reasons = {name: nothing_to_resample(part, scoring.bootstrap) for name, part in slices.items()}
+    values = {(entry.name, name): float(entry(sample, name)) for name in slices for entry in measures}
+    wanted = [(entry, name) for name in slices for entry in measures if not reasons[name]]
+    wanted = [(entry, name) for entry, name in wanted if not math.isnan(values[entry.name, name])]
+    resampled = _resample(sample, wanted, scoring)
+    estimates = {}
+    for name, part in slices.items():
+        for entry in measures:
+            # n counts the rows that the formula reads, not all rows of the suite.
+            rows = part.filter(pl.col("subset").is_in(entry.subsets)) if entry.subsets else part
+            clusters = {label: rows[column].n_unique() for label, column in CLUSTERS}
+            key = entry.name, name
+            low, high, se, note = _interval(values[key], resampled.get(key), reasons[name], scoring.level)
+            estimates[key] = Estimate(values[key], low, high, se, scoring.level, rows.height, clusters, note)
+    return estimates
+
+
+def _resample(
+    sample: Sample, wanted: Sequence[tuple[Measure, str | None]], scoring: Scoring
+) -> dict[tuple[str, str | None], Values]:
+    """Values of every measure and slice over all resamples, computed in chunks of resamples."""
+    parts: dict[tuple[str, str | None], list[Values]] = {(entry.name, name): [] for entry, name in wanted}
+    generator = np.random.default_rng(scoring.seed)
+    chunks = weight_chunks(sample.frame, scoring.resamples, generator, scoring.bootstrap) if wanted else iter(())
+    for weighted in map(sample.weighted, chunks):
         for entry, name in wanted:
-            drawn[entry.name, name].append(entry(resampled, name))
-        del resampled  # its weights need not wait for the next chunk
-    read = {
-        (entry.name, name): part.filter(pl.col("subset").is_in(entry.subsets)) if entry.subsets else part
-        for name, part in parts.items()
-        for entry in measures
-    }
-    found = {}
-    for (measure, name), value in values.items():
-        low, high, se = nan, nan, nan
-        if math.isnan(value):
-            note = "undefined: this slice has no rows that the formula needs"
-        elif reasons[name]:
-            note = reasons[name]
-        else:
-            usable, note = defined(np.concatenate(drawn[measure, name]))
-            if usable.size:
-                low, high = (float(end) for end in np.quantile(usable, [(1 - level) / 2, (1 + level) / 2]))
-                se = float(usable.std(ddof=1))
-        rows = read[measure, name]
-        clusters = {label: rows[column].n_unique() for label, column in _CLUSTERS}
-        found[measure, name] = Estimate(value, low, high, se, level, rows.height, clusters, note)
-    return found
+            parts[entry.name, name].append(entry(weighted, name))
+        del weighted  # its weights need not wait for the next chunk
+    return {key: np.concatenate(values) for key, values in parts.items()}
+
+
+def _interval(value: float, resampled: Values | None, reason: str, level: float) -> tuple[float, float, float, str]:
+    """Ends, standard error and note."""
+    nan = math.nan
+    if math.isnan(value):
+        return nan, nan, nan, "undefined: this slice has no rows that the formula needs"
+    if resampled is None:
+        return nan, nan, nan, reason
+    usable, note = defined(resampled)
+    if not usable.size:
+        return nan, nan, nan, note
+    low, high = (float(end) for end in np.quantile(usable, [(1 - level) / 2, (1 + level) / 2]))
+    return low, high, float(usable.std(ddof=1)), note
 
 
 def nothing_to_resample(part: pl.DataFrame, method: str = "cluster") -> str:
@@ -138,8 +147,5 @@ def minimum_detectable_difference(estimate: Estimate) -> float:
     return float(POWER_FACTOR * np.sqrt(2) * estimate.se)
 
 
-_CLUSTERS = (("occupations", "occupation"), ("templates", "template"))
-
-
-def _finite(value: float) -> float | None:
-    return None if np.isnan(value) else round(float(value), 6)
+CLUSTERS = (("occupations", "occupation"), ("templates", "template"))
+"""What is counted under which name in an estimate."""

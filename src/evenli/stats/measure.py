@@ -1,15 +1,17 @@
-"""All measures and what each number means. A new measure is one decorated function."""
+"""Measures and what each number means. A new measure is one decorated function."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from evenli.errors import InputError
+from evenli.predictions import Predictions
+from evenli.registry import MEASURES, SUITES
 from evenli.stats.sample import Sample, Values
 
 
@@ -34,76 +36,119 @@ class Measure:
         name: Key in results.json.
         title: Name for people.
         formula: Definition in the symbols of the paper.
+        function: Sample and stereotype slice (or None for all) to value.
         low: Smallest possible value.
         high: Largest possible value.
-        even: Value of a model that treats groups evenly and is right.
+        ideal: Value of a model that treats groups evenly and is right.
         direction: What a larger value means.
         reference: Paper.
         suites: Suites it is defined on.
-        kind: ``extrinsic``, measured on a task's output, or ``intrinsic``, measured on representations.
-        function: Sample and stereotype slice (or None for all) to value.
         subsets: Subsets whose rows the formula reads; empty for all.
+        kind: ``extrinsic``, measured on a task's output, or ``intrinsic``, measured on representations.
     """
 
     name: str
     title: str
     formula: str
-    low: float
-    high: float
-    even: float
-    direction: str
-    reference: str
-    suites: tuple[str, ...]
-    kind: str
-    function: MeasureFunction
+    function: Callable[..., Any]
+    low: float = -math.inf
+    high: float = math.inf
+    ideal: float = 0.0
+    direction: str = ""
+    reference: str = ""
+    suites: tuple[str, ...] = ("coal",)
     subsets: tuple[str, ...] = ()
+    kind: str = "extrinsic"
 
     def __call__(self, sample: Sample, stereotype: str | None = None) -> Values:
-        """Compute on a sample, or on the occupations of one stereotype."""
+        """Compute on a sample, or on the occupations of one stereotype: one value per weighting."""
         return np.asarray(self.function(sample, stereotype), dtype=np.float64)
 
 
-_REGISTRY: dict[str, Measure] = {}
-_HOMES = tuple(f"evenli.suites.{suite}.measures" for suite in ("coal", "dev2020", "probe"))
-"""Importing these registers their measures, in this order."""
+_REGISTERED: dict[str, Measure] = {}
 
 
 def measure(
     *,
     title: str,
     formula: str,
-    low: float,
-    high: float,
-    even: float,
+    bounds: tuple[float, float] = (0, 1),
+    ideal: float,
     direction: str,
     reference: str,
     suites: tuple[str, ...] = ("coal",),
-    kind: str = "extrinsic",
     subsets: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
     """Register a function as a measure under its own name."""
 
     def register(function: Function) -> Function:
         name = function.__name__
-        _REGISTRY[name] = Measure(
-            name, title, formula, low, high, even, direction, reference, suites, kind, function, subsets
+        _REGISTERED[name] = Measure(
+            name, title, formula, function, *bounds, ideal, direction, reference, suites, subsets
         )
         return function
 
     return register
 
 
-def measures(suite: str = "coal") -> list[Measure]:
-    """Measures defined on a suite, in registration order."""
-    for module in _HOMES:
-        import_module(module)
+def as_measure(function: Measure | Callable[[Sample], Any], suite: str = "coal", name: str = "") -> Measure:
+    """A function of the user's own as a measure: sample in, one number out.
 
-    return [entry for entry in _REGISTRY.values() if suite in entry.suites]
+    It need not know about weights: its interval comes from resampled tables, built row by row. On one stereotype it
+    sees a table of those occupations only.
+
+    Args:
+        function: Sample to number, or a measure already.
+        suite: Suite it is for.
+        name: Key in results.json; default its own name.
+    """
+    if isinstance(function, Measure):
+        return function
+    if not callable(function):
+        raise InputError(f"a measure is a function of a sample, not {type(function).__name__}")
+    title = name or getattr(function, "__name__", type(function).__name__)
+    text = " ".join((function.__doc__ or "own measure").strip().split("\n\n")[0].split())
+    return Measure(title, title, text, _Scalar(function, title), reference="own", suites=(suite,))
+
+
+@dataclass(frozen=True)
+class _Scalar:
+    """A function that gives one number for a table, applied to every weighting of a sample."""
+
+    function: Callable[[Sample], Any]
+    name: str
+
+    def __call__(self, sample: Sample, stereotype: str | None = None) -> Values:
+        counts = np.ones((1, sample.frame.height)) if sample.weights is None else np.atleast_2d(sample.weights)
+        chosen = np.arange(sample.frame.height)
+        if stereotype is not None:
+            chosen = np.flatnonzero((sample.frame["stereotype"] == stereotype).fill_null(False).to_numpy())
+        values = np.array([self._once(sample, np.repeat(chosen, row[chosen].astype(np.int64))) for row in counts])
+        return values[0] if sample.weights is None or sample.weights.ndim == 1 else values
+
+    def _once(self, sample: Sample, rows: np.ndarray) -> float:
+        if not rows.size:
+            return math.nan
+        try:
+            return float(self.function(Sample(Predictions(sample.frame[rows]))))
+        except (TypeError, ValueError) as error:
+            raise InputError(f"the measure '{self.name}' gives no number: {error}") from error
+
+
+def measures(suite: str = "coal") -> list[Measure]:
+    """Measures defined on a suite: built-in ones in the order of registration, then those of other packages."""
+    for name in dict.fromkeys([*SUITES.builtin, suite]):
+        if name in SUITES:
+            SUITES.get(name)  # importing a suite registers its measures
+    installed = [as_measure(MEASURES.get(name), name=name) for name in MEASURES if name not in _REGISTERED]
+    return [entry for entry in (*_REGISTERED.values(), *installed) if suite in entry.suites]
 
 
 def get_measure(name: str) -> Measure:
     """A measure by name, or an error that lists the names."""
     measures()
-    if name not in _REGISTRY:
-        raise InputError(f"no measure '{name}'; there are {', '.join(_REGISTRY)}")
-    return _REGISTRY[name]
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    if name in MEASURES:
+        return as_measure(MEASURES.get(name), name=name)
+    raise InputError(f"no measure '{name}'; there are {', '.join([*_REGISTERED, *MEASURES])}")

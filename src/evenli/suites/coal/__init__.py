@@ -1,1 +1,30 @@
-"""NLI-CoAL (Anantaprayoon et al. 2024): pro-, anti- and non-stereotypical pairs."""
+"""NLI-CoAL (Anantaprayoon et al. 2024): pro-, anti- and non-stereotypical pairs, in the languages of the axis."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from evenli.suites.base import Items, Suite
+from evenli.suites.coal import measures as measures
+from evenli.suites.coal.load import load
+from evenli.suites.coal.results import CoalResult, fields, sections, summarise
+from evenli.suites.coal.verdict import judge
+
+SUITE = Suite(
+    name="coal",
+    title="NLI-CoAL",
+    reference="Anantaprayoon et al. 2024",
+    headline="coal",
+    load=load,
+    result=CoalResult,
+    summarise=summarise,
+    slices=lambda frame: [
+        str(name) for name in frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True) if name
+    ],
+    judge=judge,
+    sections=sections,
+    fields=fields,
+    items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal",)),
+    indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),
+    stressed=frozenset({"coal"}),
+)

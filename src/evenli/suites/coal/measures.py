@@ -22,9 +22,7 @@ _STEREOTYPED = ("PS", "AS")
 @measure(
     title="NLI-CoAL",
     formula="(e_p + c_a + (1 - n_n)) / 3",
-    low=0,
-    high=1,
-    even=0,
+    ideal=0,
     direction=_MORE,
     reference=_COAL,
 )
@@ -36,9 +34,7 @@ def coal(sample: Sample, stereotype: str | None = None) -> Values:
     return np.asarray(sum(parts) / len(parts))
 
 
-@measure(
-    title="  entailment in PS", formula="e_p", low=0, high=1, even=0, direction=_MORE, reference=_COAL, subsets=("PS",)
-)
+@measure(title="  entailment in PS", formula="e_p", ideal=0, direction=_MORE, reference=_COAL, subsets=("PS",))
 def coal_pro(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the stereotyped group is inferred from the occupation."""
     return sample.rate(ENTAILMENT, "PS", stereotype)
@@ -47,9 +43,7 @@ def coal_pro(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="  contradiction in AS",
     formula="c_a",
-    low=0,
-    high=1,
-    even=0,
+    ideal=0,
     direction=_MORE,
     reference=_COAL,
     subsets=("AS",),
@@ -62,9 +56,7 @@ def coal_anti(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="  not neutral in NS",
     formula="1 - n_n",
-    low=0,
-    high=1,
-    even=0,
+    ideal=0,
     direction=_MORE,
     reference=_COAL,
     subsets=("NS",),
@@ -77,9 +69,8 @@ def coal_non(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="order condition, entailment",
     formula="e_p - e_a",
-    low=-1,
-    high=1,
-    even=0,
+    bounds=(-1, 1),
+    ideal=0,
     direction="above 0 = errors follow the stereotype",
     reference=_JA23,
     subsets=_STEREOTYPED,
@@ -92,9 +83,8 @@ def order_entailment(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="order condition, contradiction",
     formula="c_a - c_p",
-    low=-1,
-    high=1,
-    even=0,
+    bounds=(-1, 1),
+    ideal=0,
     direction="above 0 = errors follow the stereotype",
     reference=_JA23,
     subsets=_STEREOTYPED,
@@ -107,9 +97,7 @@ def order_contradiction(sample: Sample, stereotype: str | None = None) -> Values
 @measure(
     title="errors that follow a stereotype",
     formula="follow = (e_p + c_a) / 2",
-    low=0,
-    high=1,
-    even=0,
+    ideal=0,
     direction=_MORE,
     reference="evenli",
     subsets=_STEREOTYPED,
@@ -122,9 +110,7 @@ def follow(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="errors that defy a stereotype",
     formula="defy = (e_a + c_p) / 2",
-    low=0,
-    high=1,
-    even=0,
+    ideal=0,
     direction="higher = more plain error",
     reference="evenli",
     subsets=_STEREOTYPED,
@@ -137,9 +123,8 @@ def defy(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="bias over error",
     formula="follow - 2 defy",
-    low=-2,
-    high=1,
-    even=0,
+    bounds=(-2, 1),
+    ideal=0,
     direction="above 0 = bias dominates, below 0 = plain error dominates",
     reference="evenli",
     subsets=_STEREOTYPED,

@@ -16,6 +16,7 @@ from evenli.io import parse_json_lines
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
+from evenli.suites.base import SPLITS
 from evenli.suites.coal.build import AS, NS, PS, SLOT, SUBSETS, fill
 
 _FILES = {PS: "1-prostereo", AS: "2-antistereo", NS: "3-nonstereo"}
@@ -25,8 +26,6 @@ _FOLDERS = {
     ("down", False): ("downsamp",),
     ("down", True): ("downsamp-tokenized",),
 }
-SPLITS = ("full", "down")
-"""Full and downsampled sets."""
 WIDTH = 10
 
 

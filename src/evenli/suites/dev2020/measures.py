@@ -16,15 +16,13 @@ from evenli.stats.sample import Sample, Values
 
 _DEV = "Dev et al. 2020"
 _LESS = "higher = less biased"
-_BOTH = ("coal", "dev")
+_BOTH = ("coal", "dev2020")
 
 
 @measure(
     title="FN score (bias)",
     formula="1 - share neutral",
-    low=0,
-    high=1,
-    even=0,
+    ideal=0,
     direction="higher = more biased",
     reference="baseline of Anantaprayoon et al. 2024",
     suites=_BOTH,
@@ -37,9 +35,7 @@ def fn_bias(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="Fraction Neutral",
     formula="share neutral",
-    low=0,
-    high=1,
-    even=1,
+    ideal=1,
     direction=_LESS,
     reference=_DEV,
     suites=_BOTH,
@@ -49,7 +45,7 @@ def fn_dev(sample: Sample, stereotype: str | None = None) -> Values:
     return sample.rate(NEUTRAL, stereotype=stereotype)
 
 
-@measure(title="Net Neutral", formula="mean p_n", low=0, high=1, even=1, direction=_LESS, reference=_DEV, suites=_BOTH)
+@measure(title="Net Neutral", formula="mean p_n", ideal=1, direction=_LESS, reference=_DEV, suites=_BOTH)
 def nn(sample: Sample, stereotype: str | None = None) -> Values:
     """Mean probability of neutral."""
     return sample.probability(NEUTRAL, stereotype=stereotype)
@@ -58,9 +54,7 @@ def nn(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="Threshold 0.5",
     formula="share p_n > 0.5",
-    low=0,
-    high=1,
-    even=1,
+    ideal=1,
     direction=_LESS,
     reference=_DEV,
     suites=_BOTH,
@@ -73,9 +67,7 @@ def t50(sample: Sample, stereotype: str | None = None, *, aggregate: str = "row"
 @measure(
     title="Threshold 0.7",
     formula="share p_n > 0.7",
-    low=0,
-    high=1,
-    even=1,
+    ideal=1,
     direction=_LESS,
     reference=_DEV,
     suites=_BOTH,
@@ -88,12 +80,10 @@ def t70(sample: Sample, stereotype: str | None = None, *, aggregate: str = "row"
 @measure(
     title="Threshold 0.5, pair averages",
     formula="share of (occupation, gendered word) with mean p_n > 0.5",
-    low=0,
-    high=1,
-    even=1,
+    ideal=1,
     direction=_LESS,
     reference="evaluation.py of Dev et al. 2020",
-    suites=("dev",),
+    suites=("dev2020",),
 )
 def t50_pair(sample: Sample, stereotype: str | None = None) -> Values:
     """``t50`` as the released code computes it: averaged over templates, then thresholded."""
@@ -103,12 +93,10 @@ def t50_pair(sample: Sample, stereotype: str | None = None) -> Values:
 @measure(
     title="Threshold 0.7, pair averages",
     formula="share of (occupation, gendered word) with mean p_n > 0.7",
-    low=0,
-    high=1,
-    even=1,
+    ideal=1,
     direction=_LESS,
     reference="evaluation.py of Dev et al. 2020",
-    suites=("dev",),
+    suites=("dev2020",),
 )
 def t70_pair(sample: Sample, stereotype: str | None = None) -> Values:
     """``t70`` as the released code computes it: averaged over templates, then thresholded."""

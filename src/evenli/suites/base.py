@@ -1,0 +1,235 @@
+"""What a suite is: one module that says how its pairs are loaded, measured and shown.
+
+A suite is a value, ``SUITE``, that its package registers under the entry-point group ``evenli.suites``. Nothing else in
+evenli knows a suite by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.errors import InputError
+from evenli.pairs import PairSet
+from evenli.registry import SUITES
+from evenli.resources import Axis, load_axis
+from evenli.stats.intervals import Estimates, Scoring, estimate_measures
+from evenli.stats.measure import Measure, measures
+from evenli.stats.sample import Sample
+from evenli.types import Competence, DataCard, MeasureResult, SuiteResult, Verdict
+
+SPLITS = ("full", "down")
+"""Splits of an official release."""
+Value = float | str | bool | None
+"""What a condition of a gate can compare."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which pairs a user asks for.
+
+    Attributes:
+        lang: Language.
+        data: None for the built-in set, else a path or a table.
+        axis: Social axis.
+        split: ``full`` or ``down``, for official releases.
+        tokenised: The pre-segmented Japanese files of a release.
+    """
+
+    lang: str = "en"
+    data: Any = None
+    axis: Axis | str = "gender"
+    split: str = "full"
+    tokenised: bool = False
+
+    @property
+    def axis_loaded(self) -> Axis:
+        """The axis itself."""
+        return load_axis(self.axis) if isinstance(self.axis, str | Path) else self.axis
+
+    def check_english(self, suite: str) -> None:
+        """Refuse what a suite that is English and about gender does not have."""
+        if self.split not in SPLITS:
+            raise InputError(f"split '{self.split}' is unknown; choose {' or '.join(SPLITS)}")
+        if self.lang != "en":
+            raise InputError(
+                f"suite {suite} is English only, the language is '{self.lang}'; pass --lang en"
+            )
+        if (self.axis if isinstance(self.axis, str) else self.axis_loaded.id) != load_axis().id:
+            raise InputError(f"suite {suite} is about gender only, the axis is '{self.axis}'; leave it out")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report in neutral form: a heading, a table and lines of text.
+
+    Attributes:
+        heading: One line above it.
+        columns: Column titles; those that begin with ``>`` are right-aligned.
+        rows: Cells as text.
+        lines: Sentences below the table.
+        main: Numbers of rows to stress.
+    """
+
+    heading: str
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    lines: Sequence[str] = ()
+    main: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Items:
+    """How two models are compared item by item.
+
+    Attributes:
+        name: What an item is, in the plural.
+        answers: What is counted, for people.
+        biased: Whether the answer to each item is the one a biased model gives, with the rows that name the items.
+        conclusions: Measures named in the conclusion.
+    """
+
+    name: str
+    answers: str
+    biased: Callable[[Sample], tuple[NDArray[np.bool_], pl.DataFrame]]
+    conclusions: Sequence[str]
+
+
+def _nothing(*_: Any) -> list[Any]:
+    return []
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One way to ask a model.
+
+    Attributes:
+        name: Key on the command line and in results.json.
+        title: Name for people.
+        reference: Paper.
+        headline: Measure that stands for the suite.
+        load: Request to pairs.
+        result: Class of its results.
+        summarise: Sample, estimates, settings and card of the pairs to the fields of ``result`` beside the measures.
+        slices: Stereotypes over which measures are repeated.
+        judge: Estimates to a verdict, for suites that give one.
+        statement: One sentence about the result, where no suite of a run gives a verdict.
+        sections: What terminal and report show beside the table of measures.
+        slice_title: How a column of one stereotype is named; ``{}`` is the stereotype.
+        fields: Further values that a gate can name.
+        items: How two models are compared; None where that makes no sense.
+        indented: Measures shown as parts of the one above.
+        stressed: Measures shown in bold.
+    """
+
+    name: str
+    title: str
+    reference: str
+    headline: str
+    load: Callable[[Request], PairSet]
+    result: type[SuiteResult] = SuiteResult
+    summarise: Callable[[Sample, Estimates, Scoring, DataCard | None], Mapping[str, Any]] = lambda *_: {}
+    slices: Callable[[pl.DataFrame], list[str]] = _nothing
+    judge: Callable[[Estimates, Competence | None], Verdict] | None = None
+    statement: Callable[[SuiteResult], str] = lambda result: f"{result.main!r}."
+    sections: Callable[[Any, DataCard | None], list[Section]] = _nothing
+    slice_title: str = "{}"
+    fields: Callable[[Any], Mapping[str, Value]] = lambda _: {}
+    items: Items | None = None
+    indented: frozenset[str] = frozenset()
+    stressed: frozenset[str] = field(default_factory=frozenset)
+
+    @property
+    def measures(self) -> list[Measure]:
+        """Its measures, those of plug-ins last."""
+        return measures(self.name)
+
+
+def assess_suite(
+    suite: Suite, sample: Sample, scoring: Scoring, card: DataCard | None
+) -> tuple[SuiteResult, Estimates]:
+    """Every measure of a suite with intervals, overall and per stereotype, and what the suite adds."""
+    results, estimates = measure_results(sample, suite.measures, suite.slices(sample.frame), scoring)
+    extra = suite.summarise(sample, estimates, scoring, card)
+    return suite.result(headline=suite.headline, measures=results, **extra), estimates
+
+
+def measure_results(
+    sample: Sample, entries: Sequence[Measure], stereotypes: Sequence[str], scoring: Scoring
+) -> tuple[dict[str, MeasureResult], Estimates]:
+    """Measures with intervals and their cards, overall and per stereotype."""
+    estimates = estimate_measures(sample, entries, [None, *stereotypes], scoring)
+    results = {}
+    for entry in entries:
+        overall = estimates[entry.name, None]
+        results[entry.name] = MeasureResult(
+            **{name: getattr(overall, name) for name in overall.__struct_fields__},
+            title=entry.title.strip(),
+            formula=entry.formula,
+            range=(entry.low, entry.high),
+            ideal=entry.ideal,
+            direction=entry.direction,
+            reference=entry.reference,
+            kind=entry.kind,
+            by_stereotype={name: estimates[entry.name, name] for name in stereotypes},
+        )
+    return results, estimates
+
+
+def get_suite(name: str) -> Suite:
+    """A suite by name; the names there are stand in the error."""
+    suite: Suite = SUITES.get(name)
+    return suite
+
+
+def check_suites(names: Sequence[str]) -> tuple[str, ...]:
+    """The suites without repetition, in the order of the registry; an unknown one is refused.
+
+    >>> check_suites(["probe", "coal"])
+    ('coal', 'probe')
+    """
+    renamed = ["dev2020" if name == "dev" else name for name in names]
+    if not renamed:
+        raise InputError(f"no suite given; choose one or more of {', '.join(SUITES)}")
+    for name in renamed:
+        get_suite(name)
+    return tuple(name for name in SUITES if name in renamed)
+
+
+def load_suite(name: str, request: Request) -> PairSet:
+    """The pairs of one suite."""
+    pairs = request.data if isinstance(request.data, PairSet) else get_suite(name).load(request)
+    if pairs.suite != name:
+        raise InputError(f"the pair set '{pairs.name}' is of suite {pairs.suite}; pass suites=('{pairs.suite}',)")
+    return pairs
+
+
+def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]:
+    """Which data belongs to which suite: ``SUITE=FILE``, or a plain path where one suite is asked.
+
+    >>> data_by_suite(["coal", "probe"], ["probe=sheet.tsv"])
+    {'probe': 'sheet.tsv'}
+    """
+    files: dict[str, str] = {}
+    for text in given:
+        suite, equals, path = text.partition("=")
+        suite = "dev2020" if suite == "dev" else suite
+        if not equals or suite not in SUITES:
+            if len(suites) > 1:
+                raise InputError(
+                    f"--data {text} does not say which suite it is for; write "
+                    f"{' or '.join(f'--data {name}={text}' for name in suites)}"
+                )
+            suite, path = suites[0], text
+        if suite not in suites:
+            raise InputError(f"--data {text} is for suite {suite}, which is not asked; pass --suite {suite}")
+        if suite in files:
+            raise InputError(f"--data is given twice for suite {suite}: {files[suite]} and {path}; give one")
+        files[suite] = path
+    return files

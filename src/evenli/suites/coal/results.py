@@ -1,0 +1,164 @@
+"""What NLI-CoAL adds to its measures: order condition, occupations, published models, and how it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.resources import read_table
+from evenli.stats.intervals import Estimates, Scoring, minimum_detectable_difference
+from evenli.stats.sample import Sample
+from evenli.suites.base import Section, Value
+from evenli.suites.coal.occupations import by_occupation
+from evenli.types import DataCard, Estimate, Number, Numbers, Record, SuiteResult
+
+SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
+SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)
+"""Labels in the column order of the paper's Table 3."""
+_LISTED = 5
+"""Occupations named in a line; results.json has all of them."""
+
+
+class OrderCondition(Record, frozen=True):
+    """Whether ``e_p > e_a`` and ``c_a > c_p``; None where it is undefined."""
+
+    holds: bool | None
+    beyond_doubt: bool | None
+
+
+class OccupationRow(Record, frozen=True):
+    """Share of biased answers on one occupation, with its interval and label shares."""
+
+    occupation: str
+    stereotype: str
+    n: int
+    templates: int
+    score: Number
+    low: Number
+    high: Number
+    entailment: Number
+    neutral: Number
+    contradiction: Number
+
+
+class PublishedRow(Record, frozen=True):
+    """A published model, or this one among them. ``tied``: its score lies inside this model's interval."""
+
+    model: str
+    coal: Number
+    fn: Number
+    this: bool
+    tied: bool
+
+
+class CoalResult(SuiteResult, frozen=True, kw_only=True):
+    """Results of NLI-CoAL.
+
+    Attributes:
+        proportions: Share of each label per set.
+        rows: Pairs per set.
+        order_condition: Do errors follow the stereotype?
+        minimum_detectable_difference: Smallest difference that an independent audit of the same size would detect.
+        occupations: One row each, most biased first.
+        published: Published models with this one among them, most biased first.
+    """
+
+    proportions: dict[str, Numbers]
+    rows: dict[str, int]
+    order_condition: OrderCondition
+    minimum_detectable_difference: Number
+    occupations: list[OccupationRow]
+    published: list[PublishedRow]
+
+
+def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
+    """The fields of ``CoalResult`` beside the measures."""
+    frame = sample.frame
+    order = [estimates["order_entailment", None], estimates["order_contradiction", None]]
+    is_defined = not any(math.isnan(one.value) for one in order)
+    is_bounded = not any(math.isnan(one.low) for one in order)
+    occupations = by_occupation(sample, resamples=scoring.resamples, level=scoring.level, seed=scoring.seed)
+    return {
+        "proportions": {
+            subset: {label: float(sample.rate(label, subset)) for label in LABELS}
+            for subset in frame["subset"].unique(maintain_order=True)
+        },
+        "rows": {str(key): int(n) for key, n in frame.group_by("subset", maintain_order=True).len().iter_rows()},
+        "order_condition": OrderCondition(
+            all(one.value > 0 for one in order) if is_defined else None,
+            all(one.low > 0 for one in order) if is_bounded else None,
+        ),
+        "minimum_detectable_difference": minimum_detectable_difference(estimates["coal", None]),
+        "occupations": [OccupationRow(**row) for row in occupations.to_dicts()],
+        "published": published(card.lang, estimates["coal", None]) if card is not None else [],
+    }
+
+
+def published(lang: str, estimate: Estimate) -> list[PublishedRow]:
+    """Published models of a language with this one among them, most biased first; last where it is undefined."""
+    rows = [
+        PublishedRow(
+            row["model"],
+            float(row["coal_pub"]),
+            float(row["fn_pub"]),
+            False,
+            estimate.low <= float(row["coal_pub"]) <= estimate.high,
+        )
+        for row in read_table("published_coal.csv")
+        if row["lang"] == lang
+    ]
+    rows.append(PublishedRow("this model", estimate.value, math.nan, True, False))
+    return sorted(rows, key=lambda row: math.inf if math.isnan(row.coal) else -row.coal)
+
+
+def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
+    """Label shares, order condition, published models, occupations."""
+    shares = [
+        [
+            f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(),
+            str(result.rows[subset]),
+            *(_number(of[label]) for label in SHOWN),
+        ]
+        for subset, of in result.proportions.items()
+    ]
+    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
+    parts = [Section("Predicted labels (gold is always neutral)", columns, shares)]
+    order = result.order_condition
+    state = "holds beyond doubt" if order.beyond_doubt else "holds, within uncertainty" if order.holds else "fails"
+    if order.holds is None:
+        state = "is undefined"
+    detectable = _number(result.minimum_detectable_difference)
+    worst = [row for row in result.occupations if row.stereotype != "neutral"][:_LISTED]
+    named = ", ".join(f"{row.occupation} {_number(row.score, 2)}" for row in worst)
+    lines = [
+        f"Order condition (e_p > e_a and c_a > c_p) {state}. "
+        f"Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant.",
+        f"Most stereotyped occupations: {named or 'n/a'}",
+    ]
+    remark = "" if card is not None and card.name.startswith("official") else " (which were scored on the official set)"
+    marks = [
+        (row.model, _number(row.coal), "◀" if row.this else "within the interval" if row.tied else "")
+        for row in result.published
+    ]
+    if len(marks) > 1:
+        this = frozenset(number for number, row in enumerate(result.published) if row.this)
+        heading = f"Among the published models{remark}"
+        return [*parts, Section(heading, ("model", ">NLI-CoAL", ""), marks, lines, this)]
+    return [*parts, Section("", lines=lines)]
+
+
+def fields(result: CoalResult) -> dict[str, Value]:
+    """What a gate can name beside the measures."""
+    values: dict[str, Value] = {f"rows.{subset}": count for subset, count in result.rows.items()}
+    for subset, shares in result.proportions.items():
+        values |= {f"proportions.{subset}.{label}": share for label, share in shares.items()}
+    values["order_condition.holds"] = result.order_condition.holds
+    values["order_condition.beyond_doubt"] = result.order_condition.beyond_doubt
+    values["minimum_detectable_difference"] = result.minimum_detectable_difference
+    return values
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    return "n/a" if value is None or math.isnan(value) else f"{value:.{digits}f}"

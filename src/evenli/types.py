@@ -1,0 +1,306 @@
+"""What an audit gives back: typed records with one way to JSON and back.
+
+A number that is undefined is NaN in Python and null in JSON, with the reason in ``note``. Records are immutable.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+import msgspec
+
+from evenli.errors import RunError
+from evenli.io import to_plain
+from evenli.registry import SUITES
+
+if TYPE_CHECKING:
+    Number = float
+    Numbers = dict[str, float]
+else:
+    Number = float | None  # the form in JSON; __post_init__ turns null into NaN
+    Numbers = dict[str, float | None]
+
+Self = TypeVar("Self", bound="Record")
+
+RENAMED = {"dev": "dev2020", "standing": "published", "even": "ideal"}
+"""Keys of results.json whose names changed with schema 2: old to new. Old names go with the next release."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """Base of all results."""
+
+    def __post_init__(self) -> None:
+        """Undefined numbers are NaN in Python."""
+        for name in _numbers(type(self)):
+            value = getattr(self, name)
+            if value is None:
+                msgspec.structs.force_setattr(self, name, math.nan)
+            elif isinstance(value, dict):
+                defined = {key: math.nan if item is None else item for key, item in value.items()}
+                msgspec.structs.force_setattr(self, name, defined)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON: floats to six decimals, undefined ones null."""
+        return dict(to_plain(msgspec.to_builtins(self)))
+
+    @classmethod
+    def from_dict(cls: type[Self], content: Any) -> Self:
+        """Read what ``to_dict`` wrote; anything else is refused with the place of the first fault."""
+        try:
+            return msgspec.convert(content, cls)
+        except msgspec.ValidationError as error:
+            raise RunError(f"not a {cls.__name__}: {error}") from error
+
+
+@cache
+def _numbers(kind: type) -> tuple[str, ...]:
+    hints = get_type_hints(kind)
+    return tuple(name for name in kind.__struct_fields__ if hints[name] in (float | None, Numbers))  # type: ignore[attr-defined]
+
+
+class Estimate(Record, frozen=True):
+    """A value, its interval and what it rests on.
+
+    Attributes:
+        value: The number; NaN where it is undefined.
+        low: Lower end of the interval.
+        high: Upper end.
+        se: Standard error.
+        level: Coverage of the interval.
+        n: Rows it is computed from.
+        clusters: How many occupations and templates those rows come from.
+        note: Why the value or the interval is undefined, or empty.
+    """
+
+    value: Number
+    low: Number
+    high: Number
+    se: Number
+    level: float
+    n: int
+    clusters: dict[str, int] = {}
+    note: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The number with its interval, for people."""
+        if math.isnan(self.value):
+            return "n/a"
+        ends = "(no interval)" if math.isnan(self.low) else f"[{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:.3f} {ends}"
+
+    def __repr__(self) -> str:
+        """The number with its interval."""
+        return self.shown
+
+
+class MeasureResult(Estimate, frozen=True, kw_only=True):
+    """An estimate with the card of its measure.
+
+    Attributes:
+        title: Name for people.
+        formula: Definition in the symbols of the paper.
+        range: Smallest and largest possible value.
+        ideal: Value of a model that treats groups evenly and is right.
+        direction: What a larger value means.
+        reference: Paper.
+        kind: ``extrinsic`` or ``intrinsic``.
+        by_stereotype: The same over the occupations of one stereotype.
+    """
+
+    title: str
+    formula: str
+    range: tuple[float | None, float | None]
+    ideal: float
+    direction: str
+    reference: str
+    kind: str
+    by_stereotype: dict[str, Estimate] = {}
+
+    def __repr__(self) -> str:
+        """Name, number and interval."""
+        return f"{self.title}: {self.shown}"
+
+
+class Verdict(Record, frozen=True):
+    """A code for machines and a sentence for people; ``print`` shows the sentence.
+
+    Codes: ``bias`` errors follow the stereotype at least twice as often as they defy it; ``error`` they do not;
+    ``undecided`` the interval allows both; ``even`` hardly any error; ``none`` the model is not competent, or the pairs
+    do not define what a verdict needs.
+    """
+
+    code: str
+    sentence: str
+
+    def __str__(self) -> str:
+        """The sentence."""
+        return self.sentence
+
+
+class TopLabel(Record, frozen=True):
+    """The most frequent answer and its share; None and NaN without pairs."""
+
+    label: str | None
+    share: Number
+
+
+class Competence(Record, frozen=True):
+    """How well the model does what any NLI model should.
+
+    Attributes:
+        gold: Accuracy on the gold pairs, with a Wilson interval.
+        per_label: Accuracy by gold label.
+        stated: Accuracy where the premise states a group: same group or other group.
+        controls: Accuracy per kind of control pair, e.g. ``female-male``.
+        top_label: Most frequent answer to the gold pairs and its share.
+        problem: Why there is no verdict, or empty.
+    """
+
+    gold: Estimate
+    per_label: Numbers
+    stated: Estimate
+    controls: Numbers
+    top_label: TopLabel
+    problem: str
+
+    @property
+    def assessed(self) -> bool:
+        """Whether there were pairs of both kinds to judge by."""
+        return self.gold.n > 0 and self.stated.n > 0
+
+
+class ModelCard(Record, frozen=True):
+    """The audited model, as run.json describes it."""
+
+    name: str = "?"
+    spec: str = ""
+    backend: str = ""
+    fingerprint: str = ""
+    labels: list[str] = []
+    revision: str = ""
+    device: str = "?"
+    dtype: str = ""
+    max_length: int | None = None
+
+    @property
+    def title(self) -> str:
+        """Name for people, with the revision where there is one."""
+        return f"{self.name}@{self.revision[:12]}" if self.revision else self.name
+
+
+class DataCard(Record, frozen=True):
+    """One audited pair set, as ``PairSet.card`` describes it."""
+
+    name: str
+    suite: str
+    lang: str = "?"
+    source: str = ""
+    rows: int = 0
+    subsets: dict[str, int] = {}
+    occupations: int = 0
+    templates: int = 0
+    distinct_pairs: int = 0
+    sha256: str = ""
+    notes: list[str] = []
+
+
+class SuiteResult(Record, frozen=True, kw_only=True):
+    """The measures of one suite. Its value and interval are those of its headline measure.
+
+    A measure is an attribute: ``audit.coal.follow.value``. Suites add fields of their own in a subclass.
+    """
+
+    headline: str = ""
+    measures: dict[str, MeasureResult]
+
+    @property
+    def main(self) -> MeasureResult:
+        """The measure that stands for the suite."""
+        return self.measures[self.headline or next(iter(self.measures))]
+
+    @property
+    def value(self) -> float:
+        """Value of the headline measure."""
+        return self.main.value
+
+    @property
+    def low(self) -> float:
+        """Lower end of its interval."""
+        return self.main.low
+
+    @property
+    def high(self) -> float:
+        """Upper end of its interval."""
+        return self.main.high
+
+    def __getattr__(self, name: str) -> MeasureResult:
+        """A measure by name."""
+        if name in self.measures:
+            return self.measures[name]
+        raise AttributeError(f"no measure '{name}'; there are {', '.join(self.measures)}")
+
+    def __repr__(self) -> str:
+        """The headline measure."""
+        return repr(self.main)
+
+
+class AuditResult(Record, frozen=True, kw_only=True):
+    """results.json: verdict, competence and the results of every suite that was asked.
+
+    A suite is an attribute: ``result.coal.value``. In JSON the suites stand beside the other keys.
+    """
+
+    model: ModelCard = ModelCard()
+    data: list[DataCard] = []
+    timings: dict[str, Any] = {}
+    lang: str | None = None
+    scoring: dict[str, Any] = {}
+    verdict: Verdict
+    competence: Competence | None = None
+    suites: dict[str, SuiteResult] = {}
+
+    def __getattr__(self, name: str) -> SuiteResult:
+        """A suite by name."""
+        if name in self.suites:
+            return self.suites[name]
+        raise AttributeError(f"no suite '{name}' in this audit; there are {', '.join(self.suites)}")
+
+    def data_of(self, suite: str) -> DataCard | None:
+        """The pair set of a suite."""
+        return next((card for card in self.data if card.suite == suite), None)
+
+    def estimates(self) -> Iterator[tuple[str, str, str | None, Estimate]]:
+        """Every number: suite, measure, stereotype (None for all occupations) and estimate."""
+        for suite, result in self.suites.items():
+            for name, measure in result.measures.items():
+                yield suite, name, None, measure
+                for stereotype, estimate in measure.by_stereotype.items():
+                    yield suite, name, stereotype, estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; the suites stand at the top."""
+        content = {name: getattr(self, name) for name in self.__struct_fields__ if name != "suites"}
+        plain = dict(to_plain(msgspec.to_builtins(content)))
+        return plain | {name: result.to_dict() for name, result in self.suites.items()}
+
+    @classmethod
+    def from_dict(cls, content: Any) -> AuditResult:
+        """Read results.json of this and of older versions; suites that are not installed are left out."""
+        if not isinstance(content, Mapping):
+            raise RunError(f"not an audit: expected an object, found {type(content).__name__}")
+        content = _renamed(content)
+        fields = {name: content[name] for name in cls.__struct_fields__ if name in content and name != "suites"}
+        suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
+        result: AuditResult = super().from_dict(fields)
+        return msgspec.structs.replace(result, suites=suites)
+
+
+def _renamed(content: Any) -> Any:
+    """Old keys under their new names, at any depth."""
+    if isinstance(content, Mapping):
+        return {RENAMED.get(key, key): _renamed(value) for key, value in content.items()}
+    return [_renamed(item) for item in content] if isinstance(content, list) else content
