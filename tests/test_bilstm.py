@@ -436,7 +436,7 @@ def test_training_beats_chance_on_made_up_pairs(toy: dict[str, Any], tmp_path: P
     assert outcome.history[1].loss < outcome.history[0].loss
     assert outcome.dev > 0.9
     assert nli_accuracy(tmp_path, test, device="cpu") > 0.9
-    same = nli_accuracy(tmp_path, toy["dev"], device="cpu")
+    same = nli_accuracy(tmp_path, toy["dev2020"], device="cpu")
     assert same == pytest.approx(outcome.dev)
     # A test set has words that training did not have; with their vectors they count.
     known = toy["vectors"]

@@ -21,10 +21,11 @@ import evenli
 from evenli.cli.card import card as card_command
 from evenli.cli.table import table as table_command
 from evenli.errors import InputError, MissingExtraError
-from evenli.evaluate.stored import StoredRun, load_run
 from evenli.models import ModelOptions
 from evenli.report.card import card, command, front_matter, section
 from evenli.report.export import latex, latex_text, log_mlflow, markdown, tables, write_table
+from evenli.report.runs import Run as StoredRun
+from evenli.report.runs import load_run
 from evenli.stats.intervals import Scoring
 
 NASTY = 'x: "y"\n---\n- [z](javascript:1) <script>alert(1)</script> | `rm` \\ # 女医 😀 \x7f\u2028 *b* _i_'

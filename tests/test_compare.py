@@ -17,10 +17,10 @@ import evenli
 from evenli.cli.compare import compare as compare_command
 from evenli.errors import InputError, RunError
 from evenli.evaluate.compare import DESIGN, align, compare, holm
+from evenli.evaluate.comparison import compare_runs
 from evenli.evaluate.stored import load_run
 from evenli.labels import LABELS
 from evenli.predictions import COLUMNS, Predictions
-from evenli.report.comparing import compare_runs, conclude
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample, weight_chunks
@@ -126,7 +126,7 @@ def test_a_run_against_itself() -> None:
     (found,) = compare(random_table(3), random_table(3), scoring=Scoring(resamples=200))
     for difference in found.measures.values():
         assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
-        assert not difference.is_clear
+        assert not difference.significant
     assert found.mcnemar.p == 1 and found.mcnemar.only_first == found.mcnemar.only_second == 0
     assert (found.occupations["difference"] == 0).all()
 
@@ -194,7 +194,7 @@ def test_undefined_measures_have_a_note() -> None:
     items = ITEMS[:8]  # no NS
     (found,) = compare(table("e" * 8, items), table("n" * 8, items), scoring=Scoring(resamples=100))
     assert math.isnan(found.measures["coal_non"].value) and found.measures["coal_non"].note
-    assert not found.measures["coal_non"].is_clear
+    assert not found.measures["coal_non"].significant
     assert found.measures["coal_pro"].value == pytest.approx(-1)
 
 
@@ -206,7 +206,7 @@ def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
         missing.value == pytest.approx(0.5)
         and np.isnan([missing.low, missing.high, missing.se, missing.p, missing.p_holm]).all()
     )
-    assert missing.note.startswith("no interval: undefined in 6.") and not missing.is_clear
+    assert missing.note.startswith("no interval: undefined in 6.") and not missing.significant
     # PS lies in three of four: (1/4)^4 = 0.4 % miss all of them.
     told = found["coal_pro"]
     assert "% of the resamples" in told.note and told.low < 0.5 <= told.high
@@ -283,21 +283,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_control_a_biased_model_is_found(runs: Path) -> None:
     stored = [load_run(runs / name) for name in ("even", "oracle")]
-    (found,) = compare_runs(stored, resamples=400)
+    compared = compare_runs(*stored, scoring=Scoring(resamples=400))
+    (found,) = compared.suites["coal"]
     coal = found.measures["coal"]
-    assert coal.value == pytest.approx(0.2) and coal.low > 0 and coal.is_clear
+    assert coal.value == pytest.approx(0.2) and coal.low > 0 and coal.significant
     # 30 of 100 stereotyped occupations are followed, in 20 items each.
     assert found.mcnemar.only_second == 600 and found.mcnemar.only_first == 0
     assert (found.occupations["difference"] > 0).sum() == 30
-    assert conclude(*stored, found).startswith("The second scores higher (more biased): NLI-CoAL 0.000 -> 0.200")
-    (same,) = compare_runs([stored[0], stored[0]], resamples=200)
-    assert conclude(stored[0], stored[0], same).startswith("The two cannot be told apart")
+    assert "significantly higher: NLI-CoAL 0.000 -> 0.200" in compared.conclusion("coal")
+    same = compare_runs(stored[0], stored[0], scoring=Scoring(resamples=200))
+    assert "not significant" in same.conclusion("coal")
 
 
 def test_a_mute_model_gives_no_conclusion(runs: Path) -> None:
     stored = [load_run(runs / name) for name in ("biased", "mute")]
-    (found,) = compare_runs(stored, resamples=200)
-    assert "competent" in conclude(*stored, found)
+    compared = compare_runs(*stored, scoring=Scoring(resamples=200))
+    assert "competent" in compared.conclusion("coal")
 
 
 def test_command_prints_and_json_is_strict(runs: Path) -> None:

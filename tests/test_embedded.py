@@ -83,7 +83,7 @@ def test_built_in_and_official_pairs_agree_in_verdict(shared_data: Path) -> None
     def verdict(pairs: PairSet) -> str:
         parts = [pairs.frame.filter(pl.col("subset") == subset) for subset in ("PS", "AS", "NS")]
         part = PairSet("part", "coal", "en", pl.concat([*parts[:2], parts[2].head(100)]))
-        return str(evenli.audit(lang="en", data=part).results["verdict"]["code"])
+        return str(evenli.audit(lang="en", data=part).to_dict()["verdict"]["code"])
 
     official = read_release(shared_data / "nli_coal" / "en_v1.1.tar.xz", "en")
     assert verdict(official) == verdict(build_coal("en")) == "bias"
@@ -93,5 +93,5 @@ def test_built_in_and_official_pairs_agree_in_verdict(shared_data: Path) -> None
 @pytest.mark.parametrize("lang", ["en", "ja", "zh"])
 def test_whole_audits_agree(lang: str, shared_data: Path) -> None:
     release = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}[lang]
-    official = evenli.audit(lang=lang, data=shared_data / "nli_coal" / f"{release}.tar.xz").results
-    assert official["verdict"]["code"] == evenli.audit(lang=lang).results["verdict"]["code"]
+    official = evenli.audit(lang=lang, data=shared_data / "nli_coal" / f"{release}.tar.xz").to_dict()
+    assert official["verdict"]["code"] == evenli.audit(lang=lang).to_dict()["verdict"]["code"]

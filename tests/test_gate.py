@@ -307,7 +307,7 @@ def test_json(runs: Path) -> None:
 
 def test_assert_even() -> None:
     found = assert_even("fake:even", scoring=FAST)
-    assert found.results["verdict"]["code"] == "even"
+    assert found.to_dict()["verdict"]["code"] == "even"
     with pytest.raises(AssertionError, match="verdict"):
         assert_even("fake:biased", scoring=FAST)
     with pytest.raises(AssertionError, match="coal.low"):

@@ -124,7 +124,7 @@ def test_swapping_the_sets_flips_the_order_measures() -> None:
 def test_every_measure_states_what_it_means() -> None:
     for entry in measures("coal"):
         assert entry.title and entry.formula and entry.direction and entry.reference and entry.function.__doc__
-        assert entry.low <= entry.even <= entry.high and entry.kind in {"extrinsic", "intrinsic"}
+        assert entry.low <= entry.ideal <= entry.high and entry.kind in {"extrinsic", "intrinsic"}
         assert entry.low <= value(entry.name) <= entry.high
     with pytest.raises(InputError, match="measure 'x'"):
         get_measure("x")
@@ -162,14 +162,14 @@ def test_golden_scores_of_bert_base() -> None:
     ],
 )
 def test_fakes_give_exactly_their_known_scores(kind: str, coal: float, fn: float, code: str, lang: str) -> None:
-    results = evenli.audit(f"fake:{kind}", lang).results
+    results = evenli.audit(f"fake:{kind}", lang).to_dict()
     assert results["coal"]["measures"]["coal"]["value"] == pytest.approx(coal, abs=1e-6)
     assert results["coal"]["measures"]["fn_bias"]["value"] == pytest.approx(fn, abs=1e-6)
     assert results["verdict"]["code"] == code
 
 
 def test_random_model_is_near_chance_and_gets_no_verdict() -> None:
-    results = evenli.audit("fake:random").results
+    results = evenli.audit("fake:random").to_dict()
     assert results["coal"]["measures"]["coal"]["value"] == pytest.approx(4 / 9, abs=0.03)
     assert results["verdict"]["code"] == "none"
     assert "chance is 33%" in results["verdict"]["sentence"]
@@ -451,11 +451,11 @@ def test_a_group_may_have_person_in_its_name() -> None:
 def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> None:
     table = evenli.audit("fake:biased", scoring=Scoring(resamples=100)).predictions
     rows = pl.col("subset").is_in(["gold", "control", *kept])
-    results = assess(Predictions(table.frame.filter(rows), table.header), Scoring(resamples=100))
+    results = assess(Predictions(table.frame.filter(rows), table.header), Scoring(resamples=100)).to_dict()
     assert results["verdict"]["code"] == "none" and "nan" not in results["verdict"]["sentence"]
     assert "is undefined: " in results["verdict"]["sentence"]
     assert results["coal"]["order_condition"] == {"holds": None, "beyond_doubt": None}
-    assert results["coal"]["standing"][-1]["this"]
+    assert results["coal"]["published"][-1]["this"]
     console = Console(width=140, record=True, file=io.StringIO())
     show_results(results, console)
     shown = console.export_text()

@@ -382,7 +382,7 @@ def test_two_instances_of_a_class_never_share_predictions(tmp_path: Path) -> Non
         evenli.audit(Wrap("even"), out=tmp_path, scoring=scoring)
     remarks: list[str] = []
     even = evenli.audit(Wrap("even"), out=tmp_path, scoring=scoring, overwrite=True, on_warning=remarks.append)
-    assert even.results["coal"]["measures"]["coal"]["value"] == pytest.approx(0.0)
+    assert even.to_dict()["coal"]["measures"]["coal"]["value"] == pytest.approx(0.0)
     assert any("never reused" in remark for remark in remarks)
 
 

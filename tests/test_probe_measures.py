@@ -71,7 +71,7 @@ def test_all_are_registered_for_the_probe_only() -> None:
     assert not {entry.name for entry in measures("coal")} & set(NAMES)
     for entry in measures("probe"):
         assert entry.title and entry.formula and entry.direction and entry.reference and entry.function.__doc__
-        assert entry.low <= entry.even <= entry.high
+        assert entry.low <= entry.ideal <= entry.high
         assert entry.low <= value(entry.name, random_table(200)) <= entry.high
 
 
@@ -179,9 +179,7 @@ def test_a_weight_matrix_equals_a_loop(draw) -> None:
 @pytest.mark.parametrize("method", ["cluster", "row"])
 def test_chunks_of_resamples_change_nothing(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sample, slices = Sample(random_table(380)), (None, "female")
-    estimate = partial(
-        estimate_measures, sample, measures("probe"), slices, Scoring(resamples=400, bootstrap=method)
-    )
+    estimate = partial(estimate_measures, sample, measures("probe"), slices, Scoring(resamples=400, bootstrap=method))
     whole = estimate()
     monkeypatch.setattr("evenli.stats.intervals.weight_chunks", partial(weight_chunks, at_once=760 * 64))
     assert estimate() == whole

@@ -206,7 +206,7 @@ def test_ranking_is_invariant_to_order_and_transitive() -> None:
 
 def test_charts_are_bare_and_have_an_alternative(oracle: Run) -> None:
     made = figures(oracle)
-    assert list(made) == ["proportions", "measures", "standing", "occupations", "templates", "direction"]
+    assert list(made) == ["proportions", "measures", "published", "occupations", "templates", "direction"]
     for figure in made.values():
         svg = inline_svg(figure)
         assert 'role="img"' in svg and figure.alternative[:20] in svg and figure.rows
@@ -219,9 +219,9 @@ def test_chart_names_may_be_anything(folders: dict[str, Path], tmp_path: Path) -
     run = load_run(folders["oracle:0.8"])
     nasty = "</text><script>x</script>\x00\x0b\u202e\"'[0]" + "x" * 500
     results = json.loads(json.dumps(run.results))
-    for row in results["coal"]["standing"]:
+    for row in results["coal"]["published"]:
         row["model"] = nasty
-    svg = inline_svg(figures(Run(run.path, run.header, results, run.predictions))["standing"])
+    svg = inline_svg(figures(Run(run.path, run.header, results, run.predictions))["published"])
     assert "<script" not in svg and "&lt;script" in svg and len(svg) < 30_000
     assert [f">#{n} " in svg for n in (1, 5, 6)] == [True, True, False], "equal names keep rows of their own"
 

@@ -104,7 +104,7 @@ def poison(source: Path, target: Path) -> Path:
     results["verdict"]["sentence"] = PAYLOADS[1]
     for entry in results["coal"]["measures"].values():
         entry.update(title=PAYLOADS[0], formula=PAYLOADS[1], direction=PAYLOADS[2], reference=PAYLOADS[4])
-    for row in results["coal"]["standing"]:
+    for row in results["coal"]["published"]:
         row["model"] = PAYLOADS[4]
     (target / "results.json").write_text(json.dumps(results), encoding="utf-8")
     return target

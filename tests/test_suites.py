@@ -21,12 +21,12 @@ from evenli.cli import main
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import default_folder
+from evenli.evaluate.comparison import compare_runs
 from evenli.evaluate.stored import load_run
 from evenli.models import load_model
 from evenli.models.embedded import find_embedded
 from evenli.models.fakes import FakeModel
 from evenli.predictions import Predictions
-from evenli.report.comparing import compare_runs, conclude, shared_suites
 from evenli.report.expressions import evaluate, fields
 from evenli.report.runs import load_run as load_report_run
 from evenli.report.terminal import show_results
@@ -129,8 +129,8 @@ def test_dev_files_are_read_back(tmp_path: Path) -> None:
     small = type(lists)(lists.occupations[:3], lists.groups, lists.templates[:4])
     *_, written = write_dev(tmp_path / "dev.jsonl", small)
     found = evenli.audit("fake:even", data=tmp_path / "dev.jsonl", suites=("dev",), scoring=FAST)
-    assert written == found.results["dev"]["rows"] == 3 * 2 * 4
-    assert found.results["data"][-1]["name"] == "dev.jsonl"
+    assert written == found.to_dict()["dev2020"]["rows"] == 3 * 2 * 4
+    assert found.to_dict()["data"][-1]["name"] == "dev.jsonl"
 
 
 def test_dev_files_without_subset_and_coal_files_without_one(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_dev_files_without_subset_and_coal_files_without_one(tmp_path: Path) -> 
 
 def test_a_pair_set_must_be_of_the_suite() -> None:
     probe = build_probe(per_occupation=2).pairs
-    assert evenli.audit("fake:biased", data=probe, suites=("probe",), scoring=FAST).results["probe"]["premises"] == 76
+    assert evenli.audit("fake:biased", data=probe, suites=("probe",), scoring=FAST).to_dict()["probe"]["premises"] == 76
     with pytest.raises(InputError, match="probe"):
         evenli.audit("fake:biased", data=probe)
     with pytest.raises(InputError, match="which"):
@@ -198,12 +198,12 @@ def test_all_suites_in_one_folder(runs: Path) -> None:
     )
     assert results["probe"]["rows"] == 2 * results["probe"]["premises"] == 3800
     dev = values(results, "dev")
-    assert dev["fn_dev"] == pytest.approx(1 - dev["fn_bias"]) == results["dev"]["proportions"]["neutral"]
+    assert dev["fn_dev"] == pytest.approx(1 - dev["fn_bias"]) == results["dev2020"]["proportions"]["neutral"]
     assert results["verdict"]["code"] == "bias"
 
 
 def test_coal_is_the_same_alone_and_in_company(runs: Path) -> None:
-    alone = evenli.audit("fake:oracle:0.8", scoring=FAST).results
+    alone = evenli.audit("fake:oracle:0.8", scoring=FAST).to_dict()
     assert stored(runs / "all")["coal"] == alone["coal"] and stored(runs / "all")["verdict"] == alone["verdict"]
     assert "probe" not in alone and "dev" not in alone
 
@@ -215,7 +215,7 @@ def test_coal_is_the_same_alone_and_in_company(runs: Path) -> None:
 @pytest.mark.parametrize("family", ["text", "premise", "occupation"])
 def test_fakes_on_the_probe(spec: str, s: float, dp: float, b: float, ties: float, family: str) -> None:
     pairs = build_probe(per_occupation=3, family=family).pairs
-    found = values(evenli.audit(spec, data=pairs, suites=("probe",), scoring=FAST).results, "probe")
+    found = values(evenli.audit(spec, data=pairs, suites=("probe",), scoring=FAST).to_dict(), "probe")
     assert [found[f"probe_{name}"] for name in ("s", "dp", "b", "ties")] == pytest.approx([s, dp, b, ties], abs=1e-6)
 
 
@@ -255,7 +255,7 @@ def test_occupations_and_the_labour_market(runs: Path) -> None:
 
 def test_unlisted_occupations_have_no_percentage() -> None:
     pairs = build_probe(per_occupation=2, occupations={"nurse": "female", "juggler": "male", "lawyer": "male"}).pairs
-    results = evenli.audit("fake:biased", data=pairs, suites=("probe",), scoring=FAST).results
+    results = evenli.audit("fake:biased", data=pairs, suites=("probe",), scoring=FAST).to_dict()
     VALIDATOR.validate({"schema": 1, "evenli": "x", **results})
     assert results["probe"]["labour"] is None
     assert {row["occupation"]: row["women_percent"] for row in results["probe"]["occupations"]}["juggler"] is None
@@ -311,8 +311,8 @@ def test_an_interrupted_run_continues(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         go()
     before = len(asked)
-    found = go().results
-    whole = evenli.audit("fake:biased", suites=("coal", "probe"), scoring=FAST).results
+    found = go().to_dict()
+    whole = evenli.audit("fake:biased", suites=("coal", "probe"), scoring=FAST).to_dict()
     assert found["probe"] == whole["probe"] and found["coal"] == whole["coal"]
     assert sum(asked[before:]) < found["timings"]["distinct_pairs"]  # finished batches are not asked again
 
@@ -329,7 +329,7 @@ def test_the_embedded_model_on_a_small_sheet(tmp_path: Path) -> None:
         asked = (f"This text mentions a {word} profession" for word in ("female", "male"))
         rows.append("\t".join([text, occupation, gender, *asked]))
     sheet.write_text("\n".join(rows) + "\n", encoding="utf-8")
-    results = evenli.audit(data=sheet, suites=("probe",), scoring=FAST).results
+    results = evenli.audit(data=sheet, suites=("probe",), scoring=FAST).to_dict()
     found = values(results, "probe")
     assert results["probe"]["premises"] == 4 and results["competence"]["problem"] == ""
     assert found["probe_b"] == pytest.approx(1.0) and found["probe_ties"] == pytest.approx(0.0)
@@ -400,7 +400,7 @@ def test_reports_refuse_it_in_python_too(runs: Path) -> None:
             load(runs / "dev")
     with pytest.raises(RunError, match="probe"):
         load_run(runs / "coal", needs="probe")
-    assert load_run(runs / "dev", needs=None).suites == ["dev"]
+    assert list(load_run(runs / "dev", needs=None).result.suites) == ["dev2020"]
 
 
 def test_gates_can_name_the_probe(runs: Path) -> None:
@@ -440,10 +440,11 @@ def test_compare_prints_a_block_per_suite(cli: Cli, runs: Path, tmp_path: Path) 
 
 def test_a_run_is_like_itself(runs: Path) -> None:
     run = load_run(runs / "all", needs=None)
-    assert shared_suites([run, run]) == ["coal", "probe"]
-    [found] = compare_runs([run, run], suite="probe", resamples=100)
+    compared = compare_runs(run, run, scoring=Scoring(resamples=100))
+    assert list(compared.suites) == ["coal", "probe"]
+    [found] = compared.suites["probe"]
     assert found.measures["probe_b"].value == 0 and found.measures["probe_b"].p == 1
-    assert conclude(run, run, found, "probe").startswith("The difference between the genders cannot be told apart, and")
+    assert compared.conclusion("probe").count("not significant") == 2
 
 
 # The chart

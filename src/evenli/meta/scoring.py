@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -110,7 +108,6 @@ def load_measure(own: Own) -> Measure:
 
     title = " ".join((getattr(function, "__doc__", None) or spec).split("\n\n")[0].split())
     return replace(as_measure(function, name=spec), title=title, formula="", low=0, high=1, reference=spec)
-
 
 
 def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int]) -> dict[str, dict[str, Curve]]:

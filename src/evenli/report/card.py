@@ -15,7 +15,7 @@ PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
 _PUBLISHED = ("coal", "follow", "defy", "dominance", "fn_bias")
 """Measures for the model index; the Markdown table has all of them."""
-_BUILT_IN = {"coal": "built-in", "probe": "built-in probe", "dev": "Dev et al. sample"}
+_BUILT_IN = {"coal": "built-in", "probe": "built-in probe", "dev2020": "Dev et al. sample"}
 """Names of the pair sets that an audit asks without ``--data``."""
 
 

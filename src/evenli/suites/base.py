@@ -58,9 +58,7 @@ class Request:
         if self.split not in SPLITS:
             raise InputError(f"split '{self.split}' is unknown; choose {' or '.join(SPLITS)}")
         if self.lang != "en":
-            raise InputError(
-                f"suite {suite} is English only, the language is '{self.lang}'; pass --lang en"
-            )
+            raise InputError(f"suite {suite} is English only, the language is '{self.lang}'; pass --lang en")
         if (self.axis if isinstance(self.axis, str) else self.axis_loaded.id) != load_axis().id:
             raise InputError(f"suite {suite} is about gender only, the axis is '{self.axis}'; leave it out")
 

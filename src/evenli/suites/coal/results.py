@@ -31,8 +31,8 @@ class OrderCondition(Record, frozen=True):
 class OccupationRow(Record, frozen=True):
     """Share of biased answers on one occupation, with its interval and label shares."""
 
-    occupation: str
-    stereotype: str
+    occupation: str | None
+    stereotype: str | None
     n: int
     templates: int
     score: Number
