@@ -89,9 +89,9 @@ def inference(vectors: WordVectors, examples: Examples, arguments: argparse.Name
     texts = texts[: arguments.sentences]
     lists = [split_words(text) for text in texts]
     scorer = BiasScorer(vectors, gender_direction(vectors, PAIRS), weights=MaxPooled(encoder))
-    encoder.wins(lists[:1024])
+    encoder.argmax_counts(lists[:1024])
     encoding = seconds(lambda: encoder.encode(texts))
-    importance = seconds(lambda: encoder.wins(lists))
+    importance = seconds(lambda: encoder.argmax_counts(lists))
     scoring = seconds(lambda: [scorer.score_many(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH)])
     few = texts[:32]
     single = np.concatenate([encoder.encode([text]) for text in few])

@@ -40,8 +40,9 @@ def write_plugin(
 
 def plugin_environment(folder: Path) -> dict[str, str]:
     """Environment of a subprocess that finds the package: ``run_cli(..., env=plugin_environment(folder))``."""
-    known = os.environ.get("PYTHONPATH")
-    return {"PYTHONPATH": os.pathsep.join([str(folder), *([known] if known else [])])}
+    # Absolute, because the subprocess may run in another directory.
+    known = [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {"PYTHONPATH": os.pathsep.join([str(folder.absolute()), *known])}
 
 
 @contextlib.contextmanager

@@ -503,7 +503,7 @@ def test_padded_steps_are_those_of_packed_ones(toy: dict[str, Any], v1_padding: 
 
 def test_wins_are_the_counts_without_markers(encoder: BiLSTMMax) -> None:
     sentences = [[*split_words(text), "unheardofword"] for text in TEXTS] + [[]]
-    counts, sizes = encoder.wins(sentences)
+    counts, sizes = encoder.argmax_counts(sentences)
     assert sizes.tolist() == [len(words) for words in sentences]
     for words, found, pooled in zip(
         sentences, np.split(counts, np.cumsum(sizes)[:-1]), encoder.argmax(sentences), strict=True

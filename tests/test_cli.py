@@ -245,7 +245,7 @@ NEGATIVE = {
     "encoder-report": ["encoder-report", "vectors:v", "-o", "x"],
     "mitigate subtract": ["mitigate", "subtract"],
     "mitigate augment": ["mitigate", "augment"],
-    "mitigate hard": ["mitigate", "hard"],
+    "mitigate hard-debias": ["mitigate", "hard-debias"],
     "mitigate inlp": ["mitigate", "inlp"],
     "mitigate leace": ["mitigate", "leace"],
     "mitigate sent-debias": ["mitigate", "sent-debias"],

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint
-from evenli.encoders.base import CallableEncoder, VectorMean, encode_checked, load_encoder
+from evenli.encoders.base import encode_checked, load_encoder
+from evenli.encoders.callables import CallableEncoder
+from evenli.encoders.vector_mean import VectorMean
 from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError, ModelError
 from evenli.evaluate.seat.tests import read_test
@@ -274,7 +276,7 @@ def test_an_interrupt_is_told(tmp_path: Path) -> None:
         (["seat", "vectors:absent.txt"], "absent.txt"),
         (["seat", "VECTORS", "--tests", "C9"], "C9"),
         (["seat", "VECTORS", "--tests", "absent.json"], "absent.json"),
-        (["seat", "VECTORS", "--level", "page"], "sentence or word"),
+        (["seat", "VECTORS", "--level", "page"], "word or sentence"),
     ],
 )
 def test_bad_input_is_one_line(run_cli, vectors: Path, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -8,23 +8,25 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from evenli.cli import erase, mitigate, seat
+from evenli.cli import app
 from evenli.corpus.direction import gender_direction
-from evenli.encoders.base import CallableEncoder, VectorMean, load_encoder, resolved_spec
+from evenli.encoders.base import load_encoder, resolved_spec
+from evenli.encoders.callables import CallableEncoder
+from evenli.encoders.vector_mean import VectorMean
 from evenli.encoders.vectors.base import WordVectors
 from evenli.encoders.vectors.files import load_vectors
-from evenli.errors import InputError, ModelError
+from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.seat.tests import seat_tests, texts_of
-from evenli.mitigate.debiased import write_debiased
-from evenli.mitigate.encoder import MitigationSettings, load_mitigated, mitigate_encoder, read_mitigated
+from evenli.mitigate.debiased import HardDebiasSettings, hard_debias_file, write_debiased
+from evenli.mitigate.directory import read_mitigated
+from evenli.mitigate.encoder import MitigationSettings, load_mitigated, mitigate_encoder
 from evenli.mitigate.erased import Erased
 from evenli.mitigate.erasers import fit_leace
 from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
-from evenli.mitigate.residual import HeldOut, Residual, residual_leakage, told_apart, word_leakage
+from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage, word_leakage
 from evenli.resources import read_table
 from evenli.resources.names import name_kinds
 from evenli.resources.words import split_words
@@ -213,7 +215,7 @@ def test_an_encoder_without_gender_leaks_nothing() -> None:
     assert found.mlp.low < 0.5 < found.mlp.high
 
 
-def test_clusters_and_company_by_hand() -> None:
+def test_clusters_and_neighbours_by_hand() -> None:
     generator = np.random.default_rng(1)
     classes = np.repeat([FEMALE, MALE], 50)
     rows = generator.normal(size=(100, 3))
@@ -224,7 +226,7 @@ def test_clusters_and_company_by_hand() -> None:
     assert found.correlation.value == pytest.approx(1.0) and found.correlation.n == 80
     mixed = residual_leakage(HeldOut(rows, classes, rows, classes, generator.normal(size=(80, 3))), side)
     assert mixed.clustering.value < 0.8 and mixed.correlation.low < 0 < mixed.correlation.high
-    assert isinstance(mixed, Residual) and mixed.as_dict()["clustering"]["n"] == 40
+    assert isinstance(mixed, Residual) and mixed.to_dict()["clustering"]["n"] == 40
     with pytest.raises(InputError, match="side"):
         residual_leakage(HeldOut(rows, classes, rows, classes, np.ones((80, 3))), np.zeros(80))
 
@@ -261,7 +263,7 @@ def test_folder_is_an_encoder_by_either_spec(folder: Path, vector_file: Path) ->
     np.testing.assert_array_equal(one.encode(texts), other.encode(texts))
     assert np.abs(one.encode(texts) - base.encode(texts)).max() > 0.1
     assert isinstance(one, Erased) and one.identity == other.identity != base.identity
-    sentences = told_apart(one, gendered_set())  # finds the vectors behind the eraser
+    sentences = known_sentences(one, gendered_set())  # finds the vectors behind the eraser
     by_hand = fit_leace(base.encode(sentences.rows("fit")[0]), sentences.rows("fit")[1])
     np.testing.assert_allclose(one.encode(texts), by_hand(base.encode(texts)), atol=1e-6)
     assert sorted(file.name for file in folder.iterdir()) == ["eraser.npz", "mitigated.json"]
@@ -275,7 +277,7 @@ def test_relative_base_works_from_elsewhere(vector_file: Path, tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     assert load_encoder("m").encode(["she"]).shape == (1, D)
     # A mitigated encoder can be mitigated again.
-    mitigate_encoder("m", tmp_path / "twice", MitigationSettings("sent-debias", components=2))
+    mitigate_encoder("m", tmp_path / "twice", MitigationSettings("sent-debias", options={"components": 2}))
     monkeypatch.chdir(tmp_path.parent)
     assert read_mitigated(tmp_path / "twice")["base"]["spec"] == f"mitigated:{tmp_path.resolve() / 'm'}"
     assert load_mitigated(tmp_path / "twice").eraser.rank == 2  # type: ignore[attr-defined]
@@ -284,7 +286,8 @@ def test_relative_base_works_from_elsewhere(vector_file: Path, tmp_path: Path, m
 def test_inlp_keeps_its_history_and_seed(vector_file: Path, tmp_path: Path) -> None:
     spec = f"vectors:{vector_file}"
     about = [
-        mitigate_encoder(spec, tmp_path / str(i), MitigationSettings("inlp", iterations=3, seed=7)) for i in range(2)
+        mitigate_encoder(spec, tmp_path / str(i), MitigationSettings("inlp", seed=7, options={"iterations": 3}))
+        for i in range(2)
     ]
     assert about[0]["eraser"]["identity"] == about[1]["eraser"]["identity"]
     assert about[0]["leakage"] == about[1]["leakage"]
@@ -327,17 +330,18 @@ def test_broken_folders_are_named(folder: Path, vector_file: Path, tmp_path: Pat
 
 def test_only_free_folders_are_written(folder: Path, vector_file: Path, tmp_path: Path) -> None:
     spec, settings = f"vectors:{vector_file}", MitigationSettings("leace")
-    with pytest.raises(InputError, match="--overwrite"):
+    with pytest.raises(RunError, match="--overwrite"):
         mitigate_encoder(spec, folder, settings)
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(InputError, match="config.json"):
+    with pytest.raises(RunError, match="config.json"):
         mitigate_encoder(spec, tmp_path, settings, overwrite=True)
-    with pytest.raises(InputError, match="file"):
+    with pytest.raises(RunError, match="file"):
         mitigate_encoder(spec, vector_file, settings)
     with pytest.raises(InputError, match="magic"):
-        MitigationSettings("magic")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="one or more"):
-        MitigationSettings("inlp", iterations=0)
+        MitigationSettings("magic")
+    for options in ({"iterations": 0}, {"iterations": 1.5}, {"components": 1}):
+        with pytest.raises(InputError, match=next(iter(options))):
+            MitigationSettings("inlp", options=options)
 
 
 def test_identity_changes_with_code_pooling_and_weights(
@@ -364,16 +368,11 @@ def test_identity_changes_with_code_pooling_and_weights(
 
 # The command line.
 
-app = typer.Typer()
-app.command("inlp")(erase.inlp)
-app.command("leace")(erase.leace)
-app.command("sent-debias")(erase.sent_debias)
-app.command("hard")(mitigate.hard)
-app.command("seat")(seat.seat)
-
 
 def run(*arguments: object) -> str:
-    done = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    words = [str(one) for one in arguments]
+    group = [] if words[0] == "seat" else ["mitigate"]
+    done = CliRunner().invoke(app, [*group, *words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return str(done.stdout)
 
@@ -382,7 +381,7 @@ def test_commands_write_folders_that_seat_takes(vector_file: Path, tmp_path: Pat
     spec = f"vectors:{vector_file}"
     told = run("sent-debias", spec, "-o", tmp_path / "s", "--components", 2)
     assert f"2 of {D} dimensions removed; use it as mitigated:" in told
-    for row in ("linear probe", "MLP probe", "clusters", "company"):
+    for row in ("linear probe", "MLP probe", "clusters", "neighbour bias"):
         assert row in told
     about = json.loads(run("inlp", spec, "-o", tmp_path / "i", "--iterations", 2, "--json"))
     assert about["settings"] == {"iterations": 2, "seed": 0} and about["eraser"]["rank"] <= 2
@@ -395,22 +394,22 @@ def test_commands_write_folders_that_seat_takes(vector_file: Path, tmp_path: Pat
 
 
 def test_hard_says_what_is_left_or_why_not(vector_file: Path, tmp_path: Path) -> None:
-    assert "linear probe" in run("hard", vector_file, "-o", tmp_path / "hd.npz")
-    again = ["hard", f"vectors:{vector_file}", "-o", tmp_path / "hd.npz", "--control", "--json"]
-    with pytest.raises(InputError, match="--overwrite"):
+    assert "linear probe" in run("hard-debias", vector_file, "-o", tmp_path / "hd.npz")
+    again = ["hard-debias", f"vectors:{vector_file}", "-o", tmp_path / "hd.npz", "--control", "--json"]
+    with pytest.raises(RunError, match="--overwrite"):
         run(*again)
     told = json.loads(run(*again, "--overwrite"))
     assert told["leakage"]["before"]["clustering"] == told["leakage"]["after"]["clustering"]
     few = tmp_path / "few.txt"
     words = ("woman", "man", "girl", "boy", "she", "he", "mother", "father", "nurse")
     few.write_text("".join(f"{w} {i}.0 {9 - i}.5 1.{i}\n" for i, w in enumerate(words)), encoding="utf-8")
-    assert "not measured" in run("hard", few, "-o", tmp_path / "few.npz")
+    assert "not measured" in run("hard-debias", few, "-o", tmp_path / "few.npz")
     assert (tmp_path / "few.npz").is_file()
 
 
 def test_hard_makes_a_folder_that_is_an_encoder(vector_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "fairer"
-    assert f"use it as mitigated:{out}" in run("hard", vector_file, "-o", out)
+    assert f"use it as mitigated:{out}" in run("hard-debias", vector_file, "-o", out)
     base, fairer = load_encoder(str(vector_file)), load_encoder(f"mitigated:{out}")
     texts = ["She is a nurse.", "He is a doctor."]
     assert np.abs(base.encode(texts) - fairer.encode(texts)).max() > 1e-3
@@ -418,21 +417,44 @@ def test_hard_makes_a_folder_that_is_an_encoder(vector_file: Path, tmp_path: Pat
     np.testing.assert_allclose(fairer.encode(texts), expected.encode(texts), atol=1e-6)
     (found,) = json.loads(run("seat", f"mitigated:{out}", "--tests", "C6b", "--json"))["tests"]
     assert np.isfinite(found["effect"])
-    with pytest.raises(InputError, match="--overwrite"):
-        run("hard", vector_file, "-o", out)
-    run("hard", vector_file, "-o", out, "--overwrite")
+    with pytest.raises(RunError, match="--overwrite"):
+        run("hard-debias", vector_file, "-o", out)
+    run("hard-debias", vector_file, "-o", out, "--overwrite")
     (out / "notes.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(InputError, match="notes.txt"):
-        run("hard", vector_file, "-o", out, "--overwrite")
+    with pytest.raises(RunError, match="notes.txt"):
+        run("hard-debias", vector_file, "-o", out, "--overwrite")
     save_vectors(load_vectors(vector_file), out / "vectors.npz")
     with pytest.raises(ModelError, match="mitigated.json"):
         load_encoder(f"mitigated:{out}")
 
 
+def test_the_old_name_of_hard_debias_works_and_warns(vector_file: Path, tmp_path: Path) -> None:
+    words = ["mitigate", "hard", str(vector_file), "-o", str(tmp_path / "old.npz"), "--json"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0 and "hard-debias" in done.stderr
+    new = hard_debias_file(vector_file, tmp_path / "new.npz")
+    assert {**json.loads(done.stdout), "file": str(new.path)} == new.to_dict()
+    assert " hard " not in CliRunner().invoke(app, ["mitigate", "--help"]).stdout
+
+
+def test_directories_of_earlier_versions_open(folder: Path, tmp_path: Path) -> None:
+    old = copy_of(folder, tmp_path / "old")
+    about = read_mitigated(old)
+    for name in ("schema", "evenli", "kind"):
+        del about[name]
+    about |= {"format": "evenli mitigated-encoder 1", "version": "0.9"}
+    (old / "mitigated.json").write_text(json.dumps(about), encoding="utf-8")
+    assert load_encoder(str(old)).encode(["she"]).shape == (1, D)
+    for strange in ({"format": "evenli mitigated-encoder 2"}, {"schema": 2}):
+        (old / "mitigated.json").write_text(json.dumps({**about, **strange}), encoding="utf-8")
+        with pytest.raises(ModelError, match="upgrade"):
+            load_encoder(str(old))
+
+
 def test_vectors_that_are_those_of_the_base_are_refused(vector_file: Path, tmp_path: Path) -> None:
     table = load_vectors(vector_file)
     with pytest.raises(ModelError, match="mitigated"):
-        write_debiased(table, table, vector_file, tmp_path / "same", settings={})
+        write_debiased(table, table, vector_file, tmp_path / "same", HardDebiasSettings())
 
 
 def test_what_is_erased_already_is_not_erased_again(vector_file: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import WORDS, tiny_tokenizer
-from evenli.encoders.onnx import OnnxEncoder, _Graph
+from evenli.encoders.onnx import OnnxEncoder, data_files
 from evenli.errors import InputError, ModelError
 
 onnx = pytest.importorskip("onnx")
@@ -220,12 +221,21 @@ def test_weights_outside_of_the_folder_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_the_file_is_read_as_onnx_reads_it(build: Callable[..., Path]) -> None:
-    folder = build(mixing())
-    graph = _Graph(folder / "model.onnx")
-    assert graph.operators == {one.op_type for one in onnx.load(folder / "model.onnx").graph.node}
-    assert graph.operators == {"Gather", "ReduceMean", "Add"}
-    assert graph.data_files() == []
+def test_without_the_onnx_package_weights_count_by_their_name(
+    build: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = build()
+    alone_in_file = OnnxEncoder(folder).identity
+    weights = outside(folder, "model.onnx_data")
+    with_package = OnnxEncoder(folder)
+    assert data_files(folder / "model.onnx") == [weights]
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert data_files(folder / "model.onnx") == [weights]
+    without = OnnxEncoder(folder)
+    assert without.identity == with_package.identity != alone_in_file
+    np.testing.assert_array_equal(without.encode(TEXTS), with_package.encode(TEXTS))
+    weights.write_bytes((table() + 1).tobytes())
+    assert OnnxEncoder(folder).identity != without.identity
 
 
 def test_files_that_are_missing_or_no_models(build: Callable[..., Path], tmp_path: Path) -> None:

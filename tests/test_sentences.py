@@ -324,7 +324,7 @@ class Counting(Fixed):
     def __init__(self) -> None:
         self.calls = 0
 
-    def wins(self, sentences):
+    def argmax_counts(self, sentences):
         self.calls += 1
         aligned = MaxPooled(Fixed()).weigh(sentences)
         return np.array([count for one in aligned for count in one.counts]), np.array([len(s) for s in sentences])
@@ -348,8 +348,8 @@ def test_counts_in_arrays_change_no_bit(captions: list[str], random_vectors) -> 
 
 def test_an_encoder_must_count_all_words() -> None:
     class Short(Counting):
-        def wins(self, sentences):
-            counts, lengths = super().wins(sentences)
+        def argmax_counts(self, sentences):
+            counts, lengths = super().argmax_counts(sentences)
             return counts[1:], lengths
 
     with pytest.raises(InputError, match="1 words.*2"):

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.encoders.base import VectorMean
 from evenli.encoders.cache import EmbeddingCache
+from evenli.encoders.vector_mean import VectorMean
 from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError, ModelError, ResourceError, RunError
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval

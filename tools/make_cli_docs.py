@@ -12,14 +12,21 @@ PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 
 def commands() -> list[list[str]]:
     """Every command and subcommand, in the order of ``evenli --help``."""
+    from typer.main import get_command
+
     from evenli.cli import app
 
-    found: list[list[str]] = [[]]
-    found += [[command.name or ""] for command in app.registered_commands]
-    for group in app.registered_groups:
-        found.append([group.name or ""])
-        found += [[group.name or "", command.name or ""] for command in group.typer_instance.registered_commands]
-    return found
+    root = get_command(app)
+    names: list[list[str]] = [[]]
+    groups: list[list[str]] = []
+    for name in root.list_commands(None):
+        command = root.get_command(None, name)
+        if hasattr(command, "list_commands"):
+            inner = [one for one in command.list_commands(None) if not command.get_command(None, one).hidden]
+            groups += [[name], *([name, one] for one in inner)]
+        elif not command.hidden:
+            names.append([name])
+    return names + groups
 
 
 def render() -> str:

@@ -286,8 +286,9 @@ def atomic(path: Path, *, sync: bool = True) -> Iterator[Path]:
     ``is_temporary`` recognises.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The ending stays, because writers such as numpy.savez append one that is missing.
-    temporary = path.with_name(f".{path.stem}.partial{path.suffix}")
+    # The ending stays, because writers such as numpy.savez append one that is missing. Two processes may write the same
+    # file, for example of a cache, so each has a temporary file of its own.
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
     try:
         yield temporary
         if sync:

@@ -71,15 +71,16 @@ _build.command("dev")(build.dev)
 _build.command("controlled")(build.controlled)
 app.add_typer(_build, name="build")
 _mitigate = typer.Typer(
-    help="Mitigate bias in corpora, word vectors and encoders.", no_args_is_help=True, rich_markup_mode=None
+    cls=erase.MitigateGroup,
+    help="Mitigate bias in corpora, word vectors and encoders.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 _mitigate.command("swap")(mitigate.swap)
 _mitigate.command("subtract")(mitigate.subtract)
 _mitigate.command("augment")(mitigate.augment)
-_mitigate.command("hard")(mitigate.hard)
-_mitigate.command("inlp")(erase.inlp)
-_mitigate.command("leace")(erase.leace)
-_mitigate.command("sent-debias")(erase.sent_debias)
+_mitigate.command("hard-debias")(erase.hard_debias)
+_mitigate.command("hard", hidden=True)(erase.hard_debias)
 app.add_typer(_mitigate, name="mitigate")
 _train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
 _train.command("nli", cls=SeedCommand)(train.train_nli)

@@ -1,16 +1,26 @@
-"""``evenli mitigate inlp``, ``leace`` and ``sent-debias``: an encoder in, one with less gender out."""
+"""``evenli mitigate``: hard debiasing of word vectors, and a command for every registered method for encoders."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from evenli.cli import _shared as shared
+from evenli.errors import EvenliError
+from evenli.registry import MITIGATIONS
 
+if TYPE_CHECKING:
+    from evenli.mitigate.methods import Method
+
+_AFTER = "fit"
+"""Options of a method stand behind this one."""
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder to write; mitigated:FOLDER is the encoder then.")]
-Fit = Annotated[
+FitOn = Annotated[
     str,
     typer.Option(
         help="Sentences to fit on: built-in, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
@@ -21,62 +31,76 @@ Seed = Annotated[int, shared.seed_option("Seed of the fit and of the probes.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a mitigated encoder in the folder.")]
 
 
-def inlp(
-    encoder: shared.Encoder,
-    out: Out,
-    fit: Fit = "built-in",
-    iterations: Annotated[
-        int, typer.Option(help="Rounds at most; it ends early once a round finds nothing.", min=1)
-    ] = 35,
-    seed: Seed = 0,
-    pooling: shared.Pooling = "mean",
-    device: shared.Device = None,
-    overwrite: Overwrite = False,
-    as_json: shared.Json = False,
-) -> None:
-    """Project out what linear classifiers find of gender, round by round (Ravfogel et al. 2020)."""
-    given = {"method": "inlp", "fit": fit, "iterations": iterations, "seed": seed}
-    _mitigate(encoder, out, given, pooling, device, overwrite, as_json)
+class MitigateGroup(TyperGroup):
+    """The commands of ``evenli mitigate``, with one for every method; methods are loaded when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names in the order of the help."""
+        return [*super().list_commands(ctx), *MITIGATIONS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name; that of a method is made from the registry."""
+        command = super().get_command(ctx, cmd_name)
+        return method_command(cmd_name) if command is None and cmd_name in MITIGATIONS else command
 
 
-def leace(
-    encoder: shared.Encoder,
-    out: Out,
-    fit: Fit = "built-in",
-    seed: Seed = 0,
-    pooling: shared.Pooling = "mean",
-    device: shared.Device = None,
-    overwrite: Overwrite = False,
-    as_json: shared.Json = False,
-) -> None:
-    """Erase what any linear classifier could find of gender, with the least change (Belrose et al. 2023)."""
-    _mitigate(encoder, out, {"method": "leace", "fit": fit, "seed": seed}, pooling, device, overwrite, as_json)
+def method_command(name: str) -> Any:
+    """The command of a method. One of a broken package says so when it is run, and does not disturb the others."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    try:
+        run = _runner(MITIGATIONS.get(name))
+    except EvenliError as error:
+        failure = error
+
+        def run() -> None:
+            raise failure
+
+        run.__doc__ = str(error)
+    app.command(name)(run)
+    return get_command(app)
 
 
-def sent_debias(
-    encoder: shared.Encoder,
-    out: Out,
-    fit: Fit = "built-in",
-    components: Annotated[int, typer.Option(help="Directions to remove.", min=1)] = 1,
-    seed: Seed = 0,
-    pooling: shared.Pooling = "mean",
-    device: shared.Device = None,
-    overwrite: Overwrite = False,
-    as_json: shared.Json = False,
-) -> None:
-    """Remove the directions in which sentences differ from their gender-swapped copies (Liang et al. 2020)."""
-    given = {"method": "sent-debias", "fit": fit, "components": components, "seed": seed}
-    _mitigate(encoder, out, given, pooling, device, overwrite, as_json)
+def _runner(method: Method) -> Any:
+    """A function with the common options and those of the method, from which typer makes the command."""
+    common = list(inspect.signature(_mitigate, eval_str=True).parameters.values())[1:]
+    own = [
+        inspect.Parameter(
+            option.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=option.default,
+            annotation=Annotated[type(option.default), typer.Option(help=option.help, min=option.minimum)],
+        )
+        for option in method.options
+    ]
+    place = 1 + [parameter.name for parameter in common].index(_AFTER)
+    parameters = [parameter for parameter in (*common[:place], *own, *common[place:]) if parameter.name != "options"]
+
+    def run(**given: Any) -> None:
+        options = {option.name: given.pop(option.name) for option in method.options}
+        _mitigate(method, **given, options=options)
+
+    run.__doc__ = f"{method.title} ({method.reference})."
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def _mitigate(
-    encoder: str, out: Path, given: dict[str, Any], pooling: str, device: str | None, overwrite: bool, as_json: bool
+    method: Any,
+    encoder: shared.Encoder,
+    out: Out,
+    fit: FitOn = "built-in",
+    seed: Seed = 0,
+    pooling: shared.Pooling = "mean",
+    device: shared.Device = None,
+    overwrite: Overwrite = False,
+    as_json: shared.Json = False,
+    options: Any = None,
 ) -> None:
     from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 
-    about = mitigate_encoder(
-        encoder, out, MitigationSettings(**given), pooling=pooling, device=device, overwrite=overwrite
-    )
+    settings = MitigationSettings(method.name, fit, seed, options or {})
+    about = mitigate_encoder(encoder, out, settings, pooling=pooling, device=device, overwrite=overwrite)
     if about["note"]:
         shared.warn(about["note"])
     if as_json:
@@ -84,12 +108,49 @@ def _mitigate(
         return
     from evenli.report.encoder import print_leakage
 
-    fit, eraser = about["fit"], about["eraser"]
+    used, eraser = about["fit"], about["eraser"]
     typer.echo(
-        f"{out}: {about['method']} on {fit['pairs']:,} sentence pairs ({fit['source']}), {eraser['rank']} of "
+        f"{out}: {about['method']} on {used['pairs']:,} sentence pairs ({used['source']}), {eraser['rank']} of "
         f"{eraser['dimension']} dimensions removed; use it as mitigated:{out}"
     )
-    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in fit["skipped"].items() if count)
+    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used["skipped"].items() if count)
     if left_out:
         typer.echo(f"left out of the fit: {left_out.replace('with without', 'without')}")
     print_leakage(about["leakage"]["before"], about["leakage"]["after"], shared.console())
+
+
+def hard_debias(
+    ctx: typer.Context,
+    vectors: Annotated[str, typer.Argument(help="Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="A folder, an encoder as mitigated:FOLDER then, or a file of vectors that ends in .npz."
+        ),
+    ],
+    pairs: Annotated[str, typer.Option(help="Pairs of the direction: ten, long or a file.")] = "ten",
+    control: Annotated[
+        bool, typer.Option("--control", help="Only bring the vectors to length 1: the control for the side effect.")
+    ] = False,
+    seed: Annotated[int, shared.seed_option("Seed of the probes that look for what is left.")] = 0,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
+    from evenli.mitigate.debiased import HardDebiasSettings, hard_debias_file
+
+    if ctx.info_name == "hard":
+        shared.warn("'mitigate hard' is called 'mitigate hard-debias' now; the old name goes with the next release")
+    result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
+    if as_json:
+        shared.print_json(result.to_dict())
+        return
+    typer.echo(f"{out}: {result.words:,} words" + "".join(f"; {note}" for note in result.notes))
+    typer.echo(f"use it as {result.spec}")
+    if result.leakage is None:
+        typer.echo(f"what is left was not measured: {result.not_measured}")
+        return
+    from evenli.report.encoder import print_leakage
+
+    before, after = (one.to_dict() for one in result.leakage)
+    print_leakage(before, after, shared.console(), words=True)

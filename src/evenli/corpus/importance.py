@@ -304,7 +304,7 @@ class CountingEncoder(MaxPoolingEncoder, Protocol):
         """Dimensions of the sentence embedding."""
         ...
 
-    def wins(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def argmax_counts(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Dimensions won by every word, sentence after sentence, and the number of words of each sentence.
 
         A word that the encoder does not know has 0; its markers are left out.
@@ -342,7 +342,7 @@ class MaxPooled:
             return np.zeros(0)
         if not isinstance(self.encoder, CountingEncoder):
             return np.concatenate([one.shares for one in self.weigh(sentences)])
-        counts, lengths = self.encoder.wins(sentences)
+        counts, lengths = self.encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
             raise InputError(

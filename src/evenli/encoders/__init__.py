@@ -1,5 +1,6 @@
 """Sentence encoders: anything that turns texts into rows of numbers."""
 
-from evenli.encoders.base import Encoder, VectorMean, encode_checked, load_encoder
+from evenli.encoders.base import Encoder, EncoderRequest, encode_checked, load_encoder
+from evenli.encoders.vector_mean import VectorMean
 
-__all__ = ["Encoder", "VectorMean", "encode_checked", "load_encoder"]
+__all__ = ["Encoder", "EncoderRequest", "VectorMean", "encode_checked", "load_encoder"]

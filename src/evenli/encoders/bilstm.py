@@ -1,4 +1,6 @@
-"""A bidirectional LSTM pooled by maximum (InferSent V1, Conneau et al. 2017), over frozen word vectors.
+"""``infersent:FOLDER[,VECTORS]``: a bidirectional LSTM pooled by maximum over frozen word vectors.
+
+InferSent V1, Conneau et al. 2017:
 
     h_t = [forward LSTM at t ; backward LSTM at t],  embedding_d = max_t h_{t,d}
 
@@ -22,12 +24,14 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import PackedSequence
 
-from evenli.encoders.base import Pooled, parts_of
+from evenli.encoders.base import EncoderRequest, Pooled, parts_of
 from evenli.encoders.vectors.base import WordVectors
 from evenli.encoders.vectors.files import load_vectors
 from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
 from evenli.errors import InputError, ModelError
+from evenli.io import json_text
 from evenli.models.loading import check_folder, pick_device
+from evenli.store import RunDir
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
@@ -91,21 +95,21 @@ class BiLSTMMax:
     not depend on the other sentences of its batch, up to rounding.
 
     Args:
-        vectors: Word vectors, not trained; only those of words met are kept in memory.
+        vectors: Word vectors, not trained, or a vocabulary over them with markers of its own; only those of words met
+            are kept in memory.
         hidden: Width of each direction; embeddings have twice as many dimensions.
         weights: Tensors named as in ``torch.nn.LSTM``; None starts at random from the seed.
         seed: Of the random start.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        v1_padding: Let the zeros behind the shorter sentences of a batch win the maximum, as InferSent V1 does;
-            embeddings then depend on the batch. ``argmax`` never counts padding.
+        v1_padding: Let the zeros behind the shorter sentences of a batch take part in the maximum, as InferSent V1
+            does; embeddings then depend on the batch. ``argmax`` never counts padding.
         dtype: ``float32``; on CUDA also ``tf32`` and ``float16``. None is tf32 on CUDA, float32 elsewhere.
         batch_size: Sentences encoded at a time.
-        markers: Vectors of ``<s>`` and ``</s>``; None takes those of ``vectors``, else fixed ones.
     """
 
     def __init__(
         self,
-        vectors: WordVectors,
+        vectors: WordVectors | Vocabulary,
         *,
         hidden: int = 2048,
         weights: Mapping[str, Any] | None = None,
@@ -114,7 +118,6 @@ class BiLSTMMax:
         v1_padding: bool = False,
         dtype: str | None = None,
         batch_size: int = 256,
-        markers: NDArray[np.float32] | None = None,
     ) -> None:
         if hidden < 1 or batch_size < 1:
             raise InputError(f"hidden and batch_size must be 1 or more, not {hidden} and {batch_size}")
@@ -123,13 +126,14 @@ class BiLSTMMax:
         self._type = check_dtype(self.dtype, self.device)
         self.hidden, self.dimension = hidden, 2 * hidden
         self.v1_padding, self.batch_size = v1_padding, batch_size
-        self.vocabulary = Vocabulary(vectors, markers)
-        lstm = make_lstm(vectors.dimension, hidden, seed)
+        self.vocabulary = vectors if isinstance(vectors, Vocabulary) else Vocabulary(vectors)
+        dimension = self.vocabulary.vectors.dimension
+        lstm = make_lstm(dimension, hidden, seed)
         if weights is not None:
             _fill(lstm, weights)
         self.weights = {name: tensor.detach().clone() for name, tensor in lstm.state_dict().items()}
         self._lstm = lstm.eval().requires_grad_(False).to(self.device, self._type)
-        self._table = torch.empty(0, vectors.dimension, dtype=self._type, device=self.device)
+        self._table = torch.empty(0, dimension, dtype=self._type, device=self.device)
         self.note = ""
         """What a user should know before trusting the embeddings."""
 
@@ -137,7 +141,7 @@ class BiLSTMMax:
     def identity(self) -> str:
         """Hash of weights, vectors and all settings that touch a result.
 
-        float32 and tf32, the defaults of different devices, are told apart as little as the devices are.
+        float32 and tf32, the defaults of different devices, count as the same, as the devices do.
         """
         arithmetic = "float16" if self.dtype == "float16" else "float32"
         digest = hashlib.sha256(f"{_FORMAT}|{self.hidden}|{self.v1_padding}|{arithmetic}".encode())
@@ -152,7 +156,7 @@ class BiLSTMMax:
 
     def encode(self, texts: Sequence[str | Sequence[str]], batch_size: int | None = None) -> NDArray[np.float32]:
         """Sentence embeddings, [n, 2h]; a text may be given as its words."""
-        made = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        embeddings = np.zeros((len(texts), self.dimension), dtype=np.float32)
         waiting: tuple[Any, Any] | None = None
         for at in range(0, len(texts), _AHEAD):
             tokens = self.vocabulary.tokens(texts[at : at + _AHEAD])
@@ -162,35 +166,34 @@ class BiLSTMMax:
             # A copy to the host waits for the device, so it comes after the work that follows is handed over.
             if waiting is not None:
                 waiting[0].copy_(waiting[1])
-            waiting = torch.from_numpy(made[at : at + _AHEAD]), rows
+            waiting = torch.from_numpy(embeddings[at : at + _AHEAD]), rows
         if waiting is not None:
             waiting[0].copy_(waiting[1])
-        return made
+        return embeddings
 
-    def wins(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Dimensions won by every word of every sentence, end to end, and the number of words of each.
+    def argmax_counts(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """In how many dimensions each word of each sentence has the maximum, end to end, and the words of each.
 
-        A word without a vector wins none; what the markers win is left out.
+        A word without a vector has none; dimensions of the markers are left out.
         """
         sizes = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         ids = self.vocabulary.ids(list(itertools.chain.from_iterable(sentences)))
         tokens = surround(ids, sizes)
         inside = np.ones(len(tokens.ids), dtype=bool)
         inside[tokens.starts] = inside[tokens.starts + tokens.lengths - 1] = False
-        made = np.zeros(len(ids), dtype=np.int64)
-        made[ids >= 0] = self._wins(tokens)[inside]
-        return made, sizes
+        counts = np.zeros(len(ids), dtype=np.int64)
+        counts[ids >= 0] = self._argmax_counts(tokens)[inside]
+        return counts, sizes
 
     def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
-        """The dimensions each token wins, markers included; the first of equals wins, and the counts sum to 2h."""
+        """In how many dimensions each token, markers included, has the maximum: the first of equals; they sum to 2h."""
         listed = [[MARKERS[0], *self.vocabulary.known(words_of(text)), MARKERS[1]] for text in texts]
         tokens = self.vocabulary.tokens(words[1:-1] for words in listed)
-        counts = np.split(self._wins(tokens), tokens.starts[1:])
-        return [Pooled(words, wins.tolist(), self.dimension) for words, wins in zip(listed, counts, strict=False)]
+        counts = np.split(self._argmax_counts(tokens), tokens.starts[1:])
+        return [Pooled(words, own.tolist(), self.dimension) for words, own in zip(listed, counts, strict=False)]
 
     def save(self, folder: str | Path) -> None:
         """Write a folder that needs no vector file: weights, and the words met so far with their vectors."""
-        folder = Path(folder)
         matrix = self.vocabulary.matrix()
         broken = next((word for word in self.vocabulary.words if "\n" in word), None)
         if broken is not None:
@@ -208,16 +211,13 @@ class BiLSTMMax:
         from safetensors.numpy import save_file as save_arrays
         from safetensors.torch import save_file
 
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / "config.json").unlink(missing_ok=True)
-            save_file(self.weights, folder / "model.safetensors")
-            save_arrays({"vectors": matrix}, folder / "vectors.safetensors")
-            (folder / "words.txt").write_bytes("\n".join(self.vocabulary.words).encode("utf-8", "surrogatepass"))
-            # Last, so that a folder with a configuration is a whole one.
-            (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"cannot write the encoder to {folder}: {error.strerror or error}") from error
+        run = RunDir(folder, kind="BiLSTM encoder", manifest="config.json", owned=FILES, option="folder")
+        # The configuration goes first and comes last, so that a directory with one is complete.
+        run.clear(["config.json"])
+        run.write("model.safetensors", lambda file: save_file(self.weights, file))
+        run.write("vectors.safetensors", lambda file: save_arrays({"vectors": matrix}, file))
+        run.write("words.txt", "\n".join(self.vocabulary.words).encode("utf-8", "surrogatepass"))
+        run.write("config.json", json_text(config))
 
     @classmethod
     def load(
@@ -245,26 +245,24 @@ class BiLSTMMax:
         if vectors is not None:
             _check_vectors(folder, stored, vectors)
         encoder = cls(
-            stored if vectors is None else vectors,
+            Vocabulary(stored if vectors is None else vectors, markers=stored.matrix[:2]),
             hidden=config["hidden"],
             weights=weights,
             device=device,
             v1_padding=config["v1_padding"] if v1_padding is None else v1_padding,
             dtype=dtype,
             batch_size=batch_size,
-            markers=stored.matrix[:2],
         )
         encoder.vocabulary.known(stored.words)
         return encoder
 
-    def _wins(self, tokens: Tokens) -> NDArray[np.int64]:
-        """Dimensions won by every token."""
-        made = torch.zeros(len(tokens.ids), dtype=torch.int32, device=self.device)
+    def _argmax_counts(self, tokens: Tokens) -> NDArray[np.int64]:
+        counts = torch.zeros(len(tokens.ids), dtype=torch.int32, device=self.device)
         starts = torch.from_numpy(tokens.starts).to(self.device)
         for rows, outputs, _ in self._outputs(tokens, self.batch_size):
-            won = (winners(outputs) + starts[rows][:, None]).flatten()
-            made.scatter_add_(0, won, torch.ones((), dtype=torch.int32, device=self.device).expand_as(won))
-        return np.asarray(made.cpu().numpy(), dtype=np.int64)
+            holders = (first_argmax(outputs) + starts[rows][:, None]).flatten()
+            counts.scatter_add_(0, holders, torch.ones((), dtype=torch.int32, device=self.device).expand_as(holders))
+        return np.asarray(counts.cpu().numpy(), dtype=np.int64)
 
     def _outputs(self, tokens: Tokens, batch_size: int) -> Iterator[tuple[Any, Any, Any]]:
         """Outputs of sentences of similar length, the longest first: their places, outputs and lengths."""
@@ -291,8 +289,8 @@ class BiLSTMMax:
             self._table = torch.cat([self._table, new.to(self.device, self._type)])
 
 
-def winners(outputs: Any) -> Any:
-    """The first time step with the maximum, [sentence, 2h]; repeats behind the end come later and never win."""
+def first_argmax(outputs: Any) -> Any:
+    """The first time step with the maximum, [sentence, 2h]; repeats behind the end of a sentence come later."""
     time = torch.arange(len(outputs), dtype=torch.int32, device=outputs.device)[:, None, None]
     return torch.where(outputs == outputs.amax(dim=0), time, len(outputs)).amin(dim=0)
 
@@ -307,6 +305,11 @@ def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
                 f"{given.get(name)}"
             )
     lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
+
+
+def load(target: str, request: EncoderRequest) -> BiLSTMMax:
+    """The encoder of a folder, with the vectors it was trained on."""
+    return load_trained(target, device=request.device)
 
 
 def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors | None = None) -> BiLSTMMax:
@@ -327,8 +330,8 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
     if vectors is None and at_hand is not None and at_hand.identity == wanted:
         vectors = at_hand
     if vectors is None and isinstance(stored, str) and Path(stored).is_file():
-        there = load_vectors(stored)
-        vectors = there if there.identity == wanted else None
+        loaded = load_vectors(stored)
+        vectors = loaded if loaded.identity == wanted else None
     # As V1 is evaluated: one sentence at a time, where there is no padding.
     encoder = BiLSTMMax.load(folder, vectors=vectors, device=device, v1_padding=False)
     if vectors is None:

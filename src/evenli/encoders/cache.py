@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import numpy as np
 
 from evenli.encoders.base import Embeddings, Encoder, encode_checked
 from evenli.errors import InputError
-from evenli.io import hash_text
+from evenli.io import hash_text, write_atomic
 
 _KEYS = ".keys.npy"
 
@@ -26,8 +24,8 @@ class EmbeddingCache:
     Args:
         encoder: The encoder behind it.
         folder: Where to keep embeddings between runs; None keeps them in memory only.
-        identity: What tells this encoder from others; by default its ``identity`` attribute. Needed for a folder,
-            as embeddings of another encoder would otherwise be taken for its own.
+        identity: What distinguishes this encoder from others; by default its ``identity`` attribute. Needed for a
+            folder, because embeddings of another encoder would otherwise be taken for its own.
     """
 
     def __init__(self, encoder: Encoder, folder: str | Path | None = None, *, identity: str | None = None) -> None:
@@ -46,8 +44,8 @@ class EmbeddingCache:
         if folder is not None:
             if known is None:
                 raise InputError(
-                    f"{type(encoder).__name__} has no identity, so its embeddings cannot be told from others in "
-                    f"{folder}; pass EmbeddingCache(encoder, folder, identity=…)"
+                    f"{type(encoder).__name__} has no identity, so its embeddings in {folder} could be confused with "
+                    "those of others; pass EmbeddingCache(encoder, folder, identity=…)"
                 )
             self._folder = Path(folder) / hash_text(str(known))[:32]
             self._load(self._folder)
@@ -63,59 +61,45 @@ class EmbeddingCache:
         keys = [hashlib.sha256(text.encode()).digest() for text in texts]
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._where}
         if new:
-            made = encode_checked(self.encoder, list(new.values()))
-            if self._blocks and self._blocks[0].shape[1] != made.shape[1]:
-                raise InputError(
-                    f"the encoder gives {made.shape[1]} numbers, the cache holds {self._blocks[0].shape[1]}; "
-                    "give another cache folder"
-                )
-            self.encoded += len(new)
-            self._add(list(new), made)
-            self._store(list(new), made)
+            self._encode_new(new)
         if not keys:
             return np.empty((0, 0), dtype=np.float32)
         places = np.array([self._where[key] for key in keys], dtype=np.int64)
-        found = np.empty((len(keys), self._blocks[0].shape[1]), dtype=np.float32)
+        embeddings = np.empty((len(keys), self._blocks[0].shape[1]), dtype=np.float32)
         for block in np.unique(places[:, 0]):
             rows = np.flatnonzero(places[:, 0] == block)
-            found[rows] = self._blocks[int(block)][places[rows, 1]]
-        return found
+            embeddings[rows] = self._blocks[int(block)][places[rows, 1]]
+        return embeddings
 
-    def _add(self, keys: Sequence[bytes], made: Embeddings) -> None:
+    def _encode_new(self, new: dict[bytes, str]) -> None:
+        embeddings = encode_checked(self.encoder, list(new.values()))
+        if self._blocks and self._blocks[0].shape[1] != embeddings.shape[1]:
+            raise InputError(
+                f"the encoder gives {embeddings.shape[1]} numbers, the cache holds {self._blocks[0].shape[1]}; "
+                "give another cache folder"
+            )
+        self.encoded += len(new)
+        self._add(list(new), embeddings)
+        if self._folder is None:
+            return
+        keys = b"".join(new)
+        name = hashlib.sha256(keys).hexdigest()[:32]
+        table = np.frombuffer(keys, dtype=np.uint8).reshape(-1, 32)
+        write_atomic(self._folder / f"{name}.npy", lambda file: np.save(file, embeddings))
+        write_atomic(self._folder / f"{name}{_KEYS}", lambda file: np.save(file, table))
+
+    def _add(self, keys: Sequence[bytes], embeddings: Embeddings) -> None:
         number = len(self._blocks)
-        self._blocks.append(made)
+        self._blocks.append(embeddings)
         self._where.update((key, (number, row)) for row, key in enumerate(keys))
 
     def _load(self, folder: Path) -> None:
         for path in sorted(folder.glob("*" + _KEYS)):
             values = path.with_name(path.name.removesuffix(_KEYS) + ".npy")
             try:
-                keys, made = np.load(path), np.load(values, mmap_mode="r")
+                keys, embeddings = np.load(path), np.load(values, mmap_mode="r")
             except (OSError, ValueError, EOFError) as error:
                 raise InputError(f"{values} cannot be read: {error}; delete {folder} to encode anew") from error
-            if keys.ndim != 2 or made.ndim != 2 or len(keys) != len(made):
+            if keys.ndim != 2 or embeddings.ndim != 2 or len(keys) != len(embeddings):
                 raise InputError(f"{values} does not fit its keys; delete {folder} to encode anew")
-            self._add([key.tobytes() for key in keys], made)
-
-    def _store(self, keys: Sequence[bytes], made: Embeddings) -> None:
-        if self._folder is None:
-            return
-        name = hashlib.sha256(b"".join(keys)).hexdigest()[:32]
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            _write(self._folder / f"{name}.npy", made)
-            _write(self._folder / f"{name}{_KEYS}", np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, 32))
-        except OSError as error:
-            raise InputError(f"cannot write to {self._folder}: {error.strerror or error}") from error
-
-
-def _write(path: Path, values: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> None:
-    """Write whole or not at all, so that another process never reads half a file."""
-    handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            np.save(stream, values)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+            self._add([key.tobytes() for key in keys], embeddings)

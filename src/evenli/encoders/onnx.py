@@ -1,17 +1,17 @@
-"""ONNX encoders: an ``.onnx`` file and its ``tokenizer.json``. Needs no torch."""
+"""``onnx:FOLDER``: an ``.onnx`` file and its ``tokenizer.json``. Needs no torch."""
 
 from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli.encoders.base import POOLINGS, Embeddings
+from evenli.encoders.base import Embeddings, EncoderRequest, check_pooling
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files
 from evenli.models.onnx import limits_beside, open_session, open_tokenizer
@@ -23,6 +23,8 @@ _HIDDEN = "last_hidden_state"
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _LIMIT = 512
+_BY_BATCH = b"DynamicQuantizeLinear"
+"""Operator that scales activations by the range of the whole batch."""
 
 
 class OnnxEncoder:
@@ -42,8 +44,7 @@ class OnnxEncoder:
     """
 
     def __init__(self, target: str | Path, pooling: str = "mean", *, batch_size: int = 64) -> None:
-        if pooling not in POOLINGS:
-            raise InputError(f"no pooling '{pooling}'; choose {', '.join(POOLINGS)}")
+        check_pooling(pooling)
         if batch_size < 1:
             raise InputError(f"the batch size is {batch_size}; give at least 1")
         need("onnxruntime", extra="onnx", purpose="an ONNX encoder")
@@ -52,13 +53,12 @@ class OnnxEncoder:
         self._tokenizer = open_tokenizer(folder)
         limit = _limit(folder, self._tokenizer)
         self._tokenizer.enable_truncation(limit)
-        graph = _Graph(self._path)
-        weights = graph.data_files()  # refused before the runtime would open them
+        weights = data_files(self._path)  # checked before the runtime opens them
         self._session = open_session(self._path, None)
         self._inputs = _inputs(self._path, self._session)
         self._output, self.dimension = _output(self._path, self._session)
         self._pooling = _POOLED if self._output == _POOLED else pooling
-        self._batch = 1 if "DynamicQuantizeLinear" in graph.operators else batch_size
+        self._batch = 1 if _mentions(self._path, _BY_BATCH) else batch_size
         content = hash_files([self._path, *weights, folder / "tokenizer.json"])
         self.identity = f"onnx:{content[:32]}:{self._output}:{self._pooling}:{limit}"
 
@@ -66,14 +66,14 @@ class OnnxEncoder:
         """[n, d]; a text without a token is a row of zeros."""
         encoded = self._tokenizer.encode_batch_fast(list(texts))
         lengths = np.array([len(one) for one in encoded], dtype=np.int64)
-        made: Embeddings | None = None
+        embeddings: Embeddings | None = None
         for rows in self._batches(lengths):
             chosen = [encoded[row] for row in rows]
             pooled = self._run(Tokens.from_lists([one.ids for one in chosen], [one.type_ids for one in chosen], 0))
-            if made is None:
-                made = np.zeros((len(texts), pooled.shape[1]), dtype=np.float32)
-            made[rows] = pooled
-        return np.zeros((len(texts), self.dimension or 0), dtype=np.float32) if made is None else made
+            if embeddings is None:
+                embeddings = np.zeros((len(texts), pooled.shape[1]), dtype=np.float32)
+            embeddings[rows] = pooled
+        return np.zeros((len(texts), self.dimension or 0), dtype=np.float32) if embeddings is None else embeddings
 
     def _batches(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
         order = np.argsort(lengths, kind="stable")
@@ -124,10 +124,10 @@ def _model_file(target: Path) -> Path:
         if target.is_file():
             return target
         raise ModelError(f"no ONNX model at {target}; give a folder with model.onnx and tokenizer.json")
-    found = next((file for file in (target / "model.onnx", target / "onnx" / "model.onnx") if file.is_file()), None)
-    if found is None:
-        raise ModelError(f"neither model.onnx nor onnx/model.onnx is in {target}; give the .onnx file itself")
-    return found
+    for file in (target / "model.onnx", target / "onnx" / "model.onnx"):
+        if file.is_file():
+            return file
+    raise ModelError(f"neither model.onnx nor onnx/model.onnx is in {target}; give the .onnx file itself")
 
 
 def _tokenizer_folder(path: Path) -> Path:
@@ -148,11 +148,11 @@ def _limit(folder: Path, tokenizer: Any) -> int:
 
 def _inputs(path: Path, session: Any) -> dict[str, Any]:
     """The inputs of the graph and their integer types."""
-    found = {entry.name: _INTEGERS.get(entry.type) for entry in session.get_inputs()}
-    if "input_ids" not in found or set(found) - set(_INPUTS) or None in found.values():
+    types = {entry.name: _INTEGERS.get(entry.type) for entry in session.get_inputs()}
+    if "input_ids" not in types or set(types) - set(_INPUTS) or None in types.values():
         listed = ", ".join(f"{entry.name} {entry.type}" for entry in session.get_inputs())
         raise ModelError(f"{path} takes {listed or 'no inputs'}; expected integers {', '.join(_INPUTS)}")
-    return found
+    return types
 
 
 def _output(path: Path, session: Any) -> tuple[str, int | None]:
@@ -169,84 +169,57 @@ def _output(path: Path, session: Any) -> tuple[str, int | None]:
     return name, last if isinstance(last, int) else None
 
 
-class _Graph:
-    """What has to be known of an ONNX file before it is loaded: its operators, and where its weights lie.
+def data_files(path: Path) -> list[Path]:
+    """Files beside the model that hold its weights, where they are not in the ``.onnx`` file itself.
 
-    The file is read as the protocol buffer that it is; tensors are skipped, not copied.
+    With the ``onnx`` package they are those that the model names; one outside of the model's folder is refused. Without
+    it they are the files that exporters write by convention, ``model.onnx_data`` or ``model.onnx.data``: weights in a
+    file of another name are then read by the runtime, but a change in them is not noticed.
     """
+    try:
+        import onnx
+    except ImportError:
+        return sorted(path.parent.glob(f"{path.name}*data"))
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception as error:  # protobuf raises classes of its own
+        raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from error
+    locations = sorted({location for tensor in _tensors(model, onnx.TensorProto) for location in _locations(tensor)})
+    for location in locations:
+        # Read as either system would: a path that leaves the folder on one of them is no path to trust.
+        ways = (PurePosixPath(location), PureWindowsPath(location))
+        if not location or any(way.drive or way.root or ".." in way.parts for way in ways):
+            raise ModelError(
+                f"{path} wants its weights from '{location}', outside of its folder; export it again with the "
+                "weights beside it"
+            )
+        if not (path.parent / location).is_file():
+            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
+    return [path.parent / location for location in locations]
 
-    # Message -> field -> message, along all ways that lead to a tensor or to an operator.
-    _PARTS: ClassVar[dict[str, dict[int, str]]] = {
-        "model": {7: "graph", 20: "training", 25: "function"},
-        "training": {1: "graph", 2: "graph"},
-        "graph": {1: "node", 5: "tensor", 15: "sparse"},
-        "function": {7: "node", 11: "attribute"},
-        "node": {5: "attribute"},
-        "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse"},
-        "sparse": {1: "tensor", 2: "tensor"},
-        "tensor": {13: "entry"},
-        "entry": {},
-    }
-    _TEXTS: ClassVar[dict[tuple[str, int], str]] = {("node", 4): "operator", ("entry", 1): "key", ("entry", 2): "value"}
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.operators: set[str] = set()
-        self.locations: set[str] = set()
-        try:
-            with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-                self._walk(content, "model", 0, len(content))
-        except (OSError, ValueError, IndexError, RecursionError) as error:  # an empty file cannot be mapped
-            raise ModelError(f"{path} is not an ONNX model: {error}") from error
-
-    def data_files(self) -> list[Path]:
-        """Files with weights beside the model, all of them in its folder."""
-        for location in sorted(self.locations):
-            # Read as either system would: a path that leaves the folder on one of them is no path to trust.
-            parts = (PurePosixPath(location), PureWindowsPath(location))
-            if not location or any(one.drive or one.root or ".." in one.parts for one in parts):
-                raise ModelError(
-                    f"{self._path} wants its weights from '{location}', outside of its folder; "
-                    "export it again with the weights beside it"
-                )
-            if not (self._path.parent / location).is_file():
-                raise ModelError(f"{self._path} keeps weights in {location}, which is missing; copy it there")
-        return [self._path.parent / location for location in sorted(self.locations)]
-
-    def _walk(self, content: mmap.mmap, message: str, at: int, end: int) -> None:
-        texts: dict[str, str] = {}
-        while at < end:
-            key, at = _varint(content, at)
-            field, wire = key >> 3, key & 7
-            if wire == 2:
-                size, at = _varint(content, at)
-                if at + size > end:
-                    raise ValueError("a part of it is cut off")
-                if field in self._PARTS[message]:
-                    self._walk(content, self._PARTS[message][field], at, at + size)
-                elif (message, field) in self._TEXTS:
-                    texts[self._TEXTS[message, field]] = content[at : at + size].decode("utf-8", "replace")
-                at += size
-            elif wire == 0:
-                _, at = _varint(content, at)
-            elif wire in (1, 5):
-                at += 8 if wire == 1 else 4
+def _tensors(message: Any, kind: Any) -> Iterator[Any]:
+    """All tensors in a message: initializers, and those in the attributes of nodes, subgraphs and functions."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in [value] if hasattr(value, "ListFields") else value:
+            if isinstance(part, kind):
+                yield part
             else:
-                raise ValueError("it is no protocol buffer")
-        if "operator" in texts:
-            self.operators.add(texts["operator"])
-        if texts.get("key") == "location":
-            self.locations.add(texts.get("value", ""))
+                yield from _tensors(part, kind)
 
 
-def _varint(content: mmap.mmap, at: int) -> tuple[int, int]:
-    """A number of seven bits a byte, and where it ends."""
-    value = shift = 0
-    while True:
-        byte = content[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise ValueError("it is no protocol buffer")
+def _locations(tensor: Any) -> list[str]:
+    return [entry.value for entry in tensor.external_data if entry.key == "location"]
+
+
+def _mentions(path: Path, name: bytes) -> bool:
+    """Whether the file holds this name. A name that is no operator costs time only, and no package is needed."""
+    with path.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(name) >= 0
+
+
+def load(target: str, request: EncoderRequest) -> OnnxEncoder:
+    """The encoder of an ONNX model, on the CPU."""
+    return OnnxEncoder(target, request.pooling)

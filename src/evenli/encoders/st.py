@@ -1,4 +1,4 @@
-"""Sentence-transformers encoders: safetensors only, no code but the library's own."""
+"""``st:NAME`` or ``st:FOLDER``: sentence-transformers, safetensors only, no code but the library's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from evenli._extras import need
-from evenli.encoders.base import CallableEncoder
+from evenli.encoders.base import EncoderRequest
+from evenli.encoders.callables import CallableEncoder
+from evenli.encoders.hf import quiet_transformers
 from evenli.errors import ModelError
 from evenli.io import MATTERS, checkpoint_files
 from evenli.models.loading import one_line, pick_device
@@ -30,9 +32,8 @@ def load_sentence_transformer(target: str, *, device: str | None = None) -> Call
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
     """
     library = need("sentence_transformers", extra="bench", purpose="sentence-transformers encoders")
-    torch, transformers = (need(one, extra="hf", purpose="a transformer encoder") for one in ("torch", "transformers"))
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
+    torch = need("torch", extra="hf", purpose="a transformer encoder")
+    quiet_transformers()
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     place = pick_device(torch, device)
     local = Path(target).is_dir()
@@ -49,9 +50,14 @@ def load_sentence_transformer(target: str, *, device: str | None = None) -> Call
             model_kwargs={"use_safetensors": True},
         ).float()  # as hf: does; half precision is slow on a CPU
         _shorten(model)
-    # Of a model on the hub the commit says which one it is, of a folder its files do.
+    # A model on the hub is identified by its commit, a folder by its files.
     spec, files = ("st", checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
     return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files)
+
+
+def load(target: str, request: EncoderRequest) -> CallableEncoder:
+    """The encoder of a sentence-transformers model."""
+    return load_sentence_transformer(target, device=request.device)
 
 
 def check_sentence_transformer(folder: Path) -> None:
@@ -62,7 +68,7 @@ def check_sentence_transformer(folder: Path) -> None:
     if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
         raise ModelError(f"{folder} is no sentence-transformers model: neither modules.json nor config.json in it")
     for file in sorted(folder.rglob("*")):
-        if file.suffix in _PICKLES and not _unread(file):
+        if file.suffix in _PICKLES and not _is_ignored(file):
             raise ModelError(
                 f"{file} is a pickle, which can run code when loaded; convert the model to safetensors "
                 "(save_pretrained of sentence-transformers writes them)"
@@ -73,8 +79,8 @@ def check_sentence_transformer(folder: Path) -> None:
             _check_fields(folder, file)
 
 
-def _unread(file: Path) -> bool:
-    """Whether torch's loaders pass by: safetensors of the same weights are there, or it is of another backend."""
+def _is_ignored(file: Path) -> bool:
+    """Whether torch's loaders ignore a pickle: safetensors of the same weights exist, or it is of another backend."""
     return file.with_name("model.safetensors").is_file() or file.stem.startswith("openvino")
 
 
@@ -124,14 +130,14 @@ def _snapshot(hub: Any, name: str, revision: str) -> Path:
         return Path(hub.snapshot_download(name, revision=revision or None, cache_dir=cache, allow_patterns=wanted))
     except OSError as error:
         # Without a network, the cache may lack files that no loader asks for.
-        there = getattr(error, "snapshot_path", None)
-        if there is None:
+        cached = getattr(error, "snapshot_path", None)
+        if cached is None:
             raise
-        return Path(there)
+        return Path(cached)
 
 
 def _shorten(model: Any) -> None:
-    """The library takes all positions of RoBERTa-like models for inputs."""
+    """Lower the input limit: the library counts positions of RoBERTa-like models that no token can have."""
     config = getattr(getattr(model[0], "auto_model", None), "config", None)
     limit = getattr(model, "max_seq_length", None)
     if config is not None and isinstance(limit, int):

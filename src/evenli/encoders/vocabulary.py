@@ -28,16 +28,16 @@ class Tokens:
         return len(self.lengths)
 
 
-class _Met(dict[str, int]):
-    """Numbers of words; a new word is looked up once."""
+class _WordIds(dict[str, int]):
+    """Ids of words; a new word is looked up once."""
 
     def __init__(self, find: Callable[[str], int]) -> None:
         super().__init__()
         self._find = find
 
     def __missing__(self, word: str) -> int:
-        self[word] = found = self._find(word)
-        return found
+        self[word] = number = self._find(word)
+        return number
 
 
 def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
@@ -52,10 +52,10 @@ def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
     ends = np.cumsum(sizes)
     lengths = upto[ends] - upto[ends - sizes] + 2
     starts = np.cumsum(lengths) - lengths
-    made = np.full(int(lengths.sum()), -1, dtype=np.int32)
-    made[starts], made[starts + lengths - 1] = 0, 1
-    made[made < 0] = ids[known]
-    return Tokens(made, starts, lengths)
+    placed = np.full(int(lengths.sum()), -1, dtype=np.int32)
+    placed[starts], placed[starts + lengths - 1] = 0, 1
+    placed[placed < 0] = ids[known]
+    return Tokens(placed, starts, lengths)
 
 
 class Vocabulary:
@@ -78,7 +78,7 @@ class Vocabulary:
         self._blocks = [self.markers]
         self._kept = 2
         self._rows: list[int] = [-1, -1]
-        self._ids = _Met(self._find)
+        self._ids = _WordIds(self._find)
         self._ids.update((marker, at) for at, marker in enumerate(MARKERS))
         self._of_row: dict[int, int] = {}
 

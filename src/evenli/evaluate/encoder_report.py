@@ -40,7 +40,7 @@ from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text
 from evenli.mitigate.erased import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set
-from evenli.mitigate.residual import HeldOut, Residual, residual_leakage, told_apart
+from evenli.mitigate.residual import HeldOut, Residual, residual_leakage, known_sentences
 from evenli.stats.intervals import Estimate
 from evenli.store import UNREADABLE, RunDir
 
@@ -134,7 +134,7 @@ class _Base:
 
     @cached_property
     def sentences(self) -> GenderedSet:
-        return told_apart(self.encoder, gendered_set())
+        return known_sentences(self.encoder, gendered_set())
 
     @cached_property
     def held_out(self) -> HeldOut:
@@ -225,7 +225,7 @@ class _Measurer:
     def _leakage(self, encoder: Encoder, base: _Base, stored: _Stored) -> Residual:
         def compute() -> dict[str, Any]:
             held_out = base.held_out if encoder is base.encoder else HeldOut.of(encoder, base.sentences)
-            return residual_leakage(held_out, base.held_out.lean(), seed=self._settings.seed).as_dict()
+            return residual_leakage(held_out, base.held_out.lean(), seed=self._settings.seed).to_dict()
 
         sentences = base.sentences.held_out_sha256
         depends_on = {"seed": self._settings.seed, "base": base.identity, "sentences": sentences}

@@ -80,10 +80,10 @@ class Erased:
         return self.eraser(self._base(texts))
 
     def _base(self, texts: Sequence[str]) -> NDArray[Any]:
-        made = np.asarray(self.encoder.encode(list(texts)))
-        if made.ndim != 2 or made.shape != (len(texts), self.eraser.dimension):
+        embeddings = np.asarray(self.encoder.encode(list(texts)))
+        if embeddings.shape != (len(texts), self.eraser.dimension):
             raise InputError(
-                f"the eraser is for embeddings of {self.eraser.dimension} numbers, the encoder gave shape {made.shape} "
-                f"for {len(texts)} text(s); fit an eraser for this encoder"
+                f"the eraser is for embeddings of {self.eraser.dimension} numbers, the encoder gave shape "
+                f"{embeddings.shape} for {len(texts)} text(s); fit an eraser for this encoder"
             )
-        return made
+        return embeddings

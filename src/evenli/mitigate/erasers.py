@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli._extras import need
 from evenli.errors import InputError
+from evenli.io import write_atomic
 
 FloatArray = NDArray[np.float64]
 _LAYOUT = 1  # of a stored eraser; raise it when what is stored changes
@@ -85,11 +86,7 @@ class _Stored(ABC):
             raise InputError(f"an eraser is stored as .npz, not as {path.name}")
         about = {"kind": self.kind, "layout": _LAYOUT, "method": self.method, "history": self.history}
         stored: dict[str, Any] = {**self.arrays(), **{name: np.array(value) for name, value in about.items()}}
-        try:
-            with path.open("wb") as out:
-                np.savez(out, **stored)
-        except OSError as error:
-            raise InputError(f"cannot write {path}: {error.strerror}") from error
+        write_atomic(path, lambda file: np.savez(file, **stored))
         return path
 
 
@@ -196,8 +193,10 @@ def mean_projection(x: ArrayLike, y: ArrayLike) -> Projection:
         y: Class of each row, two or more classes.
     """
     rows, classes = _labelled(x, y)
-    means = np.stack([rows[classes == label].mean(axis=0) for label in range(classes.max() + 1)])
-    return Projection(_spanned(means - means.mean(axis=0), rows), method="mean projection")
+    differences = _mean_differences(rows, classes)
+    if not np.abs(differences).max() > 1e-12 * np.abs(rows).max():
+        raise InputError(_EQUAL)
+    return Projection(_basis(differences), method="mean projection")
 
 
 def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
@@ -217,9 +216,8 @@ def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
     torch = need("torch", extra="encoders", purpose="LEACE")
     library = need("concept_erasure", extra="encoders", purpose="LEACE")
     rows, classes = _labelled(x, y)
-    means = np.stack([rows[classes == label].mean(axis=0) for label in range(classes.max() + 1)])
     centred = rows - rows.mean(axis=0)
-    if np.abs(means - means.mean(axis=0)).max() <= _ROUNDING * np.abs(centred).max():
+    if np.abs(_mean_differences(rows, classes)).max() <= _ROUNDING * np.abs(centred).max():
         raise InputError(_EQUAL)
     onehot = np.eye(classes.max() + 1)[classes]
     fitted = library.LeaceEraser.fit(
@@ -269,8 +267,8 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
         history.append(float(np.mean([right[classes[held] == label].mean() for label in np.unique(classes)])))
         if history[-1] <= chance or round_ == iterations:
             break
-        found = _basis(weights - weights.mean(axis=0))
-        removed = _basis(np.vstack([removed, found - (found @ removed.T) @ removed]))
+        new = _basis(weights - weights.mean(axis=0))
+        removed = _basis(np.vstack([removed, new - (new @ removed.T) @ removed]))
     if not len(removed):
         raise InputError(
             f"a linear classifier reaches {history[0]:.3f} on held-out rows, chance is {chance:.3f}: "
@@ -300,9 +298,9 @@ def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1)
         )
     _, sigma, axes = np.linalg.svd(f - m, full_matrices=False)
     scale = max(np.abs(f).max(), np.abs(m).max()) * np.sqrt(f.size)
-    found = int((sigma > scale * np.finfo(np.float32).eps).sum())
-    if not 1 <= components <= found:
-        raise InputError(f"{components} component(s) asked for, the {len(f)} pairs differ in {found} direction(s)")
+    rank = int((sigma > scale * np.finfo(np.float32).eps).sum())
+    if not 1 <= components <= rank:
+        raise InputError(f"{components} component(s) asked for, the {len(f)} pairs differ in {rank} direction(s)")
     return Projection(axes[:components], method="SentenceDebias")
 
 
@@ -338,12 +336,12 @@ def _frozen(values: FloatArray) -> FloatArray:
 
 def _finite(values: ArrayLike, what: str) -> FloatArray:
     try:
-        made = np.array(values, dtype=np.float64)
+        array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} are not a table of numbers ({error})") from error
-    if not np.isfinite(made).all():
+    if not np.isfinite(array).all():
         raise InputError(f"{what} hold numbers that are not finite")
-    return made
+    return array
 
 
 def _given(x: ArrayLike, dimension: int) -> tuple[FloatArray, Any]:
@@ -375,11 +373,10 @@ def _basis(rows: FloatArray) -> FloatArray:
     return np.asarray(axes[sigma > sigma[0] * 1e-9], dtype=np.float64)
 
 
-def _spanned(rows: FloatArray, data: FloatArray) -> FloatArray:
-    """Basis of the rows as far as they are more than rounding of the data they come from."""
-    if not np.abs(rows).max() > 1e-12 * np.abs(data).max():
-        raise InputError("the class means are equal already: there is nothing linear to erase")
-    return _basis(rows)
+def _mean_differences(rows: FloatArray, classes: NDArray[np.int64]) -> FloatArray:
+    """The class means less their mean, [c, d]."""
+    means = np.stack([rows[classes == label].mean(axis=0) for label in range(classes.max() + 1)])
+    return np.asarray(means - means.mean(axis=0), dtype=np.float64)
 
 
 def _ridge(x: FloatArray, classes: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError
-from evenli.io import COLUMNS, read_rows, split_lines
+from evenli.io import COLUMNS, file_kind, read_rows, read_text, split_lines
 from evenli.mitigate.swap import Swapper
 from evenli.resources import read_table
-from evenli.suites.probe.files import read_text
 from evenli.suites.scenes import compose_templates
 
 Part = Literal["fit", "probe", "test"]
@@ -107,7 +106,7 @@ class GenderedSet:
         return [_NEUTRAL_FRAME.format(word) for word in self.occupations]
 
     def known_to(self, vectors: WordVectors) -> GenderedSet:
-        """What an encoder over these word vectors can tell: the pairs and occupations whose words have a vector.
+        """The pairs and occupations whose words have a vector: what an encoder over these vectors can distinguish.
 
         Such an encoder leaves out a word without a vector. The versions of a pair then differ by the other word
         altogether, which has little to do with gender.
@@ -117,15 +116,15 @@ class GenderedSet:
             return tuple(pair for pair in pairs if all(vectors.find(word) >= 0 for word in pair.words))
 
         jobs = tuple(word for word in self.occupations if (vectors.rows(word.split()) >= 0).all())
-        made = replace(self, fit=known(self.fit), probe=known(self.probe), test=known(self.test), occupations=jobs)
-        counts = {part: len(getattr(made, part)) for part in ("fit", "probe", "test", "occupations")}
+        kept = replace(self, fit=known(self.fit), probe=known(self.probe), test=known(self.test), occupations=jobs)
+        counts = {part: len(getattr(kept, part)) for part in ("fit", "probe", "test", "occupations")}
         if min(counts.values()) < _FEWEST:
-            told = ", ".join(f"{part} {count}" for part, count in counts.items())
+            listed = ", ".join(f"{part} {count}" for part, count in counts.items())
             raise InputError(
-                f"{vectors.name} knows the words of too few sentences ({told}; {_FEWEST} of each are needed); "
+                f"{vectors.name} knows the words of too few sentences ({listed}; {_FEWEST} of each are needed); "
                 "use vectors of a larger English vocabulary"
             )
-        return replace(made, skipped={**self.skipped, "a word without a vector": len(self.fit) - len(made.fit)})
+        return replace(kept, skipped={**self.skipped, "a word without a vector": len(self.fit) - len(kept.fit)})
 
     @property
     def fit_sha256(self) -> str:
@@ -143,7 +142,7 @@ def gendered_set() -> GenderedSet:
     """The built-in set: some 60 pairs of words and 490 of first names in 638 scenes, the same every time."""
     scenes = compose_templates("en", 638)
     free = {part: cycle(scenes[chosen]) for part, chosen in _SCENES.items()}
-    made: dict[str, list[SentencePair]] = {part: [] for part in _SCENES}
+    pairs: dict[str, list[SentencePair]] = {part: [] for part in _SCENES}
     core = {row["female"].lower() for row in read_table("direction_pairs.csv", ("list",)) if row["list"] == "ten"}
     words = [pair for pair in _persons() if pair[0] not in core]
     turns: list[tuple[str, Part, tuple[str, str]]] = [("word", "fit", pair) for pair in _persons() if pair[0] in core]
@@ -154,12 +153,10 @@ def gendered_set() -> GenderedSet:
         times = _REPEATS["fit"]["word"] if female == "she" else _REPEATS[part][kind]
         for scene in islice(free[part], times):
             first, second = (_filled(scene, word, article=kind == "word") for word in (female, male))
-            made[part].append(SentencePair(first, second, (female, male)))
+            pairs[part].append(SentencePair(first, second, (female, male)))
     for frames, female, male in ((_OBJECT, "her", "him"), (_OWNER, "hers", "his")):
-        made["fit"] += [SentencePair(frame.format(female), frame.format(male), (female, male)) for frame in frames]
-    return GenderedSet(
-        fit=tuple(made["fit"]), probe=tuple(made["probe"]), test=tuple(made["test"]), occupations=_neutral()
-    )
+        pairs["fit"] += [SentencePair(frame.format(female), frame.format(male), (female, male)) for frame in frames]
+    return GenderedSet(tuple(pairs["fit"]), tuple(pairs["probe"]), tuple(pairs["test"]), _neutral())
 
 
 def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
@@ -177,34 +174,31 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     built_in = gendered_set()
     held_out = {word.lower() for pair in (*built_in.probe, *built_in.test) for word in pair.words}
     side, swapper = _sides(), Swapper()
-    found: list[SentencePair] = []
+    pairs: list[SentencePair] = []
     skipped = {"without a gender word": 0, "both genders": 0, "a word of no listed gender": 0, "a held-out word": 0}
     for text in dict.fromkeys(_texts(path)):
         changes = swapper.explain(text)
+        genders = {side.get(change.word, side.get(change.word.lower())) for change in changes}
+        words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
         if not changes:
             skipped["without a gender word"] += 1
-            continue
-        genders = {side.get(change.word, side.get(change.word.lower())) for change in changes}
-        if genders >= {FEMALE, MALE}:
+        elif genders >= {FEMALE, MALE}:
             skipped["both genders"] += 1
-            continue
-        if None in genders:
+        elif None in genders:
             skipped["a word of no listed gender"] += 1
-            continue
-        words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
-        if held_out & {form for word in map(str.lower, words) for form in (word, word.removesuffix("s"))}:
+        elif held_out & {form for word in map(str.lower, words) for form in (word, word.removesuffix("s"))}:
             skipped["a held-out word"] += 1
-            continue
-        copy = swapper(text)
-        female, male = (text, copy) if genders == {FEMALE} else (copy, text)
-        found.append(SentencePair(female, male, words))
-    if len(found) < _FEWEST:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        else:
+            copy = swapper(text)
+            female, male = (text, copy) if genders == {FEMALE} else (copy, text)
+            pairs.append(SentencePair(female, male, words))
+    if len(pairs) < _FEWEST:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
         raise InputError(
-            f"{path} has {len(found)} sentences to fit on, {_FEWEST} or more are needed (left out: {why}); "
+            f"{path} has {len(pairs)} sentences to fit on, {_FEWEST} or more are needed (left out: {reasons}); "
             "give a larger English corpus or leave out --fit"
         )
-    kept = found if len(found) <= limit else [found[i * len(found) // limit] for i in range(limit)]
+    kept = pairs if len(pairs) <= limit else [pairs[i * len(pairs) // limit] for i in range(limit)]
     return replace(built_in, fit=tuple(kept), source=str(path), skipped=skipped)
 
 
@@ -261,23 +255,20 @@ def _sides() -> dict[str, int]:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    if [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".xz"][-1:] == [".txt"]:
+    """The texts of a file, without white space around them."""
+    if file_kind(path) == ".txt":
         lines = split_lines(read_text(path))
         # SNLI and MNLI are also released as tables that end in .txt.
         if not set(lines[0].split("\t") if lines else ()) & set(COLUMNS["premise"]):
-            yield from _stripped(lines)
+            yield from filter(None, map(str.strip, lines))
             return
     rows = read_rows(path)
     columns = [name for name in _TEXTS if rows and name in rows[0]]
     if not columns:
-        there = ", ".join(map(str, rows[0])) if rows else "no rows"
-        raise InputError(f"{path}: no column of text among {there}; name one text, sentence, premise or hypothesis")
+        listed = ", ".join(map(str, rows[0])) if rows else "no rows"
+        raise InputError(f"{path}: no column of text among {listed}; name one text, sentence, premise or hypothesis")
     for name in columns:
-        yield from _stripped([row[name] for row in rows if isinstance(row[name], str)])
-
-
-def _stripped(texts: Sequence[str]) -> Iterator[str]:
-    yield from (text for text in map(str.strip, texts) if text)
+        yield from filter(None, (row[name].strip() for row in rows if isinstance(row[name], str)))
 
 
 def _sha256(texts: Sequence[str]) -> str:

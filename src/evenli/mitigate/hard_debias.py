@@ -9,7 +9,6 @@ Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from evenli.corpus.direction import GenderDirection, Pairs, read_pairs
 from evenli.encoders.vectors.base import WordVectors
 from evenli.errors import InputError
+from evenli.io import write_atomic
 from evenli.resources import read_table
 
 FloatArray = NDArray[np.float64]
@@ -45,8 +45,8 @@ def hard_debias(
     end at length 1. Pairs are taken in order, in lower, Title and UPPER case where both forms have a vector. A pair
     whose words were both neutralised has no side of its own: its female word, which comes first, goes to +g.
 
-    The cosine of a neutral word with g is 0 afterwards, to rounding. That is all that is promised: neighbours still
-    tell the old bias (``evenli.stats.leakage.neighbour_clustering``).
+    The cosine of a neutral word with g is 0 afterwards, to rounding. That is all that is promised: the old bias can
+    still be read from the neighbours of a word (``evenli.stats.leakage.neighbour_clustering``).
 
     Args:
         vectors: The word vectors.
@@ -85,8 +85,8 @@ def normalised(vectors: WordVectors) -> WordVectors:
     for start in range(0, len(vectors), _CHUNK):
         part = slice(start, start + _CHUNK)
         matrix[part] = _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
-    made = WordVectors.of(vectors.words, matrix, f"{vectors.name}, normalised")
-    return replace(made, notes=(*vectors.notes, "unit length"))
+    unit = WordVectors.of(vectors.words, matrix, f"{vectors.name}, normalised")
+    return replace(unit, notes=(*vectors.notes, "unit length"))
 
 
 def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
@@ -99,16 +99,7 @@ def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
         raise InputError(f"the word {broken!r} is empty or has a line break and cannot be saved; remove it")
     # One word a line: in an array of words the longest sets the width of all.
     words = np.frombuffer("\n".join(vectors.words).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    unfinished = path.with_name(f"{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished.open("wb") as out:
-            np.savez(out, words=words, vectors=np.asarray(vectors.matrix))
-        unfinished.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            unfinished.unlink()
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    write_atomic(path, lambda file: np.savez(file, words=words, vectors=np.asarray(vectors.matrix)))
     return path
 
 
@@ -119,13 +110,13 @@ def _unit(rows: FloatArray) -> FloatArray:
 
 def _variants(vectors: WordVectors, pairs: Pairs) -> list[tuple[int, int]]:
     """Rows of each pair in every case that both words have, each pair of rows once."""
-    found: dict[tuple[int, int], None] = {}
+    rows: dict[tuple[int, int], None] = {}
     for female, male in read_pairs(pairs):
         for form in (str.lower, str.title, str.upper):
             a, b = vectors.index.get(form(female)), vectors.index.get(form(male))
             if a is not None and b is not None and a != b:
-                found[a, b] = None
-    return list(found)
+                rows[a, b] = None
+    return list(rows)
 
 
 def _equalise(a: FloatArray, b: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -39,7 +39,7 @@ class Residual:
         majority: Accuracy without looking.
         clustering: Neutral texts that two-means puts on the side they leaned to before; 0.5 is neutral, and random
             embeddings lie somewhat above it.
-        correlation: Of how far neutral texts leaned before with the company they keep; 0 is neutral.
+        correlation: Of how far neutral texts leaned before with the side of their neighbours; 0 is neutral.
     """
 
     linear: Estimate
@@ -49,13 +49,23 @@ class Residual:
     correlation: Estimate
 
     @classmethod
-    def of(cls, probes: Leakage, found: Clustering) -> Residual:
-        """What probes and clustering found, with intervals."""
-        clustered = _share(found.accuracy, found.clustered)
-        company = _correlation(found.correlation, found.asked, found.note)
-        return cls(probes.linear, probes.mlp, probes.majority, clustered, company)
+    def of(cls, probes: Leakage, clusters: Clustering) -> Residual:
+        """The results of probes and clustering, with intervals."""
+        low, high = wilson(clusters.accuracy, clusters.clustered)
+        accuracy = Estimate(
+            clusters.accuracy,
+            low,
+            high,
+            (high - low) / 3.92,
+            0.95,
+            clusters.clustered,
+            {},
+            "over texts, the clusters fixed",
+        )
+        neighbour_bias = _correlation(clusters.correlation, clusters.asked, clusters.note)
+        return cls(probes.linear, probes.mlp, probes.majority, accuracy, neighbour_bias)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; NaN becomes null."""
         estimates = {name: getattr(self, name).as_dict() for name in ("linear", "mlp", "clustering", "correlation")}
         return {**estimates, "majority": round(self.majority, 6)}
@@ -83,8 +93,8 @@ class HeldOut:
     def of(cls, encoder: Encoder, sentences: GenderedSet) -> HeldOut:
         """Encode the held-out part of a set."""
         (probe, probe_classes), (test, test_classes) = sentences.rows("probe"), sentences.rows("test")
-        made = encode_checked(encoder, [*probe, *test, *sentences.neutral])
-        parts = np.split(made, [len(probe), len(probe) + len(test)])
+        embeddings = encode_checked(encoder, [*probe, *test, *sentences.neutral])
+        parts = np.split(embeddings, [len(probe), len(probe) + len(test)])
         return cls(parts[0], probe_classes, parts[1], test_classes, parts[2])
 
     def erased(self, eraser: Eraser) -> HeldOut:
@@ -104,7 +114,7 @@ class HeldOut:
         return np.asarray(cosine - np.median(cosine), dtype=np.float64)
 
 
-def told_apart(encoder: Any, sentences: GenderedSet) -> GenderedSet:
+def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
     """The sentences whose words an encoder knows: all of them unless it is made of word vectors."""
     while isinstance(encoder, Erased | EmbeddingCache):
         encoder = encoder.encoder
@@ -113,7 +123,7 @@ def told_apart(encoder: Any, sentences: GenderedSet) -> GenderedSet:
 
 
 def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -> Residual:
-    """Measure what is left of gender: two probes on gendered sentences, and the company of neutral ones.
+    """Measure what is left of gender: two probes on gendered sentences, and the neighbours of neutral ones.
 
     Args:
         held: Embeddings to look at.
@@ -126,14 +136,16 @@ def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -
     if not side:
         raise InputError("the neutral sentences lean to no side: the encoder gives them all the same embedding")
     everyone = np.arange(len(lean_before))
-    found = neighbour_clustering(held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone)
-    return Residual.of(probes, found)
+    clusters = neighbour_clustering(
+        held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone
+    )
+    return Residual.of(probes, clusters)
 
 
 def word_leakage(
     before: WordVectors, after: WordVectors, direction: GenderDirection, *, seed: int = 0
 ) -> tuple[Residual, Residual]:
-    """What hard debiasing leaves: of the neutral words, can one still tell to which side they leaned?
+    """What hard debiasing leaves: can a probe still predict to which side neutral words leaned?
 
     The most biased neutral words of each side, among the frequent ones, are the two classes: a half, drawn at random,
     trains the probes and the other half tests them. Gonen and Goldberg 2019, "Lipstick on a pig".
@@ -160,25 +172,21 @@ def word_leakage(
     chosen = np.concatenate([order[:side], order[-side:]])
     classes = np.repeat([MALE, FEMALE], side)
     mixed = np.random.default_rng(seed).permutation(2 * side)
-    learn, ask = mixed[:side], mixed[side:]
+    train, test = mixed[:side], mixed[side:]
+    # Of words that differ in case only the most frequent counts, which comes first and is put in last.
     place = {before.words[row].lower(): at for at, row in reversed(list(enumerate(rows)))}
     professions = [place[row["word"]] for row in read_table("professions.csv", ("word",)) if row["word"] in place]
     k = min(100, len(rows) // 10)
-    made = []
+    residuals = []
     for vectors in (before, after):
         generator = np.random.default_rng(seed)
         some = vectors.matrix[rows[chosen]]
-        probes = leakage(some[learn], classes[learn], some[ask], classes[ask], generator)
-        found = neighbour_clustering(
+        probes = leakage(some[train], classes[train], some[test], classes[test], generator)
+        clusters = neighbour_clustering(
             vectors.matrix[rows], bias, k, generator=generator, most=side, asked=np.array(professions, dtype=np.int64)
         )
-        made.append(Residual.of(probes, found))
-    return made[0], made[1]
-
-
-def _share(value: float, n: int) -> Estimate:
-    low, high = wilson(value, n)
-    return Estimate(value, low, high, (high - low) / 3.92, 0.95, n, {}, "over texts, the clusters fixed")
+        residuals.append(Residual.of(probes, clusters))
+    return residuals[0], residuals[1]
 
 
 def _correlation(value: float, n: int, note: str) -> Estimate:

@@ -20,7 +20,7 @@ _LEAKS = {
     "linear": "linear probe",
     "mlp": "MLP probe",
     "clustering": "clusters",
-    "correlation": "company",
+    "correlation": "neighbour bias",
 }
 _POINTS = 2.0
 """Least width of the axis of SentEval."""
@@ -46,16 +46,17 @@ def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Consol
             cells += [number(one["value"]), escape(interval(one["low"], one["high"], 2))]
         table.add_row(title, *cells, f"{neutral[name]:.2f}", f"{after[name]['n']:,}")
     console.print(table)
-    told = (
-        "probes: accuracy of telling to which side neutral words leaned, on words not trained on"
+    probes = (
+        "probes: accuracy of predicting to which side neutral words leaned, on words not trained on"
         if words
         else "probes: accuracy on sentences whose words neither eraser nor probe has seen"
     )
     console.print(
         escape(
-            f"{told}; clusters: neutral {'words' if words else 'sentences'} that two-means puts on the side they "
-            "leaned to before; company: correlation of that lean with the side of their nearest neighbours. 95 % "
-            "intervals over what was tested. A probe at neutral shows that this probe fails, not that nothing is left."
+            f"{probes}; clusters: neutral {'words' if words else 'sentences'} that two-means puts on the side they "
+            "leaned to before; neighbour bias: correlation of that lean with the side of their nearest neighbours. "
+            "95 % intervals over what was tested. A probe at neutral shows that this probe fails, not that nothing is "
+            "left."
         ),
         style="dim",
     )

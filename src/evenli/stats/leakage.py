@@ -1,8 +1,8 @@
 """What is left of a concept in embeddings after it was erased: probes, and neighbours.
 
 An eraser promises something about linear classifiers or about one direction. Three questions show how far that goes:
-can a linear probe tell the classes, can a small neural one, and do words that leaned to the same side still keep
-company? Needs scikit-learn.
+can a linear probe predict the classes, can a small neural one, and are words that leaned to the same side still
+neighbours? Needs scikit-learn.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Leakage:
 
 @dataclass(frozen=True)
 class Clustering:
-    """Whether words that leaned to one side before still keep company.
+    """Whether words that leaned to one side before are still neighbours.
 
     Attributes:
         accuracy: Words of the two most biased groups that two-means puts on the right side; in [0.5, 1], 0.5 is none of
@@ -101,8 +101,8 @@ def leakage(
         )
     names, counts = np.unique(known, return_counts=True)
     if len(names) < 2 or counts.min() < _FEWEST:
-        found = ", ".join(f"{count} of {name}" for name, count in zip(names, counts, strict=True))
-        raise InputError(f"training rows must be {_FEWEST} or more of each of two or more classes, found {found}")
+        listed = ", ".join(f"{count} of {name}" for name, count in zip(names, counts, strict=True))
+        raise InputError(f"training rows must be {_FEWEST} or more of each of two or more classes, found {listed}")
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1, not {level}")
     linear = need("sklearn.linear_model", extra="encoders", purpose="a probe")
@@ -129,7 +129,7 @@ def neighbour_clustering(
     most: int = 500,
     asked: ArrayLike | None = None,
 ) -> Clustering:
-    """Cluster the words that were most biased, and count the company that words keep.
+    """Cluster the words that were most biased, and count on which side the neighbours of words were.
 
     The bias is that of the embeddings before the mitigation, so it stays what it was; x are the embeddings after it.
     Rows are compared by cosine. Compare with the values of the unmitigated embeddings: random ones give an accuracy
@@ -165,22 +165,22 @@ def neighbour_clustering(
     cluster = need("sklearn.cluster", extra="encoders", purpose="the clustering of neighbours")
     means = cluster.KMeans(2, n_init=10, random_state=int(generator.integers(2**31)))
     hits = float(np.mean(_fitted(means, rows[chosen]).labels_ == (bias[chosen] > 0)))
-    share = _company(rows, which, bias > 0, k)
+    share = neighbour_bias(rows, which, bias > 0, k)
     defined = len(which) > 2 and np.ptp(share) > 0 and np.ptp(bias[which]) > 0
     correlation = float(np.corrcoef(bias[which], share)[0, 1]) if defined else float("nan")
     note = "" if defined else "no correlation: fewer than three words, or all of them alike"
     return Clustering(max(hits, 1 - hits), correlation, len(chosen), len(which), note)
 
 
-def _company(rows: FloatArray, which: NDArray[np.int64], positive: NDArray[np.bool_], k: int) -> FloatArray:
-    """Share of positive rows among the k nearest of each row asked about, itself left out."""
+def neighbour_bias(rows: FloatArray, which: NDArray[np.int64], positive: NDArray[np.bool_], k: int) -> FloatArray:
+    """Share of positive rows among the k nearest of each row asked about, itself left out; rows have length 1."""
     share = np.empty(len(which))
     for start in range(0, len(which), _CHUNK):
         part = which[start : start + _CHUNK]
-        likeness = rows[part] @ rows.T
-        likeness[np.arange(len(part)), part] = -np.inf
-        near = np.argpartition(likeness, -k, axis=1)[:, -k:]
-        share[start : start + _CHUNK] = positive[near].mean(axis=1)
+        cosines = rows[part] @ rows.T
+        cosines[np.arange(len(part)), part] = -np.inf
+        nearest = np.argpartition(cosines, -k, axis=1)[:, -k:]
+        share[start : start + _CHUNK] = positive[nearest].mean(axis=1)
     return share
 
 

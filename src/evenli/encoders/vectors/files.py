@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,12 +16,14 @@ import numpy as np
 
 from evenli.encoders.vectors.base import WordVectors, identity_of
 from evenli.encoders.vectors.formats import BROKEN, Block, blocks, words_beside
-from evenli.errors import InputError
+from evenli.errors import InputError, RunError
 from evenli.io import hash_text
+from evenli.store import UNREADABLE, RunDir, replacing
 
 CACHE = ".evenli-vectors"
 """Name of the cache folder beside a vector file."""
 _LAYOUT = 1  # of a cache entry; raise it when what is stored changes
+_ABOUT, _MATRIX, _WORDS = "about.json", "matrix.npy", "words.txt"
 
 
 def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Path | None = None) -> WordVectors:
@@ -51,32 +51,32 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
     stored = _open(entry, stamp, path)
     if stored is not None:
         return stored
+    failure: RunError | None = None
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f"{entry.name}.part-", dir=place))
-    except OSError as error:
-        raise InputError(f"cannot write to {place} ({error.strerror}); give another folder as cache") from error
-    try:
-        _store(blocks(path, sources[-1]), part, path, stamp, limit)
-        _swap(part, entry)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+        with replacing(_directory(entry), overwrite=True) as folder:
+            _store(blocks(path, sources[-1]), folder, path, stamp, limit)
+    except RunError as error:
+        failure = error  # perhaps another process was faster: its copy is as good
     stored = _open(entry, stamp, path)
     if stored is None:
-        raise InputError(f"the copy of {path} in {place} changed while it was read; load the file again")
+        raise failure or InputError(f"the copy of {path} in {place} changed while it was read; load the file again")
     return stored
+
+
+def _directory(entry: Path) -> RunDir:
+    return RunDir(entry, kind="vector cache", manifest=_ABOUT, owned=(_MATRIX, _WORDS), option="folder as cache")
 
 
 def _open(entry: Path, stamp: list[Any], path: Path) -> WordVectors | None:
     """The vectors of a cache entry, or nothing if it is absent, of another file, or damaged."""
     try:
-        about = json.loads((entry / "about.json").read_text(encoding="utf-8"))
+        about = json.loads((entry / _ABOUT).read_text(encoding="utf-8"))
         if about["stamp"] != stamp:
             return None
-        words = tuple((entry / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n"))
-        matrix = np.load(entry / "matrix.npy", mmap_mode="r", allow_pickle=False)
+        words = tuple((entry / _WORDS).read_bytes().decode("utf-8", "surrogatepass").split("\n"))
+        matrix = np.load(entry / _MATRIX, mmap_mode="r", allow_pickle=False)
         identity, notes = str(about["identity"]), tuple(about["notes"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except UNREADABLE:
         return None
     if matrix.ndim != 2 or matrix.dtype != np.float32 or len(matrix) != len(words):
         return None
@@ -84,59 +84,78 @@ def _open(entry: Path, stamp: list[Any], path: Path) -> WordVectors | None:
     return WordVectors(words, matrix, index, path.name, identity, notes, path)
 
 
-def _store(read: Iterator[Block], folder: Path, path: Path, stamp: list[Any], limit: int | None) -> None:
-    """Write one cache entry: the matrix row block by row block, then the words, then what is known of them."""
-    words: dict[str, None] = {}
-    repeated = replaced = zeros = dimension = 0
+class _Words:
+    """The distinct words of a file in order; of a repeated word the first vector counts."""
+
+    def __init__(self, limit: int | None) -> None:
+        self.words: dict[str, None] = {}
+        self.repeated = self.replaced = 0
+        self._limit = limit
+
+    @property
+    def full(self) -> bool:
+        """Whether the limit is reached."""
+        return len(self.words) == self._limit
+
+    def add(self, names: Sequence[bytes | str]) -> list[int]:
+        """Take in the words of a block; returns the rows to keep."""
+        keep = []
+        for row, name in enumerate(names):
+            if self.full:
+                break
+            word = name if isinstance(name, str) else self._decode(name)
+            if word in self.words:
+                self.repeated += 1
+                continue
+            self.words[word] = None
+            keep.append(row)
+        return keep
+
+    def _decode(self, name: bytes) -> str:
+        try:
+            return name.decode("utf-8")
+        except UnicodeDecodeError:
+            self.replaced += 1
+            return name.decode("utf-8", "replace")
+
+
+def _store(rows: Iterator[Block], folder: Path, path: Path, stamp: list[Any], limit: int | None) -> None:
+    """Write one cache entry: the matrix block by block, then the words, then what is known of them."""
+    words = _Words(limit)
+    zeros = dimension = 0
     digest = hashlib.sha256()
     try:
-        with (folder / "matrix.npy").open("wb") as out:
-            for names, block in read:
+        with (folder / _MATRIX).open("wb") as out:
+            for names, block in rows:
                 if not dimension:
                     dimension = block.shape[1]
                     start = _head(out, 0, dimension)
-                keep = []
-                for row, name in enumerate(names):
-                    if isinstance(name, bytes):
-                        try:
-                            word = name.decode("utf-8")
-                        except UnicodeDecodeError:
-                            word = name.decode("utf-8", "replace")
-                            replaced += 1
-                    else:
-                        word = name
-                    if word in words:
-                        repeated += 1
-                        continue
-                    words[word] = None
-                    keep.append(row)
-                    if len(words) == limit:
-                        break
+                keep = words.add(names)
                 chosen = np.ascontiguousarray(block if len(keep) == len(block) else block[keep], dtype="<f4")
                 zeros += int((~chosen.any(axis=1)).sum())
-                numbers = chosen.tobytes()
-                digest.update(numbers)
-                out.write(numbers)
-                if len(words) == limit:
+                digest.update(chosen.data)
+                out.write(chosen.data)
+                if words.full:
                     break
-            if not words:
+            if not words.words:
                 raise InputError(f"{path} holds no word vectors: the file is empty")
             out.seek(0)
-            if _head(out, len(words), dimension) != start:  # pragma: no cover
-                raise InputError(f"{path}: {len(words)} rows do not fit the header of an .npy file")
+            if _head(out, len(words.words), dimension) != start:  # pragma: no cover
+                raise InputError(f"{path}: {len(words.words)} rows do not fit the header of an .npy file")
     except BROKEN as error:
         raise InputError(f"cannot convert {path}: {getattr(error, 'strerror', None) or error}") from error
-    notes = []
-    if repeated:
-        notes.append(f"{repeated} repeated word(s) left out: the first vector of a word counts")
-    if replaced:
-        notes.append(f"{replaced} word(s) are not valid UTF-8: the bytes were replaced by U+FFFD")
-    if zeros:
-        notes.append(f"{zeros} word(s) have a zero vector: cosines with them are undefined")
-    identity = identity_of(digest.hexdigest(), words, dimension)
-    about = {"stamp": stamp, "identity": identity, "notes": notes}
-    (folder / "words.txt").write_bytes("\n".join(words).encode("utf-8", "surrogatepass"))
-    (folder / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    counts = {
+        "repeated word(s) left out: the first vector of a word counts": words.repeated,
+        "word(s) are not valid UTF-8: the bytes were replaced by U+FFFD": words.replaced,
+        "word(s) have a zero vector: cosines with them are undefined": zeros,
+    }
+    about = {
+        "stamp": stamp,
+        "identity": identity_of(digest.hexdigest(), words.words, dimension),
+        "notes": [f"{count} {text}" for text, count in counts.items() if count],
+    }
+    (folder / _WORDS).write_bytes("\n".join(words.words).encode("utf-8", "surrogatepass"))
+    _directory(folder).write_manifest(about)
 
 
 def _head(out: IO[bytes], rows: int, dimension: int) -> int:
@@ -144,17 +163,3 @@ def _head(out: IO[bytes], rows: int, dimension: int) -> int:
     about = {"descr": "<f4", "fortran_order": False, "shape": (rows, dimension)}
     np.lib.format.write_array_header_1_0(out, about)
     return out.tell()
-
-
-def _swap(part: Path, entry: Path) -> None:
-    """Put a finished entry in its place; whoever came first may be replaced, never half-written."""
-    old = part.with_name(f"{part.name}.old")
-    try:
-        if entry.exists():
-            entry.replace(old)
-        part.replace(entry)
-    except OSError as error:
-        if not entry.is_dir():
-            raise InputError(f"cannot write {entry}: {error.strerror}; give another folder as cache") from error
-    finally:
-        shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,154 @@
+"""Methods that fit an eraser to an encoder; each is a command ``evenli mitigate NAME``.
+
+Other packages add methods through entry points of the group ``evenli.mitigations`` that name a ``Method``. This module
+imports no numerics, because the command line reads it for its help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evenli.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from evenli.mitigate.erasers import Affine, Projection
+
+RESERVED = {"encoder", "out", "fit", "seed", "pooling", "device", "overwrite", "as_json"}
+"""Options that every method has."""
+
+
+@dataclass(frozen=True)
+class GenderedEmbeddings:
+    """What a method is fitted on: embeddings of sentences in a female and a male version.
+
+    Attributes:
+        female: [n, d].
+        male: [n, d], in the same order.
+    """
+
+    female: NDArray[Any]
+    male: NDArray[Any]
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """All embeddings, [2n, d]: first the female versions, then the male ones."""
+        import numpy as np
+
+        return np.concatenate([self.female, self.male])
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """The class of each of ``rows``: 0 is female, 1 is male."""
+        import numpy as np
+
+        return np.repeat([0, 1], len(self.female))
+
+
+Fit = Callable[[GenderedEmbeddings, Mapping[str, Any], "np.random.Generator"], "Projection | Affine"]
+
+
+@dataclass(frozen=True)
+class Option:
+    """A setting of a method, an option of its command.
+
+    Attributes:
+        name: As in Python; the command line has hyphens.
+        default: Its default; values are of the same type.
+        help: One line.
+        minimum: Least value of a number.
+    """
+
+    name: str
+    default: int | float | str
+    help: str
+    minimum: float | None = None
+
+    def check(self, value: Any) -> Any:
+        """The value, if it is usable."""
+        kinds = (int, float) if isinstance(self.default, float) else type(self.default)
+        if not isinstance(value, kinds):
+            raise InputError(f"{self.name} should be {type(self.default).__name__}, not {value!r}")
+        if self.minimum is not None and value < self.minimum:  # type: ignore[operator]
+            raise InputError(f"{self.name} is {value}; {self.minimum:g} or more is needed")
+        return value
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to fit an eraser.
+
+    Attributes:
+        name: Name of the command.
+        title: What it does, in one sentence without a full stop.
+        reference: The paper, as "Author et al. 2020".
+        fit: Embeddings, settings by name and a random generator in, an eraser out.
+        options: Its settings.
+    """
+
+    name: str
+    title: str
+    reference: str
+    fit: Fit = field(repr=False)
+    options: tuple[Option, ...] = ()
+
+    def __post_init__(self) -> None:
+        taken = [option.name for option in self.options if option.name in RESERVED]
+        if taken:
+            raise InputError(f"the method '{self.name}' has an option '{taken[0]}', which every method has")
+
+    def settings(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All settings, those not given at their defaults; unknown ones are refused."""
+        known = {option.name: option for option in self.options}
+        unknown = sorted(given.keys() - known.keys())
+        if unknown:
+            names = ", ".join(known) or "none"
+            raise InputError(f"the method '{self.name}' has no option '{unknown[0]}'; it has {names}")
+        return {name: option.check(given.get(name, option.default)) for name, option in known.items()}
+
+
+def _fit_inlp(data: GenderedEmbeddings, settings: Mapping[str, Any], generator: np.random.Generator) -> Projection:
+    from evenli.mitigate.erasers import fit_inlp
+
+    rounds = min(settings["iterations"], data.female.shape[1] - 1)
+    return fit_inlp(data.rows, data.classes, rounds, generator)
+
+
+def _fit_leace(data: GenderedEmbeddings, settings: Mapping[str, Any], generator: np.random.Generator) -> Affine:
+    from evenli.mitigate.erasers import fit_leace
+
+    return fit_leace(data.rows, data.classes)
+
+
+def _fit_sentence_debias(
+    data: GenderedEmbeddings, settings: Mapping[str, Any], generator: np.random.Generator
+) -> Projection:
+    from evenli.mitigate.erasers import fit_sentence_debias
+
+    return fit_sentence_debias(data.female, data.male, settings["components"])
+
+
+INLP = Method(
+    "inlp",
+    "Project out what linear classifiers find of gender, round by round",
+    "Ravfogel et al. 2020",
+    _fit_inlp,
+    (Option("iterations", 35, "Rounds at most; it ends early once a round finds nothing.", minimum=1),),
+)
+LEACE = Method(
+    "leace",
+    "Erase what any linear classifier could find of gender, with the least change",
+    "Belrose et al. 2023",
+    _fit_leace,
+)
+SENT_DEBIAS = Method(
+    "sent-debias",
+    "Remove the directions in which sentences differ from their gender-swapped copies",
+    "Liang et al. 2020",
+    _fit_sentence_debias,
+    (Option("components", 1, "Directions to remove.", minimum=1),),
+)

@@ -1,0 +1,130 @@
+"""A package from outside adds an encoder backend and a mitigation: one module and its entry points, nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evenli.encoders import load_encoder
+from evenli.errors import InputError
+from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
+from evenli.registry import ENCODERS, MITIGATIONS
+from plugin_package import installed, plugin_environment, write_plugin
+
+pytest.importorskip("sklearn")
+LETTERS = '''
+"""Counts of letters as embeddings; gendered words lie on either side of the first axis."""
+import numpy as np
+
+FEMALE, MALE = {"she", "her", "woman", "girl", "mother"}, {"he", "his", "man", "boy", "father"}
+
+
+class Letters:
+    def __init__(self, dimension, pooling):
+        self.dimension = dimension
+        self.identity = f"letters:{dimension}:{pooling}"
+
+    def encode(self, texts):
+        rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for letter in text.lower():
+                rows[row, ord(letter) % self.dimension] += 1
+            words = {word.strip(".,") for word in text.lower().split()}
+            rows[row, 0] += 5 * (len(words & FEMALE) - len(words & MALE))
+        return rows
+
+
+def load(target, request):
+    return Letters(int(target), request.pooling)
+'''
+MEANS = '''
+"""Project out the difference between the class means, stretched by a factor that changes nothing."""
+import numpy as np
+
+from evenli.mitigate.erasers import Projection
+from evenli.mitigate.methods import Method, Option
+
+
+def fit(data, settings, generator):
+    difference = data.female.mean(axis=0) - data.male.mean(axis=0)
+    return Projection(settings["factor"] * difference.astype(np.float64), method="means")
+
+
+def fit_nothing(data, settings, generator):
+    return "no eraser"
+
+
+METHOD = Method(
+    "means",
+    "Project out the difference between the class means",
+    "Nobody 2026",
+    fit,
+    (Option("factor", 2.0, "Length of the direction.", minimum=0.5),),
+)
+NOTHING = Method("nothing", "Return no eraser", "Nobody 2026", fit_nothing)
+'''
+POINTS = {
+    "evenli.encoders": {"letters": "evenli_letters.backend:load", "hf": "evenli_letters.backend:load"},
+    "evenli.mitigations": {
+        "means": "evenli_letters.means:METHOD",
+        "nothing": "evenli_letters.means:NOTHING",
+        "broken": "evenli_letters.absent:METHOD",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    modules = {"evenli_letters.__init__": "", "evenli_letters.backend": LETTERS, "evenli_letters.means": MEANS}
+    return write_plugin(tmp_path_factory.mktemp("site"), "evenli-letters", modules, POINTS)
+
+
+def test_from_the_command_line(package: Path, run_cli: Callable[..., Any], tmp_path: Path) -> None:
+    def evenli(*arguments: object) -> Any:
+        return run_cli(*map(str, arguments), cwd=tmp_path, env=plugin_environment(package))
+
+    unknown = run_cli("seat", "letters:32", cwd=tmp_path)
+    assert unknown.returncode == 2 and "letters:32" in unknown.stderr  # the control: not installed
+    done = evenli("seat", "letters:32", "--tests", "C6b", "--permutations", 200, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["tests"][0]["effect"] is not None
+    shown = evenli("mitigate", "--help").stdout
+    assert "Project out the difference" in shown and "broken" in shown and "leace" in shown
+    assert "--factor" in evenli("mitigate", "means", "--help").stdout
+    done = evenli("mitigate", "means", "letters:32", "-o", "fairer", "--factor", 3, "--json")
+    assert done.returncode == 0, done.stderr
+    about = json.loads(done.stdout)
+    assert about["settings"] == {"factor": 3.0, "seed": 0} and about["eraser"]["rank"] == 1
+    assert about["leakage"]["before"] != about["leakage"]["after"]
+    done = evenli("seat", "mitigated:fairer", "--tests", "C6b", "--permutations", 200, "--json")
+    assert done.returncode == 0, done.stderr
+    small = evenli("mitigate", "means", "letters:32", "-o", "other", "--factor", 0.1)
+    assert small.returncode == 2 and "--factor" in small.stderr
+    broken = evenli("mitigate", "broken")
+    assert broken.returncode == 2 and "evenli_letters.absent" in broken.stderr and "Traceback" not in broken.stderr
+
+
+def test_from_python(package: Path, tmp_path: Path) -> None:
+    assert "letters" not in ENCODERS and "means" not in MITIGATIONS
+    with installed(package, ENCODERS, MITIGATIONS):
+        base = load_encoder("letters:32", pooling="max")
+        assert base.identity == "letters:32:max"  # type: ignore[attr-defined]
+        assert base.encode(["ab", "b"]).shape == (2, 32)
+        settings = MitigationSettings("means", options={"factor": 1.0})
+        mitigate_encoder("letters:32", tmp_path / "fairer", settings)
+        fairer = load_encoder(str(tmp_path / "fairer"))
+        difference = fairer.encode(["She walks."]) - load_encoder("letters:32").encode(["She walks."])
+        assert np.abs(difference).max() > 0.1
+        with pytest.raises(InputError, match="factor"):
+            MitigationSettings("means", options={"factor": 0.1})
+        with pytest.raises(InputError, match="Projection"):
+            mitigate_encoder("letters:32", tmp_path / "nothing", MitigationSettings("nothing"))
+        assert not (tmp_path / "nothing").exists()
+        # A package cannot take the place of a built-in backend.
+        assert ENCODERS.get("hf").__module__ == "evenli.encoders.hf"
+    assert "letters" not in ENCODERS and "means" not in MITIGATIONS
