@@ -40,7 +40,7 @@ from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text
 from evenli.mitigate.erased import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set
-from evenli.mitigate.residual import HeldOut, Residual, residual_leakage, known_sentences
+from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
 from evenli.stats.intervals import Estimate
 from evenli.store import UNREADABLE, RunDir
 

@@ -131,7 +131,7 @@ class EncoderFigures:
         return {
             **{name: getattr(self, name) for name in names},
             "seat": self.seat.to_dict(),
-            "leakage": self.leakage.as_dict(),
+            "leakage": self.leakage.to_dict(),
             "senteval": scores,
             "difference": dict(self.difference),
         }
