@@ -40,55 +40,68 @@ def main() -> None:
     compiler.STABLE = not arguments.timed_choices
     transformers.logging.set_verbosity_error()
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.tokenizer)
-    examples = read_examples([arguments.data])
-    tokens = tokenise(examples, tokenizer, 128)
+    tokens = tokenise(read_examples([arguments.data]), tokenizer, 128)
     tokens = subset(tokens, np.arange(min(arguments.pairs, len(tokens))))
     say(f"{len(tokens):,} pairs, {tokens.lengths.mean():.1f} tokens each; {where(device)}")
-    peak = matmul_peak(device)
-    say(f"matrix-multiply peak (bf16, 8192^3): {peak / 1e12:,.0f} TFLOP/s") if peak else None
 
     def model(dropout: float = 0.1) -> Any:
         return random_model(arguments.size, len(tokenizer), dropout)
 
     recipe = Recipe(epochs=1, batch_size=arguments.batch_size)
-    rows: dict[str, dict[str, float]] = {}
-    began = time.perf_counter()
-    trainer = Trainer(model(), tokens, recipe, device=device)
-    plan = trainer.plan(0)
-    trainer.prepare(plan)
-    sync(device)
-    compiling = time.perf_counter() - began
-    rows["evenli"] = run_evenli(trainer, arguments.steps) | {"start_s": compiling}
-    lengths = {length: plan.lengths.count(length) for length in sorted(set(plan.lengths))}
-    say("steps by padded length: " + ", ".join(f"{length}: {count}" for length, count in lengths.items()))
-    if trainer.graphed:
-        say("ms a step by padded length: " + ", ".join(f"{k}: {v:.2f}" for k, v in per_length(trainer, plan).items()))
-        if arguments.profile:
-            profile(trainer, plan)
-    compute = flops(trainer.model, plan, tokens) / len(tokens)
+    trainer, compiling = prepared(model(), tokens, recipe, device)
+    plan, compute = trainer.plan(0), flops(trainer.model, trainer.plan(0)) / len(tokens)
+    rows = {"evenli": run_evenli(trainer, arguments.steps) | {"start_s": compiling}}
+    describe(trainer, plan, kernels=arguments.profile)
     del trainer
     rows["plain loop"] = run_plain(model(), tokens, recipe, plan, device, arguments.slow_steps)
     rows["transformers.Trainer"] = run_hf(model(), tokenizer, tokens, recipe, device, arguments.slow_steps)
-    say("")
-    say(f"{'':24}{'pairs/s':>10}{'ms/step':>10}{'evenli is':>12}{'of peak':>10}")
-    for name, row in rows.items():
-        row["share_of_peak"] = row["pairs_per_second"] * compute / peak if peak else float("nan")
-        row["ratio"] = rows["evenli"]["pairs_per_second"] / row["pairs_per_second"]
-        say(
-            f"{name:24}{row['pairs_per_second']:10,.0f}{row['ms_per_step']:10.2f}{row['ratio']:11.1f}x"
-            f"{row['share_of_peak']:10.1%}"
-        )
-    epochs = 5 * 549_367 / rows["evenli"]["pairs_per_second"]
-    say(f"compiling and capturing {compiling:.0f} s, once; all of SNLI x 5 epochs then takes {epochs / 60:.1f} min")
+    peak = matmul_peak(device)
+    print_rows(rows, compute, peak)
     agreement = compare_losses(model, tokens, recipe, device, arguments.compared)
     agreement |= compare_weights(model, tokens, recipe, device, arguments.compared)
     if arguments.json:
-        made = {"device": where(device), "peak": peak, "rows": rows, "agreement": agreement}
-        Path(arguments.json).write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
+        figures = {"device": where(device), "peak": peak, "rows": rows, "agreement": agreement}
+        Path(arguments.json).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     if agreement["max_difference"] > TOLERANCE:
         raise SystemExit(f"the losses differ by more than {TOLERANCE}")
     if not agreement["repeated"] or not agreement["resumed"]:
         raise SystemExit("the same seed gave other weights")
+
+
+def prepared(model: Any, tokens: FlatTokens, recipe: Recipe, device: str) -> tuple[Trainer, float]:
+    """A trainer that has compiled and captured all it needs, and how long that took."""
+    began = time.perf_counter()
+    trainer = Trainer(model, tokens, recipe, device=device)
+    trainer.prepare(trainer.plan(0))
+    sync(device)
+    return trainer, time.perf_counter() - began
+
+
+def describe(trainer: Trainer, plan: Plan, *, kernels: bool) -> None:
+    """Print how many steps have which length, and what a step of each takes."""
+    lengths = {length: plan.lengths.count(length) for length in sorted(set(plan.lengths))}
+    say("steps by padded length: " + ", ".join(f"{length}: {count}" for length, count in lengths.items()))
+    if trainer.graphed:
+        say("ms a step by padded length: " + ", ".join(f"{k}: {v:.2f}" for k, v in per_length(trainer, plan).items()))
+        if kernels:
+            profile(trainer, plan)
+
+
+def print_rows(rows: dict[str, dict[str, float]], compute: float, peak: float) -> None:
+    """Print the speeds side by side; ``compute`` is the arithmetic of a pair, ``peak`` that of a second at most."""
+    if peak:
+        say(f"matrix-multiply peak (bf16, 8192^3): {peak / 1e12:,.0f} TFLOP/s")
+    say(f"\n{'':24}{'pairs/s':>10}{'ms/step':>10}{'evenli is':>12}{'of peak':>10}")
+    ours = rows["evenli"]
+    for name, row in rows.items():
+        row["share_of_peak"] = row["pairs_per_second"] * compute / peak if peak else float("nan")
+        row["ratio"] = ours["pairs_per_second"] / row["pairs_per_second"]
+        say(
+            f"{name:24}{row['pairs_per_second']:10,.0f}{row['ms_per_step']:10.2f}{row['ratio']:11.1f}x"
+            f"{row['share_of_peak']:10.1%}"
+        )
+    minutes = 5 * 549_367 / ours["pairs_per_second"] / 60
+    say(f"compiling and capturing {ours['start_s']:.0f} s, once; all of SNLI x 5 epochs then takes {minutes:.1f} min")
 
 
 def parse() -> argparse.Namespace:
@@ -289,7 +302,7 @@ def profile(trainer: Trainer, plan: Plan, length: int = 32, steps: int = 10) -> 
         say(f"  {each:8.1f} us  {event.count / steps:6.1f} x  {event.key[:110]}")
 
 
-def flops(model: Any, plan: Plan, tokens: FlatTokens) -> float:
+def flops(model: Any, plan: Plan) -> float:
     """Floating-point operations of an epoch as run: 6 per encoder weight and token, plus the attention products."""
     config = model.config
     width, layers = config.hidden_size, config.num_hidden_layers

@@ -26,7 +26,7 @@ from evenli.labels import LABELS  # noqa: E402
 from evenli.training import Trainer, TrainSettings, evaluate, make_recipe, train  # noqa: E402
 from evenli.training.base import load_base  # noqa: E402
 from evenli.training.batches import NOBODY, padded_lengths, plan_epoch  # noqa: E402
-from evenli.training.card import CardFacts, model_card  # noqa: E402
+from evenli.training.card import model_card  # noqa: E402
 from evenli.training.data import TrainingData, read_examples, tokenise  # noqa: E402
 from evenli.training.fast.compiler import compile_static  # noqa: E402
 from evenli.training.fast.encoder import (  # noqa: E402
@@ -729,8 +729,8 @@ def test_nothing_in_a_name_leaves_its_place_in_the_card(pair_file) -> None:
     rows = [{"premise": "a", "hypothesis": f"b{i}", "label": i} for i in label.values()]
     examples = replace(read_examples([pair_file(rows)], "hf"), sources=("a|b*c.jsonl",))
     name = 'x: [y] # "z"\n`tags`: <b>'
-    facts = CardFacts(title="#t|*", base=name, revision="", dev=None, machine="CPU", seconds=1.0)
-    card = model_card(facts, TrainingData(examples, SimpleNamespace(truncated=0)), make_recipe())
+    base, data = SimpleNamespace(name=name, revision=""), TrainingData(examples, SimpleNamespace(truncated=0))
+    card = model_card("#t|*", base, data, make_recipe(), dev=None, machine="CPU", seconds=1.0)
     front, text = card.split("---\n", 2)[1:]
     assert yaml.safe_load(front)["base_model"] == name
     assert r"""from x: \[y\] \# "z" \`tags\`: \<b\>.""" in text

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from evenli._version import __version__
 from evenli.report.markup import prose, yaml_text
 from evenli.stats.proportion import wilson
+from evenli.training.base import Base
 from evenli.training.data import TrainingData
 from evenli.training.recipe import Recipe
 
@@ -82,40 +83,31 @@ def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Accuracy
     return Accuracy(share, *wilson(share, n), n)
 
 
-@dataclass(frozen=True)
-class CardFacts:
-    """What a card tells beside data and recipe.
+def model_card(
+    title: str, base: Base, data: TrainingData, recipe: Recipe, *, dev: Accuracy | None, machine: str, seconds: float
+) -> str:
+    """A model card in Markdown; nothing in a name can be taken for markup.
 
-    Attributes:
+    Args:
         title: Name of the model.
         base: What it was trained from.
-        revision: Commit of a hub base, or empty.
+        data: Its data.
+        recipe: Its settings.
         dev: Accuracy on the dev data after the last epoch, if there were any.
         machine: Device and versions.
         seconds: Training time.
     """
-
-    title: str
-    base: str
-    revision: str
-    dev: Accuracy | None
-    machine: str
-    seconds: float
-
-
-def model_card(facts: CardFacts, data: TrainingData, recipe: Recipe) -> str:
-    """A model card in Markdown; nothing in a name can be taken for markup."""
-    if data.dev is None or facts.dev is None:
+    if data.dev is None or dev is None:
         measured = "No dev data were given, so nothing is known about its accuracy."
     else:
-        measured = f"Accuracy on {prose(', '.join(data.dev.sources))} after the last epoch: **{facts.dev}**."
+        measured = f"Accuracy on {prose(', '.join(data.dev.sources))} after the last epoch: **{dev}**."
         if data.shared:
             measured += f" {data.shared:,} of these pairs are also training pairs: the figure is too high."
     return _CARD.format(
-        base_yaml=yaml_text(facts.base),
-        title=prose(facts.title),
+        base_yaml=yaml_text(base.name),
+        title=prose(title),
         version=__version__,
-        origin=prose(facts.base) + (f" at revision {prose(facts.revision)}" if facts.revision else ""),
+        origin=prose(base.name) + (f" at revision {prose(base.revision)}" if base.revision else ""),
         accuracy=measured,
         files=prose(", ".join(data.train.sources)),
         train=data.train,
@@ -124,6 +116,6 @@ def model_card(facts: CardFacts, data: TrainingData, recipe: Recipe) -> str:
         truncated=data.tokens.truncated,
         dev_sha256=data.dev.sha256 if data.dev else "none",
         recipe="\n".join(f"| {name} | {value} |" for name, value in recipe.to_dict().items()),
-        machine=facts.machine,
-        seconds=facts.seconds,
+        machine=machine,
+        seconds=seconds,
     )

@@ -71,15 +71,8 @@ class Examples:
 class FlatTokens:
     """Tokenised pairs end to end: pair ``i`` is ``ids[starts[i] : starts[i] + lengths[i]]``.
 
-    Attributes:
-        ids: Token ids of all pairs.
-        types: Segment ids of all pairs.
-        starts: Where each pair begins.
-        lengths: Tokens of each pair.
-        labels: Index into LABELS.
-        names: Ids of the pairs.
-        pad: Token id that fills up a batch.
-        truncated: Pairs that were longer than the limit.
+    ``types`` are segment ids, ``labels`` indices into LABELS, ``pad`` is the token id that fills up a batch.
+    ``truncated`` counts pairs that were longer than the limit.
     """
 
     ids: NDArray[np.int32]
@@ -98,15 +91,7 @@ class FlatTokens:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What all seeds of a run share.
-
-    Attributes:
-        train: Training pairs.
-        tokens: The same, tokenised.
-        dev: Dev pairs, if any were given.
-        dev_tokens: The same, tokenised.
-        shared: Dev pairs that are also training pairs.
-    """
+    """What all seeds of a run share; ``shared`` counts dev pairs that are also training pairs."""
 
     train: Examples
     tokens: FlatTokens
@@ -126,8 +111,8 @@ def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Exam
         raise InputError(f"no column style '{style}'; choose {', '.join(STYLES)}")
     files = [Path(path) for path in paths]
     rows = [row for file in files for row in _rows(file, style)]
-    whole = [row for row in rows if row[0] and row[1]]
-    gold = [row for row in whole if row[2]]
+    complete = [row for row in rows if row[0] and row[1]]
+    gold = [row for row in complete if row[2]]
     if not gold:
         shown = ", ".join(file.name for file in files)
         raise InputError(f"{shown}: no labelled pair in {len(rows)} row(s)")
@@ -138,8 +123,8 @@ def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Exam
         ids=[row[3] for row in gold],
         sources=tuple(file.name for file in files),
         sha256=hash_files(files),
-        unlabelled=len(whole) - len(gold),
-        empty=len(rows) - len(whole),
+        unlabelled=len(complete) - len(gold),
+        empty=len(rows) - len(complete),
     )
 
 

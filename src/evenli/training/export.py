@@ -133,22 +133,22 @@ def store_int8(model: Any) -> None:
     """Replace every large fp32 matrix of an ONNX model, in place, by int8 values and a DequantizeLinear node."""
     from onnx import helper, numpy_helper
 
-    kept, nodes = [], []
+    tensors, nodes = [], []
     for tensor in model.graph.initializer:
         matrix = numpy_helper.to_array(tensor)
         if matrix.dtype != np.float32 or matrix.ndim != 2 or matrix.size < _SMALLEST:
-            kept.append(tensor)
+            tensors.append(tensor)
             continue
         axis, values, scales = quantise(matrix)
-        kept.append(numpy_helper.from_array(values, f"{tensor.name}.int8"))
-        kept.append(numpy_helper.from_array(scales, f"{tensor.name}.scale"))
+        tensors.append(numpy_helper.from_array(values, f"{tensor.name}.int8"))
+        tensors.append(numpy_helper.from_array(scales, f"{tensor.name}.scale"))
         inputs = [f"{tensor.name}.int8", f"{tensor.name}.scale"]
         nodes.append(
             helper.make_node("DequantizeLinear", inputs, [tensor.name], name=f"{tensor.name}.expand", axis=axis)
         )
     nodes.extend(model.graph.node)
     del model.graph.initializer[:], model.graph.node[:]
-    model.graph.initializer.extend(kept)
+    model.graph.initializer.extend(tensors)
     model.graph.node.extend(nodes)
 
 

@@ -17,7 +17,7 @@ from evenli.errors import ModelError
 from evenli.models.loading import pick_device
 from evenli.models.positions import position_limit
 from evenli.training.base import Base, load_base, save_model
-from evenli.training.card import Accuracy, CardFacts, accuracy, model_card
+from evenli.training.card import Accuracy, accuracy, model_card
 from evenli.training.data import Examples, TrainingData, check_classes, overlap, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward
 from evenli.training.fast.resident import score
@@ -257,18 +257,18 @@ class _SeedRun:
     def _write(self, folder: Path, outcome: Outcome) -> None:
         """Model, tokenizer and card."""
         device, base = self.trainer.device, self.base
-        on_gpu = device.type == "cuda"
-        machine = torch.cuda.get_device_name(device) if on_gpu else f"{platform.machine()} CPU"
-        facts = CardFacts(
-            title=outcome.folder.resolve().name,
-            base=base.name,
-            revision=base.revision,
+        machine = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
+        card = model_card(
+            outcome.folder.resolve().name,
+            base,
+            self.data,
+            self.trainer.recipe,
             dev=outcome.dev,
             machine=f"{machine}, torch {torch.__version__}",
             seconds=outcome.seconds,
         )
         save_model(base, self.trainer.weights(), folder)
-        (folder / "README.md").write_text(model_card(facts, self.data, self.trainer.recipe), encoding="utf-8")
+        (folder / "README.md").write_text(card, encoding="utf-8")
 
 
 def _identity(base: Base, data: TrainingData, trainer: Trainer) -> dict[str, Any]:

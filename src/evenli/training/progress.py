@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 _PAUSE = 15.0
 """Seconds between lines where stderr is a file."""
@@ -34,13 +34,6 @@ class Report:
     seconds: float
 
 
-class Training(Protocol):
-    """What the line needs to know of a trainer: its number of steps, and ``epochs`` and ``batch_size``."""
-
-    steps: int
-    recipe: Any
-
-
 class Progress:
     """Shows reports: one line rewritten in a terminal, a line now and then in a file.
 
@@ -52,8 +45,8 @@ class Progress:
         self._shown, self._live = shown, sys.stderr.isatty()
         self._speed, self._last = 0.0, -_PAUSE
 
-    def report(self, report: Report, trainer: Training) -> None:
-        """Show where a trainer is."""
+    def report(self, report: Report, trainer: Any) -> None:
+        """Show where a trainer is, of whatever kind: its steps and its recipe are needed."""
         speed = report.pairs / max(report.seconds, 1e-9)
         # The first reports contain compiling, so the average forgets quickly.
         self._speed = speed if not self._speed else 0.7 * self._speed + 0.3 * speed

@@ -24,7 +24,8 @@ from evenli.errors import InputError, ModelError
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
 from evenli.training.bilstm.recipe import EncoderRecipe, learning_rate
-from evenli.training.bilstm.trainer import EncoderTrainer, Pairs, features, make_head, part, resolve_dtype
+from evenli.training.bilstm.trainer import EncoderTrainer, features, make_head, part, resolve_dtype
+from evenli.training.data import Examples
 from evenli.training.fast.bilstm_graphs import make_trainer
 from evenli.training.progress import Progress, clock
 from evenli.training.run_dir import TrainingDir
@@ -49,16 +50,7 @@ class EncoderSettings:
 
 @dataclass(frozen=True)
 class EpochResult:
-    """One pass over the data.
-
-    Attributes:
-        epoch: From 1.
-        lr: Learning rate.
-        loss: Mean over the training pairs, while training.
-        train: Accuracy on the training pairs, while training.
-        dev: Accuracy on the dev pairs afterwards.
-        seconds: Time, dev included.
-    """
+    """One pass over the data; loss and ``train`` accuracy are those while training, ``dev`` that afterwards."""
 
     epoch: int
     lr: float
@@ -97,8 +89,8 @@ class EncoderOutcome:
 
 def train_encoder(
     vectors: WordVectors,
-    train: Pairs,
-    dev: Pairs,
+    train: Examples,
+    dev: Examples,
     out: str | Path,
     *,
     recipe: EncoderRecipe | None = None,
@@ -156,7 +148,7 @@ class _Run:
         self._history: list[EpochResult] = []
         self._best: dict[str, Any] = {}
 
-    def train(self, dev: Pairs) -> None:
+    def train(self, dev: Examples) -> None:
         """All epochs that are left; the weights of the best one are kept."""
         trainer, recipe, history = self._trainer, self._trainer.recipe, self._history
         tokens = trainer.prepare(dev)
@@ -221,7 +213,7 @@ class _Run:
 
 
 def nli_accuracy(
-    folder: str | Path, pairs: Pairs, *, vectors: WordVectors | None = None, device: str | None = None
+    folder: str | Path, pairs: Examples, *, vectors: WordVectors | None = None, device: str | None = None
 ) -> float:
     """Accuracy of a trained encoder and its classifier, from 0 to 1.
 
@@ -249,7 +241,7 @@ def nli_accuracy(
     return float((guesses.numpy() == np.asarray(pairs.labels)).mean())
 
 
-def _check(name: str, pairs: Pairs) -> None:
+def _check(name: str, pairs: Examples) -> None:
     labels = np.asarray(pairs.labels)
     if not len(pairs.premises) == len(pairs.hypotheses) == len(labels):
         raise InputError(
@@ -264,7 +256,7 @@ def _check(name: str, pairs: Pairs) -> None:
         )
 
 
-def _fingerprint(pairs: Pairs) -> str:
+def _fingerprint(pairs: Examples) -> str:
     digest = hashlib.sha256(np.asarray(pairs.labels, dtype=np.int64).tobytes())
     for side in (pairs.premises, pairs.hypotheses):
         for text in side:

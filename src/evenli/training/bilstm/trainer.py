@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,31 +24,13 @@ from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
 from evenli.errors import ModelError
 from evenli.labels import LABELS
 from evenli.training.bilstm.recipe import EncoderRecipe
+from evenli.training.data import Examples
 from evenli.training.progress import Progress, Report
 
 CHUNK = 256
 """Batches on the device at a time."""
 _REPORT = 100
 """Steps between two looks at the loss, each of which waits for the device."""
-
-
-class Pairs(Protocol):
-    """Labelled pairs, such as ``evenli.training.data.Examples``."""
-
-    @property
-    def premises(self) -> Sequence[str]:
-        """First sentences."""
-        ...
-
-    @property
-    def hypotheses(self) -> Sequence[str]:
-        """Second sentences."""
-        ...
-
-    @property
-    def labels(self) -> Any:
-        """Index into LABELS."""
-        ...
 
 
 def features(u: Any, v: Any) -> Any:
@@ -113,7 +95,7 @@ class EncoderTrainer:
         device: ``cpu``, ``cuda`` or ``mps``.
     """
 
-    def __init__(self, vectors: WordVectors, train: Pairs, recipe: EncoderRecipe, *, seed: int, device: str) -> None:
+    def __init__(self, vectors: WordVectors, train: Examples, recipe: EncoderRecipe, *, seed: int, device: str) -> None:
         self.recipe, self.seed, self.device = recipe, seed, device
         self.dtype = resolve_dtype(recipe, device)
         self.vocabulary = Vocabulary(vectors)
@@ -125,7 +107,7 @@ class EncoderTrainer:
         self._parameters = [*self._lstm.parameters(), *self._head.parameters()]
         self._table = torch.empty(0)
 
-    def prepare(self, pairs: Pairs) -> PairTokens:
+    def prepare(self, pairs: Examples) -> PairTokens:
         """Tokenise pairs; their words join the vocabulary."""
         both = (text for pair in zip(pairs.premises, pairs.hypotheses, strict=True) for text in pair)
         return PairTokens(self.vocabulary.tokens(both), np.asarray(pairs.labels, dtype=np.int64))
@@ -145,6 +127,7 @@ class EncoderTrainer:
             seen += len(batch.labels)
             if step % _REPORT and step < len(plan):
                 continue
+            # From here on the host waits for the device.
             some, good = float(losses), int(hits)
             if not math.isfinite(some):
                 first = (step - 1) // _REPORT * _REPORT + 1
@@ -188,6 +171,7 @@ class EncoderTrainer:
         order = random.permutation(len(longest))
         if self.recipe.window == 1:
             return [order[at : at + size] for at in range(0, len(order), size)]
+        # Sentences of like length share their time steps. Batches are shuffled, so that short ones do not come first.
         plan = []
         for at in range(0, len(order), size * self.recipe.window):
             some = order[at : at + size * self.recipe.window]

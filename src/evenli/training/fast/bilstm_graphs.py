@@ -21,7 +21,8 @@ from torch.nn import functional as F  # noqa: N812 - its name everywhere
 from evenli.encoders.bilstm import arithmetic
 from evenli.encoders.vectors.base import WordVectors
 from evenli.training.bilstm.recipe import EncoderRecipe
-from evenli.training.bilstm.trainer import CHUNK, EncoderTrainer, Pairs, PairTokens, features, resolve_dtype
+from evenli.training.bilstm.trainer import CHUNK, EncoderTrainer, PairTokens, features, resolve_dtype
+from evenli.training.data import Examples
 from evenli.training.fast.recurrence import run_both
 
 _RECORDED = 64
@@ -29,7 +30,7 @@ _RECORDED = 64
 
 
 def make_trainer(
-    vectors: WordVectors, train: Pairs, recipe: EncoderRecipe, *, seed: int, device: str
+    vectors: WordVectors, train: Examples, recipe: EncoderRecipe, *, seed: int, device: str
 ) -> EncoderTrainer:
     """The trainer for the recipe's arithmetic."""
     kind = GraphedTrainer if resolve_dtype(recipe, device) == "bfloat16" else EncoderTrainer
@@ -70,7 +71,7 @@ class _Recorded(NamedTuple):
 class GraphedTrainer(EncoderTrainer):
     """As ``EncoderTrainer``, in bfloat16; on the CPU, where nothing can be recorded, in float32."""
 
-    def __init__(self, vectors: WordVectors, train: Pairs, recipe: EncoderRecipe, *, seed: int, device: str) -> None:
+    def __init__(self, vectors: WordVectors, train: Examples, recipe: EncoderRecipe, *, seed: int, device: str) -> None:
         super().__init__(vectors, train, recipe, seed=seed, device=device)
         self._on_cuda = device.startswith("cuda")
         self._type = torch.bfloat16 if self._on_cuda else torch.float32
@@ -89,8 +90,8 @@ class GraphedTrainer(EncoderTrainer):
 
     def step(self, batch: Any, lr: float) -> tuple[Any, Any]:
         """One step of SGD; what it returns is overwritten by the next one."""
-        whole = batch.pairs == self.recipe.batch_size
-        if not (self._on_cuda and whole and batch.time <= _RECORDED):
+        full = batch.pairs == self.recipe.batch_size
+        if not (self._on_cuda and full and batch.time <= _RECORDED):
             self._lr.fill_(lr)
             return self._train(batch)
         recorded = self._recorded.get(batch.time)
@@ -103,9 +104,9 @@ class GraphedTrainer(EncoderTrainer):
 
     def _train(self, batch: _Padded) -> tuple[Any, Any]:
         with arithmetic(self.device, self.dtype):
-            return self._trained(batch)
+            return self._update(batch)
 
-    def _trained(self, batch: _Padded) -> tuple[Any, Any]:
+    def _update(self, batch: _Padded) -> tuple[Any, Any]:
         logits, labels = self._logits(batch), batch.labels
         loss = F.cross_entropy(logits, labels, reduction="sum")
         leaves = [*self._copies, *self._head.parameters()]
@@ -122,17 +123,18 @@ class GraphedTrainer(EncoderTrainer):
 
     def _record(self, batch: _Padded) -> _Recorded:
         """Record the step of a length; it is run once before, at a learning rate of 0, so that all is set up."""
-        held = _Padded(batch.numbers.clone(), batch.time, batch.pairs)
+        # A graph reads its batch from one place; every later batch is copied there.
+        buffer = _Padded(batch.numbers.clone(), batch.time, batch.pairs)
         self._lr.zero_()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
-            self._train(held)
+            self._train(buffer)
         torch.cuda.current_stream().wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
-            loss, right = self._train(held)
-        return _Recorded(graph, held, loss, right)
+            loss, right = self._train(buffer)
+        return _Recorded(graph, buffer, loss, right)
 
     def _refresh(self) -> None:
         """Bring the copies in line with the weights."""

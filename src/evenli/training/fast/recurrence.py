@@ -41,15 +41,15 @@ class _Recurrence(torch.autograd.Function):  # type: ignore[misc]  # torch has n
         time, _, rows, width = gates.shape
         cell = gates.new_zeros(2 * rows, width // 4)
         hidden = torch.zeros_like(cell)
-        hiddens, cells, kept = [hidden], [cell], []
+        hiddens, cells, activated = [hidden], [cell], []
         for step in range(time):
             recurrent = torch.bmm(hidden.view(2, rows, -1), w_h.mT)
-            hidden, cell, gone = _cell(gates[step].view(2 * rows, -1), recurrent.view(2 * rows, -1), cell)
+            hidden, cell, gate = _cell(gates[step].view(2 * rows, -1), recurrent.view(2 * rows, -1), cell)
             hiddens.append(hidden)
             cells.append(cell)
-            kept.append(gone)
+            activated.append(gate)
         stacked = torch.stack(hiddens).view(time + 1, 2, rows, -1)
-        ctx.save_for_backward(w_h, stacked, *cells, *kept)
+        ctx.save_for_backward(w_h, stacked, *cells, *activated)
         return stacked[1:]
 
     @staticmethod
@@ -57,12 +57,12 @@ class _Recurrence(torch.autograd.Function):  # type: ignore[misc]  # torch has n
         (grad,) = grads
         w_h, hidden, *rest = ctx.saved_tensors
         time, _, rows, _ = grad.shape
-        cells, kept = rest[: time + 1], rest[time + 1 :]
+        cells, activated = rest[: time + 1], rest[time + 1 :]
         gate_grads: list[Any] = [None] * time
         towards, cell_grad = grad[-1], torch.zeros_like(cells[0])
         for step in reversed(range(time)):
             towards = towards.reshape(2 * rows, -1)
-            gate_grad, cell_grad = _cell_backward(towards, cell_grad, cells[step], cells[step + 1], kept[step])
+            gate_grad, cell_grad = _cell_backward(towards, cell_grad, cells[step], cells[step + 1], activated[step])
             gate_grads[step] = gate_grad.view(2, rows, -1)
             if step:
                 towards = torch.baddbmm(grad[step - 1], gate_grads[step], w_h)
