@@ -25,7 +25,7 @@ from evenli.evaluate.senteval.classifier import DECAYS, TorchFitter
 from evenli.evaluate.senteval.data import Task, read_task
 from evenli.evaluate.senteval.folds import torch_generator
 from evenli.evaluate.senteval.lockstep import Recipe
-from evenli.evaluate.senteval.procedures import Fitter, Outcome, evaluate
+from evenli.evaluate.senteval.procedures import Fits, Fitter, Outcome, evaluate
 
 SEED = 1111
 
@@ -76,13 +76,19 @@ class PlainFitter:
         folds: NDArray[np.int64],
         strengths: NDArray[np.float64],
         stage: str,
-    ) -> PlainFits:
+    ) -> Fits:
         """Every model on its own."""
         fits = [
             self._one(np.flatnonzero(train[fold]), np.flatnonzero(valid[fold]), decay)
             for fold, decay in zip(folds, strengths, strict=True)
         ]
-        return PlainFits(self._features, [model for model, _ in fits], np.array([score for _, score in fits]))
+
+        def predict(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            with torch.no_grad():
+                answers = [model(self._features[rows]).argmax(dim=1).cpu().numpy() for model, _ in fits]
+            return np.stack(answers, axis=1)
+
+        return Fits(np.array([score for _, score in fits]), predict)
 
     def _one(self, rows: NDArray[np.int64], watched: NDArray[np.int64], decay: float) -> tuple[Any, float]:
         self.fits += 1
@@ -108,19 +114,6 @@ class PlainFitter:
             else:
                 misses += 1
         return kept, best
-
-
-class PlainFits:
-    """Fitted models."""
-
-    def __init__(self, features: Any, models: list[Any], scores: NDArray[np.float64]) -> None:
-        self._features, self._models, self.scores = features, models, scores
-
-    def predict(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """[rows, models]."""
-        with torch.no_grad():
-            answers = [model(self._features[rows]).argmax(dim=1).cpu().numpy() for model in self._models]
-        return np.stack(answers, axis=1)
 
 
 def timed(fitter: Fitter, task: Task, kfold: int) -> tuple[float, Outcome]:

@@ -23,12 +23,12 @@ from evenli.evaluate.seat import SeatSettings, seat_from_vectors
 from evenli.evaluate.seat.average import average_change, average_estimate, undefined_estimate
 from evenli.evaluate.seat.results import AVERAGED
 from evenli.evaluate.seat.tests import AssociationTest, TextSet, seat_tests, texts_of
-from evenli.evaluate.senteval import SentEvalResult, TaskResult
+from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart
 
 pytest.importorskip("sklearn")
-QUICK = ReportSettings(permutations=200, resamples=200)
+QUICK = ReportSettings(SeatSettings(permutations=200, resamples=200))
 RESAMPLED = SeatSettings(seed=1, resamples=500)
 CODE = """
 import hashlib
@@ -177,7 +177,7 @@ def test_what_is_kept_is_not_computed_again(report: EncoderReport, place: Path) 
     assert stored == {**stored, **report.to_dict()} and stored["kind"] == "encoder report"
     # A new setting is computed for the figure it touches; a new encoder alone.
     before = len(calls())
-    more = ReportSettings(permutations=300, resamples=200)
+    more = ReportSettings(SeatSettings(permutations=300, resamples=200))
     encoder_report(specs[:1], out=place / "out", settings=more, on_step=lambda *step: steps.append(step))
     assert steps == [("toy_report_encoder:encode", "seat")] and len(calls()) == before + 1
     steps.clear()
@@ -212,7 +212,7 @@ def test_bad_input_is_named(place: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="same"):
         encoder_report([spec, spec], out=tmp_path, settings=QUICK)
     with pytest.raises(InputError, match="--data"):
-        encoder_report([spec], ReportSettings(tasks=("MR",)))
+        encoder_report([spec], ReportSettings(senteval=SentEvalSettings(("MR",))))
     (file,) = (tmp_path / "encoders").glob("*.json")
     file.write_text("[]", encoding="utf-8")
     with pytest.raises(RunError, match="report"):
@@ -288,7 +288,7 @@ def test_an_undefined_task_is_told_and_left_out(
         return SentEvalResult({name: TaskResult(name, score, {"pearson": score}, None, 5, note)})
 
     monkeypatch.setattr(report_module, "senteval", run)
-    settings = replace(QUICK, tasks=("MR", "STS14"))
+    settings = replace(QUICK, senteval=SentEvalSettings(("MR", "STS14")))
     made = encoder_report([report.encoders[0].spec], settings, data=tmp_path, out=place / "out")
     (one,) = made.encoders
     assert made.tasks == ("MR",) and one.senteval_mean == 80
@@ -333,7 +333,7 @@ def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shar
     data = shared_data / "senteval"
     if not data.is_dir():
         pytest.skip(f"no SentEval data at {data}")
-    settings = replace(QUICK, tasks=("STS14",))
+    settings = replace(QUICK, senteval=SentEvalSettings(("STS14",)))
     specs = [one.spec for one in report.encoders[:2]]
     made = encoder_report(specs, settings, data=data, out=place / "out")
     scores = [one.score("STS14") for one in made.encoders]
@@ -343,7 +343,7 @@ def test_senteval_task_of_the_real_data(report: EncoderReport, place: Path, shar
     encoder_report(specs, settings, data=data, out=place / "out", on_step=lambda *s: steps.append(s))
     assert steps == []
     with pytest.raises(InputError, match="Nothing"):
-        encoder_report(specs, ReportSettings(tasks=("Nothing",)), data=data)
+        encoder_report(specs, ReportSettings(senteval=SentEvalSettings(("Nothing",))), data=data)
     with pytest.raises(InputError, match="absent"):
         encoder_report(specs, QUICK, data=data / "absent")
 

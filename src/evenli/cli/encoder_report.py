@@ -52,10 +52,13 @@ def encoder_report(
     from evenli.errors import InputError, MissingExtraError
     from evenli.evaluate.encoder_report import encoder_report as run_report
     from evenli.evaluate.encoder_results import ReportSettings
+    from evenli.evaluate.seat import SeatSettings
+    from evenli.evaluate.senteval import SentEvalSettings
     from evenli.report.encoder import print_encoders, write_encoder_chart
 
     chosen = tuple(task.strip() for task in tasks.split(",")) if tasks else None
-    settings = ReportSettings(seed, permutations, tasks=chosen, pooling=pooling, device=device)
+    tests = SeatSettings(seed=seed, permutations=permutations)
+    settings = ReportSettings(tests, SentEvalSettings(chosen), pooling, device)
     steps = (lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if sys.stderr.isatty() else None
     report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=steps)
     files = [] if out is None else [out / "report.json"]

@@ -41,8 +41,8 @@ from evenli.io import hash_files, hash_text
 from evenli.mitigate.erased import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
-from evenli.stats.intervals import Estimate
 from evenli.store import UNREADABLE, RunDir
+from evenli.types import Estimate
 
 REPORT = "report.json"
 _LAYOUT = 2  # raise it when a stored figure would come out otherwise
@@ -69,7 +69,7 @@ def encoder_report(
     """
     if not specs:
         raise InputError("no encoder given; give the unmitigated one first, then mitigated ones")
-    if settings.tasks is not None and data is None:
+    if settings.senteval.tasks is not None and data is None:
         raise InputError("SentEval tasks are named, but no data; give --data FOLDER")
     run = None if out is None else _open(out)
     measurer = _Measurer(settings, data, run, on_step or (lambda encoder, figure: None))
@@ -146,7 +146,7 @@ class _Measurer:
 
     def __init__(self, settings: ReportSettings, data: str | Path | None, run: RunDir | None, on_step: OnStep) -> None:
         self._settings, self._run, self._on_step = settings, run, on_step
-        self._senteval = settings.senteval  # checks the names of tasks
+        self._senteval = replace(settings.senteval, device=settings.device)
         self._data = None if data is None else task_folder(data)
         if self._data is not None:
             self._data_hash = hash_files(sorted(file for file in self._data.rglob("*") if file.is_file()))
@@ -206,31 +206,31 @@ class _Measurer:
 
         def change() -> dict[str, Any]:
             before, after = (encode_tests(one, self._averaged) for one in (base.encoder, encoder))
-            return average_change(self._averaged, before, after, settings).as_dict()
+            return average_change(self._averaged, before, after, settings).to_dict()
 
         names = ("seed", "permutations", "resamples")
         depends_on = {name: getattr(settings, name) for name in names}
         depends_on["texts"] = hash_text("\n".join(texts_of(self._tests)))
         plain = stored.get("seat", depends_on, effects)
         figures = SeatFigures(
-            _estimate(plain["mean"]),
+            Estimate.from_dict(plain["mean"]),
             math.nan if plain["signed"] is None else plain["signed"],
             tuple(AssociationResult.from_dict(test) for test in plain["tests"]),
         )
         if encoder is base.encoder or math.isnan(figures.mean.value):
             return figures
         compared = stored.get("seat change", {**depends_on, "base": base.identity}, change)
-        return replace(figures, change=_estimate(compared))
+        return replace(figures, change=Estimate.from_dict(compared))
 
     def _leakage(self, encoder: Encoder, base: _Base, stored: _Stored) -> Residual:
         def compute() -> dict[str, Any]:
             held_out = base.held_out if encoder is base.encoder else HeldOut.of(encoder, base.sentences)
-            return residual_leakage(held_out, base.held_out.lean(), seed=self._settings.seed).to_dict()
+            return residual_leakage(held_out, base.held_out.lean(), seed=self._settings.seat.seed).to_dict()
 
         sentences = base.sentences.held_out_sha256
-        depends_on = {"seed": self._settings.seed, "base": base.identity, "sentences": sentences}
+        depends_on = {"seed": self._settings.seat.seed, "base": base.identity, "sentences": sentences}
         plain = stored.get("leakage", depends_on, compute)
-        estimates = {name: _estimate(value) for name, value in plain.items() if name != "majority"}
+        estimates = {name: Estimate.from_dict(value) for name, value in plain.items() if name != "majority"}
         return Residual(majority=plain["majority"], **estimates)
 
     def _scores(self, encoder: Encoder, stored: _Stored) -> SentEvalResult | None:
@@ -251,12 +251,6 @@ class _Measurer:
             else:  # evenli 0.1 stored score, metrics and note only
                 result.tasks[task] = TaskResult.from_dict({"name": task, "dev": None, "n": 0, **plain})
         return result
-
-
-def _estimate(content: dict[str, Any]) -> Estimate:
-    """Read what ``Estimate.as_dict`` wrote."""
-    undefined = {name: math.nan for name in ("value", "low", "high", "se") if content[name] is None}
-    return Estimate(**{**content, **undefined})
 
 
 def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> EncoderReport:

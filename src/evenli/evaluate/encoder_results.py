@@ -9,10 +9,12 @@ from typing import Any
 from evenli._version import __version__
 from evenli.evaluate.seat import AssociationResult, SeatSettings
 from evenli.evaluate.seat.results import AVERAGED
+from evenli.evaluate.seat.results import DEFAULTS as SEAT_DEFAULTS
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings
+from evenli.evaluate.senteval.results import DEFAULTS as SENTEVAL_DEFAULTS
 from evenli.io import to_plain
 from evenli.mitigate.residual import Residual
-from evenli.stats.intervals import Estimate
+from evenli.types import Estimate
 
 FORMAT = "evenli encoder-report 1"
 FIGURES = ("seat", "linear", "mlp", "clustering", "correlation", "senteval")
@@ -24,32 +26,16 @@ class ReportSettings:
     """What a report depends on besides the encoders.
 
     Attributes:
-        seed: Of permutations, bootstrap and probes.
-        permutations: Most partitions that an association test counts.
-        resamples: Bootstrap resamples of the effects.
-        senteval_seed: Of the SentEval classifiers.
-        tasks: SentEval tasks; None takes all that there is data for.
+        seat: Of the association tests; probes for leakage take its seed.
+        senteval: Of SentEval; without ``tasks`` all are run that there is data for.
         pooling: Of ``hf`` and ``onnx`` encoders.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
     """
 
-    seed: int = 0
-    permutations: int = SeatSettings.permutations
-    resamples: int = SeatSettings.resamples
-    senteval_seed: int = 1111
-    tasks: tuple[str, ...] | None = None
+    seat: SeatSettings = SEAT_DEFAULTS
+    senteval: SentEvalSettings = SENTEVAL_DEFAULTS
     pooling: str = "mean"
     device: str | None = None
-
-    @property
-    def seat(self) -> SeatSettings:
-        """Settings of the association tests."""
-        return SeatSettings(seed=self.seed, permutations=self.permutations, resamples=self.resamples)
-
-    @property
-    def senteval(self) -> SentEvalSettings:
-        """Settings of SentEval."""
-        return SentEvalSettings(self.tasks, seed=self.senteval_seed, device=self.device)
 
 
 DEFAULTS = ReportSettings()
@@ -74,10 +60,10 @@ class SeatFigures:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {
-            "mean": self.mean.as_dict(),
+            "mean": self.mean.to_dict(),
             "signed": to_plain(self.signed, digits=None),
             "tests": [test.to_dict() for test in self.tests],
-            "change": None if self.change is None else self.change.as_dict(),
+            "change": None if self.change is None else self.change.to_dict(),
         }
 
 
@@ -157,8 +143,8 @@ class EncoderReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        names = ("seed", "permutations", "resamples", "senteval_seed", "pooling")
-        settings = {name: getattr(self.settings, name) for name in names}
+        settings = {name: getattr(self.settings.seat, name) for name in ("seed", "permutations", "resamples")}
+        settings |= {"senteval_seed": self.settings.senteval.seed, "pooling": self.settings.pooling}
         return {
             "format": FORMAT,
             "version": __version__,

@@ -11,11 +11,12 @@ import numpy as np
 from evenli.evaluate.seat.association import association_test
 from evenli.evaluate.seat.results import SeatSettings, average_effect
 from evenli.evaluate.seat.tests import read_test, seat_tests
-from evenli.reproduction.ledger import Row, chapter
+from evenli.reproduction.ledger import Published, Row, chapter, public_file
 from evenli.resources import read_table
 
 _PAPER = "Dolci et al. 2023"
-_TABLES = f"{_PAPER}, Tables 6, 7 and 11"
+_TABLES = Published(f"{_PAPER}, Tables 6, 7 and 11", 0.001, "from the printed effects")
+_RELEASED = Published("May et al. 2019, released files")
 _ALL_EIGHT = ("w2v", "w2v-HD")
 _SIZES = {
     "C1": "350 350 215 250",
@@ -34,38 +35,21 @@ def seat_averages(data: Path | None) -> Iterator[Row]:
     """Mean effect over C6 to C8b of twelve models, from their printed effects."""
     averages = {}
     for row in read_table("published_seat.csv"):
+        model, printed = row["model"], float(row["avg_pub"])
         effects = {name: float(value) for name, value in row.items() if name.startswith("C")}
-        averages[row["model"]] = average_effect(effects).signed
-        wrong = row["model"] in _ALL_EIGHT
-        yield Row(
-            f"{row['model']} mean SEAT effect over C6 to C8b",
-            _TABLES,
-            float(row["avg_pub"]),
-            averages[row["model"]],
-            tolerance=0.001,
-            reason="printed is the mean over all eight tests" if wrong else "from the printed effects",
-            known=wrong,
-        )
+        averages[model] = average_effect(effects).signed
+        wrong = "printed is the mean over all eight tests" if model in _ALL_EIGHT else ""
+        yield _TABLES.row(f"{model} mean SEAT effect over C6 to C8b", printed, averages[model], differs=wrong)
         if wrong:
-            yield Row(
-                f"{row['model']} mean SEAT effect over all eight tests",
-                _TABLES,
-                float(row["avg_pub"]),
-                average_effect(effects, tuple(effects)).signed,
-                tolerance=0.001,
-                reason="the mean that was printed",
-            )
+            every = average_effect(effects, tuple(effects)).signed
+            what = f"{model} mean SEAT effect over all eight tests"
+            yield _TABLES.row(what, printed, every, reason="the mean that was printed")
     gains = {name: value / averages["Original"] - 1 for name, value in averages.items() if name[:3] in ("Sub", "Aug")}
     best = min(gains, key=lambda name: gains[name])
-    yield Row("model with the largest relative gain by data", f"{_PAPER}, prose", "Sub95", best)
-    yield Row(
-        "its relative change of the mean effect, percent",
-        f"{_PAPER}, prose",
-        -19.0,
-        100 * gains[best],
-        tolerance=0.5,
-        reason='"up to 19 %"',
-    )
+    prose = Published(f"{_PAPER}, prose", 0.5)
+    yield prose.row("model with the largest relative gain by data", "Sub95", best)
+    relative = "its relative change of the mean effect, percent"
+    yield prose.row(relative, -19.0, 100 * gains[best], reason='"up to 19 %"')
 
 
 @chapter
@@ -73,21 +57,19 @@ def seat_sizes(data: Path | None) -> Iterator[Row]:
     """Sentences in X, Y, A and B of our own test files, and how many of them the released ones have too."""
     shared = total = 0
     for test in seat_tests():
-        ours = " ".join(str(len(part)) for part in test.sets)
-        yield Row(f"{test.name} sentences in X, Y, A, B", "May et al. 2019, released files", _SIZES[test.name], ours)
-        released = data / "seat" / f"sent-weat{test.name[1:]}.json" if data else None
-        if released and released.is_file():
-            pairs = list(zip(test.sets, read_test(released).sets, strict=True))
-            total += sum(len(theirs) for _, theirs in pairs)
-            shared += sum(len(set(mine.texts) & set(theirs.texts)) for mine, theirs in pairs)
-    yield Row(
+        sizes = " ".join(str(len(part)) for part in test.sets)
+        yield _RELEASED.row(f"{test.name} sentences in X, Y, A, B", _SIZES[test.name], sizes)
+        released = public_file(data, "seat", f"sent-weat{test.name[1:]}.json")
+        if released:
+            for ours, theirs in zip(test.sets, read_test(released).sets, strict=True):
+                total += len(theirs)
+                shared += len(set(ours.texts) & set(theirs.texts))
+    yield _RELEASED.row(
         "share of their sentences that ours have",
-        "May et al. 2019, released files",
         1.0,
         shared / total if total else None,
         tolerance=0.005,
-        reason="larger target sets were cut at random there and evenly here; they write knifes, we knives",
-        known=True,
+        differs="larger target sets were cut at random there and evenly here; they write knifes, we knives",
     )
 
 
@@ -97,10 +79,6 @@ def seat_partitions(data: Path | None) -> Iterator[Row]:
     generator = np.random.default_rng(0)
     x, y, a, b = (generator.normal(size=(8, 4)) for _ in range(4))
     result = association_test(x, y, a, b, SeatSettings(resamples=0))
-    yield Row(
-        "partitions counted for eight targets a side",
-        "closed form",
-        math.comb(16, 8),
-        result.permutations if result.exact else None,
-        reason="all halves of 16; the released code enumerates them too",
-    )
+    counted = result.permutations if result.exact else None
+    closed_form = Published("closed form", reason="all halves of 16; the released code enumerates them too")
+    yield closed_form.row("partitions counted for eight targets a side", math.comb(16, 8), counted)

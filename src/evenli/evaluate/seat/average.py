@@ -22,7 +22,7 @@ from evenli.evaluate.seat.bootstrap import (
 )
 from evenli.evaluate.seat.results import DEFAULTS, SeatSettings
 from evenli.evaluate.seat.tests import AssociationTest, TextSet, texts_of
-from evenli.stats.intervals import Estimate
+from evenli.types import Estimate
 
 Vectors = Mapping[str, NDArray[Any]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli.evaluate.senteval.folds import torch_generator
-from evenli.evaluate.senteval.lockstep import Problem, Recipe, Table, Tensor, Trained, train_together
-from evenli.evaluate.senteval.procedures import Labels, Masks
+from evenli.evaluate.senteval.lockstep import Problem, Recipe, Table, Tensor, train_together
+from evenli.evaluate.senteval.procedures import Fits, Labels, Masks
 
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 """Weight decays to choose from."""
@@ -36,26 +35,19 @@ class TorchFitter:
 
     def fit(
         self, train: Masks, valid: Masks, folds: NDArray[np.int64], strengths: NDArray[np.float64], stage: str
-    ) -> TorchFits:
+    ) -> Fits:
         """Train, each model stopped by its own validation rows."""
         watched = np.flatnonzero(valid.any(axis=0))
         problem = Problem(self._table, self._targets, train, watched, folds, strengths)
         objective = _Accuracy(self._labels, valid, watched, folds)
         generator = torch_generator(self._seed, self._task, stage)
-        return TorchFits(self._table, train_together(problem, objective, self._recipe, generator))
+        network, scores = train_together(problem, objective, self._recipe, generator)
 
+        def predict(rows: NDArray[np.int64]) -> Labels:
+            outputs = network.outputs(self._table, torch.from_numpy(rows).to(self._table.matrix.device))
+            return np.asarray(_argmax(outputs).cpu().numpy())
 
-class TorchFits:
-    """Trained models and the features they read."""
-
-    def __init__(self, table: Table, trained: Trained) -> None:
-        self._table, self._network = table, trained.network
-        self.scores = trained.scores
-
-    def predict(self, rows: NDArray[np.int64]) -> Labels:
-        """[rows, models]."""
-        outputs = self._network.outputs(self._table, torch.from_numpy(rows).to(self._table.matrix.device))
-        return np.asarray(_argmax(outputs).cpu().numpy())
+        return Fits(scores, predict)
 
 
 class _Accuracy:
@@ -102,14 +94,18 @@ class SklearnFitter:
 
     def fit(
         self, train: Masks, valid: Masks, folds: NDArray[np.int64], strengths: NDArray[np.float64], stage: str
-    ) -> SklearnFits:
+    ) -> Fits:
         """Fit one model after the other on every core."""
         joblib = need("joblib", extra="encoders", purpose="the scikit-learn classifier")
         models = joblib.Parallel(n_jobs=-1, prefer="threads")(
             joblib.delayed(self._one)(train[fold], strength) for fold, strength in zip(folds, strengths, strict=True)
         )
         scores = [self._score(model, valid[fold]) for model, fold in zip(models, folds, strict=True)]
-        return SklearnFits(self._features, models, np.array(scores))
+
+        def predict(rows: NDArray[np.int64]) -> Labels:
+            return np.stack([model.predict(self._features[rows]) for model in models], axis=1)
+
+        return Fits(np.array(scores), predict)
 
     def _one(self, rows: NDArray[np.bool_], strength: float) -> Any:
         linear = need("sklearn.linear_model", extra="encoders", purpose="the scikit-learn classifier")
@@ -120,16 +116,3 @@ class SklearnFitter:
         if not rows.any():
             return float("nan")
         return float((model.predict(self._features[rows]) == self._labels[rows]).mean())
-
-
-@dataclass(frozen=True, eq=False)
-class SklearnFits:
-    """Fitted models and the features they read."""
-
-    features: NDArray[np.float32]
-    models: list[Any]
-    scores: NDArray[np.float64]
-
-    def predict(self, rows: NDArray[np.int64]) -> Labels:
-        """[rows, models]."""
-        return np.stack([model.predict(self.features[rows]) for model in self.models], axis=1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -128,8 +128,7 @@ class Network:
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
+class Trained(NamedTuple):
     """The best weights of every model, and the score they had on the validation rows; NaN if it never had one."""
 
     network: Network

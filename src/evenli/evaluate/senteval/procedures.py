@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +19,16 @@ Labels = NDArray[np.int64]
 Masks = NDArray[np.bool_]
 
 
-class Fits(Protocol):
-    """Models after training."""
+class Fits(NamedTuple):
+    """Models after training.
 
-    @property
-    def scores(self) -> NDArray[np.float64]:
-        """Share of right answers of every model on the validation rows of its fold."""
-        ...
+    Attributes:
+        scores: Share of right answers of every model on the validation rows of its fold.
+        predict: Answers of every model to some rows, [rows, models].
+    """
 
-    def predict(self, rows: NDArray[np.int64]) -> Labels:
-        """[rows, models]."""
-        ...
+    scores: NDArray[np.float64]
+    predict: Callable[[NDArray[np.int64]], Labels]
 
 
 class Fitter(Protocol):

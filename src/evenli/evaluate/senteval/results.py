@@ -62,6 +62,9 @@ class SentEvalSettings:
         return {**{name: getattr(self, name) for name in names}, "encoder": encoder}
 
 
+DEFAULTS = SentEvalSettings()
+
+
 @dataclass(frozen=True)
 class TaskResult:
     """One task.

@@ -15,10 +15,8 @@ from evenli.encoders.base import Embeddings, Encoder, encode_checked, name_of
 from evenli.encoders.cache import EmbeddingCache
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import TASKS, read_task, task_folder
-from evenli.evaluate.senteval.results import SentEvalResult, SentEvalSettings, TaskResult
+from evenli.evaluate.senteval.results import DEFAULTS, SentEvalResult, SentEvalSettings, TaskResult
 from evenli.evaluate.senteval.stored import ResultFile
-
-_DEFAULTS = SentEvalSettings()
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ OnProgress = Callable[[TaskProgress], None]
 def senteval(
     encoder: Encoder,
     data: str | Path,
-    settings: SentEvalSettings = _DEFAULTS,
+    settings: SentEvalSettings = DEFAULTS,
     *,
     out: ResultFile | str | Path | None = None,
     cache: EmbeddingCache | str | Path | None = None,
