@@ -17,7 +17,6 @@ ORDER = [
     "labels",
     "_version",
     "_extras",
-    "_whole",
     "_headers",
     "io",
     "store",

@@ -74,9 +74,9 @@ def predict(
     """
     settings = settings or PredictSettings()
     header = _header(model, sets, settings)
-    job = _Job(model, sets, settings.check_first, on_progress, on_warning)
+    job = _Job(model, sets, header, settings.check_first, on_progress, on_warning)
     if folder is None:
-        return job.score(_Store(None, header, resume=False))
+        return job.score()
     note = str(getattr(model, "note", ""))
     if note:
         on_warning(note)
@@ -95,7 +95,7 @@ def predict(
                 settings.check_first(Predictions(complete.frame.head(len(sets[0])), stored))
             on_warning(f"the run in {folder.path} is complete; its predictions are reused")
             return complete
-        return job.score(_Store(folder, header, resume=stored is not None))
+        return job.score(folder, resume=stored is not None)
 
 
 def summarise(predictions: Predictions) -> dict[str, Any]:
@@ -137,34 +137,37 @@ def _described(stored: dict[str, Any]) -> str:
 
 
 class _Job:
-    """The pairs of one run and the model that is asked."""
+    """The pairs of one run, the model that is asked, and the directory that finished batches go to."""
 
     def __init__(
         self,
         model: NLIModel,
         sets: Sequence[PairSet],
+        header: dict[str, Any],
         check_first: Callable[[Predictions], None] | None,
         on_progress: Callable[[Progress], None],
         on_warning: Callable[[str], None],
     ) -> None:
-        self.model, self.check_first = model, check_first
-        self.progress, self.warn = on_progress, on_warning
+        self.model, self.header, self.check_first = model, header, check_first
+        self.progress, self.warn, self.ask = on_progress, on_warning, _Asker(model, on_warning)
         self.asked = pl.concat([s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3]) for s in sets])
         repeated = self.asked.select(pl.struct("suite", "id").is_duplicated().sum()).item()
         if repeated:
             raise RunError(f"{repeated} rows share an id within their suite")
-        self.head = len(sets[0])
         # The same pair is asked once, however often it stands in the sets.
         texts = ["premise", "hypothesis"]
         self.distinct = self.asked.select(texts).unique(maintain_order=True).with_row_index("unique")
         joined = self.asked.join(self.distinct, on=texts, how="left", maintain_order="left")
         self.where: NDArray[Any] = joined["unique"].to_numpy()
+        self.head = len(sets[0])
+        self._folder: RunFolder | None = None
+        self._next = 0
 
-    def score(self, store: _Store) -> Predictions:
+    def score(self, folder: RunFolder | None = None, *, resume: bool = False) -> Predictions:
         """Ask everything that is not stored yet."""
         started = time.perf_counter()
         if self.check_first is None:
-            store.open()
+            self._open(folder, resume)
         self.progress(Progress(0, self.asked.height, "tokenising"))
         prepared = self.model.prepare(self.distinct["premise"].to_list(), self.distinct["hypothesis"].to_list())
         if prepared.truncated:
@@ -172,30 +175,61 @@ class _Job:
             self.warn(f"{prepared.truncated} pairs are longer than {limit} tokens and were truncated")
         tokenised = time.perf_counter()
 
-        logits = store.read(self.distinct.height, self.warn)
-        ask = _Asker(self.model, self.warn)
+        logits = np.full((self.distinct.height, len(LABELS)), np.nan, dtype=np.float32)
+        if folder is not None and resume:
+            self._read(folder, logits)
+        # The first set is planned apart from the rest, so that batches do not depend on whether a run was interrupted.
         first = np.zeros(self.distinct.height, dtype=bool)
         first[self.where[: self.head]] = True
-        # The first set is planned apart from the rest, so that batches do not depend on whether a run was interrupted.
-        self._score_rows(np.flatnonzero(first), prepared, logits, ask, store)
+        rows = np.flatnonzero(first)
+        self._score_rows(rows, prepared, logits)
         if self.check_first is not None:
-            self.check_first(Predictions(self._table(logits, self.head), store.header))
-            store.open()
-        self._score_rows(np.flatnonzero(~first), prepared, logits, ask, store)
+            # Nothing is on disk yet, so that a run that is refused here leaves no trace.
+            self.check_first(Predictions(self._table(logits, self.head), self.header))
+            self._open(folder, resume)
+            self._keep(rows, logits[rows])
+        self._score_rows(np.flatnonzero(~first), prepared, logits)
 
         table = self._table(logits)
-        timings = {
+        self.header["timings"] = {
             "tokenise_seconds": round(tokenised - started, 4),
             "score_seconds": round(time.perf_counter() - tokenised, 4),
             "pairs": self.asked.height,
             "distinct_pairs": self.distinct.height,
             "truncated": prepared.truncated,
         }
-        return Predictions(table, store.finish(table, timings))
+        if folder is not None:
+            folder.finish(table, self.header)
+        return Predictions(table, {**self.header, "status": "complete"})
 
-    def _score_rows(
-        self, rows: NDArray[np.int64], prepared: Prepared, logits: NDArray[np.float32], ask: _Asker, store: _Store
-    ) -> None:
+    def _read(self, folder: RunFolder, logits: NDArray[np.float32]) -> None:
+        """Fill in what an interrupted run left."""
+        damaged = folder.read_shards(logits)
+        if damaged:
+            self.warn(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
+        done = int((~np.isnan(logits[:, 0])).sum())
+        if done:
+            self.warn(f"continuing an interrupted run: {done} of {len(logits)} pairs are done")
+
+    def _open(self, folder: RunFolder | None, resume: bool) -> None:
+        """Write the header; only now is an old run deleted if this one begins anew."""
+        if folder is None:
+            return
+        if not resume:
+            # Also what a crash left before there was a header: nobody knows which model such shards are of.
+            folder.clear()
+        folder.write_manifest(self.header)
+        # Numbers are never reused: a shard of an interrupted run is not replaced by one with other rows.
+        self._next = max((int(file.stem) for file in folder.shard_files()), default=-1) + 1
+        self._folder = folder
+
+    def _keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
+        """Store finished rows if there is a directory and it is open."""
+        if self._folder is not None:
+            self._folder.write_shard(self._next, rows, scores)
+            self._next += 1
+
+    def _score_rows(self, rows: NDArray[np.int64], prepared: Prepared, logits: NDArray[np.float32]) -> None:
         """Fill the logits of some distinct pairs, batch by batch."""
         done = int((~np.isnan(logits[:, 0])).sum())
         lengths = prepared.lengths[rows]
@@ -203,84 +237,27 @@ class _Job:
             chosen = rows[batch]
             if not np.isnan(logits[chosen]).any():
                 continue
-            scores = ask(prepared.take(chosen), int(prepared.lengths[chosen].max()))
+            scores = self.ask(prepared.take(chosen), int(prepared.lengths[chosen].max()))
             self._check_finite(scores, chosen)
             done += int(np.isnan(logits[chosen, 0]).sum())
             logits[chosen] = scores
-            store.keep(chosen, scores)
+            self._keep(chosen, scores)
             self.progress(Progress(done, self.distinct.height, "scoring"))
+
+    def _check_finite(self, scores: NDArray[np.float32], rows: NDArray[np.int64]) -> None:
+        bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+        if bad.size:
+            pair = self.distinct.row(int(rows[bad[0]]), named=True)
+            raise ModelError(
+                f"the model gave {scores[bad[0]].tolist()} for premise '{pair['premise']}', "
+                f"hypothesis '{pair['hypothesis']}'; {bad.size} pair(s) of the batch are not finite"
+            )
 
     def _table(self, logits: NDArray[np.float32], rows: int | None = None) -> pl.DataFrame:
         """The first rows of the table, or all, with the logits of each pair."""
         values = logits[self.where[:rows]]
         columns = (pl.Series(label, values[:, i]) for i, label in enumerate(LABELS))
         return self.asked.head(len(values)).with_columns(*columns).select(COLUMNS)
-
-    def _check_finite(self, scores: NDArray[np.float32], rows: NDArray[np.int64]) -> None:
-        bad = ~np.isfinite(scores).all(axis=1)
-        if bad.any():
-            first = int(np.argmax(bad))
-            pair = self.distinct.row(int(rows[first]), named=True)
-            raise ModelError(
-                f"the model gave {scores[first].tolist()} for premise '{pair['premise']}', "
-                f"hypothesis '{pair['hypothesis']}'; {int(bad.sum())} pair(s) of the batch are not finite"
-            )
-
-
-class _Store:
-    """Where batches go; until it is opened they wait, so that a run refused by the check leaves nothing on disk.
-
-    Without a directory nothing is stored.
-    """
-
-    def __init__(self, folder: RunFolder | None, header: dict[str, Any], *, resume: bool) -> None:
-        self.header = header
-        self._folder, self._resume = folder, resume
-        self._waiting: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
-        self._next: int | None = None
-
-    def read(self, total: int, warn: Callable[[str], None]) -> NDArray[np.float32]:
-        """Logits that an interrupted run left, NaN elsewhere."""
-        if self._folder is None or not self._resume:
-            return np.full((total, len(LABELS)), np.nan, dtype=np.float32)
-        logits, damaged = self._folder.read_shards(total)
-        if damaged:
-            warn(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
-        done = int((~np.isnan(logits[:, 0])).sum())
-        if done:
-            warn(f"continuing an interrupted run: {done} of {total} pairs are done")
-        return logits
-
-    def open(self) -> None:
-        """Write the header and what waits; only now is an old run deleted if this one begins anew."""
-        if self._folder is None or self._next is not None:
-            return
-        if not self._resume:
-            # Also what a crash left before there was a header: nobody knows which model such shards are of.
-            self._folder.clear()
-        self._folder.write_manifest(self.header)
-        # Numbers are never reused, so that an old shard is not replaced by a shorter one.
-        self._next = max((int(file.stem) for file in self._folder.shard_files()), default=-1) + 1
-        for rows, scores in self._waiting:
-            self.keep(rows, scores)
-        self._waiting.clear()
-
-    def keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
-        """Store one finished batch."""
-        if self._folder is None:
-            return
-        if self._next is None:
-            self._waiting.append((rows, scores))
-            return
-        self._folder.write_shard(self._next, rows, scores)
-        self._next += 1
-
-    def finish(self, table: pl.DataFrame, timings: dict[str, Any]) -> dict[str, Any]:
-        """Store the table; returns the header of the complete run."""
-        header = {**self.header, "status": "complete", "timings": timings}
-        if self._folder is not None:
-            self._folder.finish(table, header)
-        return header
 
 
 class _Asker:

@@ -80,9 +80,8 @@ class RunFolder(RunDir):
                 raise RunError(f"{file} is no shard of this run; move it away and run the same command again")
         return files
 
-    def read_shards(self, total: int) -> tuple[NDArray[np.float32], list[str]]:
-        """Logits of all finished rows (NaN elsewhere) and the names of damaged shards, which are deleted."""
-        logits = np.full((total, len(LABELS)), np.nan, dtype=np.float32)
+    def read_shards(self, logits: NDArray[np.float32]) -> list[str]:
+        """Fill in the logits of all finished rows; returns the names of damaged shards, which are deleted."""
         damaged = []
         for file in self.shard_files():
             try:
@@ -91,7 +90,7 @@ class RunFolder(RunDir):
             except (OSError, IndexError, pl.exceptions.PolarsError):
                 damaged.append(file.name)
                 file.unlink()
-        return logits, damaged
+        return damaged
 
     def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
         """Write the table, mark the run complete, delete the shards; a kill in between loses nothing."""

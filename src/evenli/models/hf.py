@@ -17,7 +17,7 @@ from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemor
 from evenli.models.loading import OR_ALLOW, check_folder, one_line, pick_device
 from evenli.models.positions import longest_input
 from evenli.models.speedups import pack_linear_layers, shorten_last_layer
-from evenli.models.tokens import Tokens
+from evenli.models.tokens import Tokens, tokenise
 
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -109,24 +109,18 @@ class HFModel:
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
         limit = self.info.max_length or 0
-        pairs = (list(premises), list(hypotheses))
-        if self._tokenizer.is_fast:
-            # Straight to the library underneath, which leaves out the offsets nobody reads here.
-            backend = self._tokenizer.backend_tokenizer
-            backend.no_truncation()
-            backend.no_padding()
-            encoded = backend.encode_batch_fast(list(zip(*pairs, strict=True)))
-            ids, types = [one.ids for one in encoded], [one.type_ids for one in encoded]
-        else:
-            batch = self._tokenizer(*pairs, padding=False, return_attention_mask=False, verbose=False)
-            ids, types = batch["input_ids"], batch.get("token_type_ids")
-        truncated = sum(len(row) > limit for row in ids)
+        tokenizer = self._tokenizer
+        if tokenizer.is_fast:
+            pairs = list(zip(premises, hypotheses, strict=True))
+            side = tokenizer.truncation_side
+            tokens, truncated = tokenise(tokenizer.backend_tokenizer, pairs, limit, pad_id=self._pad, side=side)
+            return Prepared(tokens, tokens.lengths, truncated)
+        texts, plain = (list(premises), list(hypotheses)), {"padding": False, "return_attention_mask": False}
+        batch = tokenizer(*texts, **plain, verbose=False)
+        truncated = sum(len(row) > limit for row in batch["input_ids"])
         if truncated:
-            batch = self._tokenizer(
-                *pairs, truncation=True, max_length=limit, padding=False, return_attention_mask=False
-            )
-            ids, types = batch["input_ids"], batch.get("token_type_ids")
-        tokens = Tokens.from_lists(ids, types, self._pad)
+            batch = tokenizer(*texts, **plain, truncation=True, max_length=limit)
+        tokens = Tokens.from_lists(batch["input_ids"], batch.get("token_type_ids"), self._pad)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
@@ -139,23 +133,18 @@ class HFModel:
         try:
             with torch.inference_mode():
                 tensors = {key: torch.from_numpy(value).to(self._device) for key, value in arguments.items()}
-                if mask is None and self._needs_mask:
+                # RoBERTa-like models derive positions from the pad id, not from the mask; only these ask for one.
+                if mask is None and getattr(self._model.config, "is_encoder_decoder", False):
                     tensors["attention_mask"] = torch.ones_like(tensors["input_ids"])
                 output = self._model(**tensors).logits
                 return np.asarray(output.float().cpu().numpy()[:, self._columns])
-        except (torch.OutOfMemoryError, MemoryError) as error:
-            self._release()
-            raise OutOfMemory from error
-        except RuntimeError as error:
-            if "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+        except (RuntimeError, MemoryError) as error:
+            # The CPU allocator raises a plain RuntimeError.
+            memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
+            if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
                 raise ModelError(f"{self.info.name} failed on a batch: {error}") from error
             self._release()
             raise OutOfMemory from error
-
-    @property
-    def _needs_mask(self) -> bool:
-        # RoBERTa-like models derive positions from the pad id, not from the mask; only encoder-decoders ask for one.
-        return bool(getattr(self._model.config, "is_encoder_decoder", False))
 
     def _release(self) -> None:
         if self._device.partition(":")[0] == "cuda":

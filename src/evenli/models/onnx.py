@@ -16,7 +16,7 @@ from evenli.io import hash_files
 from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
 from evenli.models.loading import PICKLE_FILES, SAFE_FILES, read_fields
 from evenli.models.positions import longest_input
-from evenli.models.tokens import Tokens
+from evenli.models.tokens import Tokens, tokenise
 
 FILE = "model.onnx"
 """Name of the model in a directory that is given as a whole."""
@@ -76,14 +76,8 @@ class OnnxModel:
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
-        limit = self.info.max_length or 0
-        self._tokenizer.no_truncation()
-        encoded = self._tokenizer.encode_batch_fast(list(zip(premises, hypotheses, strict=True)))
-        truncated = sum(len(one) > limit for one in encoded)
-        if truncated:
-            self._tokenizer.enable_truncation(limit)
-            encoded = self._tokenizer.encode_batch_fast(list(zip(premises, hypotheses, strict=True)))
-        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], 0)
+        pairs = list(zip(premises, hypotheses, strict=True))
+        tokens, truncated = tokenise(self._tokenizer, pairs, self.info.max_length or 0)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
@@ -136,7 +130,7 @@ def open_tokenizer(folder: Path) -> Any:
 
 
 def limits_beside(folder: Path) -> tuple[Any, Any]:
-    """Fields of the model's ``config.json`` and limit of its tokenizer, as far as files beside an ONNX model tell."""
+    """Fields of the model's ``config.json`` and limit of its tokenizer, from files beside an ONNX model."""
     config, tokenizer = (read_fields(folder / name) for name in ("config.json", "tokenizer_config.json"))
     return SimpleNamespace(**config), tokenizer.get("model_max_length")
 

@@ -29,15 +29,7 @@ def shorten_last_layer(model: Any, torch: Any) -> bool:
     if model.config.model_type not in FIRST_TOKEN_TYPES or getattr(model.config, "is_decoder", False):
         return False
     layers = model.base_model.encoder.layer
-    whole = layers[-1]
-
-    def apply() -> None:
-        layers[-1] = _first_token_layer(whole, torch)
-
-    def undo() -> None:
-        layers[-1] = whole
-
-    return _keeps_answers(model, torch, apply, undo)
+    return _replace(model, torch, [(layers, str(len(layers) - 1))], _first_token_layer)
 
 
 def pack_linear_layers(model: Any, torch: Any) -> bool:
@@ -51,40 +43,30 @@ def pack_linear_layers(model: Any, torch: Any) -> bool:
     """
     if not torch.backends.mkldnn.is_available():
         return False
-    places = [
-        (parent, name, child)
-        for parent in model.modules()
-        for name, child in parent.named_children()
-        if type(child) is torch.nn.Linear
-    ]
-
-    def apply() -> None:
-        for parent, name, child in places:
-            setattr(parent, name, _packed_linear(child, torch))
-
-    def undo() -> None:
-        for parent, name, child in places:
-            setattr(parent, name, child)
-
-    return _keeps_answers(model, torch, apply, undo)
+    children = ((parent, name, child) for parent in model.modules() for name, child in parent.named_children())
+    places = [(parent, name) for parent, name, child in children if type(child) is torch.nn.Linear]
+    return _replace(model, torch, places, _packed_linear)
 
 
-def _keeps_answers(model: Any, torch: Any, apply: Callable[[], None], undo: Callable[[], None]) -> bool:
-    """Apply a change; undone, and False, if it fails or changes the answers on a probe."""
+def _replace(model: Any, torch: Any, places: list[tuple[Any, str]], build: Callable[[Any, Any], Any]) -> bool:
+    """Replace modules by faster ones; undone, and False, if that fails or changes the answers on a probe."""
     ids = torch.arange(24).view(2, 12) % 20 + 5
     mask = torch.ones_like(ids)
     mask[1, 7:] = 0
     probes: list[dict[str, Any]] = [{"input_ids": ids}, {"input_ids": ids, "attention_mask": mask}]
+    originals = [getattr(parent, name) for parent, name in places]
     with torch.inference_mode():
         try:
             before = [model(**probe).logits for probe in probes]
-            apply()
+            for (parent, name), original in zip(places, originals, strict=True):
+                setattr(parent, name, build(original, torch))
             after = [model(**probe).logits for probe in probes]
             if all(torch.allclose(a, b, atol=_CLOSE, rtol=_CLOSE) for a, b in zip(before, after, strict=True)):
                 return True
         except _UNKNOWN_LAYOUT:
             pass  # the model runs as it is
-    undo()
+    for (parent, name), original in zip(places, originals, strict=True):
+        setattr(parent, name, original)
     return False
 
 

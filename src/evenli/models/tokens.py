@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,9 @@ class Tokens:
         filled = np.arange(lengths.max(initial=1)) < lengths[:, None]
 
         def matrix(rows: Sequence[Sequence[int]], fill: int) -> IntArray:
-            made = np.full(filled.shape, fill, dtype=np.int64)
-            made[filled] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
-            return made
+            values = np.full(filled.shape, fill, dtype=np.int64)
+            values[filled] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+            return values
 
         return cls(matrix(ids, pad_id), matrix(types, 0) if types else np.zeros(filled.shape, np.int64), lengths)
 
@@ -57,3 +58,29 @@ class Tokens:
             return self.ids[:, :longest], self.types[:, :longest], None
         mask = (np.arange(longest) < self.lengths[:, None]).astype(np.int64)
         return self.ids[:, :longest], self.types[:, :longest], mask
+
+
+def tokenise(
+    tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int, *, pad_id: int = 0, side: str = "right"
+) -> tuple[Tokens, int]:
+    """Tokenise pairs with a tokenizer of the ``tokenizers`` library; the longer sentence is cut where both do not fit.
+
+    Args:
+        tokenizer: The tokenizer.
+        pairs: Premises and hypotheses.
+        limit: Longest input in tokens.
+        pad_id: Id of padding.
+        side: Where a sentence is cut.
+
+    Returns:
+        The tokens, and how many pairs were too long.
+    """
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    # The fast call leaves out the offsets, which nobody reads here.
+    encoded = tokenizer.encode_batch_fast(pairs)
+    truncated = sum(len(one) > limit for one in encoded)
+    if truncated:
+        tokenizer.enable_truncation(limit, direction=side)
+        encoded = tokenizer.encode_batch_fast(pairs)
+    return Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id), truncated
