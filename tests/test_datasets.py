@@ -15,7 +15,7 @@ from evenli import io as _rows
 from evenli.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.pairs import PairSet
 from evenli.resources import Occupation
-from evenli.suites.base import load_suite
+from evenli.suites.base import Request, load_suite
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import load_coal
 from evenli.suites.coal.official import read_release, recover_lists, slot_template, to_official_jsonl
@@ -193,7 +193,7 @@ def test_only_releases_have_splits(pair_file) -> None:
     with pytest.raises(InputError, match="tokenised"):
         load_coal("ja", tokenised=True)
     with pytest.raises(InputError, match="split 'nope'"):
-        load_suite("dev", split="nope")
+        load_suite("dev2020", Request(split="nope"))
 
 
 @pytest.mark.parametrize(

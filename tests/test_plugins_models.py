@@ -52,9 +52,9 @@ def test_a_backend_from_python(backend: Path) -> None:
     assert (model.info.spec, model.info.name) == ("echo:biased", "echo biased")
     assert model.token_budget // model.bucket == 7, "the options reach it"
     audit = evenli.audit("echo:biased", scoring=FAST)
-    assert audit.results["coal"]["measures"]["coal"]["value"] == 1.0
+    assert audit.coal.value == 1.0
     japanese = evenli.audit("echo:biased", "ja", scoring=FAST)
-    assert japanese.results["coal"]["measures"]["coal"]["value"] == 1.0, "and so does the language"
+    assert japanese.coal.value == 1.0, "and so does the language"
 
 
 def test_a_backend_from_the_command_line(backend: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -174,8 +174,8 @@ def test_an_axis_in_one_file_from_python(axis: Path) -> None:
     from german_model import prejudiced  # type: ignore[import-not-found]
 
     audit = evenli.audit(prejudiced, "de", axis="geschlecht", scoring=FAST)
-    assert audit.results["coal"]["measures"]["coal"]["value"] == pytest.approx(2 / 3)
-    assert audit.results["competence"]["problem"] == ""
+    assert audit.coal.value == pytest.approx(2 / 3)
+    assert audit.result.competence.problem == ""
 
 
 def test_an_axis_in_one_file_from_the_command_line(axis: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

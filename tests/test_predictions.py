@@ -23,7 +23,7 @@ import evenli
 from evenli.errors import LabelOrderError, ModelError, RunError, RunLockedError
 from evenli.evaluate.competence import check_label_order
 from evenli.evaluate.predict import PredictSettings, predict
-from evenli.evaluate.run_dir import RunFolder
+from evenli.evaluate.run_dir import SCHEMA, RunFolder
 from evenli.labels import LABELS
 from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
 from evenli.models.batches import plan_batches
@@ -98,7 +98,7 @@ def test_complete_runs_are_reused_and_other_runs_refused(tmp_path: Path) -> None
         == 50
     )
     header = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert header["status"] == "complete" and header["schema"] == 1
+    assert header["status"] == "complete" and header["schema"] == SCHEMA
     assert header["data"][0]["sha256"] == small(50).sha256
     assert header["model"]["fingerprint"] == "counting"
 
