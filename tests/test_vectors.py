@@ -7,12 +7,14 @@ import lzma
 import os
 import pickle
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evenli.corpus.direction import (
+    DirectionReport,
     agreement,
     bias_of,
     direction_from_sentences,
@@ -526,13 +528,27 @@ def test_a_stored_direction_is_the_same(tmp_path) -> None:
         load_direction(tmp_path / "long.npz")
 
 
+def test_identity_rests_on_the_inputs() -> None:
+    vectors, names, _ = synthetic()
+    direction = gender_direction(vectors, names)
+    # Another processor gives other last digits.
+    assert replace(direction, vector=direction.vector * (1 + 1e-15)).identity == direction.identity
+    others = [gender_direction(vectors, names, unit=False), gender_direction(vectors, names[1:])]
+    assert len({direction.identity, *(other.identity for other in others)}) == 3
+    sentences = [direction_from_sentences(sign * np.eye(3), -sign * np.eye(3)) for sign in (1, -1)]
+    assert sentences[0].identity != sentences[1].identity
+
+
 def test_chart(tmp_path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.direction import write_direction_charts
+    from evenli.report.direction import write_direction
 
     vectors, names, _ = synthetic()
-    svg, png = write_direction_charts(gender_direction(vectors, names), vectors, tmp_path)
+    direction = gender_direction(vectors, names)
+    report = DirectionReport(vectors, direction, stability(vectors, names), {}, nearest(vectors, direction))
+    npz, svg, png = write_direction(report, tmp_path)
+    assert load_direction(npz).pairs == tuple(names)
     text = svg.read_text(encoding="utf-8")
     assert "explained variance" in text and "cosine with the direction" in text and "f3–m3" in text
     assert png.read_bytes().startswith(b"\x89PNG")

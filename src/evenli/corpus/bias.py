@@ -135,8 +135,7 @@ class BiasScorer:
         self.punctuation = punctuation
         # A vector of zeros leans nowhere.
         self._biases = np.nan_to_num(bias_of(vectors, np.arange(len(vectors.words)), direction), nan=0.0)
-        axis = np.asarray(direction.vector, dtype=np.float64).tobytes().hex()
-        parts = (vectors.identity, axis, self.gender_words.identity, self.weights.identity)
+        parts = (vectors.identity, direction.identity, self.gender_words.identity, self.weights.identity)
         listing = "\n".join((*parts, f"punctuation={bool(punctuation)}"))
         self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}"
         self._table: PieceSums | PieceWords | None = None
@@ -148,6 +147,11 @@ class BiasScorer:
     def wants_gpu(self) -> bool:
         """True if an encoder on a GPU gives the importance."""
         return str(getattr(getattr(self.weights, "encoder", None), "device", "")).startswith("cuda")
+
+    @property
+    def note(self) -> str:
+        """What should be known of the encoder, if anything."""
+        return str(getattr(getattr(self.weights, "encoder", None), "note", ""))
 
     def score(self, text: str | None) -> SentenceBias:
         """Score one sentence and show its words."""
@@ -269,9 +273,7 @@ class ContextualScorer:
         self.gender_words = GenderWords() if gender_words is None else gender_words
         self.punctuation = punctuation
         self._axis = np.asarray(direction.vector, dtype=np.float64)
-        listing = "\n".join(
-            (encoder.identity, self._axis.tobytes().hex(), self.gender_words.identity, f"{bool(punctuation)}")
-        )
+        listing = "\n".join((encoder.identity, direction.identity, self.gender_words.identity, f"{bool(punctuation)}"))
         self.identity = f"bias-score-contextual/{_VERSION}:{hash_text(listing)[:32]}"
 
     def score(self, text: str | None) -> SentenceBias:

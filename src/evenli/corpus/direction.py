@@ -9,9 +9,10 @@ Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
 
 from __future__ import annotations
 
+import itertools
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,8 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
 from evenli.errors import InputError
-from evenli.io import read_rows
+from evenli.io import hash_text, read_rows, write_atomic
 from evenli.resources import read_lines, read_table
 
 LISTS = ("ten", "long")
@@ -55,6 +57,8 @@ class GenderDirection:
     source: str
     """Name and identity of the vectors."""
     notes: tuple[str, ...] = ()
+    inputs: str = ""
+    """Hash of what the direction was computed from; empty where that is not known."""
 
     @property
     def explained(self) -> float:
@@ -65,6 +69,15 @@ class GenderDirection:
     def dimension(self) -> int:
         """Numbers in the direction."""
         return len(self.vector)
+
+    @property
+    def identity(self) -> str:
+        """Changes when the direction could.
+
+        It rests on the inputs where they are known: the last digits of the numbers differ between processors, and a
+        run that was begun on one may be finished on another.
+        """
+        return self.inputs or self.vector.astype(np.float64).tobytes().hex()
 
 
 @dataclass(frozen=True)
@@ -125,6 +138,7 @@ def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool =
         count=len(used),
         source=f"{vectors.name} {vectors.identity}",
         notes=tuple(notes),
+        inputs=hash_text(repr((vectors.identity, [pair for pair, _ in used], unit))),
     )
 
 
@@ -225,22 +239,61 @@ def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *
     """
     if count < 1 or (among is not None and among < 1):
         raise InputError(f"count and among must be 1 or more, not {count} and {among}")
-    own = {word.lower() for pair in direction.pairs for word in pair}
     size = min(len(vectors), among or len(vectors))
     cosines = bias_of(vectors, np.arange(size), direction)
     order = np.argsort(cosines, kind="stable")
     order = order[: size - int(np.isnan(cosines).sum())]  # NaN sorts last
+    own = {word.lower() for pair in direction.pairs for word in pair}
 
     def first(rows: NDArray[np.int64]) -> tuple[tuple[str, float], ...]:
-        found = []
-        for row in rows:
-            if vectors.words[row].lower() not in own:
-                found.append((vectors.words[row], float(cosines[row])))
-                if len(found) == count:
-                    break
-        return tuple(found)
+        others = (row for row in rows if vectors.words[row].lower() not in own)
+        return tuple((vectors.words[row], float(cosines[row])) for row in itertools.islice(others, count))
 
     return Nearest(first(order[::-1]), first(order))
+
+
+@dataclass(frozen=True)
+class DirectionReport:
+    """A gender direction and how far it can be trusted."""
+
+    vectors: WordVectors
+    direction: GenderDirection
+    stability: Stability
+    agreement: Mapping[str, float]
+    """Cosine with the direction of another pair list, by its name."""
+    nearest: Nearest
+
+    def to_dict(self) -> dict[str, Any]:
+        """As strict JSON, without the numbers of the direction."""
+        return {
+            "vectors": self.vectors.name,
+            "words": len(self.vectors),
+            "dimension": self.vectors.dimension,
+            "pairs": len(self.direction.pairs),
+            "missing": [list(pair) for pair in self.direction.missing],
+            "explained": self.direction.explained_unit,
+            "explained_raw": self.direction.explained_raw,
+            "leave_one_out": {"lowest": self.stability.minimum, "mean": self.stability.mean},
+            "agreement": dict(self.agreement),
+            "female": [list(word) for word in self.nearest.female],
+            "male": [list(word) for word in self.nearest.male],
+        }
+
+
+def describe_direction(
+    vectors: WordVectors | str | Path, pairs: Pairs = "ten", *, count: int = 10, among: int | None = None
+) -> DirectionReport:
+    """The direction of word vectors with its stability, its agreement with the other list and its nearest words."""
+    table = vectors if isinstance(vectors, WordVectors) else load_vectors(vectors)
+    direction = gender_direction(table, pairs)
+    other = "long" if pairs == "ten" else "ten"
+    return DirectionReport(
+        table,
+        direction,
+        stability(table, pairs),
+        {other: agreement(direction, gender_direction(table, other))},
+        nearest(table, direction, count, among=among),
+    )
 
 
 def save_direction(direction: GenderDirection, path: str | Path) -> Path:
@@ -248,12 +301,8 @@ def save_direction(direction: GenderDirection, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".npz":
         raise InputError(f"a direction is stored as .npz, not as {path.name}")
-    fields = {key: value for key, value in vars(direction).items() if key != "vector"}
-    try:
-        with path.open("wb") as out:
-            np.savez(out, vector=direction.vector, about=np.array(json.dumps(fields)))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}") from error
+    about = json.dumps({key: value for key, value in vars(direction).items() if key != "vector"})
+    write_atomic(path, lambda file: np.savez(file, vector=direction.vector, about=np.array(about)))
     return path
 
 

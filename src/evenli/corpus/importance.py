@@ -1,8 +1,8 @@
 """How much each word of a sentence counts.
 
 ``StaticWeights`` know a word's weight without its sentence, which lets a whole corpus be scored by table look-ups.
-``Counted`` and ``MaxPooled`` are the published importance: the share of an encoder's dimensions in which a token wins
-the max pooling. Whatever a sentence's shares lack to 1 sits on the encoder's markers, such as ``<s>`` or ``[CLS]``.
+``Counted`` and ``MaxPooled`` are the published importance: the share of an encoder's dimensions in which a token has the
+maximum. Whatever a sentence's shares lack to 1 sits on the encoder's markers, such as ``<s>`` or ``[CLS]``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.encoders.base import Pooled
 from evenli.errors import InputError
-from evenli.io import hash_text
+from evenli.io import hash_text, read_text, write_atomic
 from evenli.resources.words import split_words
 
 FloatArray = NDArray[np.float64]
@@ -34,7 +34,7 @@ class Importance:
 
     Attributes:
         shares: One share per token.
-        counts: Dimensions won per token, where the shares come from max pooling.
+        counts: Dimensions per token, where the shares come from max pooling.
     """
 
     shares: FloatArray
@@ -49,40 +49,33 @@ class Weights(Protocol):
         """Changes when any weight could."""
         ...
 
-    def of(self, tokens: Sequence[str]) -> FloatArray:
-        """The shares of one sentence's tokens, of sum 1 at most."""
-        ...
-
     def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
         """The importance of the tokens of many sentences."""
         ...
 
 
-@runtime_checkable
-class StaticWeights(Weights, Protocol):
+@dataclass(frozen=True)
+class StaticWeights(ABC):
     """Weights that need no sentence: share = (1 - markers) * mass / sum of the masses.
 
-    ``mass`` is never negative, and ``markers`` is the share that special tokens keep.
+    Attributes:
+        markers: Share of the special tokens, the same in every sentence.
     """
 
+    markers: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.markers < 1:
+            raise InputError(f"the share of the markers must be at least 0 and below 1, not {self.markers}")
+
     @property
-    def markers(self) -> float:
-        """Share of the special tokens, the same in every sentence."""
-        ...
-
-    def mass(self, token: str) -> float:
-        """Weight of a word before the sentence is normalised."""
-        ...
-
-
-class _Static(ABC):
-    """The sentence form of static weights."""
-
-    markers: float
+    @abstractmethod
+    def identity(self) -> str:
+        """Changes when any weight could."""
 
     @abstractmethod
     def mass(self, token: str) -> float:
-        """Weight of a token before the shares are brought to their sum."""
+        """Weight of a token before the sentence is normalised, never negative."""
 
     def of(self, tokens: Sequence[str]) -> FloatArray:
         """Shares that sum to 1 - markers, or zeros where no token has weight."""
@@ -95,18 +88,12 @@ class _Static(ABC):
         return [Importance(self.of(tokens)) for tokens in sentences]
 
 
-@dataclass(frozen=True)
-class Uniform(_Static):
+class Uniform(StaticWeights):
     """Every token counts the same.
 
     >>> Uniform().of(["a", "pink", "dress", "a"]).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-
-    markers: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_markers(self.markers)
 
     @property
     def identity(self) -> str:
@@ -157,59 +144,31 @@ class Counts:
 
     def save(self, path: str | Path) -> None:
         """Write JSON."""
-        Path(path).write_text(self._json() + "\n", encoding="utf-8")
+        write_atomic(path, self._json() + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Counts:
         """Read what ``save`` wrote."""
         try:
-            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            stored = json.loads(read_text(Path(path)))
             if stored["format"] != _FORMAT:
                 raise KeyError("format")
-            words = {str(word): (int(seen), int(spread)) for word, (seen, spread) in stored["words"].items()}
-            documents, tokens = int(stored["documents"]), int(stored["tokens"])
-        except OSError as error:
-            raise InputError(f"cannot read the word counts {path}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            seen, spread = ({word: int(pair[at]) for word, pair in stored["words"].items()} for at in (0, 1))
+            return cls(int(stored["documents"]), int(stored["tokens"]), seen, spread)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
             raise InputError(f"{path} holds no word counts ('{_FORMAT}'); write them with Counts.save") from error
-        occurrences = {word: seen for word, (seen, _) in words.items()}
-        return cls(documents, tokens, occurrences, {word: spread for word, (_, spread) in words.items()})
 
     def _json(self) -> str:
         words = {word: [self.occurrences[word], self.texts[word]] for word in sorted(self.occurrences)}
-        facts = {"format": _FORMAT, "documents": self.documents, "tokens": self.tokens, "words": words}
-        return json.dumps(facts, ensure_ascii=False)
-
-
-_Own = TypeVar("_Own", bound="_FromCounts")
+        about = {"format": _FORMAT, "documents": self.documents, "tokens": self.tokens, "words": words}
+        return json.dumps(about, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
-class _FromCounts(_Static):
-    counts: Counts
-    markers: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_markers(self.markers)
-
-    @classmethod
-    def count(cls: type[_Own], texts: Iterable[str | None]) -> _Own:
-        """Weights from the words of a corpus."""
-        return cls(Counts.count(texts))
-
-    @classmethod
-    def load(cls: type[_Own], path: str | Path) -> _Own:
-        """Weights from stored counts."""
-        return cls(Counts.load(path))
-
-    def save(self, path: str | Path) -> None:
-        """Write the counts behind the weights as JSON."""
-        self.counts.save(path)
-
-
-@dataclass(frozen=True)
-class Idf(_FromCounts):
+class Idf(StaticWeights):
     """Rare words count more: mass(w) = 1 + log((1 + N) / (1 + n_w)), with n_w of N texts holding the word."""
+
+    counts: Counts
 
     @property
     def identity(self) -> str:
@@ -222,9 +181,10 @@ class Idf(_FromCounts):
 
 
 @dataclass(frozen=True)
-class Sif(_FromCounts):
+class Sif(StaticWeights):
     """Smooth inverse frequency: mass(w) = a / (a + p(w)), with p the word's share of all tokens (Arora et al. 2017)."""
 
+    counts: Counts
     a: float = 1e-3
 
     def __post_init__(self) -> None:
@@ -244,11 +204,7 @@ class Sif(_FromCounts):
 
 @dataclass(frozen=True)
 class Counted:
-    """The counts of one sentence, given: dimensions won by each token of ``total``.
-
-    >>> Counted([1, 2], 4).of(["pink", "dress"]).tolist()
-    [0.25, 0.5]
-    """
+    """The counts of one sentence, given: dimensions of each token, of ``total``."""
 
     counts: Sequence[int]
     total: int
@@ -266,24 +222,17 @@ class Counted:
         """Counts and total."""
         return f"counted:{hash_text(repr((self.counts, self.total)))[:16]}"
 
-    @property
-    def markers(self) -> float:
-        """What the tokens leave to the markers."""
-        return 1.0 - sum(self.counts) / self.total
-
-    def of(self, tokens: Sequence[str]) -> FloatArray:
-        """The count of each token over the total."""
-        if len(tokens) != len(self.counts):
-            raise InputError(f"{len(self.counts)} counts do not fit a sentence of {len(tokens)} known tokens")
-        return np.array(self.counts, dtype=np.float64) / self.total
-
     def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
         """The same counts for every sentence, which must all have that many tokens."""
-        return [Importance(self.of(tokens), tuple(self.counts)) for tokens in sentences]
+        wrong = next((len(tokens) for tokens in sentences if len(tokens) != len(self.counts)), None)
+        if wrong is not None:
+            raise InputError(f"{len(self.counts)} counts do not fit a sentence of {wrong} known tokens")
+        shares = np.array(self.counts, dtype=np.float64) / self.total
+        return [Importance(shares, tuple(self.counts)) for _ in sentences]
 
 
 class MaxPoolingEncoder(Protocol):
-    """An encoder that pools by maximum and says which token won where."""
+    """An encoder that pools by maximum and says which token has the maximum where."""
 
     @property
     def identity(self) -> str:
@@ -291,7 +240,7 @@ class MaxPoolingEncoder(Protocol):
         ...
 
     def argmax(self, texts: Sequence[Sequence[str]]) -> Sequence[Pooled]:
-        """The wins of every text, each given as its words."""
+        """The counts of every text, each given as its words."""
         ...
 
 
@@ -305,7 +254,7 @@ class CountingEncoder(MaxPoolingEncoder, Protocol):
         ...
 
     def argmax_counts(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Dimensions won by every word, sentence after sentence, and the number of words of each sentence.
+        """Dimensions of every word, sentence after sentence, and the number of words of each sentence.
 
         A word that the encoder does not know has 0; its markers are left out.
         """
@@ -314,7 +263,7 @@ class CountingEncoder(MaxPoolingEncoder, Protocol):
 
 @dataclass(frozen=True)
 class MaxPooled:
-    """The published importance: the share of an encoder's dimensions that a token wins, markers included.
+    """The published importance: the share of dimensions in which a token has the maximum, markers included.
 
     ``I_t = #{d : argmax_s h_{s,d} = t} / D`` over all tokens of the encoder (Dolci et al. 2023).
     """
@@ -325,10 +274,6 @@ class MaxPooled:
     def identity(self) -> str:
         """That of the encoder."""
         return f"max-pooled:{self.encoder.identity}"
-
-    def of(self, tokens: Sequence[str]) -> FloatArray:
-        """The shares of one sentence."""
-        return self.weigh([tokens])[0].shares
 
     def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
         """The shares and counts of many sentences; an empty one is not encoded."""
@@ -364,8 +309,3 @@ def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:
         counts[at] = int(count)
         at += 1
     return Importance(np.array(counts, dtype=np.float64) / pooled.dimension, tuple(counts))
-
-
-def _check_markers(markers: float) -> None:
-    if not 0 <= markers < 1:
-        raise InputError(f"the share of the markers must be at least 0 and below 1, not {markers}")

@@ -54,6 +54,11 @@ class ScoredDir(RunDir):
         return self.path / "shards" / f"{number:06d}.parquet"
 
 
+def is_scored(path: str | Path) -> bool:
+    """Whether a directory holds a scored corpus, finished or not."""
+    return ScoredDir(path).exists()
+
+
 @dataclass(frozen=True)
 class CorpusScores:
     """A finished scored corpus on disk.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from evenli._extras import need
-from evenli.corpus.direction import GenderDirection, bias_of
+from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
 from evenli.encoders.vectors.base import WordVectors
 from evenli.report.charts import WIDTH, save_chart
 
@@ -49,6 +50,26 @@ def direction_chart(direction: GenderDirection, vectors: WordVectors) -> Any:
     return alt.vconcat(bars, alt.layer(line, marks).properties(width=WIDTH, height=alt.Step(16)))
 
 
-def write_direction_charts(direction: GenderDirection, vectors: WordVectors, folder: str | Path) -> list[Path]:
-    """Write the chart as ``direction.svg`` and ``direction.png``; returns the files."""
-    return save_chart(direction_chart(direction, vectors), "direction", folder)
+def write_direction(report: DirectionReport, folder: str | Path) -> list[Path]:
+    """Write ``direction.npz`` and the chart as ``direction.svg`` and ``direction.png``; returns the files."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = save_direction(report.direction, folder / "direction.npz")
+    return [file, *save_chart(direction_chart(report.direction, report.vectors), "direction", folder)]
+
+
+def print_direction(summary: Mapping[str, Any]) -> None:
+    """Print what ``DirectionReport.to_dict`` says."""
+    missing = f", {len(summary['missing'])} without a vector" if summary["missing"] else ""
+    print(
+        f"{summary['vectors']}: {summary['words']:,} words, {summary['dimension']} numbers each; "
+        f"{summary['pairs']} pairs{missing}"
+    )
+    ((other, cosine),) = summary["agreement"].items()
+    print(
+        f"first component: {summary['explained']:.1%} of the variance of the pairs (lengths kept: "
+        f"{summary['explained_raw']:.1%}); without one pair the direction turns to cosine "
+        f"{summary['leave_one_out']['lowest']:.3f} at worst; cosine with the {other} list {cosine:.3f}"
+    )
+    for side in ("female", "male"):
+        print(f"most {side}: " + ", ".join(f"{word} {value:+.2f}" for word, value in summary[side]))

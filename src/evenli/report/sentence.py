@@ -1,6 +1,9 @@
-"""The bias score of one sentence on a terminal, word by word."""
+"""Bias scores on a terminal: of one sentence, word by word, and of a corpus."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -39,3 +42,18 @@ def print_sentence(bias: SentenceBias, console: Console) -> None:
 
 def _signed(value: float) -> str:
     return f"{value:.5f}" if round(value, 5) else "0"
+
+
+def print_corpus(summary: Mapping[str, Any]) -> None:
+    """Print what ``evenli.corpus.scoring.summarise`` says of a scored corpus, one line per fact."""
+    flags = ", ".join(f"{count:,} {name}" for name, count in summary["counts"].items() if count)
+    columns = ", ".join(summary["columns"])
+    print(f"{summary['folder']}: {summary['rows']:,} rows, columns {columns}{f'; {flags}' if flags else ''}")
+    shown = ", ".join(f"{name} % {value:.4f}" for name, value in summary["percentiles"].items())
+    print(f"score of a row (largest of its columns), percentiles ({summary['method']}): {shown}")
+    for side, sentences in summary["top"].items():
+        print(f"most {side}:")
+        for value, text in sentences:
+            print(f"  {value:+.4f}  {text}")
+    if summary["charts"]:
+        print(f"charts: {', '.join(summary['charts'])}")

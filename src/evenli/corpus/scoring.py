@@ -1,0 +1,144 @@
+"""From settings to scores: the bias score of a sentence or of a whole corpus in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from evenli.corpus.bias import BiasScorer, SentenceBias
+from evenli.corpus.direction import Pairs, gender_direction
+from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
+from evenli.corpus.percentiles import thresholds
+from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
+from evenli.corpus.remote import is_remote
+from evenli.corpus.run import corpus_texts, score_corpus
+from evenli.corpus.scored import CorpusScores
+from evenli.corpus.top import top_sentences
+from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors.files import load_vectors
+from evenli.errors import InputError
+
+Weighting = Literal["uniform", "idf", "sif"]
+Engine = Literal["local", "ray"]
+PERCENTILES = (50, 90, 93, 95, 97, 100)
+"""Shown in a summary."""
+
+
+@dataclass(frozen=True)
+class ScoreSettings:
+    """How sentences are scored.
+
+    Attributes:
+        vectors: Word vectors: a GloVe, word2vec or fastText file.
+        weights: Importance of words, unless an encoder gives it.
+        counts: Corpus to count words in, for idf and sif; by default the one that is scored.
+        encoder: Encoder whose max pooling gives the importance: ``infersent:FOLDER``, or a transformer.
+        device: Of the encoder: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        pairs: Gender pairs of the direction: ``ten``, ``long``, a file or pairs of words.
+        punctuation: Give tokens without a letter their own bias, too.
+        columns: Text columns of a corpus; None finds them by their usual names.
+        batch: Sentences at once.
+        engine: ``local``, or ``ray`` for a cluster.
+        address: Of the Ray cluster, ``host:port`` or ``auto``; by default one is started on this machine.
+    """
+
+    vectors: str | Path
+    weights: Weighting = "uniform"
+    counts: str | Path | None = None
+    encoder: str | None = None
+    device: str | None = None
+    pairs: Pairs = "ten"
+    punctuation: bool = False
+    columns: Sequence[str] | None = None
+    batch: int = 4096
+    engine: Engine = "local"
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):
+            if value not in get_args(known):
+                raise InputError(f"--{name} {value} is unknown; choose {', '.join(get_args(known))}")
+
+
+def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> BiasScorer:
+    """Load vectors, direction and weights; ``source`` is the corpus to count words in, if the settings name none."""
+    vectors = load_vectors(settings.vectors)
+    direction = gender_direction(vectors, settings.pairs)
+    weights = _weights(settings, vectors, settings.counts or source)
+    return BiasScorer(vectors, direction, weights=weights, punctuation=settings.punctuation)
+
+
+def _weights(settings: ScoreSettings, vectors: WordVectors, counts: str | Path | None) -> Weights:
+    if settings.encoder is not None:
+        kind, _, target = settings.encoder.partition(":")
+        if kind == "infersent":
+            from evenli.encoders.bilstm import load_trained
+
+            return MaxPooled(load_trained(target, device=settings.device, at_hand=vectors))
+        from evenli.corpus.transformer import TransformerArgmax
+
+        return MaxPooled(TransformerArgmax(settings.encoder, device=settings.device))
+    if settings.weights == "uniform":
+        return Uniform()
+    if counts is None:
+        raise InputError(f"--weights {settings.weights} needs a corpus to count words in; name it with --counts")
+    return (Idf if settings.weights == "idf" else Sif)(Counts.count(corpus_texts(counts)))
+
+
+def score_sentence(text: str, settings: ScoreSettings) -> SentenceBias:
+    """Score one sentence, word by word."""
+    return make_scorer(settings).score(text)
+
+
+def score(
+    source: str | Path,
+    out: str | Path,
+    settings: ScoreSettings,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+    on_note: Callable[[str], None] | None = None,
+    overwrite: bool = False,
+) -> CorpusScores:
+    """Score every text of a corpus and write the directory ``out``; see ``score_corpus`` for what a corpus may be.
+
+    Args:
+        source: File, directory, glob pattern or address.
+        out: The output directory; an unfinished one of the same job is continued.
+        settings: How sentences are scored.
+        on_progress: Called with the number of rows done.
+        on_note: Called with what should be known of the encoder.
+        overwrite: Start again where ``out`` holds another or a finished scored corpus.
+    """
+    common: dict[str, Any] = {"columns": settings.columns, "batch": settings.batch}
+    common |= {"on_progress": on_progress, "overwrite": overwrite}
+    # The machine that distributes the work needs no GPU; the encoder is loaded where it works.
+    remote = settings.engine == "ray"
+    scorer = make_scorer(replace(settings, device="cpu") if remote else settings, source)
+    if scorer.note and on_note is not None:
+        on_note(scorer.note)
+    if not remote:
+        return score_corpus(source, out, scorer, **common)
+    factory = (lambda: scorer) if settings.encoder is None else (lambda: make_scorer(settings, source))
+    gpus = settings.encoder is not None and settings.device in {None, "cuda"}
+    cluster = RaySettings(address=settings.address, identity=scorer.identity, gpus=gpus)
+    return score_corpus_ray(source, out, factory, cluster, **common)
+
+
+def is_corpus(source: str) -> bool:
+    """Whether a source names files, rather than being a sentence itself."""
+    return Path(source).exists() or is_remote(source) or any(sign in source for sign in "*?[")
+
+
+def summarise(scored: CorpusScores | str | Path, top: int = 5) -> dict[str, Any]:
+    """Manifest, percentiles and the ``top`` most biased sentences of either side of a scored corpus."""
+    scored = CorpusScores.read(scored)
+    found = thresholds(scored, PERCENTILES)
+    return {
+        "folder": str(scored.path),
+        **scored.header,
+        "method": found.method,
+        "top": top_sentences(scored, top) if top else {},
+        "percentiles": {f"{name:g}": value for name, value in found.values.items()},
+    }
