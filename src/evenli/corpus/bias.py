@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from evenli.errors import InputError
 from evenli.io import hash_text
 from evenli.resources.words import GenderWords, is_word, sentence_starts, split_words
 
+_Sums = tuple[FloatArray, FloatArray, NDArray[np.int64]]
+"""F, M and the number of known tokens of each text."""
 Note = Literal["", "gender word", "out of vocabulary", "punctuation"]
 _VERSION = 1
 """Raised whenever the same input would score otherwise."""
@@ -43,7 +45,7 @@ class WordBias:
 
     Attributes:
         token: The token as it stands in the text.
-        count: Dimensions won in max pooling; None for other weights and for words without a vector.
+        count: Dimensions with the maximum in max pooling; None for other weights and for words without a vector.
         importance: Share of the sentence, 0 for words without a vector.
         bias: Cosine with the gender direction, positive towards female.
         weighted: importance times bias.
@@ -156,7 +158,8 @@ class BiasScorer:
     def score(self, text: str | None) -> SentenceBias:
         """Score one sentence and show its words."""
         text = text or ""
-        words = self._judge(split_words(text), initial=True)
+        tokens = split_words(text)
+        words = [self._word(token, start) for token, start in zip(tokens, sentence_starts(tokens)[0], strict=True)]
         known = [word for word in words if word.note != "out of vocabulary"]
         importance = self.weights.weigh([[word.token for word in known]])[0] if known else Importance(np.zeros(0))
         if isinstance(self.weights, StaticWeights):
@@ -175,21 +178,24 @@ class BiasScorer:
             blocks = [self._block(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
         except TypeError as error:
             raise _not_text(texts) or error from None
-        if not blocks:
-            return ScoredTexts(np.zeros((0, 3)), np.zeros(0, dtype=np.int64))
+        scores, known = np.zeros((0, 3)), np.zeros(0, dtype=np.int64)
         return ScoredTexts(
-            np.concatenate([one.scores for one in blocks]), np.concatenate([one.known for one in blocks])
+            np.concatenate([scores, *(block.scores for block in blocks)]),
+            np.concatenate([known, *(block.known for block in blocks)]),
         )
 
     def _block(self, texts: Sequence[str | None]) -> ScoredTexts:
         """Score each distinct text once: pairs repeat their premises."""
         places: dict[str | None, int] = {}
         order = [places.setdefault(text, len(places)) for text in texts]
-        weights, distinct = self.weights, list(places)
-        found = self._static(distinct, weights) if isinstance(weights, StaticWeights) else self._contextual(distinct)
-        return found if len(distinct) == len(texts) else ScoredTexts(found.scores[order], found.known[order])
+        distinct = list(places)
+        static = isinstance(self.weights, StaticWeights)
+        female, male, known = self._static(distinct) if static else self._contextual(distinct)
+        scores = np.stack([female, male, female - male], axis=1)
+        return ScoredTexts(scores, known) if len(distinct) == len(texts) else ScoredTexts(scores[order], known[order])
 
-    def _static(self, texts: Sequence[str | None], weights: StaticWeights) -> ScoredTexts:
+    def _static(self, texts: Sequence[str | None]) -> _Sums:
+        weights = cast(StaticWeights, self.weights)
         if not isinstance(self._table, PieceSums) or len(self._table) > _PIECES:
             self._table = PieceSums(self._bias, self.gender_words.doubtful, weights.mass)
         rows, owner = self._table.rows(texts)
@@ -199,9 +205,9 @@ class BiasScorer:
             for column in self._table.columns
         )
         share = np.divide(1.0 - weights.markers, mass, out=np.zeros(len(texts)), where=mass > 0)
-        return _scored(female * share, male * share, known.astype(np.int64))
+        return female * share, male * share, known.astype(np.int64)
 
-    def _contextual(self, texts: Sequence[str | None]) -> ScoredTexts:
+    def _contextual(self, texts: Sequence[str | None]) -> _Sums:
         if not isinstance(self._table, PieceWords) or len(self._table) > _PIECES:
             self._table = PieceWords(self._bias, self.gender_words.doubtful)
         words, biases, known = self._table.words(texts)
@@ -216,14 +222,10 @@ class BiasScorer:
         owner = np.repeat(np.arange(len(texts)), known)
         above, below = weighted > 0, weighted < 0
         female, male = (_segment_sums(weighted[side], owner[side], len(texts)) for side in (above, below))
-        return _scored(female, male, known)
+        return female, male, known
 
-    def _judge(self, tokens: Sequence[str], *, initial: bool) -> list[WordBias]:
-        """The tokens with their biases, before importance."""
-        starts, _ = sentence_starts(tokens, initial)
-        return [self._judged(token, start) for token, start in zip(tokens, starts, strict=True)]
-
-    def _judged(self, token: str, start: bool) -> WordBias:
+    def _word(self, token: str, start: bool) -> WordBias:
+        """A token with its bias, before importance."""
         bias = self._bias(token, start)
         if bias is None:
             return WordBias(token, None, 0.0, 0.0, 0.0, "out of vocabulary")
@@ -246,7 +248,7 @@ class ContextualEncoder(Protocol):
         ...
 
     def lean(self, texts: Sequence[str], direction: FloatArray) -> Sequence[tuple[Pooled, FloatArray]]:
-        """The wins of the words of every text, and the cosine of each word's output with a direction."""
+        """The counts of the words of every text, and the cosine of each word's output with a direction."""
         ...
 
 
@@ -282,12 +284,9 @@ class ContextualScorer:
 
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]; zeros for empty ones."""
-        found = [
-            (one.female, one.male, one.absolute)
-            for start in range(0, len(texts), _CONTEXT_BATCH)
-            for one in self._score(texts[start : start + _CONTEXT_BATCH])
-        ]
-        return np.array(found, dtype=np.float64).reshape(-1, 3)
+        parts = (texts[start : start + _CONTEXT_BATCH] for start in range(0, len(texts), _CONTEXT_BATCH))
+        scores = [(one.female, one.male, one.absolute) for part in parts for one in self._score(part)]
+        return np.array(scores, dtype=np.float64).reshape(-1, 3)
 
     def _score(self, texts: Sequence[str | None]) -> list[SentenceBias]:
         answers = iter(self.encoder.lean([text for text in texts if text and text.strip()], self._axis))
@@ -324,7 +323,7 @@ def reference_score(
         index = vectors.find(token)
         if index >= 0:
             kept.append((token, gendered, vectors.matrix[index].astype(np.float64)))
-    shares = (weights or Uniform()).of([token for token, _, _ in kept])
+    shares = (weights or Uniform()).weigh([[token for token, _, _ in kept]])[0].shares
     female = male = 0.0
     for (token, gendered, vector), share in zip(kept, shares, strict=True):
         if gendered or not (punctuation or is_word(token)):
@@ -365,10 +364,6 @@ def _not_text(texts: Sequence[object]) -> InputError | None:
         if text is not None and not isinstance(text, str):
             return InputError(f"text {at} is of type {type(text).__name__}; give strings, or None for a missing one")
     return None
-
-
-def _scored(female: FloatArray, male: FloatArray, known: NDArray[np.int64]) -> ScoredTexts:
-    return ScoredTexts(np.stack([female, male, female - male], axis=1), known)
 
 
 def _explained(

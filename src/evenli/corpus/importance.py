@@ -1,8 +1,8 @@
 """How much each word of a sentence counts.
 
 ``StaticWeights`` know a word's weight without its sentence, which lets a whole corpus be scored by table look-ups.
-``Counted`` and ``MaxPooled`` are the published importance: the share of an encoder's dimensions in which a token has the
-maximum. Whatever a sentence's shares lack to 1 sits on the encoder's markers, such as ``<s>`` or ``[CLS]``.
+``Counted`` and ``MaxPooled`` are the published importance: the share of an encoder's dimensions in which a token has
+the maximum. What a sentence's shares lack to 1 is on the encoder's markers, such as ``<s>`` or ``[CLS]``.
 """
 
 from __future__ import annotations
