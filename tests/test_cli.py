@@ -21,7 +21,7 @@ def test_audit_json_is_json_only(run_cli, tmp_path: Path) -> None:
     assert results["verdict"]["code"] == "bias"
     folder = tmp_path / results["folder"]
     stored = json.loads((folder / "results.json").read_text())
-    assert stored["schema"] == 1 and stored["coal"] == results["coal"]
+    assert stored["schema"] == 2 and stored["coal"] == results["coal"]
     header = json.loads((folder / "run.json").read_text())
     assert {"model", "data", "seed", "settings", "timings", "plan", "evenli"} <= set(header)
     assert (folder / "predictions.parquet").is_file()

@@ -33,6 +33,7 @@ from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.occupations import by_occupation
 from evenli.suites.coal.verdict import judge
 from evenli.suites.dev2020.measures import t50, t70
+from evenli.types import TopLabel
 
 
 def table(rows: list[tuple[str, str, str, str, str]]) -> Predictions:
@@ -317,7 +318,7 @@ def test_thresholds_of_pair_averages_by_hand() -> None:
     together = sample.weighted(np.array([twice, first, 0 * first], dtype=np.float32))
     np.testing.assert_allclose(t50(together, aggregate="pair"), [3 / 6, 2 / 4, np.nan])
     np.testing.assert_allclose(t70(together, aggregate="pair"), [2 / 6, 2 / 4, np.nan])
-    assert {entry.name for entry in measures("dev")} - {entry.name for entry in measures("coal")} == {
+    assert {entry.name for entry in measures("dev2020")} - {entry.name for entry in measures("coal")} == {
         "t50_pair",
         "t70_pair",
     }
@@ -411,7 +412,7 @@ def test_competence_by_hand() -> None:
     }
     silent = competence(predict(fake_model("neutral"), checks))
     assert silent.gold.value == pytest.approx(1 / 3, abs=0.01)
-    assert silent.top_label == ("neutral", 1.0)
+    assert silent.top_label == TopLabel("neutral", 1.0)
     assert "answers 'neutral' to 100%" in silent.problem
     assert silent.controls["person-male"] == pytest.approx(1.0) and silent.controls["male-male"] == pytest.approx(0.0)
 
@@ -435,7 +436,7 @@ def test_competence_needs_pairs_of_both_kinds() -> None:
     no_control = competence(both.subset("gold"))
     assert not no_control.assessed and "state the group" in no_control.problem
     no_gold = competence(both.subset("control"))
-    assert "no gold pairs" in no_gold.problem and no_gold.top_label[0] is None
+    assert "no gold pairs" in no_gold.problem and no_gold.top_label.label is None
     assert "no gold pairs" in judge({}, no_gold).sentence
 
 
@@ -465,7 +466,8 @@ def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> N
 def test_without_non_stereotyped_pairs_the_rest_is_shown() -> None:
     table = evenli.audit("fake:biased", scoring=Scoring(resamples=100)).predictions
     results = assess(Predictions(table.frame.filter(pl.col("subset") != "NS"), table.header), Scoring(resamples=100))
-    assert results["verdict"]["code"] == "bias" and results["coal"]["measures"]["coal"]["value"] is None
+    assert results.verdict.code == "bias" and np.isnan(results.coal.value)
+    results = results.to_dict()
     console = Console(width=140, record=True, file=io.StringIO())
     show_results(results, console)
     assert "n/a in NLI-CoAL" in console.export_text()

@@ -6,6 +6,7 @@ evenli knows a suite by name.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,7 +193,7 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
     >>> check_suites(["probe", "coal"])
     ('coal', 'probe')
     """
-    renamed = ["dev2020" if name == "dev" else name for name in names]
+    renamed = [_current_name(name) for name in names]
     if not renamed:
         raise InputError(f"no suite given; choose one or more of {', '.join(SUITES)}")
     for name in renamed:
@@ -200,8 +201,16 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in SUITES if name in renamed)
 
 
-def load_suite(name: str, request: Request) -> PairSet:
-    """The pairs of one suite."""
+def _current_name(name: str) -> str:
+    if name != "dev":
+        return name
+    warnings.warn("suite dev is now called dev2020; the old name goes with the next release", DeprecationWarning, 3)
+    return "dev2020"
+
+
+def load_suite(name: str, request: Request | None = None) -> PairSet:
+    """The pairs of one suite; without a request the built-in English ones."""
+    request = request or Request()
     pairs = request.data if isinstance(request.data, PairSet) else get_suite(name).load(request)
     if pairs.suite != name:
         raise InputError(f"the pair set '{pairs.name}' is of suite {pairs.suite}; pass suites=('{pairs.suite}',)")

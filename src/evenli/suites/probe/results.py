@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -32,7 +33,7 @@ class ProbeOccupation(Record, frozen=True):
     b: Number
     ties: Number
     signed: Number
-    women_percent: float | None
+    women_percent: Number
 
 
 class Ranks(Record, frozen=True):
@@ -78,8 +79,8 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
     curve = curve.sort("dp", "occupation", descending=[True, False])
     women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
     named = curve.iter_rows(named=True)
-    rows = [ProbeOccupation(**row, women_percent=women.get(row["occupation"].lower())) for row in named]
-    is_comparable = sum(row.women_percent is not None for row in rows) >= _FEWEST_RANKS
+    rows = [ProbeOccupation(**row, women_percent=women.get(row["occupation"].lower(), math.nan)) for row in named]
+    is_comparable = sum(not math.isnan(row.women_percent) for row in rows) >= _FEWEST_RANKS
     labour = Labour.from_dict({**asdict(labour_comparison(curve, women))}) if is_comparable else None
     return {
         "rows": sample.frame.height,
