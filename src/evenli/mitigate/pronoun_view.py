@@ -41,8 +41,8 @@ class View:
         word = self.after(count)
         if self.hyphen(count):
             return False
-        verb = word in words.PAST or (word in words.FINITE and word not in words.NOUN_FINITE)
-        return not word or verb or (word in words.FUNCTION and word not in words.BEFORE_NOUNS) or words.is_adverb(word)
+        function = word in words.FUNCTION and word not in words.BEFORE_NOUNS
+        return not word or function or words.is_finite(word) or words.is_adverb(word)
 
     def noun_behind_modifiers(self, count: int) -> bool:
         """True if a noun follows the modifier at ``count``, over further modifiers, commas and *and*."""
@@ -75,4 +75,4 @@ class View:
     def place(self) -> bool:
         """True behind a phrase of place: "the man behind her", "in front of her"."""
         pairs = {("to", "next"), ("of", "front"), ("of", "ahead"), ("from", "across")}
-        return self.prev in words.PLACE or (self.prev, self.prev2) in pairs
+        return self.prev in words.word_class("place") or (self.prev, self.prev2) in pairs

@@ -1,17 +1,10 @@
 """Is *her* a possessive (his) or an object (him)? Is *his* a determiner (her) or does it stand alone (hers)?
 
-English spells two female forms alike where the male ones differ, and the other way round. The rules here
-look at the word to the right first: *her* with nothing, punctuation or a function word behind it is an
-object ("behind her", "told her that"); before any other word it is a possessive ("her red dress"). The
-exceptions are constructions, each one function below:
+*Her* before nothing, punctuation or a function word is an object ("behind her", "told her that"); before any other
+word it is a possessive ("her red dress"). Each exception is a construction and one function below, for example "let her
+go", "made her happy", "gave her flowers", "took her home". No tagger is used, only the classes of
+``pronoun_words.csv``.
 
-- verbs behind *her*: "let her go", "saw her running", "the man beside her laughs";
-- adjectives and participles without a noun: "made her happy", "found her covered in mud";
-- two objects: "gave her flowers", but "gave her dog water" and "gave her flowers to a friend";
-- adverbs that look like nouns: "took her home", "wants her back", "fired her last week";
-- coordination: "his or her bag", "him or her".
-
-No tagger is used, only the lists of ``evenli.mitigate.pronoun_words``.
 A text is given as the alternation of separators and words that ``re.split`` with one group returns.
 """
 
@@ -21,237 +14,252 @@ from collections.abc import Sequence
 
 from evenli.mitigate import pronoun_words as words
 from evenli.mitigate.pronoun_view import View
+from evenli.mitigate.pronoun_words import word_class
 
 
 def her_is_possessive(parts: Sequence[str], index: int) -> bool:
     """True if the *her* at ``parts[index]`` is a possessive (his), False if it is an object (him)."""
-    view = View(parts, index)
     joined = _coordinated(parts, index)
     if joined is not None:
         return joined
+    view = View(parts, index)
     if not view.next:
         # "her's" for "hers", and compounds such as "down-on-her-luck"
         joint = parts[index + 1] if index + 2 < len(parts) else ""
         return joint == "-" or (joint in {"'", "’"} and parts[index + 2].lower() == "s")
     if view.hyphen(1):
         return True
-    for rule in (_her_special, _her_adverb, _her_verb, _her_ing, _her_two_objects, _her_modifier):
-        decision = rule(view)
-        if decision is not None:
-            return decision
-    return True
+    decisions = (rule(view) for rule in _HER_RULES)
+    return next((decision for decision in decisions if decision is not None), True)
 
 
 def his_is_determiner(parts: Sequence[str], index: int) -> bool:
     """True if the *his* at ``parts[index]`` stands before its noun (her), False if it stands alone (hers)."""
-    view = View(parts, index)
     joined = _coordinated(parts, index)
     if joined is not None:
         return joined
-    word = view.next
+    view = View(parts, index)
+    word, after = view.next, view.next2
     if not word:
         return index + 2 < len(parts) and parts[index + 1] == "-"
     if view.hyphen(1):
         return True
+    # Function words that may open a noun group: "his every move", "his then wife", "his own".
     if word in {"every", "like", "near", "down", "off", "over", "inside", "outside", "under"}:
         return not view.ends(2)
     if word in words.BEFORE_NOUNS or word in {"then", "now", "much", "once", "very"}:
-        return bool(view.next2) and view.next2 not in words.AUXILIARIES | words.PREPOSITIONS
+        return bool(after) and after not in words.AUXILIARIES and after not in words.PREPOSITIONS
     if word in {"will", "might", "can", "own"}:
         return word == "own" or bool(view.prev)
     if word in words.FUNCTION:
         return False
     if view.prev == "of" and view.prev2 and not view.noun_behind_modifiers(1):
         # "a friend of his sitting on the wall", "a cousin of his named Bob"
-        verbal = (
-            word.endswith("ing") and bool(view.next2) and word not in words.ING_NOUNS | words.GERUND_NOUNS | {"having"}
-        )
-        finite = word in words.PAST or (word in words.FINITE and word not in words.NOUN_FINITE)
-        return not (verbal or finite or words.is_participle(word))
+        noun = word in words.ING_NOUNS or word in words.GERUND_NOUNS or word == "having"
+        verbal = word.endswith("ing") and bool(after) and not noun
+        return not (verbal or words.is_finite(word) or words.is_participle(word))
     return True
+
+
+def _partner(parts: Sequence[str], index: int, step: int) -> tuple[str, str]:
+    """The joint (``/``, *or*, *and*) and the word behind it, to the left (step -1) or right (1); empty if none."""
+    near, far = index + 2 * step, index + 4 * step
+    if 0 < near < len(parts) and parts[index + step].strip() == "/":
+        return "/", parts[near].lower()
+    if 0 < near < len(parts) and 0 < far < len(parts) and parts[near].lower() in {"or", "and"}:
+        between = parts[index + step] + parts[near + step]
+        return (parts[near].lower(), parts[far].lower()) if not between.strip() else ("", "")
+    return "", ""
 
 
 def _coordinated(parts: Sequence[str], index: int) -> bool | None:
     """The partner of a pair of pronouns decides for both: "his or her bag", "him/her"."""
-
-    def partner(step: int) -> tuple[str, str]:
-        near, far = index + 2 * step, index + 4 * step
-        slash = parts[index + step].strip() == "/" if 0 <= index + step < len(parts) else False
-        if slash and 0 < near < len(parts):
-            return "/", parts[near].lower()
-        if 0 < near < len(parts) and 0 < far < len(parts) and parts[near].lower() in {"or", "and"}:
-            spaces = parts[index + step] + parts[near + step]
-            return (parts[near].lower(), parts[far].lower()) if not spaces.strip() else ("", "")
-        return "", ""
-
-    joint, left = partner(-1)
-    if joint in {"/", "or"} and left in {"his", "him"}:
+    joint, left = _partner(parts, index, -1)
+    if (joint and left == "his") or (joint in {"/", "or"} and left == "him"):
         return left == "his" and bool(View(parts, index).next)
-    if joint == "and" and left == "his":
-        return bool(View(parts, index).next)
-    joint, right = partner(1)
-    if joint in {"/", "or"} and right in {"him", "hers"}:
-        return False
-    if joint in {"/", "or"} and right in {"himself", "herself"}:
-        return True
-    if joint and right in words.POSSESSIVES:
-        own = parts[index].lower()
-        behind = View(parts, index + (2 if joint == "/" else 4))
-        if behind.ends(1):
-            return None
-        if joint == "and" and own == "her":
-            # "for her and my mother" is an object; "Her and my tickets" is not
-            return True if not View(parts, index).prev else None
-        return True
-    return None
+    joint, right = _partner(parts, index, 1)
+    if joint in {"/", "or"} and right in {"him", "hers", "himself", "herself"}:
+        return right.endswith("self")
+    if not joint or right not in word_class("possessive") or View(parts, index + (2 if joint == "/" else 4)).ends(1):
+        return None
+    if joint == "and" and parts[index].lower() == "her":
+        # "for her and my mother" is an object; "Her and my tickets" is not
+        return True if not View(parts, index).prev else None
+    return True
 
 
-def _her_special(view: View) -> bool | None:
-    """Words that are noun, adverb or auxiliary by what stands around them."""
+def _her_time(view: View) -> bool | None:
+    """When something happened: "fired her last week", but "on her last week"."""
     word, prev, after = view.next, view.prev, view.next2
-    if word in {"own", "very"}:
-        return word == "own" or after not in {"much", "well", "hard", "little", "often", "badly", "highly", ""}
-    if word in {"back", "home"}:
-        if prev in words.PREPOSITIONS or (prev not in words.MOVE and after not in words.DETERMINERS):
-            return True
-        return word == "home" and after in words.HOME_NOUNS
-    if word in {"inside", "outside", "upstairs", "downstairs", "indoors", "outdoors", "overnight"}:
-        return not view.ends(2)
     if word in {"last", "next"} and (after in words.TIME_NOUNS or after == "to"):
         return prev in words.PREPOSITIONS and after != "to"
     if (word in words.NUMBERS and after in words.TIME_NOUNS) or (word == "first" and not after):
         return prev in words.PREPOSITIONS
-    if (word, after, view.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
-        return False
     if word in words.DATES:
         return prev in words.PREPOSITIONS or not view.ends(2)
-    if word == "every":
-        return after in words.EVERY_NOUNS
+    # "her then husband", "her now famous song", but "saw her then"
     if word in {"then", "now", "still", "once"}:
         return words.is_recipient(after) or (words.is_modifier(after) and view.noun_behind_modifiers(2))
+    return None
+
+
+def _her_direction(view: View) -> bool | None:
+    """Nouns and adjectives that are also adverbs of place: "took her home", "her home town", "on her back"."""
+    word, prev, after = view.next, view.prev, view.next2
+    if word in {"back", "home"}:
+        if prev in words.PREPOSITIONS or (prev not in word_class("move") and after not in words.DETERMINERS):
+            return True
+        return word == "home" and after in word_class("home_noun")
+    if word in {"inside", "outside", "upstairs", "downstairs", "indoors", "outdoors", "overnight"}:
+        return not view.ends(2)
+    # "put her right back", but "her right hand"
+    if word == "right":
+        return after not in word_class("behind_right")
+    if word == "down":
+        return after in word_class("down_noun")
+    return None
+
+
+def _her_degree(view: View) -> bool | None:
+    """Numbers and words of degree: "her very first car", "likes her very much", "gave her two"."""
+    word, prev, after = view.next, view.prev, view.next2
+    if word == "very":
+        return after not in {"much", "well", "hard", "little", "often", "badly", "highly", ""}
+    if word in {"own", "well", "enough"}:
+        return word == "own"
+    if word == "every":
+        return after in word_class("every_noun")
+    # Of these only *only* follows a possessive: "her only son", but "told her only that".
     if word in words.BEFORE_NOUNS and word not in {"all", "both"}:
-        return (
-            word == "only" and bool(after) and after not in words.PREPOSITIONS | words.CONJUNCTIONS | words.DETERMINERS
-        )
+        opens = words.PREPOSITIONS | words.CONJUNCTIONS | words.DETERMINERS
+        return word == "only" and bool(after) and after not in opens
     if word in {"more", "less", "most"}:
         return prev not in words.GIVE and not view.ends(2)
     if word in words.NUMBERS or word.isdigit():
-        return prev not in words.GIVE | words.BRING and not (word == "one" and after == "of")
-    if word in {"will", "might"}:
-        return not after or (prev in words.PREPOSITIONS | {"all"} and view.ends(2))
-    if word in {"can", "may"}:
-        return after == "of"
-    if word == "right":
-        return after not in words.BEHIND_RIGHT
-    if word == "down":
-        return after in words.DOWN_NOUNS
-    if word in {"well", "enough"}:
-        return False
-    if (
-        prev in words.NAMING
-        and view.parts[view.index + 2][:1].isupper()
-        and not view.shouted
-        and not words.is_recipient(word)
-    ):
-        return False
-    if prev in words.APPOINT:
-        return False if view.ends(2) else None
+        return prev not in words.GIVE_OR_BRING and not (word == "one" and after == "of")
     return None
+
+
+def _her_auxiliary(view: View) -> bool | None:
+    """Auxiliaries that are also nouns: "against her will", "her can of soup"."""
+    if view.next in {"will", "might"}:
+        behind = view.prev in words.PREPOSITIONS or view.prev == "all"
+        return not view.next2 or (behind and view.ends(2))
+    return view.next2 == "of" if view.next == "can" else None
+
+
+def _her_idiom(view: View) -> bool | None:
+    """Fixed phrases, and what someone is called: "called her Anna", "elected her mayor"."""
+    word, prev = view.next, view.prev
+    if (word, view.next2, view.after(3)) == ("face", "to", "face") or (prev.startswith("ke") and word == "company"):
+        return False
+    named = view.parts[view.index + 2][:1].isupper() and not view.shouted and not words.is_recipient(word)
+    if prev in word_class("naming") and named:
+        return False
+    return False if prev in word_class("appoint") and view.ends(2) else None
 
 
 def _her_adverb(view: View) -> bool | None:
     """Function words never follow a possessive; adverbs do only before a modifier and its noun."""
     if view.next in words.FUNCTION:
         return False
-    if words.is_adverb(view.next):
-        follower = view.next2
-        if words.is_modifier(follower) or follower.endswith("ing"):
-            return view.noun_behind_modifiers(2)
-        return view.prev not in words.PERCEIVE | words.LET | words.MAKE and not view.ends(2) and not view.ends(3)
-    return None
+    if not words.is_adverb(view.next):
+        return None
+    # "her newly painted house", but "saw her slowly walking"
+    if words.is_modifier(view.next2) or view.next2.endswith("ing"):
+        return view.noun_behind_modifiers(2)
+    with_verb = view.prev in words.PERCEIVE or view.prev in words.LET or view.prev in words.MAKE
+    return not (with_verb or view.ends(2) or view.ends(3))
 
 
 def _her_verb(view: View) -> bool | None:
-    """Infinitives behind let, make, see; finite verbs behind a phrase of place."""
+    """Infinitives behind let, make, see; finite verbs behind a phrase of place. None leaves it to later rules."""
     word, prev = view.next, view.prev
-    bare, closed = word in words.VERBS, view.ends(2) or view.next2 == "back"
-    determiner = view.next2 in words.DETERMINERS | words.PRONOUNS
-    if prev in words.LET and (bare or (determiner and not words.is_recipient(word))):
+    closed = view.ends(2) or view.next2 == "back"
+    has_object = view.next2 in words.NEXT_PHRASE
+    if prev in words.LET and (word in words.VERBS or (has_object and not words.is_recipient(word))):
         return False
-    if bare and prev in words.MAKE:
-        return False if word not in words.NOUN_FIRST or determiner else None
-    if bare and prev in words.PERCEIVE:
-        pure = word not in words.NOUN_VERBS
-        object_behind = word in {"play", "ride", "read", "eat", "drink", "sing"} and not closed
-        return False if pure or determiner or object_behind or (closed and word not in words.NOUN_FIRST) else None
-    if bare and prev in words.HAVE:
-        return False if word not in words.NOUN_VERBS or determiner else None
+    if word in words.VERBS and (prev in words.MAKE or prev in words.PERCEIVE or prev in word_class("have")):
+        return None if _is_noun_behind(prev, word, closed, has_object) else False
+    # "the man behind her laughs": the subject stands before the phrase of place.
     place = view.place
-    if word in words.PAST and word not in {"left", "felt", "lay"} and (closed or place):
+    beside = place and prev not in {"with", "by", "at"}
+    is_verb = (
+        (word in words.PAST and word not in {"left", "felt", "lay"} and (closed or place))
+        or (word in words.PURE_FINITE and (closed or place))
+        or (word in words.NOUN_FINITE and (has_object or (beside and closed)))
+        or (word in words.VERBS and beside and closed and (word not in words.NOUN_FIRST or word == "watch"))
+    )
+    return False if is_verb else None
+
+
+def _is_noun_behind(prev: str, word: str, closed: bool, has_object: bool) -> bool:
+    """Whether a bare verb form may be a noun: "made her dress", "saw her dance", "had her work"."""
+    # A determiner or pronoun behind the word is its object, and only verbs have one.
+    if has_object:
         return False
-    if word in words.FINITE:
-        if word not in words.NOUN_FINITE:
-            return False if closed or place else None
-        return False if determiner or (place and prev not in {"with", "by", "at"} and closed) else None
-    nouns = words.NOUN_FIRST - {"watch"}
-    if place and bare and closed and word not in nouns and prev not in {"with", "by", "at"}:
+    if prev in words.MAKE:
+        return word in words.NOUN_FIRST
+    if prev not in words.PERCEIVE:
+        return word in words.NOUN_VERBS
+    # "saw her play football" has an object without determiner; "saw her jump" has none and is no noun first of all.
+    if word in {"play", "ride", "read", "eat", "drink", "sing"} and not closed:
         return False
-    return None
+    return word in words.NOUN_VERBS and not (closed and word not in words.NOUN_FIRST)
 
 
 def _her_ing(view: View) -> bool | None:
     """A word on -ing is verb form, modifier or noun: "saw her running", "her running shoes", "her singing"."""
-    word, prev = view.next, view.prev
-    if (
-        not word.endswith("ing")
-        or len(word) < 5
-        or word in words.ING_NOUNS
-        or word.endswith(("swing", "string", "thing"))
-    ):
+    word, prev, after = view.next, view.prev, view.next2
+    noun_only = word in words.ING_NOUNS or word.endswith(("swing", "string", "thing"))
+    if not word.endswith("ing") or len(word) < 5 or noun_only:
         return None
     if not view.ends(2):
         # "saw her riding horses", but "saw her riding teacher"
         seen = prev in words.PERCEIVE or (view.place and prev not in {"with", "by", "at"})
-        return not (seen and word in words.TRANSITIVE_ING and view.next2 not in words.RECIPIENTS)
-    if view.next2 in words.DETERMINERS | words.PRONOUNS:
+        return not (seen and word in word_class("transitive_ing") and after not in words.RECIPIENTS)
+    if after in words.NEXT_PHRASE:
         return False
     noun = word in words.GERUND_NOUNS
-    if noun and (prev.startswith("show") or (prev == "with" and not view.next2)):
+    if noun and (prev.startswith("show") or (prev == "with" and not after)):
         return True
-    if prev in words.PERCEIVE or (view.place and prev not in {"by", "at"}):
+    # "a photo of her dancing", "the man beside her reading"
+    pictured = prev == "of" and view.prev2 in word_class("picture")
+    if pictured or prev in words.PERCEIVE or (view.place and prev not in {"by", "at"}):
         return False
-    if prev == "of" and view.prev2 in words.PICTURES:
-        return False
-    return noun or not prev or view.next2 in {"", "and"} or prev in words.PREPOSITIONS - {"to"}
-
-
-def _her_modifier(view: View) -> bool | None:
-    """An adjective or participle that no noun follows belongs to the verb: "made her happy"."""
-    if not (words.is_adjective(view.next) or words.is_participle(view.next)):
-        return None
-    if view.next in {"favorite", "favourite", "young", "good", "left"}:
-        return True
-    if view.noun_behind_modifiers(1):
-        return True
-    # "on her white": behind a preposition an adjective alone is a noun
-    return words.is_adjective(view.next) and view.prev in words.PREPOSITIONS
+    return noun or not prev or after in {"", "and"} or (prev in words.PREPOSITIONS and prev != "to")
 
 
 def _her_two_objects(view: View) -> bool | None:
     """A bare plural or mass noun behind a verb of giving is the gift, *her* the receiver: "gave her flowers"."""
-    if view.prev not in words.GIVE and view.prev not in words.BRING:
+    if view.prev not in words.GIVE_OR_BRING:
         return None
     count = 1
     while not view.ends(count + 1) and count < 4:
         count += 1
     stop, last = view.after(count + 1), view.after(count)
-    if (
-        words.is_recipient(view.next)
-        or words.is_recipient(last)
-        or stop in words.DETERMINERS | {"to", "for", "away", "back", "up", "out", "off"}
-    ):
+    # "gave her dog water", "gave her flowers to a friend": another receiver is named.
+    if words.is_recipient(view.next) or words.is_recipient(last):
         return True
-    if last in words.MASS or last in words.GIFTS:
+    if stop in words.DETERMINERS or stop in {"to", "for", "away", "back", "up", "out", "off"}:
+        return True
+    if last in word_class("mass_noun") or last in word_class("gift"):
         return False
     plural = last.endswith("s") and not last.endswith(("ss", "us", "is"))
     return False if plural and view.prev in words.GIVE else None
+
+
+def _her_modifier(view: View) -> bool | None:
+    """An adjective or participle that no noun follows belongs to the verb: "made her happy"."""
+    word = view.next
+    if not (words.is_adjective(word) or words.is_participle(word)):
+        return None
+    if word in {"favorite", "favourite", "young", "good", "left"} or view.noun_behind_modifiers(1):
+        return True
+    # "on her white": behind a preposition an adjective alone is a noun
+    return words.is_adjective(word) and view.prev in words.PREPOSITIONS
+
+
+# The first rule that decides wins. Time stands before degree ("still", "two weeks") and before the auxiliaries ("may").
+_SINGLE_WORDS = (_her_time, _her_direction, _her_degree, _her_auxiliary, _her_idiom, _her_adverb)
+_HER_RULES = (*_SINGLE_WORDS, _her_verb, _her_ing, _her_two_objects, _her_modifier)

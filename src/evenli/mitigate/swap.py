@@ -3,16 +3,14 @@
 Three ways of doing it, for three purposes:
 
 ``default``
-    Ours. All words change sides at once, so "a man and a woman" becomes "a woman and a man". Everything that
-    is not a gendered word stays byte for byte, case is kept, and *her* and *his* are decided by context
-    (``evenli.mitigate.pronouns``).
+    Ours. All words change at once: "a man and a woman" becomes "a woman and a man". All other bytes stay, case is
+    kept, and context decides *her* and *his* (``evenli.mitigate.pronouns``).
 ``paper``
     Dolci et al. 2023: exact tokens in lower case or capitalised, 122 words, *her* always becomes *him*.
 ``released``
-    Sharma et al. 2021, as their notebook does it: the text is lower-cased and 19 arrows are applied one after
-    the other. An arrow is skipped if its target was itself replaced before, so a sentence that names both
-    genders collapses: "a man and a woman" becomes "a woman and a woman". Chains happen too: *guys* becomes
-    *girls* and that *boys*. For replication only.
+    Sharma et al. 2021, as their notebook does it, for replication only: lower case, 19 replacements one after the
+    other, each skipped if its target was itself replaced. So "a man and a woman" becomes "a woman and a woman", and
+    *guys* becomes *girls* and then *boys*.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from multiprocessing import get_context
 from typing import Literal, NamedTuple, get_args
 
 from evenli.errors import InputError
-from evenli.mitigate.pronoun_words import word_set
+from evenli.mitigate.pronoun_words import word_class
 from evenli.mitigate.pronouns import her_is_possessive, his_is_determiner
 from evenli.resources import read_table
 from evenli.resources.names import name_kinds
@@ -39,24 +37,11 @@ _WORDS = re.compile(r"(\w+(?:['’]am\b)?)")
 _TOKENS = re.compile(r"(\w+(?:[-/.]\w+)*)")
 
 _SENTENCE_END = re.compile(r"[.!?:;…\n\"“”‘]")
-_TITLES = word_set(
-    "Mr Mrs Ms Miss Dr Prof Professor Judge Senator President Mayor Governor Minister Chancellor Secretary Detective"
-    " Inspector Officer Sergeant Colonel Representative"
-)
-_SMALL_WORDS = word_set(
-    "A An The This That When While If As And But Or For With Of I To In On At By Is Was Did Does Do Can Will So No Yes"
-)
-_PLACE_HEADS = word_set(
-    "San Santa Santo St Saint Fort Port New Mount Mt Lake Cape Los Las El North South East West Camp Hotel"
-)
-_PLACE_TAILS = word_set(
-    "Street Avenue Road River Lake Park Bridge University College Hospital Church County City Island Islands Airport"
-    " Stadium Center Centre Beach Square Day Hall House Hotel Museum School Inc Corp Company Wheel"
-)
-_BEFORE_PLACES = word_set("in from to at near of into through across around outside toward")
-_BEFORE_TIMES = word_set(
-    "in of on by since until till last next this every each early late mid from to through during before after between"
-)
+_TITLES = word_class("title")
+_PLACE_HEADS = word_class("place_head")
+_DEFAULT_LISTS = {"dolci", "evenli"}
+# Given the split text, the place of a word and its listed partner: the replacement, or None to leave the word alone.
+_Decision = Callable[[Sequence[str], int, str], "str | None"]
 
 
 class Change(NamedTuple):
@@ -70,19 +55,16 @@ class Change(NamedTuple):
 class Swapper:
     """Swap the genders of English texts; ``swapper(text)`` returns the swapped text.
 
-    In the default mode the rules beyond the word list are: *her* is *his* before a noun group and *him*
-    elsewhere, *his* is *her* before a noun group and *hers* elsewhere; *Ms* and *Miss* become *Mr*; a first
-    name takes the name of the same rank of the other list. A capitalised name is left alone where it is not
-    a first name: behind another name or a title (a surname), behind an article, in the name of a place
-    ("St. Mary", "Jackson Street"), or, for the names in ``swap_name_words.csv``, at the start of a sentence
-    (Will, Rose, Mark) and behind a preposition (in May, from Jordan).
+    Beyond the word list, the default mode has these rules. Before a noun group *her* becomes *his* and *his* becomes
+    *her*; elsewhere *him* and *hers*. *Ms* and *Miss* become *Mr*. A first name becomes the name of the same rank of
+    the other gender, unless it is a surname (behind a name or title), stands behind an article, is part of a place
+    ("St. Mary", "Jackson Street") or may be another word (``swap_name_words.csv``: "Will you", "in May").
 
-    Swapping twice gives the original where the words map one to one (99.9 % of SNLI sentences). It does not for
-    *Ms*, *Miss* and the other one-way rows of ``swap_words.csv``, where *her* is misread, and where a name
-    meets a partner that is also a word or a place (Sandra becomes Mark, Grace becomes Christian).
+    Swapping twice gives the original for 99.9 % of SNLI sentences. Exceptions: one-way rows of ``swap_words.csv`` such
+    as *Ms*, a misread *her*, and names whose partner is also a word or place (Sandra becomes Mark).
 
     Args:
-        mode: ``default``, ``paper`` or ``released``, see the module's text.
+        mode: ``default``, ``paper`` or ``released``, see the module.
         names: Swap first names too; ``released`` never does.
 
     >>> Swapper()("Mr. Hill told Mary that the policewoman's dog bit him and her sister.")
@@ -100,10 +82,11 @@ class Swapper:
         self._decide: dict[str, _Decision] = {}
         if mode == "released":
             self._split: Callable[[str], list[str]] = _WORDS.split
-            self._ordered = _sharma_arrows()
+            rows = read_table("swap_sharma.csv", ("word", "replacement"))
+            self._ordered = {row["word"]: row["replacement"] for row in rows}
         elif mode == "paper":
             self._split = _TOKENS.split
-            self._arrows = _paper_arrows()
+            self._arrows = _in_cases(_word_arrows({"dolci"}), _CASES[:2])
             # The tokeniser keeps "Mr." as one token, which the list does not have.
             self._decide = dict.fromkeys(("mr", "Mr", "mrs", "Mrs"), _unless_dotted)
         else:
@@ -113,7 +96,7 @@ class Swapper:
             pairs = _name_pairs()
             if mode == "default":
                 self._decide = {**self._decide, **dict.fromkeys(pairs, _if_first_name)}
-                pairs = {name: other for name, other in pairs.items() if _NEVER not in name_kinds().get(name, ())}
+                pairs = {name: other for name, other in pairs.items() if "never" not in name_kinds().get(name, ())}
             self._arrows = {**pairs, **self._arrows}
 
     def __call__(self, text: str) -> str:
@@ -164,40 +147,28 @@ class Swapper:
         return [Change(starts[index], parts[index], replacement) for index, replacement in changes]
 
     def _changes(self, parts: list[str]) -> list[tuple[int, str]]:
+        """Index and replacement of every word that changes."""
         arrows = self._arrows
-        hits = [index for index in range(1, len(parts), 2) if parts[index] in arrows]
-        if not hits:
-            return []
-        found = []
-        for index in hits:
+        changes = []
+        # Most texts have no gendered word, so the filter comes first, in a comprehension.
+        for index in [index for index in range(1, len(parts), 2) if parts[index] in arrows]:
             word = parts[index]
             decide = self._decide.get(word)
             replacement = arrows[word] if decide is None else decide(parts, index, arrows[word])
             if replacement is not None:
-                found.append((index, replacement))
-        return found
+                changes.append((index, replacement))
+        return changes
 
     def _released(self, text: str) -> str:
         text = text.lower()
         replaced: set[str] = set()
         words = set(self._split(text)[1::2])
         for word, target in self._ordered.items():
-            if target in replaced or word not in words:
-                continue
-            text = re.sub(rf"\b{word}\b", target, text)
-            replaced.add(word)
-            words.discard(word)
-            words.add(target)
+            if target not in replaced and word in words:
+                text = re.sub(rf"\b{word}\b", target, text)
+                replaced.add(word)
+                words = words - {word} | {target}
         return text
-
-
-_Decision = Callable[[Sequence[str], int, str], "str | None"]
-_NEVER = "never"
-
-
-def _swap_chunk(mode: Mode, names: bool, texts: list[str]) -> list[str]:
-    swapper = _cached_swapper(mode, names)
-    return [swapper(text) for text in texts]
 
 
 @lru_cache(maxsize=4)
@@ -205,8 +176,9 @@ def _cached_swapper(mode: Mode, names: bool) -> Swapper:
     return Swapper(mode, names)
 
 
-def _forms(word: str) -> tuple[str, str, str]:
-    return word, word[:1].upper() + word[1:], word.upper()
+def _swap_chunk(mode: Mode, names: bool, texts: list[str]) -> list[str]:
+    # A worker gets many chunks; building the tables once for all of them is what the cache is for.
+    return list(map(_cached_swapper(mode, names), texts))
 
 
 @lru_cache(maxsize=1)
@@ -215,61 +187,48 @@ def _name_pairs() -> dict[str, str]:
     return {**{row["male"]: row["female"] for row in rows}, **{row["female"]: row["male"] for row in rows}}
 
 
-def _sharma_arrows() -> dict[str, str]:
-    return {row["word"]: row["replacement"] for row in read_table("swap_sharma.csv", ("word", "replacement"))}
-
-
 def _word_arrows(lists: set[str]) -> dict[str, str]:
     arrows: dict[str, str] = {}
     for row in read_table("swap_words.csv", ("male", "female", "ways", "list")):
         if row["list"] not in lists:
             continue
+        # The one-way his -> her stands behind his -> hers in the table and replaces it.
         if row["ways"] in {"both", "to_female"}:
-            arrows[row["male"]] = row["female"]  # the one-way his -> her stands behind his -> hers and wins
+            arrows[row["male"]] = row["female"]
         if row["ways"] in {"both", "to_male"}:
             arrows[row["female"]] = row["male"]
     return arrows
 
 
-def _paper_arrows() -> dict[str, str]:
-    arrows = _word_arrows({"dolci"})
-    return {
-        form: other
-        for word, target in arrows.items()
-        for form, other in zip(_forms(word)[:2], _forms(target)[:2], strict=True)
-    }
+# Lower case, capitalised (str.capitalize would lower the rest), upper case.
+_CASES: tuple[Callable[[str], str], ...] = (str, lambda word: word[:1].upper() + word[1:], str.upper)
+
+
+def _in_cases(arrows: dict[str, str], cases: Sequence[Callable[[str], str]]) -> dict[str, str]:
+    return {case(word): case(target) for word, target in arrows.items() for case in cases}
 
 
 def _default_arrows() -> tuple[dict[str, str], dict[str, _Decision]]:
-    arrows: dict[str, str] = {}
-    for word, target in _word_arrows({"dolci", "evenli"}).items():
-        for form, other in zip(_forms(word), _forms(target), strict=True):
-            arrows.setdefault(form, other)
-    # Abbreviations of states, illnesses and units.
+    arrows = _in_cases(_word_arrows(_DEFAULT_LISTS), _CASES)
+    # Abbreviations of states, illnesses and units, and the verb.
     for form in ("PA", "MA", "MS", "ms", "miss", "MISS"):
         arrows.pop(form, None)
-    arrows["Ma’am"], arrows["ma’am"] = "Sir", "sir"
-    decide: dict[str, _Decision] = dict.fromkeys(_forms("her"), _her)
-    decide |= dict.fromkeys(_forms("his"), _his)
+    arrows |= {"Ma’am": "Sir", "ma’am": "sir"}
+    decide: dict[str, _Decision] = dict.fromkeys(("her", "Her", "HER", "his", "His", "HIS"), _pronoun)
     decide |= dict.fromkeys(("King", "Queen", "Prince", "Guy", "Abbot", "Duke", "Monk"), _unless_surname)
-    decide |= dict.fromkeys(("groom", "grooms"), _unless_verb)
-    decide |= dict.fromkeys(("Miss", "Ms"), _if_title)
+    decide |= {"groom": _unless_verb, "grooms": _unless_verb, "Miss": _if_title, "Ms": _if_title}
     return arrows, decide
 
 
-def _like(word: str, pattern: str) -> str:
-    """``word`` in the case of ``pattern``."""
-    if pattern.isupper():
-        return word.upper()
-    return word.capitalize() if pattern[0].isupper() else word
-
-
-def _her(parts: Sequence[str], index: int, _: str) -> str:
-    return _like("his" if her_is_possessive(parts, index) else "him", parts[index])
-
-
-def _his(parts: Sequence[str], index: int, _: str) -> str:
-    return _like("her" if his_is_determiner(parts, index) else "hers", parts[index])
+def _pronoun(parts: Sequence[str], index: int, _: str) -> str:
+    pronoun = parts[index]
+    if pronoun.lower() == "her":
+        other = "his" if her_is_possessive(parts, index) else "him"
+    else:
+        other = "her" if his_is_determiner(parts, index) else "hers"
+    if pronoun.isupper():
+        return other.upper()
+    return other.capitalize() if pronoun[0].isupper() else other
 
 
 def _unless_dotted(parts: Sequence[str], index: int, target: str) -> str | None:
@@ -277,51 +236,47 @@ def _unless_dotted(parts: Sequence[str], index: int, target: str) -> str | None:
 
 
 def _if_title(parts: Sequence[str], index: int, target: str) -> str | None:
-    following = parts[index + 2] if index + 2 < len(parts) else ""
-    return target if parts[index + 1] in {" ", ".", ". "} and following[:1].isupper() else None  # but M&Ms
+    # "Ms. Hill", but not "M&Ms are" and "Miss the bus".
+    return target if parts[index + 1] in {" ", ".", ". "} and _word_at(parts, index + 2)[:1].isupper() else None
 
 
 def _unless_verb(parts: Sequence[str], index: int, target: str) -> str | None:
-    previous = parts[index - 2].lower() if index > 1 else ""
-    following = parts[index + 2].lower() if index + 2 < len(parts) and parts[index + 1] == " " else ""
-    verbal = previous in {"to", "who", "and", "he", "she"} and following in {
-        "a",
-        "an",
-        "the",
-        "his",
-        "her",
-        "their",
-        "its",
-    }
+    # "to groom the dog": a subject or "to" before it and an object behind it.
+    following = _word_at(parts, index + 2).lower() if parts[index + 1] == " " else ""
+    object_follows = following in {"a", "an", "the", "his", "her", "their", "its"}
+    verbal = object_follows and _word_at(parts, index - 2).lower() in {"to", "who", "and", "he", "she"}
     return None if verbal else target
 
 
 def _unless_surname(parts: Sequence[str], index: int, target: str) -> str | None:
-    return None if index > 1 and parts[index - 1] == " " and parts[index - 2] in _name_pairs() else target
+    return None if parts[index - 1] == " " and _word_at(parts, index - 2) in _name_pairs() else target
+
+
+def _word_at(parts: Sequence[str], index: int) -> str:
+    return parts[index] if 0 < index < len(parts) else ""
 
 
 def _starts_sentence(parts: Sequence[str], index: int) -> bool:
     if index == 1:
         return True
     gap, previous = parts[index - 1], parts[index - 2]
+    # The full stop of an abbreviation ends no sentence: "Dr. Hill", "St. Mary", "J. Hill".
     abbreviated = previous in _TITLES or previous in _PLACE_HEADS or (len(previous) == 1 and previous.isupper())
-    if gap.startswith(".") and abbreviated:
-        return False
-    return _SENTENCE_END.search(gap) is not None
+    return not (gap.startswith(".") and abbreviated) and _SENTENCE_END.search(gap) is not None
 
 
 def _if_first_name(parts: Sequence[str], index: int, target: str) -> str | None:
     """The partner of a name, or None where the capitalised word is not a first name."""
-    name = parts[index]
-    previous = parts[index - 2] if index > 1 else ""
-    following = parts[index + 2] if index + 2 < len(parts) else ""
+    previous, following = _word_at(parts, index - 2), _word_at(parts, index + 2)
     adjoins = parts[index + 1] == " " and following[:1].isupper() and following[1:].islower()
-    if adjoins and following in _PLACE_TAILS:
+    # "Jackson Street", and the Don of "Don't".
+    if adjoins and following in word_class("place_tail"):
         return None
-    if parts[index + 1] in {"'", "’"} and following == "t":  # Don't
+    if parts[index + 1] in {"'", "’"} and following == "t":
         return None
     starts = _starts_sentence(parts, index)
     gap = parts[index - 1].strip()
+    # Behind an article, a place word, a title or another name it is no first name; "Dr. James Hill" has one.
     if not starts and gap in {"", "."}:
         if previous in _PLACE_HEADS or previous.lower() in {"a", "an", "the"}:
             return None
@@ -329,16 +284,15 @@ def _if_first_name(parts: Sequence[str], index: int, target: str) -> str | None:
             return target if adjoins else None
         if gap == "" and _is_name_like(parts, index - 2):
             return None
-    kinds = name_kinds().get(name)
-    if kinds:
-        lower = previous.lower() if not starts and gap == "" else ""
-        if "word" in kinds and starts:
-            return None
-        if "place" in kinds and lower in _BEFORE_PLACES:
-            return None
-        if "time" in kinds and (lower in _BEFORE_TIMES or following.isdigit()):
-            return None
-    return target
+    # Names that are also words ("Will you"), places ("from Jordan") or times ("in May", "May 5").
+    kinds = name_kinds().get(parts[index], frozenset())
+    lower = previous.lower() if not starts and gap == "" else ""
+    other = (
+        ("word" in kinds and starts)
+        or ("place" in kinds and lower in word_class("before_place"))
+        or ("time" in kinds and (lower in word_class("before_time") or following.isdigit()))
+    )
+    return None if other else target
 
 
 def _is_name_like(parts: Sequence[str], index: int) -> bool:
@@ -346,9 +300,9 @@ def _is_name_like(parts: Sequence[str], index: int) -> bool:
     word = parts[index]
     if not (word[:1].isupper() and word[1:].islower()) or word.lower() in _default_words():
         return False
-    return word in _name_pairs() or (word not in _SMALL_WORDS and not _starts_sentence(parts, index))
+    return word in _name_pairs() or (word not in word_class("small_word") and not _starts_sentence(parts, index))
 
 
 @lru_cache(maxsize=1)
 def _default_words() -> frozenset[str]:
-    return frozenset(_word_arrows({"dolci", "evenli"}))
+    return frozenset(_word_arrows(_DEFAULT_LISTS))
