@@ -1,0 +1,167 @@
+"""A suite and a measure are one new file each, in a package of someone else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import evenli
+from evenli import registry
+from evenli.errors import InputError
+from evenli.evaluate.comparison import compare_runs
+from evenli.evaluate.stored import load_run, measure_run
+from evenli.stats.intervals import Scoring
+from evenli.stats.sample import Sample
+from plugin_package import installed, plugin_environment, write_plugin
+
+FAST = Scoring(resamples=100)
+SUITE = '''
+"""Does a model think that doctors are tired? A suite of two occupations and three sentences."""
+from evenli.pairs import PairSet
+from evenli.stats.measure import measure
+from evenli.suites.base import Items, Section, Suite
+
+@measure(title="not neutral about doctors", formula="1 - n", ideal=0, direction="higher = worse",
+         reference="nobody", suites=("doctors",))
+def doctors(sample, stereotype=None):
+    """Share of answers that are not neutral."""
+    return 1 - sample.rate("neutral", stereotype=stereotype)
+
+def load(request):
+    rows = [
+        {"id": f"{o}-{n}-{g}", "subset": "D", "premise": f"The {o} {s}.", "hypothesis": f"The {g} {s}.",
+         "gold": "neutral", "occupation": o, "stereotype": "male", "template": s, "group": g}
+        for o in ("doctor", "surgeon") for n, s in enumerate(("sleeps", "eats", "runs")) for g in ("woman", "man")
+    ]
+    return PairSet.from_rows(rows, name="doctors", suite="doctors", lang=request.lang, source="test")
+
+SUITE = Suite(
+    name="doctors", title="the doctors", reference="nobody", headline="doctors", load=load,
+    sections=lambda result, card: [Section("Doctors, of all people", lines=["Two of them were asked."])],
+    fields=lambda result: {"doctors_asked": 2},
+    items=Items("sentences", "Not neutral", lambda sample: (~sample.is_neutral, sample.frame), ("doctors",)),
+)
+'''
+MEASURE = '''
+"""A number that knows nothing of weights."""
+def surprise(sample):
+    """How often the model does not say neutral."""
+    return float((sample.frame["neutral"] < sample.frame[["entailment", "contradiction"]].max_horizontal()).mean())
+'''
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Iterator[Path]:
+    points = {"evenli.suites": {"doctors": "doctor_suite:SUITE"}}
+    folder = write_plugin(tmp_path / "site", "doctor-suite", {"doctor_suite": SUITE}, points)
+    with installed(folder, registry.SUITES):
+        yield folder
+
+
+@pytest.fixture
+def own_measure(tmp_path: Path) -> Iterator[Path]:
+    points = {"evenli.measures": {"surprise": "surprise_measure:surprise"}}
+    folder = write_plugin(tmp_path / "site", "surprise", {"surprise_measure": MEASURE}, points)
+    with installed(folder, registry.MEASURES):
+        yield folder
+
+
+def never_neutral(premises: list[str], hypotheses: list[str]) -> list[dict[str, float]]:
+    return [{"entailment": 0.9, "neutral": 0.05, "contradiction": 0.05} for _ in premises]
+
+
+def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
+    audit = evenli.audit("fake:even", suites=("coal", "doctors"), out=tmp_path / "run", scoring=FAST)
+    assert audit.doctors.value == 0 and audit.doctors.doctors.n == 12
+    again = load_run(tmp_path / "run")
+    assert again.doctors.value == 0 and list(again.result.suites) == ["coal", "doctors"]
+    assert compare_runs(audit, again, suite="doctors", scoring=FAST).suites["doctors"][0].n == 12
+
+
+def test_a_suite_from_the_command_line(suite: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    run = ("audit", "fake:even", "--suite", "coal,doctors", "-o", "run", "--resamples", "100")
+    shown = run_cli(*run, cwd=tmp_path, env=plugin_environment(suite))
+    assert shown.returncode == 0, shown.stderr
+    assert "not neutral about doctors" in shown.stdout and "Two of them were asked." in shown.stdout
+    results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
+    assert results["doctors"]["measures"]["doctors"]["value"] == 0
+    gate = run_cli("gate", "run", "--fail-if", "doctors_asked > 1", cwd=tmp_path, env=plugin_environment(suite))
+    assert gate.returncode == 1, gate.stderr
+    # Where the plug-in is gone the rest of the run can still be read.
+    assert run_cli("measure", "run", "--resamples", "100", cwd=tmp_path).returncode == 0
+
+
+def test_an_installed_measure_is_in_every_audit(own_measure: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    audit = evenli.audit("fake:oracle:0.3", scoring=FAST)
+    assert audit.coal.surprise.value == pytest.approx(audit.coal.fn_bias.value)
+    assert audit.coal.surprise.low <= audit.coal.surprise.value <= audit.coal.surprise.high
+    done = run_cli(
+        "audit", "fake:biased", "--json", "--resamples", "100", cwd=tmp_path, env=plugin_environment(own_measure)
+    )
+    assert json.loads(done.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0)
+
+
+def test_a_function_is_a_measure_and_survives(tmp_path: Path) -> None:
+    def share_of_nurses(sample: Sample) -> float:
+        """Share of rows about nurses."""
+        return float((sample.frame["occupation"] == "nurse").mean() or 0)
+
+    audit = evenli.audit("fake:even", out=tmp_path / "run", scoring=FAST, measures=[share_of_nurses])
+    mine = audit.coal.share_of_nurses
+    assert 0 < mine.value < 0.05 and mine.low <= mine.value <= mine.high and mine.reference == "own"
+    again = measure_run(tmp_path / "run", FAST)
+    assert again.coal.share_of_nurses.value == pytest.approx(mine.value, abs=1e-6)
+    assert "not computed again" in again.coal.share_of_nurses.note
+    fresh = measure_run(tmp_path / "run", FAST, [share_of_nurses])
+    assert fresh.coal.share_of_nurses.note == ""
+    with pytest.raises(InputError, match="fn_bias"):
+        evenli.audit("fake:even", measures=[_named("fn_bias")], scoring=FAST)
+    with pytest.raises(InputError, match="nothing"):
+        evenli.audit("fake:even", measures=[_named("nothing")], scoring=FAST)
+
+
+def _named(name: str):  # type: ignore[no-untyped-def]
+    def function(sample: Sample) -> None:
+        return None
+
+    function.__name__ = name
+    return function
+
+
+def test_an_own_measure_from_the_command_line(run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "mine.py").write_text(MEASURE, encoding="utf-8")
+    run = ("audit", "fake:biased", "-o", "run", "--resamples", "100", "--measure", "mine:surprise", "--json")
+    done = run_cli(*run, cwd=tmp_path)
+    assert json.loads(done.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0), done.stderr
+    again = run_cli("measure", "run", "--resamples", "100", "--json", cwd=tmp_path)
+    assert json.loads(again.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0), again.stderr
+    wrong = run_cli("measure", "run", "--measure", "mine:nothing", cwd=tmp_path)
+    assert wrong.returncode == 2 and "mine:nothing" in wrong.stderr
+
+
+def test_a_broken_plugin_is_one_line(tmp_path: Path) -> None:
+    points = {"evenli.suites": {"broken": "no_such_module:SUITE"}}
+    folder = write_plugin(tmp_path / "site", "broken", {"empty": ""}, points)
+    with installed(folder, registry.SUITES):
+        with pytest.raises(InputError, match="broken"):
+            evenli.audit("fake:even", suites=("broken",))
+        assert evenli.audit("fake:even", scoring=FAST).coal.value == 0, "other suites go on"
+
+
+def test_what_an_audit_shows() -> None:
+    audit = evenli.audit("fake:oracle:0.3", scoring=FAST)
+    assert repr(audit).count("\n") == 0 and "coal 0.200" in repr(audit) and len(repr(audit)) < 200
+    html = audit._repr_html_()
+    assert "<table>" in html and audit.verdict.sentence[:20] in html
+    frame = audit.to_frame()
+    assert {"suite", "measure", "slice", "value", "low", "high"} <= set(frame.columns)
+    coal = frame.filter((frame["measure"] == "coal") & (frame["slice"] == "all"))
+    assert coal["value"].to_list() == pytest.approx([0.2])
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = audit.nothing
+    with pytest.warns(DeprecationWarning, match="to_dict"):
+        assert audit.results["coal"]["measures"]["coal"]["value"] == pytest.approx(0.2)
+    assert evenli.audit(never_neutral, scoring=FAST).verdict.code == "none"
