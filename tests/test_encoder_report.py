@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import typer
@@ -224,7 +225,7 @@ def scored(report: EncoderReport) -> EncoderReport:
     encoders = []
     for at, one in enumerate(report.encoders):
         scores = {"MR": 80.0 - at, "CR": 70.0}
-        tasks = {name: TaskResult(name, score, {}, None, 1) for name, score in scores.items()}
+        tasks = {name: TaskResult(name, score, {}, float("nan"), 1) for name, score in scores.items()}
         senteval = SentEvalResult(tasks)
         if at == 2:
             senteval = SentEvalResult({"MR": tasks["MR"]}, {"CR": "no file custrev.pos"})
@@ -235,7 +236,7 @@ def scored(report: EncoderReport) -> EncoderReport:
 
 def without_mean(report: EncoderReport, at: int, note: str = "") -> EncoderReport:
     one = report.encoders[at]
-    seat = replace(one.seat, mean=undefined_estimate(note, SeatSettings()))
+    seat = msgspec.structs.replace(one.seat, mean=undefined_estimate(note, SeatSettings()))
     encoders = [*report.encoders[:at], replace(one, seat=seat), *report.encoders[at + 1 :]]
     return replace(report, encoders=tuple(encoders))
 
@@ -285,7 +286,7 @@ def test_an_undefined_task_is_told_and_left_out(
     def run(encoder: Any, data: Path, settings: Any) -> Any:
         (name,) = settings.tasks
         score, note = (80.0, "") if name == "MR" else (float("nan"), "the predictions do not vary")
-        return SentEvalResult({name: TaskResult(name, score, {"pearson": score}, None, 5, note)})
+        return SentEvalResult({name: TaskResult(name, score, {"pearson": score}, float("nan"), 5, note)})
 
     monkeypatch.setattr(report_module, "senteval", run)
     settings = replace(QUICK, senteval=SentEvalSettings(("MR", "STS14")))

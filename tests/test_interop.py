@@ -9,7 +9,6 @@ import pickle
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,18 +95,9 @@ def test_nothing_heavy_is_loaded_before_it_is_used() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.fixture
-def forgotten() -> Iterator[None]:
-    """Classes are made once; make them anew within a test, and after it."""
-    makers = (interop._seat_evaluator, interop._seat_task, interop._mteb_model)
-    for make in makers:
-        make.cache_clear()
-    yield
-    for make in makers:
-        make.cache_clear()
-
-
-def test_a_missing_library_is_named(forgotten: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("st", "mteb"):  # loaded once; load them anew within this test
+        monkeypatch.delitem(sys.modules, f"evenli.interop.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     monkeypatch.setitem(sys.modules, "mteb", None)
     with pytest.raises(MissingExtraError, match="sentence_transformers"):

@@ -520,7 +520,7 @@ def test_all_twelve_tasks_run_and_only_a_useful_encoder_solves_them(flat: Path) 
     assert seen == [(name, done) for name in TASKS for done in (False, True)]
     for name in ("MR", "CR", "SUBJ", "MPQA", "SST2"):
         assert result.tasks[name].score > 97, name
-    assert result.tasks["MR"].n == 240 and result.tasks["STS14"].n == 180 and result.tasks["STS14"].dev is None
+    assert result.tasks["MR"].n == 240 and result.tasks["STS14"].n == 180 and math.isnan(result.tasks["STS14"].dev)
     assert result.tasks["SICKR"].score > 60 and result.tasks["STS14"].score > 60
     assert set(result.tasks["MRPC"].metrics) == {"accuracy", "f1"}
     scores = [task.score for task in result.tasks.values()]
@@ -552,8 +552,8 @@ def test_missing_tasks_are_named_and_the_others_run(flat: Path, tmp_path: Path) 
     assert "msr-para-train.tsv" in result.missing["MRPC"]
     assert result.overall is None
     again = SentEvalResult.from_dict(json.loads(json.dumps(result.to_dict(), allow_nan=False)))
-    assert again == result
-    with pytest.raises(InputError, match="SentEval"):
+    assert again.to_dict() == result.to_dict()
+    with pytest.raises(RunError, match="SentEval"):
         SentEvalResult.from_dict({"tasks": {"MR": 3}})
 
 
@@ -588,10 +588,10 @@ def test_stored_results_are_not_computed_again(flat: Path, tmp_path: Path) -> No
     encoder, seen, out = Words(), [], tmp_path / "result.json"
     first = run_senteval(Words(), flat, tasks=("SST5",), out=out)
     result = run_senteval(encoder, flat, tasks=("SST2",), out=out, on_progress=lambda now: seen.append(str(now)))
-    assert list(result.tasks) == ["SST2", "SST5"] and result["SST5"] == first["SST5"]
+    assert list(result.tasks) == ["SST2", "SST5"] and result["SST5"].to_dict() == first["SST5"].to_dict()
     assert seen[0] == f"SST5: kept from {out}" and seen[1] == "SST2 …" and seen[2].startswith("SST2 100.00 (")
     assert encoder.asked == len(set(read_task("SST2", flat).texts))
-    assert SentEvalResult.from_dict(json.loads(out.read_text(encoding="utf-8"))) == result
+    assert json.loads(out.read_text(encoding="utf-8")) == result.to_dict()
     assert repr(result) == "SentEvalResult(2 tasks, 0 missing)"
 
 
@@ -619,9 +619,9 @@ def test_no_variation_gives_no_number_but_a_reason(flat: Path) -> None:
         assert math.isnan(task.score) and "do not vary" in task.note
         assert task.to_dict()["score"] is None
     json.dumps(result.to_dict(), allow_nan=False)
-    full = {name: TaskResult(name, 50.0, {}, None, 1) for name in TASKS}
+    full = {name: TaskResult(name, 50.0, {}, math.nan, 1) for name in TASKS}
     assert SentEvalResult(full).overall == 50
-    assert SentEvalResult({**full, "MR": TaskResult("MR", math.nan, {}, None, 1)}).overall is None
+    assert SentEvalResult({**full, "MR": TaskResult("MR", math.nan, {}, math.nan, 1)}).overall is None
 
 
 @pytest.mark.parametrize(

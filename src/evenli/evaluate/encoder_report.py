@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from evenli.encoders.base import Encoder, load_encoder, parts_of
@@ -30,7 +31,7 @@ from evenli.evaluate.encoder_results import (
     SeatFigures,
     difference,
 )
-from evenli.evaluate.seat import AssociationResult, seat, seat_tests
+from evenli.evaluate.seat import seat, seat_tests
 from evenli.evaluate.seat.average import average_change, average_estimate, undefined_estimate
 from evenli.evaluate.seat.results import AVERAGED
 from evenli.evaluate.seat.run import encode_tests
@@ -211,16 +212,11 @@ class _Measurer:
         names = ("seed", "permutations", "resamples")
         depends_on = {name: getattr(settings, name) for name in names}
         depends_on["texts"] = hash_text("\n".join(texts_of(self._tests)))
-        plain = stored.get("seat", depends_on, effects)
-        figures = SeatFigures(
-            Estimate.from_dict(plain["mean"]),
-            math.nan if plain["signed"] is None else plain["signed"],
-            tuple(AssociationResult.from_dict(test) for test in plain["tests"]),
-        )
+        figures = SeatFigures.from_dict(stored.get("seat", depends_on, effects))
         if encoder is base.encoder or math.isnan(figures.mean.value):
             return figures
         compared = stored.get("seat change", {**depends_on, "base": base.identity}, change)
-        return replace(figures, change=Estimate.from_dict(compared))
+        return msgspec.structs.replace(figures, change=Estimate.from_dict(compared))
 
     def _leakage(self, encoder: Encoder, base: _Base, stored: _Stored) -> Residual:
         def compute() -> dict[str, Any]:

@@ -12,9 +12,8 @@ from evenli.evaluate.seat.results import AVERAGED
 from evenli.evaluate.seat.results import DEFAULTS as SEAT_DEFAULTS
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings
 from evenli.evaluate.senteval.results import DEFAULTS as SENTEVAL_DEFAULTS
-from evenli.io import to_plain
 from evenli.mitigate.residual import Residual
-from evenli.types import Estimate
+from evenli.types import Estimate, Number, Record
 
 FORMAT = "evenli encoder-report 1"
 FIGURES = ("seat", "linear", "mlp", "clustering", "correlation", "senteval")
@@ -41,8 +40,7 @@ class ReportSettings:
 DEFAULTS = ReportSettings()
 
 
-@dataclass(frozen=True)
-class SeatFigures:
+class SeatFigures(Record, frozen=True):
     """Association tests of one encoder.
 
     Attributes:
@@ -53,18 +51,9 @@ class SeatFigures:
     """
 
     mean: Estimate
-    signed: float
+    signed: Number
     tests: tuple[AssociationResult, ...]
     change: Estimate | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "mean": self.mean.to_dict(),
-            "signed": to_plain(self.signed, digits=None),
-            "tests": [test.to_dict() for test in self.tests],
-            "change": None if self.change is None else self.change.to_dict(),
-        }
 
 
 @dataclass(frozen=True)

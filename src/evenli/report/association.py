@@ -31,7 +31,7 @@ def print_associations(result: SeatResult, console: Console) -> None:
             signed(test.effect),
             escape(interval(test.low, test.high, 2, sign=True)),
             *(p_value(p) for p in (test.p, test.p_holm, test.p_bh)),
-            f"{test.sizes[0]}+{test.sizes[1]}",
+            f"{test.sizes['X']}+{test.sizes['Y']}",
             *([signed(published.get(test.name))] if compared else []),
         )
     if not result.mean.note:  # all gender tests were run, so there are published effects too

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -28,7 +30,7 @@ def print_senteval(result: SentEvalResult, console: Console) -> None:
             name,
             number(task.score, 2),
             next((f"{key} {number(task.metrics[key], 2)}" for key in _SECOND if key in task.metrics), ""),
-            "" if task.dev is None else number(task.dev, 2),
+            "" if math.isnan(task.dev) else number(task.dev, 2),
             f"{task.n:,}",
             number(PUBLISHED[name], 1),
         )

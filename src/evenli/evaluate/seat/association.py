@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from evenli.errors import InputError
@@ -62,7 +62,7 @@ def association_test(
     if len(widths) > 1:
         raise InputError(f"embeddings of {sorted(widths)} dimensions do not compare; encode all sets with one model")
     index = _word_indices(words, sets)
-    sizes = (len(sets[0]), len(sets[1]), len(sets[2]), len(sets[3]))
+    sizes = {name: len(part) for name, part in zip(SETS, sets, strict=True)}
     empty = AssociationResult(sizes, settings.coverage, settings.sides, settings.ddof, note=_why_undefined(sets))
     if empty.note:
         return empty

@@ -13,6 +13,7 @@ from evenli._version import __version__
 from evenli.errors import InputError
 from evenli.evaluate.seat.tests import LEVELS, Level
 from evenli.io import to_plain
+from evenli.types import Number, Record
 
 Sides = Literal["one", "two"]
 
@@ -61,8 +62,7 @@ class SeatSettings:
 DEFAULTS = SeatSettings()
 
 
-@dataclass(frozen=True)
-class AssociationResult:
+class AssociationResult(Record, frozen=True):
     """One association test.
 
     Attributes:
@@ -85,34 +85,22 @@ class AssociationResult:
         missing_vectors: Words of the test that the encoder has no vector for.
     """
 
-    sizes: tuple[int, int, int, int]
+    sizes: dict[str, int]
     level: float
     sides: Sides
     ddof: int
-    effect: float = math.nan
-    p: float = math.nan
-    low: float = math.nan
-    high: float = math.nan
+    effect: Number = math.nan
+    p: Number = math.nan
+    low: Number = math.nan
+    high: Number = math.nan
     exact: bool = False
     permutations: int = 0
-    p_holm: float = math.nan
-    p_bh: float = math.nan
+    p_holm: Number = math.nan
+    p_bh: Number = math.nan
     name: str = ""
     kind: str = ""
     note: str = ""
     missing_vectors: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; NaN becomes null."""
-        return {**to_plain(self, digits=None), "sizes": dict(zip(SETS, self.sizes, strict=True))}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> AssociationResult:
-        """Read what ``to_dict`` wrote."""
-        numbers = {key: math.nan for key in ("effect", "p", "low", "high", "p_holm", "p_bh") if content[key] is None}
-        missing = tuple(content.get("missing_vectors", ()))
-        sizes = tuple(content["sizes"][name] for name in SETS)
-        return cls(**{**content, **numbers, "sizes": sizes, "missing_vectors": missing})
 
 
 @dataclass(frozen=True)
@@ -177,5 +165,5 @@ class SeatResult:
             "version": __version__,
             "settings": asdict(self.settings),
             "tests": [test.to_dict() for test in self.tests],
-            "mean": None if mean.note else {"signed": mean.signed, "absolute": mean.absolute},
+            "mean": None if mean.note else to_plain({"signed": mean.signed, "absolute": mean.absolute}),
         }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from evenli.encoders.base import Embeddings, Encoder, encode_checked
@@ -36,7 +37,7 @@ def seat(
     chosen = choose_tests(tests, settings.level)
     result = seat_from_vectors(chosen, encode_tests(encoder, chosen), settings)
     results = [_with_missing(encoder, test, one) for test, one in zip(chosen, result.tests, strict=True)]
-    return replace(result, tests=tuple(results), encoder=str(getattr(encoder, "identity", "")))
+    return dataclasses.replace(result, tests=tuple(results), encoder=str(getattr(encoder, "identity", "")))
 
 
 def seat_from_vectors(

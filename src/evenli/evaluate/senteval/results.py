@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from evenli.errors import InputError
 from evenli.evaluate.senteval.data import TASKS
 from evenli.io import to_plain
+from evenli.types import Number, Numbers, Record
 
 FORMAT = "evenli senteval 1"
 CLASSIFIERS = ("torch", "sklearn")
@@ -65,47 +67,34 @@ class SentEvalSettings:
 DEFAULTS = SentEvalSettings()
 
 
-@dataclass(frozen=True)
-class TaskResult:
+class TaskResult(Record, frozen=True):
     """One task.
 
     Attributes:
         name: One of TASKS.
         score: The number that counts for the mean, in percent: accuracy, or 100 times Pearson's r; NaN if undefined.
         metrics: All numbers, in percent as well.
-        dev: What the search or the early stop saw, in percent; None in STS14, which has no training.
+        dev: What the search or the early stop saw, in percent; NaN in STS14, which has no training.
         n: Rows tested.
         note: Why the score is undefined.
         data: Hash of the texts and answers it was computed on.
     """
 
     name: str
-    score: float
-    metrics: dict[str, float]
-    dev: float | None
+    score: Number
+    metrics: Numbers
+    dev: Number
     n: int
     note: str = ""
     data: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """For JSON; an undefined number is null."""
-        return dict(to_plain(self, digits=None))
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TaskResult:
-        """Read what ``to_dict`` wrote."""
-        metrics = {name: math.nan if value is None else value for name, value in content["metrics"].items()}
-        score = math.nan if content["score"] is None else float(content["score"])
-        return cls(**{**content, "score": score, "metrics": metrics})
-
-
-@dataclass(frozen=True, repr=False)
-class SentEvalResult:
+class SentEvalResult(Record, frozen=True):
     """All tasks that ran, the tasks that did not with the reason, the settings and the name of the encoder."""
 
     tasks: dict[str, TaskResult]
-    missing: dict[str, str] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
+    missing: dict[str, str] = msgspec.field(default_factory=dict)
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
     encoder: str = ""
 
     def __getitem__(self, name: str) -> TaskResult:
@@ -124,22 +113,5 @@ class SentEvalResult:
         return sum(scores) / len(scores)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
-            "format": FORMAT,
-            "overall": self.overall,
-            "tasks": {name: task.to_dict() for name, task in self.tasks.items()},
-            "missing": dict(self.missing),
-            "settings": dict(self.settings),
-            "encoder": self.encoder,
-        }
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> SentEvalResult:
-        """Read what ``to_dict`` wrote."""
-        try:
-            tasks = {name: TaskResult.from_dict(task) for name, task in content["tasks"].items()}
-            missing, settings = dict(content.get("missing", {})), dict(content.get("settings", {}))
-            return cls(tasks, missing, settings, str(content.get("encoder", "")))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(f"not a SentEval result: {error!r}; expected what `evenli senteval -o` writes") from error
+        """Plain values for JSON."""
+        return {"format": FORMAT, "overall": to_plain(self.overall), **super().to_dict()}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from evenli._extras import need
 from evenli.encoders.base import Embeddings, Encoder, encode_checked, name_of
@@ -81,26 +82,24 @@ def senteval(
     data = task_folder(data)
     file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
     store = _cache_of(encoder, cache, settings)
-    description = settings.describe(store.identity)
-    name = store.identity if name is None else name
+    description, name = settings.describe(store.identity), name or store.identity
     report = on_progress or (lambda progress: None)
     done = {} if file is None else file.open(name, description, data)
-    for task in done:
-        report(TaskProgress(task, done[task], remark=f"kept from {getattr(file, 'path', '')}"))
+    for task, kept in done.items():
+        report(TaskProgress(task, kept, remark=f"kept from {getattr(file, 'path', '')}"))
     missing: dict[str, str] = {}
     runner = TaskRunner(settings)
     for task in settings.names:
-        if task not in done:
-            outcome = _run_task(task, data, store, runner, report)
-            if isinstance(outcome, str):
-                missing[task] = outcome
-                continue
+        outcome = done.get(task) or _run_task(task, data, store, runner, report)
+        if isinstance(outcome, str):
+            missing[task] = outcome
+        elif task not in done:
             done[task] = outcome
             _save(file, outcome, report)
-    result = SentEvalResult({task: done[task] for task in TASKS if task in done}, missing, description, name)
+    everything = SentEvalResult({task: done[task] for task in TASKS if task in done}, missing, description, name)
     if file is not None:
-        file.finish(result)
-    return result
+        file.finish(everything)
+    return everything
 
 
 def _run_task(name: str, data: Path, store: EmbeddingCache, runner: Any, report: OnProgress) -> TaskResult | str:

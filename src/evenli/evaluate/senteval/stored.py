@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from evenli.errors import InputError, RunError
 from evenli.evaluate.senteval.data import TASKS, read_task, task_folder
@@ -85,7 +86,7 @@ class ResultFile:
                 return SentEvalResult.from_dict(content)
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
-        except (ValueError, KeyError, TypeError, InputError):
+        except (ValueError, KeyError, TypeError, RunError):
             pass
         raise InputError(f"{self.path} holds no SentEval result to continue; {_ADVICE}")
 

@@ -72,10 +72,10 @@ def _similarity(task: Task, embeddings: Embeddings) -> TaskResult:
         weighted[name] = float(np.average(list(each.values()), weights=sizes))
         plain[f"{name}_mean"] = float(np.mean(list(each.values())))
         parts.update({f"{name}_{part}": value for part, value in each.items()})
-    return _correlated(task.name, {**weighted, **plain, **parts}, None, len(similarity))
+    return _correlated(task.name, {**weighted, **plain, **parts}, math.nan, len(similarity))
 
 
-def _correlated(name: str, metrics: dict[str, float], dev: float | None, n: int) -> TaskResult:
+def _correlated(name: str, metrics: dict[str, float], dev: float, n: int) -> TaskResult:
     note = "the predictions do not vary, so no correlation is defined" if math.isnan(metrics["pearson"]) else ""
     return TaskResult(name, metrics["pearson"], metrics, dev, n, note)
 

@@ -1,0 +1,136 @@
+"""SEAT as a task of mteb, and evenli's encoders as its models."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._extras import need
+from evenli.encoders.base import Encoder, encode_checked
+from evenli.errors import InputError
+from evenli.evaluate.seat import SeatSettings
+from evenli.evaluate.seat.results import AVERAGED
+from evenli.evaluate.seat.tests import choose_tests, texts_of
+from evenli.interop import PRIMARY, seat_metrics
+from evenli.io import hash_text
+
+_mteb: Any = need("mteb", extra="bench", purpose="SEAT in mteb")
+_datasets: Any = need("datasets", extra="bench", purpose="SEAT in mteb")
+_loading: Any = need("torch.utils.data", extra="bench", purpose="SEAT in mteb")
+_encoders: Any = need("mteb.models.abs_encoder", extra="bench", purpose="SEAT in mteb")
+_meta: Any = need("mteb.models.model_meta", extra="bench", purpose="SEAT in mteb")
+
+_TESTS = choose_tests(AVERAGED)
+_TEXTS = texts_of(_TESTS)
+_PROBE = ("She is a nurse.", "He is a doctor.", "This is a rose.", "Two people walk in the rain.")
+"""Texts by which an encoder is recognised."""
+_SEAT_PAPER = "https://aclanthology.org/N19-1063/"
+_CITATION = """@inproceedings{may-etal-2019-measuring,
+  author = {May, Chandler and Wang, Alex and Bordia, Shikha and Bowman, Samuel R. and Rudinger, Rachel},
+  title = {On Measuring Social Biases in Sentence Encoders},
+  booktitle = {Proceedings of NAACL-HLT 2019},
+  year = {2019},
+}"""
+
+
+class SeatTask(_mteb.AbsTask):  # type: ignore[misc]  # known at run time only
+    """SEAT as a task of mteb: the gender tests C6 to C8b on sentences that evenli ships, so nothing is fetched.
+
+    The scores are those of ``seat_metrics``; the main score is PRIMARY.
+    """
+
+    abstask_prompt = "Retrieve semantically similar text."
+    metadata = _mteb.TaskMetadata(
+        name="EvenliSEAT",
+        description=(
+            "Association of male and female names and terms with career and family, mathematics, science and arts "
+            "in short sentences; the main score is minus the mean absolute effect size, 0 is best."
+        ),
+        # Never fetched: the sentences come with evenli, and the revision says which they are.
+        dataset={"path": "evenli/seat", "revision": hash_text("\n".join(_TEXTS))[:40]},
+        type="STS",
+        category="t2t",
+        modalities=["text"],
+        reference=_SEAT_PAPER,
+        eval_splits=["test"],
+        eval_langs=["eng-Latn"],
+        main_score=PRIMARY,
+        date=("2017-01-01", "2019-12-31"),
+        domains=["Constructed", "Written"],
+        task_subtypes=[],
+        license="apache-2.0",
+        annotations_creators="derived",
+        dialect=[],
+        sample_creation="created",
+        bibtex_citation=_CITATION,
+    )
+
+    def load_data(self, *_: Any, **__: Any) -> None:
+        """Put the sentences where mteb looks for them."""
+        self.dataset = {"test": _datasets.Dataset.from_dict({"text": _TEXTS})}
+        self.data_loaded = True
+
+    def _evaluate_subset(
+        self, model: Any, data_split: Any, *, hf_split: str, hf_subset: str, encode_kwargs: Any, **_: Any
+    ) -> dict[str, Any]:
+        vectors = model.encode(
+            _loading.DataLoader(data_split, batch_size=encode_kwargs.get("batch_size", 32)),
+            task_metadata=self.metadata,
+            hf_split=hf_split,
+            hf_subset=hf_subset,
+            **encode_kwargs,
+        )
+        settings = SeatSettings(seed=self.seed, resamples=0)
+        metrics, note = seat_metrics(_TESTS, list(data_split["text"]), _as_array(vectors), settings)
+        return {**metrics, "note": note} if note else dict(metrics)
+
+    def _calculate_descriptive_statistics_from_split(self, split: str, **_: Any) -> dict[str, int]:
+        rows = self.dataset[split]["text"]
+        return {"num_samples": len(rows), "number_of_characters": sum(map(len, rows))}
+
+
+class MtebModel(_encoders.AbsEncoder):  # type: ignore[misc]  # known at run time only
+    """An encoder of evenli behind the interface of mteb; made by ``as_mteb_model``."""
+
+    def __init__(self, encoder: Encoder, name: str) -> None:
+        self.encoder = encoder
+        outputs = encode_checked(encoder, _PROBE)
+        seen = f"{getattr(encoder, 'identity', '')}|{hashlib.sha256(outputs.tobytes()).hexdigest()}"
+        self.mteb_model_meta = _meta.ModelMeta.create_empty(
+            {
+                "name": name,
+                "revision": hash_text(seen)[:40],
+                "embed_dim": outputs.shape[1],
+                "similarity_fn_name": _meta.ScoringFunction.COSINE,
+            }
+        )
+
+    def encode(self, inputs: Iterable[Any], **_: Any) -> NDArray[np.float32]:
+        """[n, d], of batches or of a list of texts."""
+        return encode_checked(self.encoder, _texts(inputs))
+
+
+def _texts(inputs: Iterable[Any]) -> list[str]:
+    """The texts of mteb's batches, or of a plain list."""
+    if isinstance(inputs, str):
+        raise InputError(f"'{inputs[:40]}' is one text; give a list of texts")
+    texts: list[str] = []
+    for part in inputs:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, dict) and "text" in part:
+            texts.extend(part["text"])
+        else:
+            raise InputError("the encoder takes texts only; give a list of texts or batches with 'text'")
+    return texts
+
+
+def _as_array(vectors: Any) -> NDArray[np.float32]:
+    """An array or a tensor, which may be on a device or in half precision, as an array."""
+    if hasattr(vectors, "detach"):
+        vectors = vectors.detach().float().cpu().numpy()
+    return np.asarray(vectors, dtype=np.float32)
