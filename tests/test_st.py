@@ -14,7 +14,6 @@ import pytest
 
 from conftest import make_checkpoint
 from evenli.encoders.base import load_encoder
-from evenli.encoders.st import load_sentence_transformer
 from evenli.errors import ModelError
 
 torch = pytest.importorskip("torch")
@@ -60,7 +59,7 @@ def changed(file: Path, change: Callable[[Any], None]) -> None:
 
 
 def identity(folder: Path) -> str:
-    return load_sentence_transformer(str(folder), device="cpu").identity
+    return load_encoder(f"st:{folder}", device="cpu").identity
 
 
 def test_a_folder_gives_what_the_library_gives(model: Path) -> None:

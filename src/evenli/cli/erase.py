@@ -39,7 +39,7 @@ class MitigateGroup(TyperGroup):
         return [*super().list_commands(ctx), *MITIGATIONS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by name; that of a method is made from the registry."""
+        """A command by name; that of a method comes from the registry."""
         command = super().get_command(ctx, cmd_name)
         return method_command(cmd_name) if command is None and cmd_name in MITIGATIONS else command
 
@@ -72,6 +72,7 @@ def _runner(method: Method) -> Any:
         )
         for option in method.options
     ]
+    # Typer reads a signature, so one is put together: the common options with those of the method behind --fit.
     place = 1 + [parameter.name for parameter in common].index(_AFTER)
     parameters = [parameter for parameter in (*common[:place], *own, *common[place:]) if parameter.name != "options"]
 

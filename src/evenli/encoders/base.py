@@ -88,6 +88,7 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None)
 def parse_spec(spec: str) -> tuple[str, str]:
     """Kind and target; a bare path is a mitigated encoder, a checkpoint, or a file of word vectors."""
     kind, colon, target = spec.partition(":")
+    # The registry is asked before the disk, so that a folder called "hf:x" cannot hide a backend.
     if colon and kind in ENCODERS:
         return kind, target
     if Path(spec).is_dir():
@@ -144,6 +145,7 @@ def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
         texts: What was encoded.
         name: The encoder, for messages.
     """
+    # A function of the user may return anything, and a wrong shape would pass silently into every figure.
     try:
         rows = np.asarray(_detached(output))
     except (ValueError, TypeError, RuntimeError) as error:

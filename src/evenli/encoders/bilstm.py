@@ -128,6 +128,7 @@ class BiLSTMMax:
         self.v1_padding, self.batch_size = v1_padding, batch_size
         self.vocabulary = vectors if isinstance(vectors, Vocabulary) else Vocabulary(vectors)
         dimension = self.vocabulary.vectors.dimension
+        # Weights stay in float32 on the host for saving and hashing; the device has a copy in its own type.
         lstm = make_lstm(dimension, hidden, seed)
         if weights is not None:
             _fill(lstm, weights)
@@ -268,10 +269,11 @@ class BiLSTMMax:
         """Outputs of sentences of similar length, the longest first: their places, outputs and lengths."""
         if batch_size < 1:
             raise InputError(f"batch_size must be 1 or more, not {batch_size}")
-        self._grow()
+        self._extend_table()
         order = np.argsort(-tokens.lengths, kind="stable")
         start = 0
         while start < len(order):
+            # The first sentence of a batch is its longest, and bounds what padding can cost.
             stop = start + max(1, min(batch_size, _LONGEST // int(tokens.lengths[order[start]])))
             rows, start = order[start:stop], stop
             packed = pack(tokens, rows)
@@ -283,7 +285,8 @@ class BiLSTMMax:
                 outputs = run_lstm(self._lstm, inputs, torch.from_numpy(packed.sizes), places)
             yield which, outputs, lengths
 
-    def _grow(self) -> None:
+    def _extend_table(self) -> None:
+        """Bring the vectors of words met since the last batch to the device."""
         if len(self._table) < len(self.vocabulary):
             new = torch.from_numpy(self.vocabulary.matrix()[len(self._table) :])
             self._table = torch.cat([self._table, new.to(self.device, self._type)])

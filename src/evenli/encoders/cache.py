@@ -64,6 +64,7 @@ class EmbeddingCache:
             self._encode_new(new)
         if not keys:
             return np.empty((0, 0), dtype=np.float32)
+        # Block by block: blocks on disk are mapped, and their rows are read in one go.
         places = np.array([self._where[key] for key in keys], dtype=np.int64)
         embeddings = np.empty((len(keys), self._blocks[0].shape[1]), dtype=np.float32)
         for block in np.unique(places[:, 0]):
@@ -84,6 +85,7 @@ class EmbeddingCache:
             return
         keys = b"".join(new)
         name = hashlib.sha256(keys).hexdigest()[:32]
+        # The keys come last: a batch without them is not seen by a reader.
         table = np.frombuffer(keys, dtype=np.uint8).reshape(-1, 32)
         write_atomic(self._folder / f"{name}.npy", lambda file: np.save(file, embeddings))
         write_atomic(self._folder / f"{name}{_KEYS}", lambda file: np.save(file, table))

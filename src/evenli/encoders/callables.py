@@ -54,6 +54,7 @@ class CallableEncoder:
 def load(target: str, request: EncoderRequest) -> CallableEncoder:
     """The encoder of ``module:attribute``; modules are also looked for in the working directory."""
     name, _, attribute = target.partition(":")
+    # A command that is installed as a script does not have the working directory on its path.
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:

@@ -57,6 +57,7 @@ class TransformerEncoder:
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
+        # Texts of similar length share a batch, so that little is padded.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         embeddings: Embeddings | None = None
         for start in range(0, len(order), self._batch):

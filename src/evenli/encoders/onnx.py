@@ -76,10 +76,12 @@ class OnnxEncoder:
         return np.zeros((len(texts), self.dimension or 0), dtype=np.float32) if embeddings is None else embeddings
 
     def _batches(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        # Texts of similar length share a batch; those without a token stay out, their rows are zero.
         order = np.argsort(lengths, kind="stable")
         order = order[lengths[order] > 0]
         groups = [order]
         if "attention_mask" not in self._inputs:
+            # Without a mask padded tokens would take part, so only texts of one length go together.
             groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
         for group in groups:
             for start in range(0, len(group), self._batch):

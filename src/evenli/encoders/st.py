@@ -21,7 +21,7 @@ _LIBRARY = "sentence_transformers."
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
 
 
-def load_sentence_transformer(target: str, *, device: str | None = None) -> CallableEncoder:
+def load(target: str, request: EncoderRequest) -> CallableEncoder:
     """Load a sentence-transformers model.
 
     A folder is read as it is, without asking the hub. A name is fetched from the hub, or its local cache, and then read
@@ -29,13 +29,13 @@ def load_sentence_transformer(target: str, *, device: str | None = None) -> Call
 
     Args:
         target: Folder, or ``name[@revision]`` on the hub.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        request: Its device is used.
     """
     library = need("sentence_transformers", extra="bench", purpose="sentence-transformers encoders")
     torch = need("torch", extra="hf", purpose="a transformer encoder")
     quiet_transformers()
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
-    place = pick_device(torch, device)
+    place = pick_device(torch, request.device)
     local = Path(target).is_dir()
     name, _, revision = (target, "", "") if local else target.partition("@")
     with one_line(name, local=local, revision=revision):
@@ -53,11 +53,6 @@ def load_sentence_transformer(target: str, *, device: str | None = None) -> Call
     # A model on the hub is identified by its commit, a folder by its files.
     spec, files = ("st", checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
     return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files)
-
-
-def load(target: str, request: EncoderRequest) -> CallableEncoder:
-    """The encoder of a sentence-transformers model."""
-    return load_sentence_transformer(target, device=request.device)
 
 
 def check_sentence_transformer(folder: Path) -> None:

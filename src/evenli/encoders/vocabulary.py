@@ -47,6 +47,7 @@ def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
     >>> tokens.ids.tolist(), tokens.starts.tolist(), tokens.lengths.tolist()
     ([0, 7, 8, 1, 0, 1, 0, 1], [0, 4, 6], [4, 2, 2])
     """
+    # Known words before each position give the new lengths without a loop over sentences.
     known = ids >= 0
     upto = np.concatenate([[0], np.cumsum(known)])
     ends = np.cumsum(sizes)
@@ -119,6 +120,7 @@ class Vocabulary:
         row = self.vectors.find(word)
         if row < 0:
             return -1
+        # Two spellings can lead to one row of the vectors: they share a number.
         at = self._of_row.setdefault(row, len(self.words))
         if at == len(self.words):
             word = self.vectors.words[row]  # as the vectors spell it
@@ -158,6 +160,7 @@ def pack(tokens: Tokens, rows: NDArray[np.int64]) -> Packed:
     >>> packed.places.T.tolist()
     [[1, 3, 3, 3], [0, 2, 4, 5]]
     """
+    # Packed sequences have the longest sentence first; ``rank`` leads back to the order given.
     lengths, starts = tokens.lengths[rows], tokens.starts[rows]
     order = np.argsort(-lengths, kind="stable")
     rank = np.empty_like(order)

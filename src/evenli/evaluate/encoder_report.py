@@ -269,7 +269,7 @@ def _method(encoder: Any) -> str:
     """Methods of the erasers behind an encoder, the first applied first; empty for an encoder without."""
     if not isinstance(encoder, Erased):
         return str(getattr(getattr(encoder, "encoder", encoder), "method", ""))
-    methods = (_method(encoder.encoder), str(encoder.eraser.method))  # type: ignore[attr-defined]
+    methods = (_method(encoder.encoder), str(encoder.eraser.method))
     return ", ".join(filter(None, methods))
 
 

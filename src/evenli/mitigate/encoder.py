@@ -23,7 +23,7 @@ from evenli.mitigate.directory import (
     read_mitigated,
 )
 from evenli.mitigate.erased import Erased
-from evenli.mitigate.erasers import Affine, Projection, load_eraser
+from evenli.mitigate.erasers import Affine, Eraser, Projection, load_eraser
 from evenli.mitigate.gendered import GenderedSet, gendered_set, read_gendered
 from evenli.mitigate.methods import GenderedEmbeddings, Method
 from evenli.mitigate.residual import HeldOut, known_sentences, residual_leakage
@@ -83,6 +83,7 @@ def mitigate_encoder(
         sentences = known_sentences(base, sentences)
         eraser = _fit(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
+        file = eraser.save(folder / ERASER)
         about: dict[str, Any] = {
             "method": settings.method,
             "base": {"spec": resolved_spec(spec), "pooling": pooling, "identity": identity_of(base)},
@@ -94,14 +95,7 @@ def mitigate_encoder(
                 "sha256": sentences.fit_sha256,
                 "skipped": sentences.skipped,
             },
-            "eraser": {
-                "file": ERASER,
-                "sha256": hash_files([eraser.save(folder / ERASER)]),
-                "identity": eraser.identity,
-                "dimension": eraser.dimension,
-                "rank": eraser.rank,
-                "history": [round(value, 6) for value in eraser.history],
-            },
+            "eraser": {"file": ERASER, "sha256": hash_files([file]), **_figures(eraser)},
             "leakage": _leakage(base, eraser, sentences, settings.seed),
         }
         mitigated_directory(folder).write_manifest(about)
@@ -140,7 +134,17 @@ def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) ->
     return eraser
 
 
-def _leakage(base: Encoder, eraser: Projection | Affine, sentences: GenderedSet, seed: int) -> dict[str, Any]:
+def _figures(eraser: Eraser) -> dict[str, Any]:
+    history = [round(value, 6) for value in eraser.history]
+    return {
+        "identity": eraser.identity,
+        "dimension": eraser.dimension,
+        "rank": eraser.rank,
+        "history": history,
+    }
+
+
+def _leakage(base: Encoder, eraser: Eraser, sentences: GenderedSet, seed: int) -> dict[str, Any]:
     before = HeldOut.of(base, sentences)
     lean = before.lean()
     return {

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
+from evenli.encoders.base import Encoder
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_text
-from evenli.mitigate.erasers import Eraser, load_eraser
+from evenli.mitigate.erasers import Eraser
 
 CHECK = ("She is a nurse.", "He is a doctor.", "My mother is there.", "A man walks in the park.")
 """Texts on which the outputs must differ from those of the base encoder."""
 _ROUNDING = 1e-6
-
-
-class Encoder(Protocol):
-    """Texts in, embeddings out."""
-
-    def encode(self, texts: Sequence[str]) -> ArrayLike:
-        """Embeddings [n, d]."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -54,11 +46,6 @@ class Erased:
                 f"the eraser changes nothing: all {len(before)} outputs are those of the base encoder; "
                 "fit it on embeddings of this encoder"
             )
-
-    @classmethod
-    def load(cls, encoder: Encoder, path: str | Path, *, check: tuple[str, ...] = CHECK) -> Erased:
-        """Put a stored eraser behind an encoder."""
-        return cls(encoder, load_eraser(path), check)
 
     @property
     def dimension(self) -> int:

@@ -19,7 +19,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,44 +38,35 @@ _NOTHING = 1e-9  # canonical correlation under which there is nothing to erase
 _RIDGE = 1e-3  # of the mean variance: keeps the classifiers of INLP finite without steering them
 
 
-class Eraser(Protocol):
-    """A frozen map [n, d] -> [n, d] that takes a concept out of embeddings."""
-
-    @property
-    def dimension(self) -> int:
-        """Numbers in an embedding."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """SHA-256 of kind and numbers: changes when any output could."""
-        ...
-
-    def __call__(self, x: ArrayLike) -> NDArray[Any]:
-        """Embeddings without the concept; float32 stays float32."""
-        ...
-
-    def save(self, path: str | Path) -> Path:
-        """Write the eraser as ``.npz``."""
-        ...
-
-
-class _Stored(ABC):
-    """What all erasers share: they are a kind and some arrays."""
+class Eraser(ABC):
+    """A frozen map [n, d] -> [n, d] that takes a concept out of embeddings: a kind and some arrays."""
 
     kind: ClassVar[str]
+    parts: ClassVar[tuple[str, ...]]
+    """Names of the arrays; the first is [rank, d]."""
     method: str
     history: tuple[float, ...]
 
     @abstractmethod
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The numbers that make the eraser, by name."""
+    def __call__(self, x: ArrayLike) -> NDArray[Any]:
+        """Embeddings without the concept; float32 stays float32."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in an embedding."""
+        return int(getattr(self, self.parts[0]).shape[1])
+
+    @property
+    def rank(self) -> int:
+        """Dimensions removed."""
+        return len(getattr(self, self.parts[0]))
 
     @property
     def identity(self) -> str:
         """SHA-256 of kind and numbers: changes when any output could."""
         digest = hashlib.sha256(self.kind.encode())
-        for name, values in self.arrays().items():
+        for name in self.parts:
+            values = getattr(self, name)
             digest.update(f"|{name}{values.shape}".encode() + np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
@@ -85,13 +76,13 @@ class _Stored(ABC):
         if path.suffix != ".npz":
             raise InputError(f"an eraser is stored as .npz, not as {path.name}")
         about = {"kind": self.kind, "layout": _LAYOUT, "method": self.method, "history": self.history}
-        stored: dict[str, Any] = {**self.arrays(), **{name: np.array(value) for name, value in about.items()}}
+        stored = {**{name: getattr(self, name) for name in self.parts}, **about}
         write_atomic(path, lambda file: np.savez(file, **stored))
         return path
 
 
 @dataclass(frozen=True, eq=False)
-class Projection(_Stored):
+class Projection(Eraser):
     """Removes a subspace: ``x - D^T D x`` for orthonormal rows D.
 
     Orthogonal, linear and idempotent; no row gets longer. The rows given are made orthonormal; those that the others
@@ -99,6 +90,7 @@ class Projection(_Stored):
     """
 
     kind: ClassVar[str] = "projection"
+    parts: ClassVar[tuple[str, ...]] = ("directions",)
     directions: FloatArray
     """Orthonormal basis [k, d] of what is removed."""
     method: str = "projection"
@@ -118,23 +110,9 @@ class Projection(_Stored):
         rows, kind = _given(x, self.dimension)
         return np.asarray(rows - (rows @ self.directions.T) @ self.directions, dtype=kind)
 
-    @property
-    def dimension(self) -> int:
-        """Numbers in an embedding."""
-        return int(self.directions.shape[1])
-
-    @property
-    def rank(self) -> int:
-        """Dimensions removed."""
-        return len(self.directions)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The numbers that make the eraser, by name."""
-        return {"directions": self.directions}
-
 
 @dataclass(frozen=True, eq=False)
-class Affine(_Stored):
+class Affine(Eraser):
     """Removes what ``read`` sees along ``write``: ``x - write read (x - centre)``.
 
     An oblique projection around a centre, kept as two thin matrices. It is idempotent because ``read write`` is the
@@ -142,6 +120,7 @@ class Affine(_Stored):
     """
 
     kind: ClassVar[str] = "affine"
+    parts: ClassVar[tuple[str, ...]] = ("read", "write", "centre")
     read: FloatArray
     """[k, d]: what is measured of an embedding."""
     write: FloatArray
@@ -159,27 +138,13 @@ class Affine(_Stored):
             raise InputError(f"expected read [k, d], write [d, k] and centre [d], found {shapes}")
         if not np.allclose(read @ write, np.eye(len(read)), atol=1e-6):
             raise InputError("read times write is not the identity: the eraser would not be a projection")
-        for name, values in (("read", read), ("write", write), ("centre", centre)):
+        for name, values in zip(self.parts, (read, write, centre), strict=True):
             object.__setattr__(self, name, _frozen(values))
 
     def __call__(self, x: ArrayLike) -> NDArray[Any]:
         """Embeddings without the concept; float32 stays float32."""
         rows, kind = _given(x, self.dimension)
         return np.asarray(rows - ((rows - self.centre) @ self.read.T) @ self.write.T, dtype=kind)
-
-    @property
-    def dimension(self) -> int:
-        """Numbers in an embedding."""
-        return int(self.read.shape[1])
-
-    @property
-    def rank(self) -> int:
-        """Dimensions removed."""
-        return len(self.read)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """The numbers that make the eraser, by name."""
-        return {"read": self.read, "write": self.write, "centre": self.centre}
 
 
 def mean_projection(x: ArrayLike, y: ArrayLike) -> Projection:
@@ -229,6 +194,7 @@ def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
         svd_tol=_NOTHING,
     )
     read, write = fitted.proj_right.numpy(), fitted.proj_left.numpy()
+    # The library leaves rows of zeros where a direction is below its tolerance.
     kept = np.abs(read).max(axis=1) > 0
     if not kept.any():
         raise InputError(_EQUAL)
@@ -258,6 +224,7 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
         of_class = generator.permutation(np.flatnonzero(classes == label))
         held[of_class[: max(1, round(_HELD_OUT * count))]] = True
     chance = 1 / (classes.max() + 1)
+    # All rounds start from the embeddings given: projecting a projection again would pile up rounding.
     removed = np.zeros((0, rows.shape[1]))
     history: list[float] = []
     for round_ in range(iterations + 1):
@@ -297,6 +264,7 @@ def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1)
             f"expected two tables of the same shape with {_FEWEST} or more rows, not {f.shape} and {m.shape}"
         )
     _, sigma, axes = np.linalg.svd(f - m, full_matrices=False)
+    # Directions below the rounding of float32 are noise, not differences.
     scale = max(np.abs(f).max(), np.abs(m).max()) * np.sqrt(f.size)
     rank = int((sigma > scale * np.finfo(np.float32).eps).sum())
     if not 1 <= components <= rank:

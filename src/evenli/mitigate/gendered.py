@@ -143,6 +143,7 @@ def gendered_set() -> GenderedSet:
     scenes = compose_templates("en", 638)
     free = {part: cycle(scenes[chosen]) for part, chosen in _SCENES.items()}
     pairs: dict[str, list[SentencePair]] = {part: [] for part in _SCENES}
+    # Words that define the gender direction are all fitted on; the others take turns, so that no part is easier.
     core = {row["female"].lower() for row in read_table("direction_pairs.csv", ("list",)) if row["list"] == "ten"}
     words = [pair for pair in _persons() if pair[0] not in core]
     turns: list[tuple[str, Part, tuple[str, str]]] = [("word", "fit", pair) for pair in _persons() if pair[0] in core]
@@ -171,6 +172,7 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
         limit: Most pairs to keep, spread evenly over the file.
     """
     path = Path(path)
+    # What the probes are tested on must not have been seen by the eraser.
     built_in = gendered_set()
     held_out = {word.lower() for pair in (*built_in.probe, *built_in.test) for word in pair.words}
     side, swapper = _sides(), Swapper()

@@ -8,7 +8,7 @@ Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -64,12 +64,12 @@ def hard_debias(
     keep = gender_specific_words() if specific is None else frozenset(specific)
     g = direction.vector
     neutral = np.fromiter((word not in keep for word in vectors.words), dtype=bool, count=len(vectors))
-    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
-    for start in range(0, len(vectors), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        rows = _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
+
+    def neutralise(rows: FloatArray, part: slice) -> FloatArray:
         rows[neutral[part]] -= np.outer(rows[neutral[part]] @ g, g)
-        matrix[part] = _unit(rows)
+        return _unit(rows)
+
+    matrix = _unit_rows(vectors, neutralise)
     equalised = 0
     for a, b in _variants(vectors, equalize):
         if matrix[a].any() and matrix[b].any():
@@ -81,11 +81,7 @@ def hard_debias(
 
 def normalised(vectors: WordVectors) -> WordVectors:
     """The same vectors at length 1: the control for ``hard_debias``. A zero vector stays one."""
-    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
-    for start in range(0, len(vectors), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        matrix[part] = _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
-    unit = WordVectors.of(vectors.words, matrix, f"{vectors.name}, normalised")
+    unit = WordVectors.of(vectors.words, _unit_rows(vectors), f"{vectors.name}, normalised")
     return replace(unit, notes=(*vectors.notes, "unit length"))
 
 
@@ -106,6 +102,17 @@ def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
 def _unit(rows: FloatArray) -> FloatArray:
     length = np.linalg.norm(rows, axis=-1, keepdims=True)
     return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)
+
+
+def _unit_rows(
+    vectors: WordVectors, change: Callable[[FloatArray, slice], FloatArray] = lambda rows, part: rows
+) -> NDArray[np.float32]:
+    """All vectors at length 1, changed some rows at a time."""
+    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
+    for start in range(0, len(vectors), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        matrix[part] = change(_unit(np.asarray(vectors.matrix[part], dtype=np.float64)), part)
+    return matrix
 
 
 def _variants(vectors: WordVectors, pairs: Pairs) -> list[tuple[int, int]]:

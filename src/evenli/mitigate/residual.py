@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,7 +18,7 @@ from evenli.mitigate.erasers import Eraser
 from evenli.mitigate.gendered import FEMALE, MALE, GenderedSet
 from evenli.mitigate.hard_debias import gender_specific_words
 from evenli.resources import read_table
-from evenli.stats.intervals import Estimate, wilson
+from evenli.stats.intervals import Estimate
 from evenli.stats.leakage import Clustering, Leakage, leakage, neighbour_clustering
 
 FloatArray = NDArray[np.float64]
@@ -50,20 +49,8 @@ class Residual:
 
     @classmethod
     def of(cls, probes: Leakage, clusters: Clustering) -> Residual:
-        """The results of probes and clustering, with intervals."""
-        low, high = wilson(clusters.accuracy, clusters.clustered)
-        accuracy = Estimate(
-            clusters.accuracy,
-            low,
-            high,
-            (high - low) / 3.92,
-            0.95,
-            clusters.clustered,
-            {},
-            "over texts, the clusters fixed",
-        )
-        neighbour_bias = _correlation(clusters.correlation, clusters.asked, clusters.note)
-        return cls(probes.linear, probes.mlp, probes.majority, accuracy, neighbour_bias)
+        """The results of probes and of the clustering."""
+        return cls(probes.linear, probes.mlp, probes.majority, clusters.accuracy, clusters.correlation)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; NaN becomes null."""
@@ -108,6 +95,7 @@ class HeldOut:
         """
         means = [self.probe[self.probe_classes == label].mean(axis=0, dtype=np.float64) for label in (FEMALE, MALE)]
         g = means[0] - means[1]
+        # Less the mean, which all sentences share, and less the median, so that both sides have as many.
         centred = self.neutral - self.neutral.mean(axis=0, dtype=np.float64)
         scale = np.linalg.norm(centred, axis=1) * np.linalg.norm(g)
         cosine = (centred @ g) / np.where(scale > 0, scale, 1.0)
@@ -116,6 +104,7 @@ class HeldOut:
 
 def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
     """The sentences whose words an encoder knows: all of them unless it is made of word vectors."""
+    # An eraser or a cache may stand before the encoder that has the vectors.
     while isinstance(encoder, Erased | EmbeddingCache):
         encoder = encoder.encoder
     vectors = getattr(getattr(encoder, "vocabulary", encoder), "vectors", None)
@@ -168,6 +157,7 @@ def word_leakage(
         raise InputError(
             f"only {side} neutral words lean to one of the sides; {_FEWEST} or more are needed to measure what leaks"
         )
+    # The most biased words of each side are the classes; a random half of them trains the probes.
     order = np.argsort(bias, kind="stable")
     chosen = np.concatenate([order[:side], order[-side:]])
     classes = np.repeat([MALE, FEMALE], side)
@@ -187,12 +177,3 @@ def word_leakage(
         )
         residuals.append(Residual.of(probes, clusters))
     return residuals[0], residuals[1]
-
-
-def _correlation(value: float, n: int, note: str) -> Estimate:
-    """A correlation with Fisher's interval."""
-    if math.isnan(value) or n <= 3:
-        return Estimate(value, math.nan, math.nan, math.nan, 0.95, n, {}, note or "no interval: three texts or fewer")
-    middle, half = math.atanh(max(-0.999999, min(0.999999, value))), 1.959964 / math.sqrt(n - 3)
-    low, high = math.tanh(middle - half), math.tanh(middle + half)
-    return Estimate(value, low, high, (high - low) / 3.92, 0.95, n, {}, "over texts, Fisher's z")

@@ -7,6 +7,7 @@ neighbours? Needs scikit-learn.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import Any
@@ -52,16 +53,10 @@ class Clustering:
             the old bias, 1 is all of it.
         correlation: Pearson correlation, over the words asked about, of the old bias with the share of their nearest
             neighbours whose old bias is positive; 0 is neutral, NaN is undefined.
-        clustered: Words clustered.
-        asked: Words in the correlation.
-        note: Why a value is undefined.
     """
 
-    accuracy: float
-    correlation: float
-    clustered: int
-    asked: int
-    note: str = ""
+    accuracy: Estimate
+    correlation: Estimate
 
 
 def leakage(
@@ -92,32 +87,41 @@ def leakage(
     """
     train, test = _table(x_train, "training"), _table(x_test, "test")
     known, asked = np.asarray(y_train), np.asarray(y_test)
-    if train.shape[1] != test.shape[1]:
-        raise InputError(f"training embeddings have {train.shape[1]} numbers, test embeddings {test.shape[1]}")
-    if known.shape != train.shape[:1] or asked.shape != test.shape[:1]:
-        raise InputError(
-            f"{len(train)} training and {len(test)} test rows need as many classes, found {known.shape} "
-            f"and {asked.shape}"
-        )
     names, counts = np.unique(known, return_counts=True)
-    if len(names) < 2 or counts.min() < _FEWEST:
-        listed = ", ".join(f"{count} of {name}" for name, count in zip(names, counts, strict=True))
-        raise InputError(f"training rows must be {_FEWEST} or more of each of two or more classes, found {listed}")
+    _check_split((train, known), (test, asked), counts)
     if not 0 < level < 1:
         raise InputError(f"level must be between 0 and 1, not {level}")
-    linear = need("sklearn.linear_model", extra="encoders", purpose="a probe")
-    neural = need("sklearn.neural_network", extra="encoders", purpose="a probe")
+    linear_model = need("sklearn.linear_model", extra="encoders", purpose="a probe")
+    neural_network = need("sklearn.neural_network", extra="encoders", purpose="a probe")
     mean, spread = train.mean(axis=0), train.std(axis=0)
     # A column that erasure made constant is left with rounding, which scaling would blow up into a feature.
     spread[spread <= 1e-9 * np.abs(train).max()] = np.inf
     train, test = (train - mean) / spread, (test - mean) / spread
+    # scikit-learn takes a seed; drawing it from the generator keeps one source of randomness.
     seed = int(generator.integers(2**31))
     probes = (
-        linear.LogisticRegression(max_iter=1000),
-        neural.MLPClassifier((_HIDDEN,), alpha=0.01, max_iter=100, random_state=seed),
+        linear_model.LogisticRegression(max_iter=1000),
+        neural_network.MLPClassifier((_HIDDEN,), alpha=0.01, max_iter=100, random_state=seed),
     )
-    scored = [_accuracy(_fitted(probe, train, known).predict(test) == asked, level) for probe in probes]
-    return Leakage(scored[0], scored[1], float(np.mean(asked == names[counts.argmax()])))
+    accuracies = [float(np.mean(_fitted(probe, train, known).predict(test) == asked)) for probe in probes]
+    linear, mlp = (_share(value, len(asked), "over test rows, the probe fixed", level) for value in accuracies)
+    return Leakage(linear, mlp, float(np.mean(asked == names[counts.argmax()])))
+
+
+def _check_split(train: tuple[FloatArray, Any], test: tuple[FloatArray, Any], counts: NDArray[np.int64]) -> None:
+    """Refuse rows and classes that do not fit; ``counts`` are the training rows of each class."""
+    (x_train, y_train), (x_test, y_test) = train, test
+    if x_train.shape[1] != x_test.shape[1]:
+        raise InputError(f"training embeddings have {x_train.shape[1]} numbers, test embeddings {x_test.shape[1]}")
+    if y_train.shape != x_train.shape[:1] or y_test.shape != x_test.shape[:1]:
+        raise InputError(
+            f"{len(x_train)} training and {len(x_test)} test rows need as many classes, found {y_train.shape} and "
+            f"{y_test.shape}"
+        )
+    if len(counts) < 2 or counts.min() < _FEWEST:
+        raise InputError(
+            f"training rows must be {_FEWEST} or more of each of two or more classes, found {counts.tolist()}"
+        )
 
 
 def neighbour_clustering(
@@ -154,6 +158,7 @@ def neighbour_clustering(
     sides = int((bias > 0).sum()), int((bias < 0).sum())
     if most < 1 or min(sides) < most:
         raise InputError(f"{most} words of each side asked for, {sides[0]} lean to one and {sides[1]} to the other")
+    # At length 1, distances of the clustering and cosines of the neighbours agree.
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     rows = rows / np.where(length > 0, length, 1.0)
     order = np.argsort(bias, kind="stable")
@@ -164,12 +169,11 @@ def neighbour_clustering(
 
     cluster = need("sklearn.cluster", extra="encoders", purpose="the clustering of neighbours")
     means = cluster.KMeans(2, n_init=10, random_state=int(generator.integers(2**31)))
+    # Which cluster is which side is arbitrary, so the better of the two namings counts.
     hits = float(np.mean(_fitted(means, rows[chosen]).labels_ == (bias[chosen] > 0)))
     share = neighbour_bias(rows, which, bias > 0, k)
-    defined = len(which) > 2 and np.ptp(share) > 0 and np.ptp(bias[which]) > 0
-    correlation = float(np.corrcoef(bias[which], share)[0, 1]) if defined else float("nan")
-    note = "" if defined else "no correlation: fewer than three words, or all of them alike"
-    return Clustering(max(hits, 1 - hits), correlation, len(chosen), len(which), note)
+    accuracy = _share(max(hits, 1 - hits), len(chosen), "over texts, the clusters fixed", 0.95)
+    return Clustering(accuracy, _correlation(bias[which], share))
 
 
 def neighbour_bias(rows: FloatArray, which: NDArray[np.int64], positive: NDArray[np.bool_], k: int) -> FloatArray:
@@ -201,8 +205,21 @@ def _fitted(model: Any, *data: Any) -> Any:
         return model.fit(*data)
 
 
-def _accuracy(right: NDArray[np.bool_], level: float) -> Estimate:
-    n, value = len(right), float(np.mean(right))
+def _share(value: float, n: int, note: str, level: float) -> Estimate:
     low, high = wilson(value, n, level)
-    se = (high - low) / (2 * float(norm.ppf((1 + level) / 2)))
-    return Estimate(value, low, high, se, level, n, {}, "over test rows, the probe fixed")
+    return Estimate(value, low, high, (high - low) / (2 * float(norm.ppf((1 + level) / 2))), level, n, {}, note)
+
+
+def _correlation(x: FloatArray, y: FloatArray) -> Estimate:
+    """Pearson's correlation with Fisher's interval; NaN with a reason where it is undefined."""
+    n, undefined = len(x), math.nan
+    if n < 3 or not np.ptp(x) or not np.ptp(y):
+        note = "no correlation: fewer than three words, or all of them alike"
+        return Estimate(undefined, undefined, undefined, undefined, 0.95, n, {}, note)
+    value = float(np.corrcoef(x, y)[0, 1])
+    if n == 3:
+        return Estimate(value, undefined, undefined, undefined, 0.95, n, {}, "no interval: three texts or fewer")
+    # Kept off 1, where the transformation is infinite.
+    middle, half = math.atanh(max(-0.999999, min(0.999999, value))), 1.959964 / math.sqrt(n - 3)
+    low, high = math.tanh(middle - half), math.tanh(middle + half)
+    return Estimate(value, low, high, (high - low) / 3.92, 0.95, n, {}, "over texts, Fisher's z")

@@ -47,6 +47,7 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
     sources = [path, words_beside(path)] if path.suffix.lower() == ".npy" else [path]
     place = Path(cache) if cache is not None else path.parent / CACHE
     entry = place / f"{path.name}-{hash_text(f'{path.resolve()}|{limit}')[:12]}"
+    # Size and time say whether the file has changed: hashing gigabytes at every load would cost what the copy saves.
     stamp = [_LAYOUT, *([stat.st_size, stat.st_mtime_ns] for stat in (source.stat() for source in sources))]
     stored = _open(entry, stamp, path)
     if stored is not None:
@@ -73,6 +74,7 @@ def _open(entry: Path, stamp: list[Any], path: Path) -> WordVectors | None:
         about = json.loads((entry / _ABOUT).read_text(encoding="utf-8"))
         if about["stamp"] != stamp:
             return None
+        # A line feed alone ends a word: vocabularies hold U+0085, U+2028 and carriage returns.
         words = tuple((entry / _WORDS).read_bytes().decode("utf-8", "surrogatepass").split("\n"))
         matrix = np.load(entry / _MATRIX, mmap_mode="r", allow_pickle=False)
         identity, notes = str(about["identity"]), tuple(about["notes"])

@@ -123,6 +123,8 @@ def _width(line: bytes, path: Path, number: int) -> int:
 
 def _parse(lines: list[tuple[int, bytes]], dimension: int, path: Path) -> Block:
     """Words and numbers of some lines: all at once where every line is plain, else one by one."""
+    # A plain line has one space per number; words with spaces and doubled spaces take the slow way, which also names
+    # what is wrong.
     parts = [line.partition(b" ") for _, line in lines if line.count(b" ") == dimension]
     if len(parts) == len(lines) and all(word for word, _, _ in parts):
         values = parse_numbers(b" ".join(rest for _, _, rest in parts), len(lines) * dimension)
@@ -189,6 +191,7 @@ def _binary_blocks(path: Path, shape: tuple[int, int]) -> Iterator[Block]:
             block = np.empty((min(step, count - start), dimension), dtype=np.float32)
             for row in range(len(block)):
                 end = buffer.find(b" ", at)
+                # Read on until the word and all of its numbers are in the buffer.
                 while end < 0 or len(buffer) < end + 1 + size:
                     if end < 0 and len(buffer) - at > _LONGEST:
                         raise InputError(f"{path}, row {start + row + 1}: no word found; is it word2vec binary?")
