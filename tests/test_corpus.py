@@ -349,6 +349,20 @@ score_corpus({str(lines)!r}, {str(out)!r}, Lengths(), overwrite=True)
         CorpusScores.read(tmp_path / "nowhere")
 
 
+def test_directories_of_earlier_versions_open(tmp_path: Path, lines: Path) -> None:
+    """Their manifest names no kind, and a killed run left temporary files of another name."""
+    scores = score_corpus(lines, tmp_path / "out", Lengths())
+    manifest = tmp_path / "out/scores.json"
+    manifest.write_text(json.dumps({key: value for key, value in scores.header.items() if key != "kind"}))
+    (tmp_path / "out/shards/.000000.parquet.tmp").write_bytes(b"PAR1")
+    assert CorpusScores.read(tmp_path / "out").rows == 95
+    scorer = Lengths()
+    score_corpus(lines, tmp_path / "out", scorer)
+    assert scorer.seen == []
+    score_corpus(lines, tmp_path / "out", scorer, overwrite=True)
+    assert len(scorer.seen) > 0
+
+
 @pytest.mark.parametrize(
     ("name", "content", "columns", "message"),
     [

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenli.corpus import ScoreSettings, score, score_sentence
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.top import top_sentences
+from evenli.errors import InputError
 
 PAIRS = [("she", "he"), ("woman", "man"), ("her", "his"), ("girl", "boy"), ("mother", "father")]
 WORDS = ["dress", "football", "the", "likes", "walks", "new", "pink"]
@@ -98,6 +100,20 @@ def test_corpus_then_fairer_corpora(run_cli, vectors: Path, corpus: Path, tmp_pa
     assert json.loads(done.stdout)["counts"]["result"] == 2
 
 
+def test_the_command_is_one_call_in_python(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
+    settings = ScoreSettings(vectors, weights="idf", pairs="long", punctuation=True)
+    progress: list[int] = []
+    scored = score(corpus, tmp_path / "python", settings, on_progress=progress.append)
+    options = ("--weights", "idf", "--pairs", "long", "--punctuation", "-o", tmp_path / "command")
+    assert run_cli("score", corpus, "--vectors", vectors, *options).returncode == 0
+    shard = "shards/000000.parquet"
+    assert (tmp_path / "python" / shard).read_bytes() == (tmp_path / "command" / shard).read_bytes()
+    assert (scored.rows, progress) == (4, [4])
+    assert score_sentence("the pink dress", ScoreSettings(vectors)).female > 0
+    with pytest.raises(InputError, match="spark"):
+        ScoreSettings(vectors, engine="spark")  # type: ignore[arg-type]
+
+
 def test_chart_with_and_without_scoring(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
@@ -181,7 +197,7 @@ def test_top_sentences_are_distinct_and_ordered(tmp_path: Path) -> None:
         (["score", "a", "--vectors", "VECTORS", "--weights", "idf"], "--counts"),
         (["score", "a", "--vectors", "VECTORS", "--weights", "best"], "uniform, idf"),
         (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--columns", "text"], "text"),
-        (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--engine", "spark"], "local or ray"),
+        (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--engine", "spark"], "local, ray"),
         (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--chart", "c.pdf"], ".svg"),
         (["score", "a sentence", "--vectors", "VECTORS", "--chart", "c.svg"], "distribution"),
         (["score", "nonsense://bucket/a.txt", "--vectors", "VECTORS", "-o", "out"], "nonsense"),
