@@ -73,9 +73,9 @@ class RemoteFile:
     def info(self) -> tuple[int, str]:
         """Size in bytes, 0 if the storage does not tell, and what changes with the content."""
         with remote_errors(self.url):
-            found = self._system.info(self._path)
-        tag = next((f"{name}={found[name]}" for name in _TAGS if found.get(name)), "")
-        return int(found.get("size") or 0), tag
+            about = self._system.info(self._path)
+        tag = next((f"{name}={about[name]}" for name in _TAGS if about.get(name)), "")
+        return int(about.get("size") or 0), tag
 
     def open(self, mode: str = "rb") -> io.BufferedReader:
         """A stream of the bytes, read a block at a time."""
@@ -99,7 +99,7 @@ class RemoteFile:
 
 
 def remote_files(url: str) -> list[RemoteFile]:
-    """The file, the files of the folder or those that match the glob pattern behind an address."""
+    """The file, the files of the directory or those that match the glob pattern behind an address."""
     system, path = _connect(url)
     web = _is_web(url)
     with remote_errors(url):
@@ -124,7 +124,7 @@ def remote_errors(url: str) -> Iterator[None]:
         # Of a web address fsspec says so whatever went wrong; the cause tells whether a server answered.
         cause = error.__cause__ if _is_web(url) else None
         if cause is None or isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) == 404:
-            raise InputError(f"no such file or folder: {url}") from error
+            raise InputError(f"no such file or directory: {url}") from error
         raise _unreadable(url, cause) from error
     except Exception as error:
         raise _unreadable(url, error) from error

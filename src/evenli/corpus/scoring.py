@@ -134,11 +134,11 @@ def is_corpus(source: str) -> bool:
 def summarise(scored: CorpusScores | str | Path, top: int = 5) -> dict[str, Any]:
     """Manifest, percentiles and the ``top`` most biased sentences of either side of a scored corpus."""
     scored = CorpusScores.read(scored)
-    found = thresholds(scored, PERCENTILES)
+    percentiles = thresholds(scored, PERCENTILES)
     return {
         "folder": str(scored.path),
         **scored.header,
-        "method": found.method,
+        "method": percentiles.method,
         "top": top_sentences(scored, top) if top else {},
-        "percentiles": {f"{name:g}": value for name, value in found.values.items()},
+        "percentiles": {f"{name:g}": value for name, value in percentiles.values.items()},
     }

@@ -52,7 +52,8 @@ class _CorpusDir(RunDir):
     """The output directory. Other results have a card.json too, so a card that is not ours protects its directory."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(path, kind="fairer corpus", manifest="card.json")
+        names = ("corpus.jsonl", "train.jsonl", "dev.jsonl", "test.jsonl", "removed.*", "added.*")
+        super().__init__(path, kind="fairer corpus", manifest="card.json", owned=names)
 
     def is_ours(self) -> bool:
         """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
@@ -63,8 +64,8 @@ class _CorpusDir(RunDir):
         return isinstance(card, dict) and card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
 
     def foreign_files(self) -> list[str]:
-        """Everything in a directory without our card."""
-        return sorted(entry.name for entry in self.path.iterdir())
+        """Names that we do not write; everything in a directory without our card."""
+        return super().foreign_files() if self.is_ours() else sorted(entry.name for entry in self.path.iterdir())
 
 
 def write_corpus(
@@ -222,8 +223,8 @@ def _summary(parts: Parts, rows: int) -> dict[str, float] | None:
     """Percentiles and mean of scores."""
     if not rows:
         return None
-    found = percentiles_of(parts, rows, _QUANTILES)
+    percentiles = percentiles_of(parts, rows, _QUANTILES)
     # One sum over all where they fit: the last digit of a mean depends on the order of adding.
-    exact = found.method == "exact"
+    exact = percentiles.method == "exact"
     mean = np.concatenate([*parts()]).mean() if exact else sum(float(part.sum()) for part in parts()) / rows
-    return {**{f"p{percentile:g}": value for percentile, value in found.values.items()}, "mean": float(mean)}
+    return {**{f"p{percentile:g}": value for percentile, value in percentiles.values.items()}, "mean": float(mean)}

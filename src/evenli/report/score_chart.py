@@ -29,14 +29,14 @@ def check_chart(file: str | Path) -> Path:
     return file
 
 
-def distribution_chart(found: Distribution) -> Any:
+def distribution_chart(scores: Distribution) -> Any:
     """Rows by score above, with a line per threshold; texts by F and M below, M to the left of 0."""
     alt = _altair()
-    highest = float(found.edges[-1])
+    highest = float(scores.edges[-1])
     across = _scores(alt, "score of a row (largest Abs)", [0, highest])
-    bars = alt.Chart(alt.InlineData(values=_bars(found.edges, found.rows))).mark_bar(color=MUTED)
+    bars = alt.Chart(alt.InlineData(values=_bars(scores.edges, scores.rows))).mark_bar(color=MUTED)
     layers = [bars.encode(x=across, x2="to:Q", y=_counts(alt, "rows"), y2="zero:Q")]
-    for line, (percentile, value) in enumerate(sorted(found.thresholds.values.items())):
+    for line, (percentile, value) in enumerate(sorted(scores.thresholds.values.items())):
         # The label of a lower threshold stands above the beginning of the lines to its right.
         top, right = line * _LINE, value > 0.75 * highest
         point = alt.Chart(alt.InlineData(values=[{"at": value, "label": f"{percentile:g} %: {value:.4f}"}]))
@@ -47,8 +47,8 @@ def distribution_chart(found: Distribution) -> Any:
         layers += [rule, text.encode(x="at:Q", y=alt.value(top), text="label:N")]
     above = alt.layer(*layers).properties(width=WIDTH, height=_HEIGHT)
     female, male = _COLOURS
-    values = [{**bar, "side": female} for bar in _bars(found.edges, found.female)]
-    values += [{**bar, "side": male} for bar in _bars(-found.edges, found.male)]
+    values = [{**bar, "side": female} for bar in _bars(scores.edges, scores.female)]
+    values += [{**bar, "side": male} for bar in _bars(-scores.edges, scores.male)]
     below = (
         alt.Chart(alt.InlineData(values=values))
         .mark_bar()
