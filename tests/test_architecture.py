@@ -17,7 +17,6 @@ ORDER = [
     "labels",
     "_version",
     "_extras",
-    "_headers",
     "io",
     "store",
     "registry",
