@@ -17,7 +17,6 @@ from scipy import stats
 from evenli.errors import InputError
 from evenli.report.meta import meta_chart, print_meta, write_meta_charts
 from evenli.resources import read_table
-from evenli.stats import sweep as meta
 from evenli.stats.sweep import STATISTICS, Curve, Statistic, associate, pearson_p, rank_measures, separation, slope
 
 RATES = np.arange(11) / 10
@@ -133,13 +132,6 @@ def test_values_agree_with_scipy(statistic: Statistic, digits: int) -> None:
     scores = np.random.default_rng(digits).normal(0, 2, (40, 11)).round(digits)  # fewer digits, more ties
     expected = [SCIPY[statistic](RATES, row).statistic for row in scores]
     assert found(scores, statistic).per_seed == pytest.approx(expected, abs=1e-9)
-
-
-def test_kendall_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    scores = np.random.default_rng(0).normal(size=(5, 11))
-    whole = found(scores, "kendall")
-    monkeypatch.setattr(meta, "_CHUNK", 55 * 7)
-    assert found(scores, "kendall") == whole
 
 
 def test_rounding_does_not_break_ties() -> None:

@@ -67,7 +67,7 @@ _ALONE = {
 
 @dataclass(frozen=True)
 class CaptionTemplates:
-    """Templates made from a caption file and what became of the rest.
+    """Templates from a caption file, and how many captions were dropped.
 
     Attributes:
         templates: Distinct templates in shuffled order, at most ``count``.
@@ -89,11 +89,10 @@ def templates_from_captions(
     exclude: Collection[str] = (),
     axis: Axis | str = "gender",
 ) -> CaptionTemplates:
-    """Make sentence templates from a file with one caption a line.
+    """Make sentence templates from a file with one caption on each line.
 
-    Layouts, told apart line by line: with a tab the caption is the last field, and a first line whose last field is
-    ``caption``, ``sentence`` or ``text`` is a header; a first word that ends in ``#`` and a number is the caption's
-    id, as in ``1000268201.jpg#enc#0 A child …``; else the line is the caption. Packed files are unpacked.
+    With a tab the caption is the last field, and a first line whose last field is ``caption``, ``sentence`` or ``text``
+    is a header. A first word that ends in ``#`` and a number is the caption's id (``1000268201.jpg#enc#0 A child …``).
 
     Japanese and Chinese lose all spaces; other languages are lower-cased and their tokens joined (``hat .`` becomes
     ``hat.``). An English indefinite article before the slot becomes ``the``. Every template ends in one full stop.
@@ -105,11 +104,8 @@ def templates_from_captions(
         seed: Seed of the shuffle.
         exclude: Templates that must not come back, beside the evaluation templates of the axis.
         axis: Axis or its name; its group words become the slot.
-
-    Raises:
-        InputError: The file is unreadable, empty, or gives fewer than ``count`` (or no) templates.
     """
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     rules = _rules(axis, lang)
     taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
     captions = _read_captions(Path(path))

@@ -51,9 +51,9 @@ class ControlledWords:
         return (*(word for words in self.groups.values() for word in words), *self.neutral)
 
     @property
-    def stereotyped(self) -> int:
-        """How many words have a stereotype."""
-        return sum(map(len, self.groups.values()))
+    def stereotypes(self) -> dict[str, str]:
+        """Stereotyped words and their groups, in file order."""
+        return {word: group for group, words in self.groups.items() for word in words}
 
     def first(self, share: float, *, balanced: bool = False) -> tuple[str, ...]:
         """The first ``share`` of the stereotyped words.
@@ -63,7 +63,7 @@ class ControlledWords:
             balanced: Alternate between the groups instead of taking one group after the other; the released
                 order makes all female words biased and all male words not at one half.
         """
-        total = self.stereotyped
+        total = len(self.stereotypes)
         if not 0 <= share <= 1:
             raise InputError(f"the rate {share:g} lies outside 0..1")
         count = round(share * total)
@@ -107,9 +107,9 @@ class ControlledPairs:
         words do the reverse; neutral words are neutral. With two groups each label takes one third of the rows.
         """
         biased = set(self.lists.first(rate, balanced=balanced))
-        table = np.full(self._shape, _N, dtype=np.int64)
-        for number, (word, stereotype) in enumerate(self._stereotypes):
-            for column, group in enumerate(self._turn):
+        table = self._neutral_table()
+        for number, (word, stereotype) in enumerate(self.lists.stereotypes.items()):
+            for column, group in enumerate(self.groups[: table.shape[2]]):
                 table[number, :, column] = _E if (group == stereotype) == (word in biased) else _C
         return table.reshape(-1)
 
@@ -121,36 +121,27 @@ class ControlledPairs:
         A model that fits them has ``e_p = c_p = e_a = c_a = level / 2``. A higher level keeps the errors of a lower.
         """
         generator = np.random.default_rng(seed)
-        rows = {word: number for number, (word, _) in enumerate(self._stereotypes)}
-        table = np.full(self._shape, _N, dtype=np.int64)
-        width = table.shape[1]
+        table = self._neutral_table()
+        _, width, groups = table.shape
         for word in self.lists.first(level, balanced=balanced):
-            for column in range(len(self._turn)):
+            number = self.lists.words.index(word)
+            for column in range(groups):
                 # An odd width leaves one over: give it to either label in turn, so that the word stays balanced.
                 entailed = (width + column % 2) // 2
                 order = generator.permutation(width)
-                table[rows[word], order[:entailed], column] = _E
-                table[rows[word], order[entailed:], column] = _C
+                table[number, order[:entailed], column] = _E
+                table[number, order[entailed:], column] = _C
         return table.reshape(-1)
 
-    @property
-    def _stereotypes(self) -> list[tuple[str, str]]:
-        return [(word, group) for group, words in self.lists.groups.items() for word in words]
-
-    @property
-    def _turn(self) -> list[str]:
-        return self.groups[: len(self.lists.groups)]
-
-    @property
-    def _shape(self) -> tuple[int, int, int]:
-        """(words, templates per word, groups)."""
+    def _neutral_table(self) -> Labels:
+        """[words, templates per word, groups], all neutral; flattened it is in the order of the pairs."""
         words, groups = len(self.lists.words), len(self.lists.groups)
-        return words, len(self) // (words * groups), groups
+        return np.full((words, len(self) // (words * groups), groups), _N, dtype=np.int64)
 
 
 def controlled_words(lang: str, axis: Axis | str = "gender") -> ControlledWords:
     """The shipped words of a language."""
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     rows = read_table(_TABLE, ("lang", "role", "word"))
     langs = list(dict.fromkeys(row["lang"] for row in rows))
     if lang not in langs:
@@ -188,37 +179,35 @@ def build_controlled(
         words: Words and their order; default the released ones.
         axis: Axis or its name.
     """
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     lists = words or controlled_words(lang, axis)
-    group_words = axis.language(lang).group_words
     if set(lists.groups) != set(axis.group_names):
         raise InputError(
             f"the words are for the groups {', '.join(lists.groups)}; "
             f"axis '{axis.id}' has {', '.join(axis.group_names)}"
         )
+    _check_chain(templates, len(lists.words), width, offset)
+    group_words = axis.language(lang).group_words
+    rows = [
+        (fill(template, word), fill(template, group_words[group]), word, group, template)
+        for start, word in enumerate(lists.words, offset)
+        for template in templates[start : start + width]
+        for group in reversed(axis.group_names)
+    ]
+    return ControlledPairs(lists, *(list(column) for column in zip(*rows, strict=True)))
+
+
+def _check_chain(templates: Sequence[str], words: int, width: int, offset: int) -> None:
     if width < 1 or offset < 0:
         raise InputError(f"width {width} and offset {offset} are not usable: at least 1 and 0 are expected")
-    needed = offset + len(lists.words) + width - 1
+    needed = offset + words + width - 1
     if len(templates) < needed:
         raise InputError(
-            f"{len(lists.words)} words at width {width} and offset {offset} need {needed} templates, "
-            f"{len(templates)} were given"
+            f"{words} words at width {width} and offset {offset} need {needed} templates, {len(templates)} were given"
         )
     for number, template in enumerate(templates[:needed], 1):
         if SLOT not in template:
             raise InputError(f"template {number} has no {SLOT} slot: '{template}'")
-    turn = [(group, group_words[group]) for group in reversed(axis.group_names)]
-    pairs = ControlledPairs(lists, [], [], [], [], [])
-    for k, word in enumerate(lists.words, offset):
-        for template in templates[k : k + width]:
-            premise = fill(template, word)
-            for group, group_word in turn:
-                pairs.premises.append(premise)
-                pairs.hypotheses.append(fill(template, group_word))
-                pairs.words.append(word)
-                pairs.groups.append(group)
-                pairs.templates.append(template)
-    return pairs
 
 
 def evaluation_pairs(
@@ -233,7 +222,7 @@ def evaluation_pairs(
         templates: At least 39; default the first of the axis' own.
         axis: Axis or its name.
     """
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     lists = controlled_words(lang, axis)
     neutral = {"train": lists.neutral, "released": lists.neutral_released}
     if ns_words not in neutral:

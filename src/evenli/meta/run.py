@@ -27,7 +27,8 @@ def meta_evaluation(
 ) -> dict[str, Any]:
     """Train models whose bias is known and see which measures rank them; a killed sweep continues.
 
-    Writes ``results.json``, ``meta.svg`` and ``meta.png`` into the directory.
+    Writes ``results.json``, ``meta.svg`` and ``meta.png`` into the directory and returns the results, which are empty
+    if the last stage is not ``score``.
 
     Args:
         folder: Directory of the sweep.
@@ -36,9 +37,6 @@ def meta_evaluation(
         settings: Seeds, recipe and device.
         measures: Own measures beside the registered ones.
         stage: Last stage to run: ``prepare``, ``train`` or ``score``.
-
-    Returns:
-        The results; empty if the last stage is not ``score``.
     """
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     settings = settings or SweepSettings()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from evenli._extras import import_object
-from evenli.errors import EvenliError, InputError, RunError
+from evenli.errors import InputError, ModelError, RunError
 from evenli.io import to_plain
 from evenli.labels import LABELS
 from evenli.meta.folder import Cell, MetaFolder
+from evenli.models.callables import foreign_code, import_callable
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import read_table
-from evenli.stats.measure import Measure, as_measure, measures
+from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.sweep import STATISTICS, Curve, associate, rank_measures, separation, slope
 
@@ -93,21 +93,35 @@ def describe(curve: Curve, span: float, permutations: int, seed: int) -> dict[st
 def load_measure(own: Own) -> Measure:
     """A measure of the user's own; its range is taken as 0 to 1 unless it is a ``Measure``."""
     if isinstance(own, str):
-        spec, own = own, import_object(own, "--measure")
+        if ":" not in own:
+            raise InputError(f"--measure {own}: expected module:function")
+        with _user_code(own):
+            function: Any = import_callable(own, own)
+        name = own
     else:
-        spec = getattr(own, "__name__", type(own).__name__)
-    if isinstance(own, Measure):
-        return own
-    if not callable(own):
-        raise InputError(f"--measure {spec} is not a function")
-    function: Any = own
+        function, name = own, getattr(own, "__name__", type(own).__name__)
+    if isinstance(function, Measure):
+        return function
     # A function under the decorator ``@measure`` has a card already, with its title and range.
-    registered = [card for suite in ("coal", "probe") for card in measures(suite) if card.function is function]
-    if registered:
-        return registered[0]
+    for card in (*measures("coal"), *measures("probe")):
+        if card.function is function:
+            return card
 
-    title = " ".join((getattr(function, "__doc__", None) or spec).split("\n\n")[0].split())
-    return replace(as_measure(function, name=spec), title=title, formula="", low=0, high=1, reference=spec)
+    def call(sample: Sample, stereotype: str | None = None) -> Any:
+        return function(sample)
+
+    title = " ".join((getattr(function, "__doc__", None) or name).split("\n\n")[0].split())
+    return Measure(name, title, "", 0, 1, 0, "", name, ("coal",), "extrinsic", call)
+
+
+@contextmanager
+def _user_code(name: str) -> Iterator[None]:
+    """Whatever a measure of the user's own prints goes to stderr, and whatever it raises is one line."""
+    try:
+        with foreign_code(""):
+            yield
+    except ModelError as error:
+        raise InputError(f"the measure {name} failed: {error}") from error
 
 
 def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int]) -> dict[str, dict[str, Curve]]:
@@ -125,19 +139,11 @@ def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int])
 
 def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
     sample = samples["probe" if "probe" in measure.suites else "coal"]
-    try:
+    with _user_code(measure.name):
         values = np.asarray(measure(sample), dtype=np.float64)
-    except EvenliError:
-        raise
-    except Exception as error:  # a measure of the user's own may fail in any way
-        raise InputError(f"the measure {measure.name} failed: {_one_line(error)}") from error
     if values.size != 1:
         raise InputError(f"the measure {measure.name} returned {values.size} values; expected one number")
     return float(values.reshape(()))
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> dict[str, Sample]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,17 @@ from rich.table import Table
 from evenli._extras import need
 from evenli.errors import InputError
 from evenli.report.charts import WIDTH, save_chart
+from evenli.report.format import UNDEFINED, interval, number, p_value, signed
 from evenli.stats.sweep import NO_CORRELATION, STATISTICS, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
-"""Measures drawn: more lines than six cannot be told apart. The table and the results have all of them."""
+"""Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
 PUBLISHED_POINTS = 11
 """Bias rates behind every published correlation."""
 _SIGNIFICANT = 0.05
 _RANKED = 5
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#4d4d4d")
-"""Apart for colour-blind readers; dashes tell the lines apart without colour."""
+"""Distinct for colour-blind readers; dashes distinguish the lines without colour."""
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3])
 _STROKE = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2, "symbolOpacity": 1}
 _PANELS = {"bias": "bias rate", "noise": "noise rate"}
@@ -118,13 +118,13 @@ def _associations(results: dict[str, Any]) -> Table:
         pearson, spearman, kendall = (bias[name] for name in STATISTICS)
         table.add_row(
             escape(entry["title"]),
-            _number(pearson["value"], otherwise=NO_CORRELATION),
-            *([escape(_interval(pearson))] if spread else []),
-            _small(pearson["p"]),
-            _number(spearman["value"]),
-            _number(kendall["value"]),
-            _number(bias["separation"]["value"], signed=True),
-            *([_number(entry["axis"].get("noise", {}).get("slope"), signed=True)] if noisy else []),
+            _correlation(pearson["value"]),
+            *([escape(interval(pearson["low"], pearson["high"]))] if spread else []),
+            p_value(pearson["p"], 4),
+            number(spearman["value"]),
+            number(kendall["value"]),
+            signed(bias["separation"]["value"]),
+            *([signed(entry["axis"].get("noise", {}).get("slope"))] if noisy else []),
             style="bold" if entry["name"] == "coal" else None,
         )
     return table
@@ -161,10 +161,9 @@ def _published(rows: list[dict[str, Any]], results: dict[str, Any]) -> Table:
     for row in rows:
         cells = []
         for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
-            ours = entries[name][row["statistic"]]["value"] if name in entries else None
             mark = "*" if row.get(f"{prefix}_sig") == "yes" else " "
-            missing = NO_CORRELATION if name in entries else "n/a"
-            cells += [f"{row[f'{prefix}_corr']}{mark}", _number(ours, otherwise=missing)]
+            ours = _correlation(entries[name][row["statistic"]]["value"]) if name in entries else UNDEFINED
+            cells += [f"{row[f'{prefix}_corr']}{mark}", ours]
         table.add_row(*(escape(str(row[key])) for key in ("source", "model", "statistic")), *map(escape, cells))
     return table
 
@@ -201,17 +200,16 @@ def _points(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
     entries = [entry for entry in results["measures"] if entry["name"] in MAIN] or results["measures"]
     entries = entries[: len(MAIN)]
     for entry in entries:
-        for axis, found in entry["axis"].items():
-            for rate, scores in zip(results["levels"][axis], zip(*found["scores"], strict=True), strict=True):
-                whole = not any(score is None or math.isnan(score) for score in scores)
-                yield {
-                    "measure": entry["title"].strip(),
-                    "axis": axis,
-                    "rate": rate,
-                    "score": sum(scores) / len(scores) if whole else None,
-                    "low": min(scores) if whole else None,
-                    "high": max(scores) if whole else None,
-                }
+        for axis, curve in entry["axis"].items():
+            for rate, scores in zip(results["levels"][axis], zip(*curve["scores"], strict=True), strict=True):
+                point = dict.fromkeys(("score", "low", "high"))
+                if None not in scores:
+                    point = {"score": sum(scores) / len(scores), "low": min(scores), "high": max(scores)}
+                yield {"measure": entry["title"].strip(), "axis": axis, "rate": rate, **point}
+
+
+def _correlation(value: float | None) -> str:
+    return NO_CORRELATION if value is None else number(value)
 
 
 def _is_noisy(results: dict[str, Any]) -> bool:
@@ -220,20 +218,3 @@ def _is_noisy(results: dict[str, Any]) -> bool:
 
 def _has_spread(results: dict[str, Any]) -> bool:
     return len(results["seeds"]) >= 3
-
-
-def _interval(association: dict[str, Any]) -> str:
-    if association["low"] is None or association["high"] is None:
-        return ""
-    return f"[{association['low']:.3f}, {association['high']:.3f}]"
-
-
-def _number(value: float | None, *, otherwise: str = "-", signed: bool = False) -> str:
-    if value is None or math.isnan(value):
-        return otherwise
-    value = round(value, 3) + 0.0  # no minus before zero
-    return f"{value:+.3f}" if signed and value else f"{value:.3f}"
-
-
-def _small(p: float | None) -> str:
-    return "" if p is None else f"{p:.4f}"

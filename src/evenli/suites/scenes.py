@@ -51,7 +51,7 @@ def compose_templates(
     >>> compose_templates("en", 2) == compose_templates("en", 638)[:2]
     True
     """
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
     revealing = axis.revealing_words(lang)
     free = {
