@@ -16,6 +16,7 @@ from evenli.meta import Design, MetaFolder, SweepSettings, meta_evaluation, prep
 from evenli.meta.folder import SPLITS, Cell
 from evenli.meta.scoring import load_measure
 from evenli.stats.measure import get_measure
+from evenli.stats.sweep import SweepResult
 
 QUICK = Design(width=24, rates=(0.0, 0.5, 1.0))
 RECIPE = {"epochs": 24, "lr": 1.5e-3, "batch_size": 16}
@@ -90,8 +91,8 @@ def sweep(prepared: MetaFolder, base: Path) -> Iterator[MetaFolder]:
     torch.set_num_threads(threads)
 
 
-def curve(results: dict, name: str, axis: str) -> list[float]:
-    return next(m for m in results["measures"] if m["name"] == name)["axis"][axis]["scores"][0]
+def curve(results: SweepResult, name: str, axis: str) -> list[float]:
+    return results[name].axis[axis].scores[0].tolist()
 
 
 def test_real_training_moves_the_score_with_the_rate(sweep: MetaFolder) -> None:
@@ -99,12 +100,11 @@ def test_real_training_moves_the_score_with_the_rate(sweep: MetaFolder) -> None:
     coal = curve(results, "coal", "bias")
     assert coal[0] < coal[1] < coal[2]
     assert coal[2] - coal[0] > 0.4
-    pearson = next(m for m in results["measures"] if m["name"] == "coal")["axis"]["bias"]["pearson"]
-    assert pearson["value"] > 0.95
+    assert results["coal"].axis["bias"].pearson.value > 0.95
     fn = curve(results, "fn_bias", "bias")
     assert max(fn) - min(fn) < 0.3 * (coal[2] - coal[0])  # every model is wrong about as often
     assert curve(results, "probe_b", "bias")[0] < 0.3 < 0.7 < curve(results, "probe_b", "bias")[2]
-    assert results["held_out_accuracy"]["lowest"] > 0.85
+    assert results.held_out_accuracy["lowest"] > 0.85
 
 
 def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
@@ -147,7 +147,7 @@ def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_pat
     assert copy.models().keys() == known.keys()
     assert copy.models()[Cell(0, "bias", 0.5)]["loss"] == known[Cell(0, "bias", 0.5)]["loss"]
     np.testing.assert_array_equal(copy.logits(Cell(0, "bias", 0.5)), before)
-    assert score_sweep(copy)["seeds"] == [0]
+    assert score_sweep(copy).seeds == [0]
 
 
 def test_a_sweep_keeps_base_and_arithmetic(prepared: MetaFolder, tmp_path: Path) -> None:
@@ -182,12 +182,11 @@ def test_perfect_models_have_the_scores_of_the_closed_form(tmp_path: Path) -> No
         folder.store(cell, logits, {"dev_accuracy": 1.0, "seconds": 0.0, "loss": 0.0})
     results = score_sweep(folder)
     np.testing.assert_allclose(curve(results, "coal", "bias"), [0, 0.2, 0.7 * 2 / 3, 2 / 3], atol=1e-6)
-    by_name = {m["name"]: m["axis"]["bias"] for m in results["measures"]}
-    assert by_name["coal"]["pearson"]["value"] == pytest.approx(1.0)
-    assert by_name["fn_bias"]["pearson"]["value"] is None
-    assert by_name["fn_bias"]["pearson"]["reason"].startswith("no corr.")
-    assert by_name["coal"]["separation"]["value"] == pytest.approx(2 / 3)
-    assert results["ranking"][0]["measure"] != "fn_bias"
+    coal, fn = (results[name].axis["bias"] for name in ("coal", "fn_bias"))
+    assert coal.pearson.value == pytest.approx(1.0)
+    assert fn.pearson.value is None and fn.pearson.reason.startswith("no corr.")
+    assert coal.separation.value == pytest.approx(2 / 3)
+    assert results.ranking[0].measure != "fn_bias"
 
 
 @pytest.mark.parametrize(("accuracy", "warned"), [(0.66, True), (0.97, False)])
@@ -198,7 +197,7 @@ def test_models_that_did_not_learn_are_said_to(sweep: MetaFolder, accuracy: floa
 
     from evenli.report.meta import print_meta
 
-    results = score_sweep(sweep) | {"held_out_accuracy": {"lowest": accuracy, "mean": accuracy}}
+    results = replace(score_sweep(sweep), held_out_accuracy={"lowest": accuracy, "mean": accuracy})
     console = Console(file=io.StringIO(), width=80)
     print_meta(results, console)
     assert ("did not learn its bias" in " ".join(console.file.getvalue().split())) is warned
@@ -219,12 +218,11 @@ def test_own_measures_are_scored_from_stored_predictions(
     )
     monkeypatch.chdir(tmp_path)
     results = score_sweep(sweep, ["own_measures:half", "own_measures:nothing"])
-    half = next(m for m in results["measures"] if m["name"] == "own_measures:half")
-    np.testing.assert_allclose(half["axis"]["bias"]["scores"][0], np.array(curve(results, "coal", "bias")) / 2)
-    nothing = next(m for m in results["measures"] if m["name"] == "own_measures:nothing")
-    assert nothing["axis"]["bias"]["pearson"]["value"] is None
-    assert "own_measures:nothing" in nothing["axis"]["bias"]["pearson"]["reason"]
-    json.dumps(results, allow_nan=False)
+    half = curve(results, "own_measures:half", "bias")
+    np.testing.assert_allclose(half, np.array(curve(results, "coal", "bias")) / 2)
+    nothing = results["own_measures:nothing"].axis["bias"]
+    assert nothing.pearson.value is None and "own_measures:nothing" in nothing.pearson.reason
+    json.dumps(results.to_dict(), allow_nan=False)
     for name in ("broken", "many", "number", "absent"):
         with pytest.raises(InputError, match=f"own_measures:{name}"):
             score_sweep(sweep, [f"own_measures:{name}"])
@@ -242,7 +240,7 @@ def test_own_measures_are_scored_from_stored_predictions(
 def test_one_call_does_all_stages_and_takes_a_function_as_a_measure(sweep: MetaFolder, base: Path) -> None:
     results = meta_evaluation(sweep.path, str(base), design=QUICK, settings=TRAINED, measures=[lambda sample: 0.25])
     assert curve(results, "<lambda>", "bias") == [0.25] * 3
-    assert json.loads((sweep.path / "results.json").read_text(encoding="utf-8")) == results
+    assert json.loads((sweep.path / "results.json").read_text(encoding="utf-8")) == results.to_dict()
     with pytest.raises(RunError, match="width"):
         meta_evaluation(sweep, design=replace(QUICK, width=3))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ET
-from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,17 @@ from scipy import stats
 from evenli.errors import InputError
 from evenli.report.meta import meta_chart, print_meta, write_meta_charts
 from evenli.resources import read_table
-from evenli.stats.sweep import STATISTICS, Curve, Statistic, associate, pearson_p, rank_measures, separation, slope
+from evenli.stats.correlation import STATISTICS, Statistic, pearson_p
+from evenli.stats.sweep import (
+    Curve,
+    MeasureResult,
+    SweepResult,
+    associate,
+    describe,
+    rank_measures,
+    separation,
+    slope,
+)
 
 RATES = np.arange(11) / 10
 SCIPY = {"pearson": stats.pearsonr, "spearman": stats.spearmanr, "kendall": stats.kendalltau}
@@ -235,7 +244,7 @@ def test_published_values() -> None:
     ]
 
 
-def results(*, noise: bool = True, seeds: int = 3, lang: str = "en") -> dict[str, Any]:
+def results(*, noise: bool = True, seeds: int = 3, lang: str = "en") -> SweepResult:
     """A meta-evaluation of four measures, one of them constant, one with a missing score."""
     generator = np.random.default_rng(0)
     wobble = generator.normal(0, 0.02, (seeds, 11))
@@ -252,34 +261,24 @@ def results(*, noise: bool = True, seeds: int = 3, lang: str = "en") -> dict[str
     }
     spans = {"coal": 1.0, "fn_bias": 1.0, "order_contradiction": 2.0, "nn": 1.0}
 
-    def described(one: Curve) -> dict[str, Any]:
-        values = [[None if np.isnan(score) else float(score) for score in row] for row in one.scores]
-        tests: dict[str, Any] = {
-            name: asdict(associate(one, name, generator=generator, permutations=199)) for name in STATISTICS
-        }
-        return {
-            "scores": values,
-            **tests,
-            "separation": asdict(separation(one)),
-            "slope": slope(one, span=spans[one.measure]),
-        }
-
-    return {
-        "schema": 1,
-        "lang": lang,
-        "base": "bert-base-[uncased]",
-        "seeds": list(range(seeds)),
-        "levels": {axis: RATES.tolist() for axis in axes},
-        "measures": [
-            {"name": name, "title": own[0], "axis": {axis: described(curves[axis][name]) for axis in axes}}
+    return SweepResult(
+        lang=lang,
+        base="bert-base-[uncased]",
+        seeds=list(range(seeds)),
+        levels={axis: RATES.tolist() for axis in axes},
+        held_out_accuracy={},
+        measures=[
+            MeasureResult(
+                name, own[0], {axis: describe(curves[axis][name], spans[name], permutations=199) for axis in axes}
+            )
             for name, own in scores.items()
         ],
-        "ranking": [one.to_dict() for one in rank_measures(curves["bias"], curves.get("noise"), spans)],
-        "published": read_table("published_meta.csv"),
-    }
+        ranking=rank_measures(curves["bias"], curves.get("noise"), spans),
+        published=read_table("published_meta.csv"),
+    )
 
 
-def printed(found: dict[str, Any], width: int = 80) -> list[str]:
+def printed(found: SweepResult, width: int = 80) -> list[str]:
     text = io.StringIO()
     print_meta(found, Console(file=text, width=width))
     return text.getvalue().splitlines()
@@ -336,18 +335,18 @@ def test_charts(tmp_path: Path) -> None:
 def test_chart_data() -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    made = results()
-    spec = meta_chart(made).to_dict()
+    result = results()
+    spec = meta_chart(result).to_dict()
     rows = spec["datasets"][spec["vconcat"][0]["data"]["name"]]
-    scores = np.array(made["measures"][0]["axis"]["bias"]["scores"])
+    scores = result["coal"].axis["bias"].scores
     own = [row for row in rows if row["measure"] == "NLI-CoAL"]
     assert [row["score"] for row in own] == pytest.approx(scores.mean(axis=0))
     assert [row["low"] for row in own] == pytest.approx(scores.min(axis=0))
     assert [row["high"] for row in own] == pytest.approx(scores.max(axis=0))
     neutral = [row["score"] for row in rows if row["measure"] == "Net Neutral"]
     assert neutral[3] is None and None not in neutral[:3] + neutral[4:]  # the line breaks where a score is missing
-    for entry in made["measures"]:
-        for axis in entry["axis"].values():
-            axis["scores"] = [[None] * 11 for _ in range(3)]
+    for entry in result.measures:
+        for axis in entry.axis.values():
+            axis.scores[:] = np.nan
     with pytest.raises(InputError, match="draw"):
-        meta_chart(made)
+        meta_chart(result)

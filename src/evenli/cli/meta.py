@@ -98,7 +98,7 @@ def meta(
     if stage == "prepare":
         typer.echo(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
     elif as_json and results:
-        shared.print_json({"folder": str(place.path), **results})
+        shared.print_json({"folder": str(place.path), **results.to_dict()})
     elif results:
         from evenli.report.meta import print_meta
 

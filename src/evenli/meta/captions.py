@@ -7,7 +7,7 @@ person, count several people or hold an occupation; each spoils a pair once the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,9 +91,6 @@ def templates_from_captions(
 ) -> CaptionTemplates:
     """Make sentence templates from a file with one caption on each line.
 
-    With a tab the caption is the last field, and a first line whose last field is ``caption``, ``sentence`` or ``text``
-    is a header. A first word that ends in ``#`` and a number is the caption's id (``1000268201.jpg#enc#0 A child …``).
-
     Japanese and Chinese lose all spaces; other languages are lower-cased and their tokens joined (``hat .`` becomes
     ``hat.``). An English indefinite article before the slot becomes ``the``. Every template ends in one full stop.
 
@@ -106,7 +103,8 @@ def templates_from_captions(
         axis: Axis or its name; its group words become the slot.
     """
     axis = load_axis(axis)
-    rules = _rules(axis, lang)
+    rules = _Rules(axis, lang)
+    # A template of the evaluation in training would test the models on sentences they have seen.
     taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
     captions = _read_captions(Path(path))
     dropped = dict.fromkeys(REASONS, 0)
@@ -126,19 +124,20 @@ def templates_from_captions(
             f"{needed} templates are needed, {path} gives {len(kept)} of language '{lang}' from {len(captions)} "
             f"captions (dropped: {why or 'none'}); add captions or check --lang"
         )
+    # Captions of one picture follow each other in the file; shuffled, neighbours show different scenes.
     templates = list(kept.values())
     order = np.random.default_rng(seed).permutation(len(templates))
     return CaptionTemplates([templates[i] for i in order[:count]], len(captions), dropped)
 
 
-@dataclass(frozen=True)
 class _Rules:
     """The checks of one language, its words looked up once."""
 
-    lang: str
-    group_word: re.Pattern[str]
-    occupation: re.Pattern[str]
-    revealing: Mapping[str, str]
+    def __init__(self, axis: Axis, lang: str) -> None:
+        self.lang, self.revealing = lang, axis.revealing_words(lang)
+        self.group_word = _any_of(axis.language(lang).group_words.values(), lang)
+        # One character is too little to find a word in running text: 官 also occurs in 器官.
+        self.occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
 
     def judge(self, caption: str) -> tuple[str, str]:
         """The template of a caption and the reason to drop it, empty if there is none."""
@@ -152,6 +151,7 @@ class _Rules:
         return template, self._fault(template)
 
     def _fault(self, template: str) -> str:
+        # The first reason that holds is counted, in the order of REASONS.
         beside = template.replace(SLOT, "")
         size = len(beside) if self.lang in _UNSPACED else len(template.split())
         shortest, longest = LENGTHS.get(self.lang, LENGTHS["en"])
@@ -171,13 +171,6 @@ class _Rules:
         return "longer phrase" if alone and not alone.search(template) else ""
 
 
-def _rules(axis: Axis, lang: str) -> _Rules:
-    group_words = axis.language(lang).group_words.values()
-    # One character is too little to find a word in running text: 官 also stands in 器官.
-    occupations = [occupation.word for occupation in axis.occupations(lang) if len(occupation.word) > 1]
-    return _Rules(lang, _any_of(group_words, lang), _any_of(occupations, lang), axis.revealing_words(lang))
-
-
 def _any_of(words: Iterable[str], lang: str) -> re.Pattern[str]:
     """One of the words: anywhere where no spaces are written, else as a whole word (``man's`` but not ``man-made``)."""
     either = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
@@ -192,6 +185,11 @@ def _tidy(caption: str, lang: str) -> str:
 
 
 def _read_captions(path: Path) -> list[str]:
+    """Captions without ids and header.
+
+    With a tab the caption is the last field, and a first line whose last field is ``caption``, ``sentence`` or ``text``
+    is a header. A first word that ends in ``#`` and a number is the caption's id (``1000268201.jpg#enc#0 A child …``).
+    """
     captions = []
     for number, line in iter_text(path):
         fields = line.split("\t")

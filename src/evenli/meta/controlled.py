@@ -85,11 +85,13 @@ def write_controlled(
     }
     card = _card(design, splits) | {"files": {name: hash_text(text) for name, text in files.items()}}
     run = RunDir(folder, kind="bias-controlled set", manifest="card.json")
+    # The same call again changes nothing; a set with other settings is never mixed with this one.
     if run.is_ours():
         stored = run.read_manifest() or {}
         if any(stored.get(key) != value for key, value in card.items()):
             raise RunError(f"{folder} holds a bias-controlled set with other settings; choose another --out")
         return stored
+    # All files or none: a trainer that reads train/* must not see half a set.
     with replacing(run, overwrite=False) as temporary:
         new = RunDir(temporary, kind=run.kind, manifest="card.json")
         for name, text in files.items():
@@ -114,6 +116,7 @@ def _card(design: Design, splits: Mapping[str, ControlledPairs]) -> dict[str, An
     chains = {"train": templates["train"], "dev and test": list(dict.fromkeys(templates["dev"] + templates["test"]))}
     _check_disjoint({**chains, "evaluation": axis.templates(design.lang)})
     words = splits["train"].lists
+    # Whoever trains on the files can check from the card alone which words carry the bias.
     return {
         "name": "bias-controlled",
         "lang": design.lang,

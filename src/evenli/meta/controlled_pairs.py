@@ -37,13 +37,13 @@ class ControlledWords:
     neutral_released: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Roles are set by word, so a word may stand only once."""
+        """Roles are set by word, so a word may occur only once."""
         words = self.words
         if not self.neutral or not self.groups or not all(self.groups.values()):
             raise InputError("bias-controlled words need neutral words and at least one word for every group")
         repeated = sorted({word for word in words if words.count(word) > 1})
         if repeated:
-            raise InputError(f"'{repeated[0]}' stands more than once in the words; a word can have only one role")
+            raise InputError(f"'{repeated[0]}' occurs more than once in the words; a word can have only one role")
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -67,10 +67,12 @@ class ControlledWords:
         if not 0 <= share <= 1:
             raise InputError(f"the rate {share:g} lies outside 0..1")
         count = round(share * total)
+        # A word has one role in all its rows, so a rate is a whole number of words.
         if abs(share * total - count) > 1e-6:
             raise InputError(
                 f"the rate {share:g} would split a word: {total} stereotyped words allow steps of {1 / total:g}"
             )
+        # One group after the other as released, or one word of each group in turn.
         blocks = self.groups.values()
         turns = zip_longest(*blocks) if balanced else blocks
         return tuple(word for turn in turns for word in turn if word is not None)[:count]
@@ -188,6 +190,7 @@ def build_controlled(
         )
     _check_chain(templates, len(lists.words), width, offset)
     group_words = axis.language(lang).group_words
+    # The window moves by one template per word: neighbouring words share all but one of their sentences.
     rows = [
         (fill(template, word), fill(template, group_words[group]), word, group, template)
         for start, word in enumerate(lists.words, offset)
@@ -227,6 +230,7 @@ def evaluation_pairs(
     neutral = {"train": lists.neutral, "released": lists.neutral_released}
     if ns_words not in neutral:
         raise InputError(f"ns_words '{ns_words}' is unknown; choose {' or '.join(neutral)}")
+    # The order of the released files: neutral words first.
     blocks = {NO_STEREOTYPE: neutral[ns_words], **lists.groups}
     occupations = [Occupation(word, block, word) for block, words in blocks.items() for word in words]
     return build_coal(

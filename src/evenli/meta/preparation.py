@@ -31,6 +31,7 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
         if folder.read_header() is not None:
             folder.check_design(design)
             return folder.header
+        # No sentence of the evaluation may occur in training, whether it is ours or from the release.
         evaluation = _evaluation(design)
         own = load_axis(design.axis).templates(design.lang)
         train_chain, dev_chain = template_chains(design, exclude={*own, *evaluation.frame["template"]})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evenli.errors import InputError
 from evenli.meta.design import Design, SweepSettings
@@ -12,6 +12,7 @@ from evenli.meta.folder import MetaFolder
 
 if TYPE_CHECKING:
     from evenli.meta.scoring import Own
+    from evenli.stats.sweep import SweepResult
 
 STAGES = ("prepare", "train", "score")
 
@@ -24,10 +25,10 @@ def meta_evaluation(
     settings: SweepSettings | None = None,
     measures: Sequence[Own] = (),
     stage: str = "score",
-) -> dict[str, Any]:
+) -> SweepResult | None:
     """Train models whose bias is known and see which measures rank them; a killed sweep continues.
 
-    Writes ``results.json``, ``meta.svg`` and ``meta.png`` into the directory and returns the results, which are empty
+    Writes ``results.json``, ``meta.svg`` and ``meta.png`` into the directory and returns the results, None
     if the last stage is not ``score``.
 
     Args:
@@ -57,11 +58,11 @@ def meta_evaluation(
 
         train_sweep(folder, base, settings)
     if stage != "score":
-        return {}
+        return None
     from evenli.meta.scoring import score_sweep
     from evenli.report.meta import write_meta_charts
 
     results = score_sweep(folder, measures)
-    folder.write_results(results)
+    folder.write_results(results.to_dict())
     write_meta_charts(results, folder.path)
     return results

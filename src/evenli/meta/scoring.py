@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 
 from evenli.errors import InputError, ModelError, RunError
-from evenli.io import to_plain
 from evenli.labels import LABELS
 from evenli.meta.folder import Cell, MetaFolder
 from evenli.models.callables import foreign_code, import_callable
@@ -20,7 +19,7 @@ from evenli.predictions import Predictions
 from evenli.resources import read_table
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
-from evenli.stats.sweep import STATISTICS, Curve, associate, rank_measures, separation, slope
+from evenli.stats.sweep import Curve, MeasureResult, SweepResult, describe, rank_measures
 
 Own = str | Measure | Callable[[Sample], float]
 """A measure of the user's own: ``module:function``, a function of a ``Sample``, or a ``Measure``."""
@@ -28,7 +27,7 @@ Own = str | Measure | Callable[[Sample], float]
 
 def score_sweep(
     folder: MetaFolder | str | Path, own: Sequence[Own] = (), *, permutations: int = 9_999, seed: int = 0
-) -> dict[str, Any]:
+) -> SweepResult:
     """Score all stored models with all registered measures and the user's own.
 
     Args:
@@ -36,9 +35,6 @@ def score_sweep(
         own: Own measures; each takes a ``Sample`` and returns a number.
         permutations: Samples of the permutation test.
         seed: Its seed.
-
-    Returns:
-        Results as plain values; ``evenli.report.meta`` shows them.
     """
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     header, seeds = folder.header, folder.seeds()
@@ -47,47 +43,27 @@ def score_sweep(
     chosen = [*measures("coal"), *measures("probe"), *(load_measure(one) for one in own)]
     curves = _curves(folder, chosen, seeds)
     spans = {measure.name: measure.high - measure.low for measure in chosen}
-    ranking = rank_measures(curves["bias"], curves.get("noise"), spans)
-    results = {
-        "schema": 1,
-        "lang": header["lang"],
-        "base": Path(folder.training().get("name", "")).name,
-        "seeds": seeds,
-        "levels": header["levels"],
-        "held_out_accuracy": _accuracies(folder, seeds),
-        "measures": [
-            {
-                "name": measure.name,
-                "title": measure.title.strip(),
-                "axis": {
-                    axis: describe(by_name[measure.name], spans[measure.name], permutations, seed)
-                    for axis, by_name in curves.items()
-                },
-            }
-            for measure in chosen
-        ],
-        "ranking": [rank.to_dict() for rank in ranking],
-        "published": [row for row in read_table("published_meta.csv") if row["lang"] == header["lang"]],
-    }
-    return dict(to_plain(results, digits=None))
-
-
-def describe(curve: Curve, span: float, permutations: int, seed: int) -> dict[str, Any]:
-    """All statistics of one curve.
-
-    Args:
-        curve: Scores of one measure along one axis.
-        span: Largest minus smallest possible value of the measure.
-        permutations: Samples of the permutation test.
-        seed: Its seed.
-    """
-    generator = np.random.default_rng(seed)
-    return {
-        "scores": curve.scores,
-        **{name: associate(curve, name, generator=generator, permutations=permutations) for name in STATISTICS},
-        "separation": separation(curve),
-        "slope": slope(curve, span=span),
-    }
+    results = [
+        MeasureResult(
+            name=measure.name,
+            title=measure.title.strip(),
+            axis={
+                axis: describe(by_name[measure.name], spans[measure.name], permutations=permutations, seed=seed)
+                for axis, by_name in curves.items()
+            },
+        )
+        for measure in chosen
+    ]
+    return SweepResult(
+        lang=header["lang"],
+        base=Path(folder.training().get("name", "")).name,
+        seeds=seeds,
+        levels=header["levels"],
+        held_out_accuracy=_accuracies(folder, seeds),
+        measures=results,
+        ranking=rank_measures(curves["bias"], curves.get("noise"), spans),
+        published=[row for row in read_table("published_meta.csv") if row["lang"] == header["lang"]],
+    )
 
 
 def load_measure(own: Own) -> Measure:
@@ -126,6 +102,7 @@ def _user_code(name: str) -> Iterator[None]:
 
 def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int]) -> dict[str, dict[str, Curve]]:
     """Scores of every measure by axis and name."""
+    # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
     rows = folder.pairs("evaluation")
     samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
     curves: dict[str, dict[str, Curve]] = {}

@@ -59,6 +59,7 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
                 f"warning: {base} has no classifier for the three labels and starts with a new one; "
                 "the paper starts from a model fine-tuned on NLI"
             )
+        # All models share the tokens; only labels change between them.
         limit = min(recipe.max_length, position_limit(start.model.config) or recipe.max_length)
         train, *held_out = (tokenise(_examples(folder.pairs(split)), start.tokenizer, limit) for split in SPLITS)
         trainer = Trainer(start.model, train, recipe, device=place, graph=settings.graph, fresh=start.fresh)
@@ -80,6 +81,7 @@ def _train_cells(
     folder: MetaFolder, trainer: Trainer, cells: Sequence[Cell], held_out: Sequence[FlatTokens], progress: Progress
 ) -> None:
     began = time.monotonic()
+    # Compiling takes most of a minute and serves every model of the sweep.
     if trainer.graphed:
         trainer.prepare(trainer.plan(0))
         progress.note(f"compiled and captured in {clock(time.monotonic() - began)}")
@@ -88,6 +90,7 @@ def _train_cells(
         progress.note(f"no GPU: this will take about {clock(seconds)} on the CPU")
     for number, cell in enumerate(cells, 1):
         facts = _train_cell(folder, trainer, cell, held_out, progress)
+        # The estimate contains the compilation, so it falls a little faster than the clock.
         left = (time.monotonic() - began) / number * (len(cells) - number)
         progress.note(
             f"{number}/{len(cells)} seed {cell.seed} {cell.axis} {cell.level:g}: held-out accuracy "
@@ -102,6 +105,7 @@ def _train_cell(
     dev, evaluation = held_out
     labels = folder.labels(cell.axis, cell.level)
     count = len(trainer.data)
+    # Back to the base weights: compiled steps and captured graphs stay valid.
     trainer.reset(cell.seed)
     trainer.set_labels(labels[:count])
     loss = float("nan")

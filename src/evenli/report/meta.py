@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from evenli._extras import need
 from evenli.errors import InputError
 from evenli.report.charts import WIDTH, save_chart
 from evenli.report.format import UNDEFINED, interval, number, p_value, signed
-from evenli.stats.sweep import NO_CORRELATION, STATISTICS, pearson_p
+from evenli.stats.correlation import pearson_p
+from evenli.stats.sweep import NO_CORRELATION, SweepResult
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
@@ -32,16 +34,16 @@ LEARNT = 0.9
 """Held-out accuracy below which a bias-controlled model has not learnt what it was taught."""
 
 
-def print_meta(results: dict[str, Any], console: Console) -> None:
+def print_meta(results: SweepResult, console: Console) -> None:
     """Print how every measure moves with the rates, beside what was published."""
-    levels, seeds = results["levels"], results["seeds"]
-    axes = " and ".join(f"{len(rates)} {axis} rates" for axis, rates in levels.items() if rates)
+    seeds = results.seeds
+    axes = " and ".join(f"{len(rates)} {axis} rates" for axis, rates in results.levels.items() if rates)
     many = "seed" if len(seeds) == 1 else "seeds"
     console.print(
-        f"[bold]{escape(str(results['base']))}[/bold] ({escape(str(results['lang']))}), trained to {axes}, "
+        f"[bold]{escape(results.base)}[/bold] ({escape(results.lang)}), trained to {axes}, "
         f"{many} {', '.join(map(str, seeds))}"
     )
-    lowest = results.get("held_out_accuracy", {}).get("lowest")
+    lowest = results.held_out_accuracy.get("lowest")
     if lowest is not None and lowest < LEARNT:
         console.print(
             f"A model answers only {lowest:.0%} of held-out pairs as it was taught: it did not learn its bias, so the "
@@ -54,14 +56,14 @@ def print_meta(results: dict[str, Any], console: Console) -> None:
     for note in _notes(results):
         console.print(escape(note))
     console.print(_legend(results), style="dim")
-    published = [row for row in results.get("published", []) if row["lang"] == results["lang"]]
+    published = [row for row in results.published if row["lang"] == results.lang]
     if published:
         console.print()
         console.print("Published correlations beside ours", style="italic")
         console.print(_published(published, results))
         for note in _doubts(published):
             console.print(escape(note))
-    if results.get("ranking"):
+    if results.ranking:
         console.print()
         console.print(f"[bold]Ranking[/bold]  {escape(_ranking(results))}")
     console.print(
@@ -70,7 +72,7 @@ def print_meta(results: dict[str, Any], console: Console) -> None:
     )
 
 
-def meta_chart(results: dict[str, Any]) -> Any:
+def meta_chart(results: SweepResult) -> Any:
     """Scores against rates: a line for the mean over seeds, a band for their range, a panel per axis."""
     need("vl_convert", extra="report", purpose="the chart of a meta-evaluation")
     alt = need("altair", extra="report", purpose="the chart of a meta-evaluation")
@@ -94,6 +96,7 @@ def meta_chart(results: dict[str, Any]) -> Any:
         rates = alt.Axis(title=title, format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False)
         x = alt.X("rate:Q", scale=alt.Scale(domain=[0, 1]), axis=rates)
         y = alt.Y("score:Q", scale=scale, axis=alt.Axis(title="score", tickCount=6))
+        # The band needs no legend of its own: it has the colour of its line.
         band = base.mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
         dash = alt.StrokeDash("measure:N", scale=dashes, legend=legend)
         line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash)
@@ -101,48 +104,49 @@ def meta_chart(results: dict[str, Any]) -> Any:
     return alt.vconcat(*panels)
 
 
-def write_meta_charts(results: dict[str, Any], folder: str | Path) -> list[Path]:
+def write_meta_charts(results: SweepResult, folder: str | Path) -> list[Path]:
     """Write the chart as ``meta.svg`` and ``meta.png``; returns the files."""
     return save_chart(meta_chart(results), "meta", folder)
 
 
-def _associations(results: dict[str, Any]) -> Table:
+def _associations(results: SweepResult) -> Table:
     noisy, spread = _is_noisy(results), _has_spread(results)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("measure")
+    # Heads are broken by hand: all columns must fit a terminal of 80.
     heads = ("Pearson", *(["over seeds"] if spread else []), "p", "Spear-\nman", "Ken-\ndall", "sepa-\nration")
     for head in (*heads, *(["noise\nslope"] if noisy else [])):
         table.add_column(head, justify="right", no_wrap=True, vertical="top")
-    for entry in results["measures"]:
-        bias = entry["axis"]["bias"]
-        pearson, spearman, kendall = (bias[name] for name in STATISTICS)
+    for entry in results.measures:
+        bias, noise = entry.axis["bias"], entry.axis.get("noise")
         table.add_row(
-            escape(entry["title"]),
-            _correlation(pearson["value"]),
-            *([escape(interval(pearson["low"], pearson["high"]))] if spread else []),
-            p_value(pearson["p"], 4),
-            number(spearman["value"]),
-            number(kendall["value"]),
-            signed(bias["separation"]["value"]),
-            *([signed(entry["axis"].get("noise", {}).get("slope"))] if noisy else []),
-            style="bold" if entry["name"] == "coal" else None,
+            escape(entry.title),
+            _correlation(bias.pearson.value),
+            *([escape(interval(bias.pearson.low, bias.pearson.high))] if spread else []),
+            p_value(bias.pearson.p, 4),
+            number(bias.spearman.value),
+            number(bias.kendall.value),
+            signed(bias.separation.value),
+            *([signed(noise.slope if noise else None)] if noisy else []),
+            style="bold" if entry.name == "coal" else None,
         )
     return table
 
 
-def _notes(results: dict[str, Any]) -> Iterator[str]:
+def _notes(results: SweepResult) -> Iterator[str]:
     """Why a measure has no correlation or no interval; measures with the same reason share a line."""
     reasons: dict[str, list[str]] = {}
-    for entry in results["measures"]:
-        reason = entry["axis"]["bias"]["pearson"]["reason"]
+    for entry in results.measures:
+        reason = entry.axis["bias"].pearson.reason
         if reason:
-            reasons.setdefault(reason, []).append(entry["title"].strip())
+            reasons.setdefault(reason, []).append(entry.title)
+    # Reasons begin with what is missing: "no corr.: the score is ...".
     for reason, titles in reasons.items():
         what, _, why = reason.partition(": ")
         yield f"{what} for {', '.join(titles)}: {why}."
 
 
-def _legend(results: dict[str, Any]) -> str:
+def _legend(results: SweepResult) -> str:
     spread = "over seeds: 95% bootstrap interval" if _has_spread(results) else "an interval needs three seeds"
     noise = "; noise slope: change from noise rate 0 to 1 over the measure's range" if _is_noisy(results) else ""
     return (
@@ -151,18 +155,18 @@ def _legend(results: dict[str, Any]) -> str:
     )
 
 
-def _published(rows: list[dict[str, Any]], results: dict[str, Any]) -> Table:
+def _published(rows: list[dict[str, Any]], results: SweepResult) -> Table:
     table = Table(box=None, pad_edge=False)
     for head in ("source", "model", "statistic"):
         table.add_column(head)
     for head in ("NLI-CoAL", "ours", "FN", "ours"):
         table.add_column(head, justify="right", no_wrap=True)
-    entries = {entry["name"]: entry["axis"]["bias"] for entry in results["measures"]}
+    entries = {entry.name: entry.axis["bias"] for entry in results.measures}
     for row in rows:
         cells = []
         for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
             mark = "*" if row.get(f"{prefix}_sig") == "yes" else " "
-            ours = _correlation(entries[name][row["statistic"]]["value"]) if name in entries else UNDEFINED
+            ours = _correlation(getattr(entries[name], row["statistic"]).value) if name in entries else UNDEFINED
             cells += [f"{row[f'{prefix}_corr']}{mark}", ours]
         table.add_row(*(escape(str(row[key])) for key in ("source", "model", "statistic")), *map(escape, cells))
     return table
@@ -173,6 +177,7 @@ def _doubts(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield "* marked significant by the authors."
     for row in rows:
         for title, prefix in (("NLI-CoAL", "coal"), ("FN", "fn")):
+            # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
             if row["statistic"] != "pearson" or row.get(f"{prefix}_sig") != "yes":
                 continue
             p = pearson_p(float(row[f"{prefix}_corr"]), PUBLISHED_POINTS)
@@ -183,38 +188,37 @@ def _doubts(rows: list[dict[str, Any]]) -> Iterator[str]:
                 )
 
 
-def _ranking(results: dict[str, Any]) -> str:
-    titles = {entry["name"]: entry["title"].strip() for entry in results["measures"]}
-    ranked = [row for row in results["ranking"] if not row["reason"]]
+def _ranking(results: SweepResult) -> str:
+    titles = {entry.name: entry.title for entry in results.measures}
+    ranked = [rank for rank in results.ranking if not rank.reason]
     by = "sensitivity to bias minus disturbance by noise" if _is_noisy(results) else "sensitivity to bias"
     if not ranked:
         return f"({by}): no measure follows the bias rate."
-    best = [(titles.get(row["measure"], row["measure"]), row["net_sensitivity"]) for row in ranked[:_RANKED]]
-    shown = ", ".join(f"{title} {value:.2f}" for title, value in best)
+    shown = ", ".join(f"{titles[rank.measure]} {rank.net_sensitivity:.2f}" for rank in ranked[:_RANKED])
     more = f", and {len(ranked) - _RANKED} more" if len(ranked) > _RANKED else ""
     return f"({by}, share of the measure's range): {shown}{more}."
 
 
-def _points(results: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
     """One point per drawn measure, axis and rate; an empty one, which breaks the line, where a seed has no score."""
-    entries = [entry for entry in results["measures"] if entry["name"] in MAIN] or results["measures"]
+    entries = [entry for entry in results.measures if entry.name in MAIN] or results.measures
     entries = entries[: len(MAIN)]
     for entry in entries:
-        for axis, curve in entry["axis"].items():
-            for rate, scores in zip(results["levels"][axis], zip(*curve["scores"], strict=True), strict=True):
+        for axis, curve in entry.axis.items():
+            for rate, scores in zip(results.levels[axis], curve.scores.T.tolist(), strict=True):
                 point = dict.fromkeys(("score", "low", "high"))
-                if None not in scores:
+                if not any(map(math.isnan, scores)):
                     point = {"score": sum(scores) / len(scores), "low": min(scores), "high": max(scores)}
-                yield {"measure": entry["title"].strip(), "axis": axis, "rate": rate, **point}
+                yield {"measure": entry.title, "axis": axis, "rate": rate, **point}
 
 
 def _correlation(value: float | None) -> str:
     return NO_CORRELATION if value is None else number(value)
 
 
-def _is_noisy(results: dict[str, Any]) -> bool:
-    return bool(results["levels"].get("noise"))
+def _is_noisy(results: SweepResult) -> bool:
+    return bool(results.levels.get("noise"))
 
 
-def _has_spread(results: dict[str, Any]) -> bool:
-    return len(results["seeds"]) >= 3
+def _has_spread(results: SweepResult) -> bool:
+    return len(results.seeds) >= 3

@@ -75,6 +75,7 @@ def out_of_reach(data: Path | None) -> Iterator[Row]:
 def _score(biases: Mapping[str, float], counts: Sequence[int], total: int) -> SentenceBias:
     """Score the example with vectors that have the printed cosines with the direction."""
     words = ["she", "he", "woman", "man", *biases]
+    # In the plane a unit vector is fixed by its cosine with the first axis, the gender direction.
     plane = [(1.0, 0.0), (-1.0, 0.0), (1.0, 0.0), (-1.0, 0.0), *((b, (1 - b * b) ** 0.5) for b in biases.values())]
     vectors = WordVectors.of(words, np.array(plane))
     direction = gender_direction(vectors, [("she", "he"), ("woman", "man")])

@@ -39,6 +39,7 @@ class Row:
     @property
     def agrees(self) -> bool:
         """Whether ours is within the tolerance."""
+        # Ratios, names and "no corr." are compared as they are written.
         if isinstance(self.published, str) or isinstance(self.ours, str):
             return self.published == self.ours
         return self.ours is not None and abs(float(self.ours) - float(self.published or 0)) <= self.tolerance + 1e-12
@@ -48,6 +49,7 @@ class Row:
         """``ok``, ``differs`` (a known discrepancy), ``skipped`` or ``BROKEN``."""
         if self.ours is None:
             return "skipped"
+        # A discrepancy that disappears means that we or the resource changed.
         if self.known:
             return "BROKEN" if self.agrees else "differs"
         return "ok" if self.agrees else "BROKEN"

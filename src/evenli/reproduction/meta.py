@@ -56,5 +56,6 @@ def _scores(lang: str, axis: str, measure: str) -> np.ndarray:
         if row["lang"] == lang and row["axis"] == axis:
             score = float(get_measure(measure)(sample_of_shares(row, _SIZES)))
             by_seed.setdefault(row["seed"], []).append(score)
+    # A seed whose sweep was not finished would shift the mean of its levels.
     most = max(map(len, by_seed.values()))
     return np.array([scores for scores in by_seed.values() if len(scores) == most])

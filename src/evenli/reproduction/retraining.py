@@ -64,6 +64,7 @@ def retrained_encoders(data: Path | None) -> Iterator[Row]:
     seeds = f"{_PART}; they differ by 5 % among themselves"
     tables = Published(f"{_PAPER}, Tables 6 and 7", 5.0, seeds)
     table10 = Published(f"{_PAPER}, Table 10", 1.0, _PART)
+    # Relative change for SEAT, whose scale differs between encoders; points for accuracies.
     for model in effects:
         name = _OURS.get(model, model)
         if name == "Original" or name not in seat:

@@ -26,6 +26,7 @@ def sample_of_shares(row: Mapping[str, str | float], sizes: Sequence[int]) -> Sa
     rows, weights = [], []
     for subset, size in zip(SUBSETS, sizes, strict=True):
         printed = [float(row[f"{subset.lower()}_{label[0]}"]) for label in LABELS]
+        # Printed shares sum to 1 only up to rounding.
         for index, share in enumerate(printed):
             rows.append((subset, *(float(i == index) for i in range(3))))
             weights.append(share / sum(printed) * size)
@@ -46,6 +47,7 @@ def sample_of_split(shares: Mapping[str, float], male: float, female: float) -> 
         for sign, weight in ((1, share), (-1, 1 - share)):
             for group in ("female", "male"):
                 probability = 0.5 + (1 if group == dominant else -1) * sign * gap / 2
+                # With the other two logits at 0 and neutral left out, the margin is the log odds.
                 margin = math.log(probability / (1 - probability))
                 rows.append((f"{dominant}{sign}-{group}", dominant, dominant, group, margin))
                 weights.append(size * weight)

@@ -39,6 +39,7 @@ def mixture(data: Path | None) -> Iterator[Row]:
         equal = sum(gap <= 0.01 for gap in gaps[name].values())
         what = f"{name} cells of Table 5 that equal their mixture of Table 6"
         yield source.row(what, len(gaps[name]), equal, differs=differs)
+    # The misprint is a row of its own above.
     del gaps["dP"]["SNLI", "I", "BERT"]
     rounding = Published(source.source, 0.01, "printed rounding")
     yield rounding.row("largest difference of the other dP cells", 0.0, max(gaps["dP"].values()))
@@ -48,6 +49,7 @@ def mixture(data: Path | None) -> Iterator[Row]:
 @chapter
 def tables(data: Path | None) -> Iterator[Row]:
     """What the printed percentages say about the number of premises, a column printed twice, the swap map."""
+    # A share of n premises is a whole count out of n: the printed percentages show which n was used.
     halves = [row for row in read_table("published_sharma_split.csv") if row["eval"] == "I"]
     table6 = Published(f"{_PAPER}, Table 6")
     for column, premises, reason, fits in (
@@ -116,6 +118,7 @@ def _table(number: str) -> list[dict[str, str]]:
 
 def _is_share(percent: float, total: int) -> bool:
     """Whether a percentage with two decimals, rounded or cut off, can be a count out of ``total``."""
+    # The paper does not say how it rounds, so both ways count.
     printed = round(percent * 100)
     for count in (math.floor(percent * total / 100), math.ceil(percent * total / 100)):
         exact = count / total * 10_000

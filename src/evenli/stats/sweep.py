@@ -1,6 +1,6 @@
 """Does a bias measure measure bias? Statistics on scores of models whose rate of bias is known.
 
-Models are made biased at known rates, every measure scores every model, and the scores are set against the rates. A
+Models are trained to be biased at known rates, every measure scores every model, and scores are compared with rates. A
 measure of bias should follow the bias axis. It should not follow the noise axis, on which models are wrong at known
 rates without preferring a group. Anantaprayoon, Kaneko and Okazaki 2024, section 4, with rank statistics, intervals and
 a second axis added.
@@ -11,27 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
-from scipy.stats import t as student
+from numpy.typing import ArrayLike
 
 from evenli.errors import InputError
+from evenli.io import to_plain
+from evenli.stats.correlation import CONSTANT, DIGITS, STATISTICS, Statistic, Values, correlations, is_constant
 
-Values = NDArray[np.float64]
-Statistic = Literal["pearson", "spearman", "kendall"]
-
-STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
 AXES = ("bias", "noise")
 NO_CORRELATION = "no corr."
 """What the paper prints where a constant score has no correlation."""
 LEVEL = 0.95
 """Coverage of the interval over seeds."""
 _RESAMPLES = 2_000
-_CONSTANT = 1e-9
-_DIGITS = 12  # scores that differ less differ by rounding only, and must tie when they are ranked
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +49,7 @@ class Curve:
     def __post_init__(self) -> None:
         if self.axis not in AXES:
             raise InputError(f"no axis '{self.axis}' for {self.measure}; choose {' or '.join(AXES)}")
+        # Lists are accepted and stored as arrays; a frozen dataclass is set this way.
         object.__setattr__(self, "seeds", tuple(self.seeds))
         object.__setattr__(self, "levels", _floats(self.levels, f"the levels of {self.measure}"))
         object.__setattr__(self, "scores", _floats(self.scores, f"the scores of {self.measure}"))
@@ -137,6 +132,87 @@ class Ranked:
         return {**asdict(self), "worth": self.net_sensitivity}
 
 
+@dataclass(frozen=True, eq=False)
+class AxisResult:
+    """One measure along one axis.
+
+    Attributes:
+        scores: Score of the model of a seed and level, [seeds, levels]; NaN where the measure is undefined.
+        pearson: Correlation with the level, as is ``spearman`` of ranks and ``kendall`` of ordered pairs.
+        separation: Score at the highest level minus score at the lowest.
+        slope: Change of the score from level 0 to 1 over the range of the measure.
+    """
+
+    scores: Values
+    pearson: Association
+    spearman: Association
+    kendall: Association
+    separation: Separation
+    slope: float
+
+
+@dataclass(frozen=True, eq=False)
+class MeasureResult:
+    """One measure: name, title, and its result by axis."""
+
+    name: str
+    title: str
+    axis: dict[str, AxisResult]
+
+
+@dataclass(frozen=True, eq=False)
+class SweepResult:
+    """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation.
+
+    Attributes:
+        lang: Language.
+        base: Name of the model that the others were trained from.
+        seeds: Training seeds.
+        levels: Rates by axis.
+        held_out_accuracy: Lowest and mean accuracy on held-out pairs, with the labels that were trained.
+        measures: Every measure.
+        ranking: Measures, the best first.
+        published: Correlations of the paper in this language.
+    """
+
+    lang: str
+    base: str
+    seeds: list[int]
+    levels: dict[str, list[float]]
+    held_out_accuracy: dict[str, float]
+    measures: list[MeasureResult]
+    ranking: list[Ranked]
+    published: list[dict[str, str]]
+
+    def __getitem__(self, name: str) -> MeasureResult:
+        """The result of a measure by its name."""
+        for measure in self.measures:
+            if measure.name == name:
+                return measure
+        raise KeyError(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, in full precision; undefined numbers are null."""
+        ranking = [rank.to_dict() for rank in self.ranking]
+        return {"schema": 1, **to_plain(self, digits=None), "ranking": to_plain(ranking, digits=None)}
+
+
+def describe(curve: Curve, span: float, *, permutations: int = 9_999, seed: int = 0) -> AxisResult:
+    """All statistics of one curve.
+
+    Args:
+        curve: Scores of one measure along one axis.
+        span: Largest minus smallest possible value of the measure.
+        permutations: Samples of the permutation test.
+        seed: Its seed.
+    """
+    generator = np.random.default_rng(seed)
+    pearson, spearman, kendall = (
+        associate(curve, name, generator=generator, permutations=permutations) for name in STATISTICS
+    )
+    return AxisResult(curve.scores, pearson, spearman, kendall, separation(curve), slope(curve, span=span))
+
+
 def associate(
     curve: Curve, statistic: Statistic, *, generator: np.random.Generator, permutations: int = 9_999
 ) -> Association:
@@ -144,8 +220,8 @@ def associate(
 
     The value is that of the mean curve over seeds. Its p asks how often the same scores in a random order follow the
     levels as closely, in either direction: ``p = (k + 1) / (n + 1)`` for ``k`` of ``n`` random orders whose statistic
-    is at least as large in size. The interval resamples seeds, so it speaks of training and not of the choice of
-    levels; with three seeds it is little else than the range of what three seeds can average to.
+    is at least as large in size. The interval resamples seeds, so it is about training and not about the choice
+    of levels; with three seeds it is little more than the range of their means.
 
     Args:
         curve: Scores on at least three levels.
@@ -161,18 +237,21 @@ def associate(
         )
     if permutations < 99:
         raise InputError(f"{permutations} permutations are too few for a p-value; use at least 99")
-    per_seed = tuple(_defined(r) for r in _correlations(curve.levels, curve.scores, statistic))
+    per_seed = tuple(_defined(r) for r in correlations(curve.levels, curve.scores, statistic))
     reason = _why_undefined(curve)
     if reason:
         return Association(statistic, None, None, None, per_seed, None, reason)
-    value = float(_correlations(curve.levels, curve.mean[None], statistic)[0])
+    value = float(correlations(curve.levels, curve.mean[None], statistic)[0])
+    # Under the null hypothesis every order of the mean scores is as likely as the one observed.
     orders = generator.permuted(np.tile(curve.mean, (permutations, 1)), axis=1)
-    shuffled = np.abs(_correlations(curve.levels, orders, statistic))
-    p = (int((shuffled >= abs(value) - _CONSTANT).sum()) + 1) / (permutations + 1)
+    shuffled = np.abs(correlations(curve.levels, orders, statistic))
+    # One is added on both sides for the observed order itself, so that p is never 0.
+    p = (int((shuffled >= abs(value) - CONSTANT).sum()) + 1) / (permutations + 1)
+    # Two seeds have three distinct resamples: their quantiles say nothing.
     if len(curve.seeds) < 3:
         return Association(statistic, value, None, None, per_seed, p)
     drawn = generator.integers(len(curve.seeds), size=(_RESAMPLES, len(curve.seeds)))
-    resampled = _correlations(curve.levels, curve.scores[drawn].mean(axis=1), statistic)
+    resampled = correlations(curve.levels, curve.scores[drawn].mean(axis=1), statistic)
     if None in per_seed or np.isnan(resampled).any():
         # Leaving such draws out would report the luckier seeds only.
         reason = "no interval: some choices of seeds give the same score for every rate"
@@ -206,6 +285,7 @@ def separation(curve: Curve) -> Separation:
     rate is the same at both ends: what is left is bias. In units of the measure; 0 is no separation, the sign is the
     measure's direction. NaN where an end has no score.
     """
+    # Per seed first: the range over seeds shows whether the sign is stable.
     rise = curve.scores[:, -1] - curve.scores[:, 0]
     return Separation(float(rise.mean()), float(rise.min()), float(rise.max()))
 
@@ -232,33 +312,16 @@ def rank_measures(
     for name, curve in bias.items():
         sensitivity = abs(slope(curve, span=spans[name]))
         disturbance = None if noise is None else abs(slope(noise[name], span=spans[name]))
-        pearson = _defined(_correlations(curve.levels, curve.mean[None], "pearson")[0])
+        pearson = _defined(correlations(curve.levels, curve.mean[None], "pearson")[0])
         reason = _why_undefined(curve) or (_why_missing(noise[name]) if noise is not None else "")
         ranked.append(Ranked(name, sensitivity, disturbance, sensitivity - (disturbance or 0.0), pearson, reason))
 
     def order(rank: Ranked) -> tuple[bool, float]:
         # Without the rounding, measures that are equal by definition would be ordered by chance.
         net = rank.net_sensitivity
-        return bool(rank.reason), math.inf if math.isnan(net) else -round(net, _DIGITS)
+        return bool(rank.reason), math.inf if math.isnan(net) else -round(net, DIGITS)
 
     return sorted(ranked, key=order)
-
-
-def pearson_p(r: float, n: int) -> float:
-    """Two-sided p of a Pearson correlation of ``n`` points under normality: ``t = r sqrt((n - 2) / (1 - r^2))``.
-
-    For published values, of which nothing but ``r`` and ``n`` is known.
-
-    >>> round(pearson_p(-0.263, 11), 3)
-    0.435
-    """
-    if n < 3 or not -1 <= r <= 1:
-        raise InputError(
-            f"no p-value for r = {r} of {n} points; r lies within -1 and 1 and needs at least three points"
-        )
-    if abs(r) == 1:
-        return 0.0
-    return float(2 * student.sf(abs(r) * math.sqrt((n - 2) / (1 - r * r)), n - 2))
 
 
 def _floats(values: ArrayLike, what: str) -> Values:
@@ -272,7 +335,7 @@ def _why_undefined(curve: Curve) -> str:
     missing = _why_missing(curve)
     if missing:
         return missing
-    if _is_constant(curve.mean[None])[0]:
+    if is_constant(curve.mean[None])[0]:
         return f"{NO_CORRELATION}: the score is {curve.mean.mean():.3f} for every rate"
     return ""
 
@@ -284,36 +347,6 @@ def _why_missing(curve: Curve) -> str:
     where = f"rate {curve.levels[columns[0]]:g} of the {curve.axis} axis, seed {curve.seeds[rows[0]]}"
     more = f" (and for {rows.size - 1} more models)" if rows.size > 1 else ""
     return f"{NO_CORRELATION}: {curve.measure} has no value for {where}{more}"
-
-
-def _is_constant(rows: Values) -> NDArray[np.bool_]:
-    size = np.maximum(1.0, np.abs(rows).max(axis=1))
-    return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _CONSTANT * size)
-
-
-def _correlations(levels: Values, rows: Values, statistic: Statistic) -> Values:
-    """The statistic of every row, [rows]; NaN where a row is constant or has no value."""
-    values = np.full(len(rows), np.nan)
-    usable = ~(np.isnan(rows).any(axis=1) | _is_constant(rows))
-    rows = np.round(rows[usable], _DIGITS)
-    if statistic == "kendall":
-        values[usable] = _tau_b(levels, rows)
-        return values
-    if statistic == "spearman":
-        levels, rows = rankdata(levels), rankdata(rows, axis=1)
-    x = levels - levels.mean()
-    y = rows - rows.mean(axis=1, keepdims=True)
-    values[usable] = np.clip(y @ x / np.sqrt((x @ x) * (y * y).sum(axis=1)), -1, 1)
-    return values
-
-
-def _tau_b(levels: Values, rows: Values) -> Values:
-    """Kendall's tau-b: concordant minus discordant pairs over the pairs that are not tied."""
-    first, second = np.triu_indices(levels.size, k=1)
-    # 32-bit floats count pairs exactly, in half the memory.
-    x = np.sign(levels[second] - levels[first]).astype(np.float32)
-    y = np.sign(rows[:, second] - rows[:, first]).astype(np.float32)
-    return cast(Values, (y @ x) / np.sqrt(np.abs(x).sum() * np.abs(y).sum(axis=1), dtype=np.float64))
 
 
 def _defined(value: float) -> float | None:

@@ -52,16 +52,17 @@ def compose_templates(
     True
     """
     axis = load_axis(axis)
+    # Before the draw, so that the first templates of a seed do not depend on how many are asked for.
     taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
     revealing = axis.revealing_words(lang)
     free = {
         scene: [t for t in templates if template_key(t) not in taken and not leaking_words(t, revealing, lang)]
         for scene, templates in read_scenes(lang).items()
     }
-    there = sum(map(len, free.values()))
-    if not 0 <= count <= there:
+    available = sum(map(len, free.values()))
+    if not 0 <= count <= available:
         raise InputError(
-            f"{count} templates are needed, the scenes of language '{lang}' give {there}; "
+            f"{count} templates are needed, the scenes of language '{lang}' give {available}; "
             "ask for fewer or give --captions FILE"
         )
     return _spread(free, np.random.default_rng(seed))[:count]
