@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from evenli._extras import import_object
 from evenli.errors import InputError, ModelError, RunError
 from evenli.labels import LABELS
 from evenli.meta.folder import Cell, MetaFolder
-from evenli.models.callables import foreign_code, import_callable
+from evenli.models.callables import foreign_code
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import read_table
-from evenli.stats.measure import Measure, measures
+from evenli.stats.measure import Measure, as_measure, measures
 from evenli.stats.sample import Sample
 from evenli.stats.sweep import Curve, MeasureResult, SweepResult, describe, rank_measures
 
@@ -42,7 +44,9 @@ def score_sweep(
         raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta {folder.path} --base MODEL")
     chosen = [*measures("coal"), *measures("probe"), *(load_measure(one) for one in own)]
     curves = _curves(folder, chosen, seeds)
-    spans = {measure.name: measure.high - measure.low for measure in chosen}
+    # A measure whose range is not known is compared as if it were 0 to 1.
+    ranges = {measure.name: measure.high - measure.low for measure in chosen}
+    spans = {name: span if math.isfinite(span) else 1.0 for name, span in ranges.items()}
     results = [
         MeasureResult(
             name=measure.name,
@@ -68,36 +72,18 @@ def score_sweep(
 
 def load_measure(own: Own) -> Measure:
     """A measure of the user's own; its range is taken as 0 to 1 unless it is a ``Measure``."""
-    if isinstance(own, str):
-        if ":" not in own:
-            raise InputError(f"--measure {own}: expected module:function")
-        with _user_code(own):
-            function: Any = import_callable(own, own)
-        name = own
-    else:
-        function, name = own, getattr(own, "__name__", type(own).__name__)
-    if isinstance(function, Measure):
-        return function
+    function: Any = import_object(own, "--measure") if isinstance(own, str) else own
+    name = own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__)
+    if not callable(function):
+        raise InputError(f"--measure {name} is not a function")
     # A function under the decorator ``@measure`` has a card already, with its title and range.
     for card in (*measures("coal"), *measures("probe")):
         if card.function is function:
             return card
-
-    def call(sample: Sample, stereotype: str | None = None) -> Any:
-        return function(sample)
-
+    if isinstance(function, Measure):
+        return function
     title = " ".join((getattr(function, "__doc__", None) or name).split("\n\n")[0].split())
-    return Measure(name, title, "", 0, 1, 0, "", name, ("coal",), "extrinsic", call)
-
-
-@contextmanager
-def _user_code(name: str) -> Iterator[None]:
-    """Whatever a measure of the user's own prints goes to stderr, and whatever it raises is one line."""
-    try:
-        with foreign_code(""):
-            yield
-    except ModelError as error:
-        raise InputError(f"the measure {name} failed: {error}") from error
+    return replace(as_measure(function, name=name), title=title, formula="", low=0, high=1, reference=name)
 
 
 def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int]) -> dict[str, dict[str, Curve]]:
@@ -116,8 +102,12 @@ def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int])
 
 def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
     sample = samples["probe" if "probe" in measure.suites else "coal"]
-    with _user_code(measure.name):
-        values = np.asarray(measure(sample), dtype=np.float64)
+    try:
+        # What a measure of the user's own prints goes to stderr: stdout may be read as JSON.
+        with foreign_code(""):
+            values = np.asarray(measure(sample), dtype=np.float64)
+    except ModelError as error:
+        raise InputError(f"the measure {measure.name} failed: {error}") from error
     if values.size != 1:
         raise InputError(f"the measure {measure.name} returned {values.size} values; expected one number")
     return float(values.reshape(()))
