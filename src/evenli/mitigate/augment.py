@@ -62,12 +62,9 @@ def swap_augment(
 ) -> Augmented:
     """Append gender-swapped copies of pairs; label and all other columns are kept, ids get ``-swapped``.
 
-    With ``select="occupation"`` and ``mode="released"`` the steps are those of Sharma et al.: an occupation
-    (or its plural) is a space-separated token of the lower-cased premise; of the rows with the same premise
-    the first stays; premise or hypothesis must hold a gender token of their list (which lacks *him* and
-    *guy*); both sentences are lower-cased and swapped. They shuffle the file first, which decides the row
-    that stays: ``shuffle_seed=12`` gives their order. In the other modes tokens are words, punctuation does
-    not hide them, and the gender words are those the swapper knows.
+    With ``select="occupation"`` and ``mode="released"`` the steps are those of Sharma et al.: an occupation is a token
+    of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
+    gender token of their list (which lacks *him* and *guy*). In the other modes punctuation does not hide a word.
 
     Args:
         rows: Pairs as dictionaries.
@@ -77,16 +74,9 @@ def swap_augment(
         mode: How to swap, see ``Swapper``.
         names: Whether first names are swapped too.
         drop_duplicates: Drop rows whose two sentences occur before; of the given rows, too.
-        shuffle_seed: Look at the rows in a shuffled order; the rows returned keep theirs.
+        shuffle_seed: Look at the rows in a shuffled order, 12 for that of Sharma et al.; those returned keep theirs.
     """
-    if select not in {"all", "occupation"}:
-        raise InputError(f"select '{select}' is unknown; choose all or occupation")
-    if occupations is not None and select == "all":
-        raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
-    for number, row in enumerate(rows, 1):
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
+    _check_input(rows, columns, select, occupations)
     swapper = Swapper(mode, names)
     order = list(range(len(rows)))
     if shuffle_seed is not None:
@@ -96,10 +86,8 @@ def swap_augment(
         mentions = _mentions(_occupations() if occupations is None else occupations, released=mode == "released")
         order = [index for index in order if mentions(rows[index][columns[0]])]
         counts["matched"] = len(order)
-        first: dict[str, int] = {}
-        for index in order:
-            first.setdefault(rows[index][columns[0]], index)
-        order = list(first.values())
+        # The last entry of a key stays, so that reversed it is the first row of each premise.
+        order = list({rows[index][columns[0]]: index for index in reversed(order)}.values())
     gendered = _has_sharma_token if (select, mode) == ("occupation", "released") else swapper.gendered
     chosen = sorted(index for index in order if any(gendered(rows[index][column]) for column in columns))
     counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
@@ -107,11 +95,9 @@ def swap_augment(
     copies = [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
     if drop_duplicates:
         seen: set[tuple[str, ...]] = set()
-        kept, copies = (
-            [row for row in some if _is_new(seen, tuple(row[column] for column in columns))] for some in (kept, copies)
-        )
-    counts["duplicates"] = len(rows) + len(chosen) - len(kept) - len(copies)
-    counts |= {"added": len(copies), "rows": len(kept) + len(copies)}
+        kept, copies = _drop_seen(kept, columns, seen), _drop_seen(copies, columns, seen)
+    total = len(kept) + len(copies)
+    counts |= {"duplicates": len(rows) + len(chosen) - total, "added": len(copies), "rows": total}
     return Augmented((*kept, *copies), len(copies), counts["considered"], counts["without_gender"], counts)
 
 
@@ -241,11 +227,30 @@ def _occupations() -> list[str]:
     return [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
 
 
-def _is_new(seen: set[tuple[str, ...]], pair: tuple[str, ...]) -> bool:
-    if pair in seen:
-        return False
-    seen.add(pair)
-    return True
+def _check_input(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], select: str, occupations: Iterable[str] | None
+) -> None:
+    if select not in get_args(Select):
+        raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
+    if occupations is not None and select == "all":
+        raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
+    for number, row in enumerate(rows, 1):
+        for column in columns:
+            if not isinstance(row.get(column), str):
+                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
+
+
+def _drop_seen(
+    rows: Sequence[dict[str, Any]], columns: Sequence[str], seen: set[tuple[str, ...]]
+) -> list[dict[str, Any]]:
+    """The rows whose texts are not in ``seen``, which they then join."""
+    kept = []
+    for row in rows:
+        texts = tuple(row[column] for column in columns)
+        if texts not in seen:
+            seen.add(texts)
+            kept.append(row)
+    return kept
 
 
 def _has_sharma_token(text: str) -> bool:
