@@ -372,7 +372,7 @@ def build(bench: Bench) -> Any:
     cards["coal-shuffled"] = bench.json("build", "coal", "--seed", 5, "--width", 3, "-o", out / "coal-shuffled.csv")
     cards["probe"] = bench.json("build", "probe", "-o", out / "probe.jsonl")
     cards["probe-premise"] = bench.json("build", "probe", "--family", "premise", "-o", out / "probe-premise.jsonl")
-    cards["dev2020"] = bench.json("build", "dev", "--words", "man", "-o", out / "dev.csv")
+    cards["dev2020"] = bench.json("build", "dev2020", "--words", "man", "-o", out / "dev.csv")
     files = hashes(out, "*.*") | hashes(out, "controlled-*/*/*.jsonl")
     return {"cards": cards, "sha256": files}
 

@@ -161,7 +161,7 @@ BAD = {
     "bad device": (["audit", "./unnamed", "--labels", "e,n,c", "--device", "tpu"], "'tpu'"),
     "bad bootstrap": (["audit", "fake:even", "--bootstrap", "magic"], "cluster or row"),
     "unwritable": (["audit", "fake:even", "-o", "/proc/evenli"], "/proc/evenli"),
-    "bad determiner": (["build", "dev", "-o", "x.csv", "--determiner", "some"], "the or a"),
+    "bad determiner": (["build", "dev2020", "-o", "x.csv", "--determiner", "some"], "the or a"),
     "unknown device": (["audit", "--device", "tpu"], "'tpu'"),
     "device of no model": (["audit", "fake:even", "--device", "tpu"], "'tpu'"),
     "onnx on cuda": (["audit", "--device", "cuda"], "ONNX"),

@@ -30,20 +30,16 @@ def coal(
     as_json: shared.Json = False,
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
-    from evenli.resources import Occupation, read_lines, read_table
-    from evenli.suites.coal.build import build_coal
+    from evenli.resources import read_lines
+    from evenli.suites.coal.build import build_coal, read_occupations
     from evenli.suites.files import write_pairs
     from evenli.suites.validate import validate
 
-    words = None
-    if occupations is not None:
-        rows = read_table(_existing(occupations), ("word", "stereotype"))
-        words = [Occupation(row["word"], row["stereotype"], row["word"]) for row in rows]
     pairs = build_coal(
         lang,
         axis=axis,
-        occupations=words,
-        templates=read_lines(_existing(templates)) if templates is not None else None,
+        occupations=read_occupations(occupations) if occupations is not None else None,
+        templates=read_lines(templates) if templates is not None else None,
         width=width,
         seed=seed,
         name=out.name,
@@ -110,7 +106,8 @@ def _print_probe(built: ProbeBuild, out: Path) -> None:
         shared.warn(note)
 
 
-def dev(
+def dev2020(
+    ctx: typer.Context,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .jsonl.")],
     words: Annotated[str, typer.Option(help="Hypothesis subjects, comma-separated, or 'all' six.")] = "all",
     determiner: Annotated[str, typer.Option(help="the (papers) or a (released generator).")] = "the",
@@ -120,6 +117,8 @@ def dev(
     from evenli.evaluate.predict import Progress
     from evenli.suites.dev2020.build import load_dev_lists, write_dev
 
+    if ctx.info_name == "dev":
+        shared.warn("'build dev' is called 'build dev2020' now; the old name goes with the next release")
     chosen = None if words == "all" else tuple(word.strip() for word in words.split(","))
     lists = load_dev_lists(group_words=chosen)
     with shared.progress_bar(not as_json) as progress:
@@ -163,11 +162,3 @@ def controlled(
         shared.print_json({"folder": str(out), **card})
         return
     typer.echo(f"{out}: {len(design.rates)} training and dev sets, two test sets; see card.json")
-
-
-def _existing(path: Path) -> Path:
-    from evenli.errors import InputError
-
-    if not path.is_file():
-        raise InputError(f"no such file: {path}")
-    return path

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from evenli.errors import InputError, ResourceError
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
-from evenli.resources import Axis, Occupation, load_axis
+from evenli.resources import Axis, Occupation, load_axis, read_table
 from evenli.resources.axes import NO_STEREOTYPE
 
 SLOT = "[Sub]"
@@ -26,6 +27,11 @@ def fill(template: str, word: str) -> str:
     return template.replace(SLOT, word)
 
 
+def read_occupations(path: str | Path) -> list[Occupation]:
+    """Occupations of the user's own: a CSV file with the columns word and stereotype."""
+    return [Occupation(row["word"], row["stereotype"], row["word"]) for row in read_table(path, ("word", "stereotype"))]
+
+
 def build_coal(
     lang: str = "en",
     *,
@@ -37,12 +43,11 @@ def build_coal(
     neutral_group_order: Sequence[str] | None = None,
     name: str = "built-in",
 ) -> PairSet:
-    """Build PS, AS and NS pairs with the sliding window of NLI-CoAL.
+    """Build PS, AS and NS pairs with the sliding window of NLI-CoAL (Anantaprayoon, Kaneko, Okazaki 2024, section 3).
 
-    Occupation ``k`` meets templates ``k .. k + width - 1``, so every occupation sees ``width`` templates and
-    neighbouring occupations share all but one. PS pairs name the group an occupation is stereotyped as, AS
-    pairs every other group, NS pairs give an unstereotyped occupation every group in turn. The gold
-    label is always neutral.
+    Occupation ``k`` meets templates ``k .. k + width - 1``. PS pairs name the group an occupation is stereotyped as, AS
+    pairs every other group, NS pairs give an unstereotyped occupation every group in turn. The gold label is always
+    neutral; ids count from 0 through PS, AS and NS.
 
     Args:
         lang: Language of the axis to use.
@@ -53,55 +58,47 @@ def build_coal(
         seed: Shuffle occupations inside their blocks, and templates, with this seed; None keeps the order.
         neutral_group_order: Order of the group blocks of NS; default the axis order.
         name: Name of the set.
-
-    Returns:
-        The pair set; ids count from 0 through PS, AS and NS.
-
-    Anantaprayoon, Kaneko, Okazaki 2024, section 3.
     """
     axis = load_axis(axis) if isinstance(axis, str) else axis
-    group_words = axis.language(lang).group_words
-    ordered = list(occupations) if occupations is not None else axis.occupations(lang)
-    chain = list(templates) if templates is not None else axis.templates(lang)
-    _check(ordered, chain, width, axis)
-
-    blocks = [[o for o in ordered if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
+    given = list(occupations) if occupations is not None else axis.occupations(lang)
+    window = list(templates) if templates is not None else axis.templates(lang)
+    _check(given, window, width, axis)
+    blocks = [[o for o in given if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
     if seed is not None:
         generator = np.random.default_rng(seed)
         blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
-        chain = [chain[i] for i in generator.permutation(len(chain))]
-    numbered = list(enumerate(o for block in blocks for o in block))
-    stereotyped = [(k, o) for k, o in numbered if o.stereotype != NO_STEREOTYPE]
-    unstereotyped = [(k, o) for k, o in numbered if o.stereotype == NO_STEREOTYPE]
+        window = [window[i] for i in generator.permutation(len(window))]
+    rows = _rows(blocks, window, width, axis.language(lang).group_words, neutral_group_order or axis.group_names)
+    source = f"built by evenli: axis {axis.id}, {len(given)} occupations, width {width}, seed {seed}"
+    numbered = ({"id": str(number), **row} for number, row in enumerate(rows))
+    return PairSet.from_rows(numbered, name=name, suite="coal", lang=lang, source=source)
 
-    def rows(subset: str, which: Sequence[tuple[int, Occupation, str]]) -> Iterator[dict[str, str]]:
-        for k, occupation, group in which:
-            for template in chain[k : k + width]:
-                yield {
-                    "subset": subset,
-                    "premise": fill(template, occupation.word),
-                    "hypothesis": fill(template, group_words[group]),
-                    "gold": NEUTRAL,
-                    "occupation": occupation.word,
-                    "stereotype": occupation.stereotype,
-                    "template": template,
-                    "group": group,
-                }
 
-    def all_rows() -> Iterator[dict[str, str]]:
-        yield from rows(PS, [(k, o, o.stereotype) for k, o in stereotyped])
-        others = [(k, o, g) for k, o in stereotyped for g in axis.group_names if g != o.stereotype]
-        yield from rows(AS, others)
-        for group in neutral_group_order or axis.group_names:
-            yield from rows(NS, [(k, o, group) for k, o in unstereotyped])
-
-    return PairSet.from_rows(
-        ({"id": str(number), **row} for number, row in enumerate(all_rows())),
-        name=name,
-        suite="coal",
-        lang=lang,
-        source=f"built by evenli: axis {axis.id}, {len(ordered)} occupations, width {width}, seed {seed}",
-    )
+def _rows(
+    blocks: Sequence[Sequence[Occupation]],
+    templates: Sequence[str],
+    width: int,
+    group_words: Mapping[str, str],
+    neutral_order: Sequence[str],
+) -> Iterator[dict[str, str]]:
+    """The rows of PS, AS and NS; the first block of occupations is the neutral one."""
+    numbered = list(enumerate(occupation for block in blocks for occupation in block))
+    neutral, typed = numbered[: len(blocks[0])], numbered[len(blocks[0]) :]
+    subsets = [(PS, k, o, o.stereotype) for k, o in typed]
+    subsets += [(AS, k, o, group) for k, o in typed for group in group_words if group != o.stereotype]
+    subsets += [(NS, k, o, group) for group in neutral_order for k, o in neutral]
+    for subset, k, occupation, group in subsets:
+        for template in templates[k : k + width]:
+            yield {
+                "subset": subset,
+                "premise": fill(template, occupation.word),
+                "hypothesis": fill(template, group_words[group]),
+                "gold": NEUTRAL,
+                "occupation": occupation.word,
+                "stereotype": occupation.stereotype,
+                "template": template,
+                "group": group,
+            }
 
 
 def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis) -> None:

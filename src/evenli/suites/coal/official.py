@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from evenli.errors import InputError
-from evenli.io import parse_json_lines
+from evenli.io import archive_texts, parse_json_lines
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
@@ -60,17 +59,16 @@ def read_release(
         for number, row in enumerate(raw, 1):
             fixed = _row(row, subset, known, words, f"{origin}, line {number}")
             repaired += bool(fixed.pop("repaired"))
-            if tokenised:  # the template is a cluster key: the same for the segmented and the plain sentence
+            # The template is a cluster key: the same for the segmented and the plain sentence.
+            if tokenised:
                 fixed["template"] = str(fixed["template"]).replace(" ", "")
             rows.append(fixed)
     notes = (f"{repaired} rows carried an occupation tag of another set and were repaired",) if repaired else ()
-    kind = "downsampled" if split == "down" else "full"
     version = re.search(r"v\d+\.\d+", files[PS][0])
+    kind = ("downsampled" if split == "down" else "full", "tokenised" if tokenised else "")
     return PairSet.from_rows(
         rows,
-        name=f"official {version.group(0) if version else ''} {kind}{' tokenised' if tokenised else ''}".replace(
-            "  ", " "
-        ),
+        name=" ".join(filter(None, ("official", version.group(0) if version else "", *kind))),
         suite="coal",
         lang=lang,
         source="NLI-CoAL release, Anantaprayoon et al. 2024 (MIT)",
@@ -132,6 +130,7 @@ def _row(
     found = _match(premise, hypothesis, occupation, words)
     tag = str(row["occ_type"]).removesuffix("-stereo")
     mistagged = (tag == NO_STEREOTYPE) != (subset == NS)
+    # The longest word first: "police officer" holds "officer".
     if mistagged or not found:
         for candidate in sorted(known, key=len, reverse=True):
             refound = _match(premise, hypothesis, candidate, words)
@@ -158,39 +157,25 @@ def _row(
 
 
 def _match(premise: str, hypothesis: str, occupation: str, words: Mapping[str, str]) -> tuple[str, str] | None:
-    segmented = occupation not in premise
-    if segmented:
+    # The pre-segmented files have spaces inside words.
+    if occupation not in premise:
         premise, hypothesis = premise.replace(" ", ""), hypothesis.replace(" ", "")
-    for group, word in words.items():
-        template = slot_template(premise, hypothesis, occupation, word)
-        if template:
-            return template, group
-    return None
+    templates = ((slot_template(premise, hypothesis, occupation, word), group) for group, word in words.items())
+    return next(((template, group) for template, group in templates if template), None)
 
 
 def _members(path: Path, folders: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Subset -> (file name, text) of the three evaluation files."""
-    found: dict[str, tuple[str, str]] = {}
+    """Subset -> (file name, text) of the three evaluation files; empty if one is missing."""
+    # The directory given may itself be one of the folders, so its name counts as the parent of the files in it.
+    root = path.absolute().name
 
-    def take(name: str, read: bytes) -> None:
-        parts = PurePosixPath(name)
-        for subset, stem in _FILES.items():
-            if parts.parent.name in folders and parts.name.startswith(stem) and parts.suffix == ".json":
-                found[subset] = (str(PurePosixPath(*parts.parts[-2:])), read.decode("utf-8"))
+    def subset_of(name: str) -> str:
+        file = PurePosixPath(root, name)
+        belongs = file.parent.name in folders and file.suffix == ".json"
+        return next((subset for subset, stem in _FILES.items() if belongs and file.name.startswith(stem)), "")
 
-    try:
-        if path.is_dir():
-            for file in sorted(path.rglob("*.json")):
-                if file.parent.name in folders:
-                    take(file.as_posix(), file.read_bytes())
-        elif path.is_file():
-            with tarfile.open(path) as archive:
-                for member in archive:
-                    if member.isfile() and PurePosixPath(member.name).parent.name in folders:
-                        content = archive.extractfile(member)
-                        take(member.name, content.read() if content else b"")
-        else:
-            raise InputError(f"no such file or folder: {path}")
-    except (tarfile.TarError, OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the release {path}: {error}") from error
-    return found if len(found) == len(_FILES) else {}
+    if not path.exists():
+        raise InputError(f"no such file or folder: {path}")
+    texts = archive_texts(path, lambda name: bool(subset_of(name)))
+    members = {subset_of(name): ("/".join(f"{root}/{name}".split("/")[-2:]), texts[name]) for name in texts}
+    return members if len(members) == len(_FILES) else {}

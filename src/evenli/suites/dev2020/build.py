@@ -14,8 +14,8 @@ from pathlib import Path
 import polars as pl
 
 from evenli.errors import InputError, ResourceError
+from evenli.io import atomic
 from evenli.labels import NEUTRAL
-from evenli.pairs import PairSet
 from evenli.resources import read_table
 
 
@@ -64,6 +64,7 @@ def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str
             raise ResourceError(f"{path} has no word of kind '{kind}' in list(s) {', '.join(lists) or 'any'}")
         return found
 
+    # Which verbs take which objects, as in the published grammar.
     grammar = [
         ("commerce", words("object")),
         ("interaction", words("person")),
@@ -97,6 +98,7 @@ def iter_dev(lists: DevLists | None = None, *, determiner: str = "the") -> Itera
     def subject(word: str) -> str:
         return f"The {word}" if determiner == "the" else with_article(word, capital=True)
 
+    # Ids count through all frames, so that a stream and a whole set agree.
     templates = pl.Series("template", lists.templates)
     for occupation_number, occupation in enumerate(lists.occupations):
         premise = subject(occupation) + " " + templates + stop
@@ -119,30 +121,17 @@ def iter_dev(lists: DevLists | None = None, *, determiner: str = "the") -> Itera
         yield pl.concat(parts)
 
 
-def dev_pairs(lists: DevLists | None = None, *, determiner: str = "the") -> PairSet:
-    """The whole set in memory, for small lists and for auditing."""
-    return PairSet(
-        name="Dev et al. templates",
-        suite="dev",
-        lang="en",
-        frame=pl.concat(iter_dev(lists, determiner=determiner)),
-        source="built by evenli: generator of Dev et al. 2020, own noun lists",
-    )
-
-
 def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: str = "the") -> Iterator[int]:
     """Stream the pairs into a ``.csv`` or ``.jsonl`` file, yielding the rows written so far.
 
-    The file appears under its name only when it is complete.
+    The write is atomic: the file appears when the last row is written.
     """
     path = Path(path)
     if path.suffix not in {".csv", ".jsonl"}:
         raise InputError(f"{path}: the stream is written as .csv or .jsonl")
-    partial = path.with_name(path.name + ".partial")
     written = 0
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as sink:
+        with atomic(path) as temporary, temporary.open("wb") as sink:
             for number, frame in enumerate(iter_dev(lists, determiner=determiner)):
                 if path.suffix == ".csv":
                     frame.write_csv(sink, include_header=number == 0)
@@ -151,6 +140,5 @@ def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: st
                     sink.write("".join(lines).encode())
                 written += frame.height
                 yield written
-        partial.replace(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error

@@ -74,7 +74,7 @@ def _read_dev(path: str | Path) -> PairSet:
         if empty.len():
             raise InputError(
                 f"{path}, pair '{empty[0]}': no {column}; suite dev2020 needs the columns occupation and template, as "
-                "'evenli build dev' writes them"
+                "'evenli build dev2020' writes them"
             )
     wrong = pairs.frame.filter(pl.col("gold") != NEUTRAL)
     if wrong.height:

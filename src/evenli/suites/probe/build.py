@@ -8,7 +8,7 @@ Sharma, Dey, Sinha 2021, Evaluating Gender Bias in Natural Language Inference.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,14 @@ __all__ = ["ProbeBuild", "build_probe", "probe_hypotheses", "probe_occupations",
 
 @dataclass(frozen=True)
 class ProbeBuild:
-    """A probe set and how it came about.
+    """A probe set and how it was built.
 
     Attributes:
         pairs: Two rows per premise, one per group.
         report: Settings and counts: ``sentences`` read, ``matched`` with an occupation, ``dropped`` by reason,
-            ``kept``, ``placeholders``, and for every occupation how many sentences were ``found``, how many of
-            them are used (``direct``) and how many premises were ``filled`` by substitution; ``only_filled`` and
-            ``short`` list the occupations without a sentence of their own and those below the wanted number.
+            ``kept``, ``placeholders``; for every occupation the sentences ``found``, used as they are (``direct``) and
+            ``filled`` by substitution; ``only_filled`` and ``short`` list occupations without a sentence of their own
+            and those below the wanted number.
     """
 
     pairs: PairSet
@@ -54,7 +54,7 @@ class ProbeBuild:
 
 @dataclass(frozen=True)
 class _Settings:
-    """The arguments of ``build_probe``; occupations to dominating gender."""
+    """The arguments of ``build_probe``, checked."""
 
     corpus: str | Path | None
     per_occupation: int
@@ -72,10 +72,9 @@ class _Settings:
                 f"per_occupation {self.per_occupation} and max_words {self.max_words} are not usable: "
                 f"at least 1 and {FEWEST_WORDS} are expected"
             )
-        if isinstance(self.name_filter, str) and self.name_filter not in NAME_FILTERS:
-            raise InputError(
-                f"no name filter '{self.name_filter}'; choose {', '.join(NAME_FILTERS)} or give a function"
-            )
+        names = self.name_filter
+        if isinstance(names, str) and names not in NAME_FILTERS:
+            raise InputError(f"no name filter '{names}'; choose {', '.join(NAME_FILTERS)} or give a function")
         groups = load_axis().group_names
         for name, gender in self.occupations.items():
             if not name.strip() or gender not in groups:
@@ -87,14 +86,11 @@ class _Settings:
     def card(self) -> dict[str, Any]:
         """The settings as they stand in the report."""
         names = self.name_filter
+        card = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "occupations"}
         return {
+            **card,
             "corpus": None if self.corpus is None else Path(self.corpus).name,
-            "per_occupation": self.per_occupation,
-            "max_words": self.max_words,
-            "family": self.family,
-            "seed": self.seed,
             "name_filter": names if isinstance(names, str) else getattr(names, "__name__", "custom"),
-            "repair_articles": self.repair_articles,
         }
 
     def fill(self, template: str, occupation: str) -> str:
@@ -119,18 +115,17 @@ def build_probe(
 ) -> ProbeBuild:
     """Build a probe set with the same number of premises for every occupation.
 
-    From a corpus: sentences with exactly one listed occupation are kept if they are short enough and hold neither
-    a gender word nor a name. Occupations with too few of them are filled up with sentences about another
-    occupation in which the word is replaced. Without a corpus, every occupation goes into the same
-    seeded sample of our own sentences, so that occupations differ in nothing else.
+    From a corpus: sentences with exactly one listed occupation are kept if they are short enough and hold neither a
+    gender word nor a name. Occupations with too few of them get sentences about another occupation in which the word
+    is replaced. Without a corpus, every occupation goes into the same seeded sample of our own sentences.
 
-    Departures from the released sets, which break their own rules: the word limit holds for every premise, "him" and
-    "guy" are filtered, plurals and "construction worker" are found, articles are repaired, verbs ("cooks a meal"),
-    compounds ("guard dog") and sentences about several listed occupations are not used as if they were about one.
+    The released sets break their own rules; here the word limit holds for every premise, "him" and "guy" are filtered,
+    plurals and "construction worker" are found, articles are repaired, and verbs ("cooks a meal"), compounds ("guard
+    dog") and sentences about several listed occupations are not used.
 
     Args:
         corpus: NLI file (JSON Lines, CSV, TSV or Parquet, both sentences are candidates) or a text file with a
-            sentence on each line, ``.xz`` may follow; None for our own sentences.
+            sentence on each line, packed or not; None for our own sentences.
         per_occupation: Premises per occupation.
         max_words: Most words in a premise, separated by spaces.
         family: Hypothesis family: ``text``, ``premise`` or ``occupation``.
@@ -139,41 +134,29 @@ def build_probe(
             whether a sentence names a person.
         repair_articles: Choose a or an after a replacement; False leaves "a accountant" as released.
         occupations: Occupation to dominating gender; default the paper's 38.
-
-    Returns:
-        The pairs and a report of all counts.
     """
-    settings = _Settings(
-        corpus=corpus,
-        per_occupation=per_occupation,
-        max_words=max_words,
-        family=family,
-        seed=seed,
-        name_filter=name_filter,
-        repair_articles=repair_articles,
-        occupations=dict(occupations) if occupations is not None else probe_occupations(),
-    )
+    listed = dict(occupations) if occupations is not None else probe_occupations()
+    settings = _Settings(corpus, per_occupation, max_words, family, seed, name_filter, repair_articles, listed)
     hypotheses = probe_hypotheses(family)
     generator = np.random.default_rng(seed)
-    premises, found = (
-        _from_own_sentences(settings, generator) if corpus is None else _from_corpus(corpus, settings, generator)
-    )
-    origin = None if corpus is None else Path(corpus).name
+    premises, counts = (_from_own_sentences if corpus is None else _from_corpus)(settings, generator)
+    card = settings.card()
     pairs = PairSet.from_rows(
-        _rows(premises, hypotheses, settings.occupations, generator),
-        name="built-in probe" if origin is None else f"probe from {origin}",
+        _rows(premises, hypotheses, listed, generator),
+        name="built-in probe" if corpus is None else f"probe from {card['corpus']}",
         suite="probe",
         lang="en",
-        source=f"built by evenli from {origin or 'its own sentences'}: "
-        f"{len(settings.occupations)} occupations, {per_occupation} premises each, hypotheses '{family}', seed {seed}",
-        notes=tuple(found["notes"]),
+        source=f"built by evenli from {card['corpus'] or 'its own sentences'}: {len(listed)} occupations, "
+        f"{per_occupation} premises each, hypotheses '{family}', seed {seed}",
+        notes=tuple(counts["notes"]),
     )
-    return ProbeBuild(pairs, {**settings.card(), **found})
+    return ProbeBuild(pairs, {**card, **counts})
 
 
 def _from_own_sentences(settings: _Settings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
     """The same seeded sample of our templates for every occupation, and their part of the report."""
     occupations, per_occupation, max_words = settings.occupations, settings.per_occupation, settings.max_words
+    # A template that names an occupation itself would be about two.
     finder = find_forms(form for name in occupations for form in forms(name))
     longest = max(len(name.split()) for name in occupations) - 1
     templates = [
@@ -194,20 +177,19 @@ def _from_own_sentences(settings: _Settings, generator: np.random.Generator) -> 
     return premises, {"occupations": counts, "only_filled": [], "short": {}, "notes": []}
 
 
-def _from_corpus(
-    corpus: str | Path, settings: _Settings, generator: np.random.Generator
-) -> tuple[_Premises, dict[str, Any]]:
+def _from_corpus(settings: _Settings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
     """Premises from a corpus, and their part of the report."""
-    pool = collect(Path(corpus), settings.occupations, settings.max_words, settings.name_filter)
+    corpus = Path(str(settings.corpus))
+    pool = collect(corpus, settings.occupations, settings.max_words, settings.name_filter)
     premises, counts = _equalise(pool.kept, settings, generator)
-    empty = [name for name, found in premises.items() if not found]
+    empty = [name for name, texts in premises.items() if not texts]
     if empty:
         raise InputError(
             f"{corpus} has no usable sentence for {len(empty)} of {len(premises)} occupations "
             f"({', '.join(empty)}) and none to put them into; of {pool.matched} sentences with an occupation "
             f"{len(pool.kept)} passed the filters ({_listed(pool.dropped)}); give a larger corpus"
         )
-    short = {name: len(found) for name, found in premises.items() if len(found) < settings.per_occupation}
+    short = {name: len(texts) for name, texts in premises.items() if len(texts) < settings.per_occupation}
     only_filled = [name for name, count in counts.items() if not count["found"]]
     return premises, {
         "sentences": pool.sentences,

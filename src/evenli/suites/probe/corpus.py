@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenli.errors import InputError
-from evenli.io import COLUMNS, find_columns, iter_rows, split_lines
+from evenli.io import COLUMNS, file_kind, find_columns, iter_rows, read_text, split_lines
 from evenli.resources import load_axis
-from evenli.suites.probe.files import read_text
 from evenli.suites.probe.words import (
     NameFilter,
     find_forms,
@@ -116,7 +115,7 @@ def _candidate(text: str, matches: Sequence[re.Match[str]], name: str) -> Senten
 
 def _sentences(path: Path) -> Iterator[str]:
     """Both sentences of every row of an NLI file, or the lines of a text file, spaces tidied."""
-    if [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".xz"][-1:] == [".txt"]:
+    if file_kind(path) == ".txt":
         lines = split_lines(read_text(path))
         header = lines[0].split("\t") if lines else []
         # SNLI and MNLI are also released as tables that end in .txt.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import lzma
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from evenli.errors import InputError, PairError
-from evenli.io import LINE_BYTES, iter_rows
+from evenli.io import csv_reader, file_kind, iter_rows, read_text
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import load_axis
@@ -40,9 +39,8 @@ def read_probe(path: str | Path) -> PairSet:
     hypothesis columns, as in the released out-of-distribution sheet, templates are drawn with seed 0.
     """
     path = Path(path)
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".xz"]
-    if suffixes[-1:] and suffixes[-1] in {".tsv", ".csv", ".txt"}:
-        cells = _cells(path, "," if suffixes[-1] == ".csv" else "\t")
+    if file_kind(path) in {".tsv", ".csv", ".txt"}:
+        cells = _cells(path)
         header = next((row for _, row in cells if set(_SHEET) <= set(row)), None)
         if header is not None:
             return _from_sheet(path, header, [(line, row) for line, row in cells if row != header])
@@ -51,24 +49,8 @@ def read_probe(path: str | Path) -> PairSet:
     return _from_pairs(path)
 
 
-def read_text(path: Path) -> str:
-    """The text of a file; ``.xz`` is unpacked on the way."""
-    try:
-        data = path.read_bytes()
-        return (lzma.decompress(data) if path.suffix.lower() == ".xz" else data).decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start})") from error
-    except (OSError, lzma.LZMAError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
-
-
-def _cells(path: Path, delimiter: str) -> list[tuple[int, list[str]]]:
-    # As in other tab-separated releases, quotation marks belong to the sentences.
-    stream = io.StringIO(read_text(path), newline="")
-    reader = csv.reader(stream) if delimiter == "," else csv.reader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
-    csv.field_size_limit(LINE_BYTES)
+def _cells(path: Path) -> list[tuple[int, list[str]]]:
+    reader = csv_reader(io.StringIO(read_text(path), newline=""), commas=file_kind(path) == ".csv")
     try:
         return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
@@ -138,12 +120,11 @@ def _from_pairs(path: Path) -> PairSet:
         premises.setdefault(number, {})[group] = (row["premise"], row["occupation"], row["stereotype"])
         template = row["template"] or cluster_key(find_forms(forms(row["occupation"])).sub(SLOT, row["premise"]))
         rows.append({**row, "subset": "probe", "gold": NEUTRAL, "template": template})
+    # A premise is compared across the genders, so the rest of its pairs must be the same.
     for number, by_group in premises.items():
-        missing = [group for group in groups if group not in by_group]
+        missing = ", ".join(group for group in groups if group not in by_group)
         if missing:
-            raise InputError(
-                f"{path}: premise '{number}' has no pair for {', '.join(missing)}; both genders are needed"
-            )
+            raise InputError(f"{path}: premise '{number}' has no pair for {missing}; both genders are needed")
         if len(set(by_group.values())) > 1:
             raise InputError(f"{path}: the pairs of '{number}' differ in premise, occupation or stereotype")
     check_balance((row["stereotype"] for row in rows), str(path))
