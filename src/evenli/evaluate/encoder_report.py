@@ -147,7 +147,7 @@ class _Measurer:
 
     def __init__(self, settings: ReportSettings, data: str | Path | None, run: RunDir | None, on_step: OnStep) -> None:
         self._settings, self._run, self._on_step = settings, run, on_step
-        self._senteval = replace(settings.senteval, device=settings.device)
+        self._senteval = replace(settings.senteval, device=settings.senteval.device or settings.device)
         self._data = None if data is None else task_folder(data)
         if self._data is not None:
             self._data_hash = hash_files(sorted(file for file in self._data.rglob("*") if file.is_file()))
@@ -164,6 +164,7 @@ class _Measurer:
         same = next((one.spec for one in self.encoders if one.identity == identity), None)
         if same is not None:
             raise InputError(f"{spec} is the same encoder as {same}; name each once")
+        # Differences and leakage need the base again for every encoder; its embeddings come from the cache.
         encoder = self._share(encoder)
         self._base = base = self._base or _Base(encoder, identity)
         stored = _Stored(self._run, identity, lambda figure: self._on_step(label, figure))
@@ -209,6 +210,7 @@ class _Measurer:
             before, after = (encode_tests(one, self._averaged) for one in (base.encoder, encoder))
             return average_change(self._averaged, before, after, settings).to_dict()
 
+        # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
         names = ("seed", "permutations", "resamples")
         depends_on = {name: getattr(settings, name) for name in names}
         depends_on["texts"] = hash_text("\n".join(texts_of(self._tests)))
@@ -252,6 +254,7 @@ class _Measurer:
 def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> EncoderReport:
     """Add the mean over the tasks that all encoders have, and every encoder's difference to the first."""
     first = encoders[0].senteval
+    # A mean over other tasks than those of the base would compare tasks, not encoders.
     tasks = tuple(
         task for task in (first.tasks if first else ()) if all(one.score(task) is not None for one in encoders)
     )

@@ -57,6 +57,7 @@ def association_test(
         words: The word behind every embedding, for each of the four sets; default: each is its own.
         generator: Source of partitions and resamples; default: one from the seed of the settings.
     """
+    # Wrong input is an error; input on which the test is undefined is a result without a number.
     sets = [_matrix(part, name) for part, name in zip((x, y, a, b), SETS, strict=True)]
     widths = {part.shape[1] for part in sets if len(part)}
     if len(widths) > 1:

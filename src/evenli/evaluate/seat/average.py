@@ -95,6 +95,7 @@ def _sizes(tests: Sequence[AssociationTest], vectors: Vectors, draws: _WordDraws
         effect = float(weighted_effects(s, np.ones((1, len(targets))), len(sets[0]))[0])
         # Attributes are drawn first, as in a single test.
         a, b, x, y = (draws.draw(test.sets[at], index[at]) for at in (2, 3, 0, 1))
+        # The sign of the observed effect, not of the resampled one: the size of noise is not an effect.
         resampled += np.sign(effect) * resampled_effects(sets, index, (x, y, a, b)) / len(tests)
         observed += abs(effect) / len(tests)
     return observed, resampled

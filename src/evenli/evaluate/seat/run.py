@@ -57,6 +57,7 @@ def seat_from_vectors(
     if missing:
         more = f" and {len(missing) - 1} more texts" if len(missing) > 1 else ""
         raise InputError(f"no vector for '{missing[0]}'{more}; give one for every text of the tests")
+    # A generator per test, from seed and name: the order of tests and the tests beside it change no draw.
     seed = int(np.random.default_rng(settings.seed).integers(2**63))
     results = []
     for test in tests:

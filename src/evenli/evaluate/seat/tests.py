@@ -143,6 +143,7 @@ def read_test(path: str | Path) -> AssociationTest:
             f"{path} has {len(sets['x'])} different examples in targ1 and {len(sets['y'])} in targ2; the test compares "
             "equal parts, give as many of each"
         )
+    # The file does not say which; a space is what tells a sentence from a word.
     spaced = any(" " in text for part in sets.values() for text in part.texts)
     return AssociationTest(path.stem, "sentence" if spaced else "word", **sets)
 
@@ -188,5 +189,6 @@ def _sentence(frame: str, row: dict[str, str]) -> str:
 
 
 def _thinned(part: TextSet, size: int) -> TextSet:
+    # Evenly spread, so that every word keeps some of its sentences.
     kept = [i * len(part) // size for i in range(size)]
     return TextSet(part.title, tuple(part.texts[i] for i in kept), tuple(part.words[i] for i in kept))

@@ -37,6 +37,7 @@ class TorchFitter:
         self, train: Masks, valid: Masks, folds: NDArray[np.int64], strengths: NDArray[np.float64], stage: str
     ) -> Fits:
         """Train, each model stopped by its own validation rows."""
+        # Outputs are needed only for rows that validate some model.
         watched = np.flatnonzero(valid.any(axis=0))
         problem = Problem(self._table, self._targets, train, watched, folds, strengths)
         objective = _Accuracy(self._labels, valid, watched, folds)

@@ -169,6 +169,7 @@ def train_together(problem: Problem, objective: Objective, recipe: Recipe, gener
         for _ in range(recipe.passes):
             steps.run()
         passes += recipe.passes
+        # ``models`` maps the models that are still trained to their places among all of them.
         scores = objective.score(steps.network.outputs(problem.table, watched), models)
         better = learning & (scores > best[models])
         if better.any():
@@ -178,6 +179,7 @@ def train_together(problem: Problem, objective: Objective, recipe: Recipe, gener
             )
             for mine, layer in zip(kept.layers, steps.network.layers, strict=True):
                 mine.index_copy_(1, there, layer.index_select(1, here))
+        # SentEval counts every look without a gain, not only those in a row.
         misses[models[learning & ~better]] += 1
         learning &= misses[models] <= recipe.tenacity
         # Finished models cost as much as the others in the shared product, so they leave it from time to time.
@@ -198,10 +200,12 @@ class _Steps:
         self._first = [torch.zeros_like(layer) for layer in self.network.layers]
         self._second = [torch.zeros_like(layer) for layer in self.network.layers]
         self._pool = torch.from_numpy(np.flatnonzero(problem.train.any(axis=0)))
+        # The mean share of the pool that a model may see: batches are larger by it, so that steps are not.
         share = problem.train[problem.folds][:, self._pool.numpy()].mean()
         self._batch = max(1, round(recipe.batch / float(share)))
         self._masks = torch.from_numpy(problem.train.T[:, problem.folds].astype(np.float32)).to(device)
         self._decays = torch.from_numpy(problem.decays.astype(np.float32)).to(device)[:, None]
+        # Filled in place before every pass, as a recorded CUDA graph reads from fixed addresses.
         self._order = torch.empty(len(self._pool), dtype=torch.int64, device=device)
         self._rates = torch.empty(2, -(-len(self._pool) // self._batch), device=device)
         self._taken = 0
@@ -227,7 +231,7 @@ class _Steps:
 
     def keep(self, which: NDArray[np.int64]) -> None:
         """Go on with these models only."""
-        self._graph, self._warm = None, False
+        self._graph, self._warm = None, False  # recorded for other shapes
         chosen = torch.from_numpy(which).to(self._masks.device)
         for tensors in (self.network.layers, self._first, self._second):
             tensors[:] = [tensor.index_select(1, chosen) for tensor in tensors]

@@ -89,6 +89,7 @@ def nested(fitter: Fitter, labels: Labels, count: int, seed: int, task: str) -> 
     train, valid = _final(rests, len(labels), fitter, seed, task)
     fits = fitter.fit(train, valid, np.arange(count), np.array(grid)[chosen], "final")
     rows = np.arange(len(labels))
+    # Every row is answered by the one model that has not seen its fold.
     answers = fits.predict(rows)[rows, outer]
     right = answers == labels
     accuracy = float(np.mean([100 * right[outer == fold].mean() for fold in range(count)]))
@@ -114,6 +115,7 @@ def split(fitter: Fitter, labels: Labels, splits: dict[str, NDArray[np.int64]]) 
     valid = np.zeros_like(train)
     train[0, splits["train"]] = valid[0, splits["dev"]] = True
     grid = fitter.grid("split")
+    # The search is the final fit as well: the published procedure does not train again on train and dev.
     fits = fitter.fit(train, valid, np.zeros(len(grid), dtype=np.int64), np.array(grid), "search")
     chosen, dev = _best(fits.scores[None])
     answers = fits.predict(splits["test"])[:, chosen[0]]

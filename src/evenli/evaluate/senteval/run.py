@@ -87,8 +87,7 @@ def senteval(
     done = {} if file is None else file.open(name, description, data)
     for task, kept in done.items():
         report(TaskProgress(task, kept, remark=f"kept from {getattr(file, 'path', '')}"))
-    missing: dict[str, str] = {}
-    runner = TaskRunner(settings)
+    missing, runner = dict[str, str](), TaskRunner(settings)
     for task in settings.names:
         outcome = done.get(task) or _run_task(task, data, store, runner, report)
         if isinstance(outcome, str):

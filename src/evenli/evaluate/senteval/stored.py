@@ -50,6 +50,7 @@ class ResultFile:
         self._result = SentEvalResult({}, settings=dict(settings), encoder=name)
         if self._overwrite or not self.path.exists():
             return {}
+        # Scores of other settings or data in one file would be averaged without notice.
         stored = self._read()
         for setting, now in settings.items():
             if (then := stored.settings.get(setting)) != now:

@@ -32,7 +32,7 @@ class TaskRunner:
         if task.subsets:
             return _similarity(task, embeddings)
         features = torch.from_numpy(embeddings[: len(task)]).to(self._device)
-        if task.others:
+        if task.others:  # the features of a pair that InferSent introduced
             other = torch.from_numpy(embeddings[len(task) :]).to(self._device)
             features = torch.cat([(features - other).abs_(), features * other], dim=1)
         with torch.inference_mode():
