@@ -10,6 +10,8 @@ import pytest
 
 from evenli.corpus import ScoreSettings, score, score_sentence
 from evenli.corpus.run import corpus_texts, score_corpus
+from evenli.corpus.scored import is_scored
+from evenli.corpus.scoring import is_corpus
 from evenli.corpus.top import top_sentences
 from evenli.errors import InputError
 
@@ -66,6 +68,14 @@ def test_one_sentence(run_cli, vectors: Path) -> None:
     assert notes["dress"][0] > 0.5
     assert told["female"] == pytest.approx(sum(w["weighted"] for w in told["words"] if w["weighted"] > 0))
     assert told["absolute"] == pytest.approx(told["female"] - told["male"])
+
+
+@pytest.mark.parametrize("sentence", ["Does she like the pink dress?", "the pink dress " * 30])
+def test_questions_and_long_sentences_are_sentences(vectors: Path, tmp_path: Path, sentence: str) -> None:
+    assert not is_corpus(sentence) and not is_scored(sentence)
+    assert score_sentence(sentence, ScoreSettings(vectors)).female > 0
+    (tmp_path / "my file.txt").touch()
+    assert is_corpus(f"{tmp_path}/my *.txt") and is_corpus(f"{tmp_path}/absent*.txt") and is_corpus(str(tmp_path))
 
 
 def test_corpus_then_fairer_corpora(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:

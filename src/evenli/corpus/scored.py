@@ -56,7 +56,10 @@ class ScoredDir(RunDir):
 
 def is_scored(path: str | Path) -> bool:
     """Whether a directory holds a scored corpus, finished or not."""
-    return ScoredDir(path).exists()
+    try:
+        return ScoredDir(path).exists()
+    except (OSError, ValueError):  # a long sentence is not a file name
+        return False
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -128,7 +129,13 @@ def score(
 
 def is_corpus(source: str) -> bool:
     """Whether a source names files, rather than being a sentence itself."""
-    return Path(source).exists() or is_remote(source) or any(sign in source for sign in "*?[")
+    try:
+        if Path(source).exists() or is_remote(source):
+            return True
+    except (OSError, ValueError):  # a long sentence is not a file name
+        return False
+    # A sentence may end in a question mark; a pattern with a space in it counts if there are such files.
+    return glob.has_magic(source) and (" " not in source or bool(glob.glob(source, recursive=True)))  # noqa: PTH207
 
 
 def summarise(scored: CorpusScores | str | Path, top: int = 5) -> dict[str, Any]:
