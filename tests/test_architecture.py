@@ -15,6 +15,7 @@ SOURCE = Path(evenli.__file__).parent
 ORDER = [
     "errors",
     "labels",
+    "format",
     "_version",
     "_extras",
     "io",

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 import typer
@@ -20,12 +21,13 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.card import card as card_command
 from evenli.cli.table import table as table_command
-from evenli.errors import InputError, MissingExtraError
+from evenli.errors import InputError, MissingExtraError, RunError
+from evenli.evaluate.audit import Audit
+from evenli.evaluate.stored import load_run
 from evenli.models import ModelOptions
+from evenli.predictions import Predictions
 from evenli.report.card import card, command, front_matter, section
 from evenli.report.export import latex, latex_text, log_mlflow, markdown, tables, write_table
-from evenli.report.runs import Run as StoredRun
-from evenli.report.runs import load_run
 from evenli.stats.intervals import Scoring
 
 NASTY = 'x: "y"\n---\n- [z](javascript:1) <script>alert(1)</script> | `rm` \\ # 女医 😀 \x7f\u2028 *b* _i_'
@@ -35,25 +37,28 @@ table_app.command()(table_command)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("runs") / "oracle"
     evenli.audit("fake:oracle:0.9", "ja", out=folder, scoring=Scoring(resamples=200, seed=3))
     return load_run(folder)
 
 
 @pytest.fixture(scope="module")
-def mute(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+def mute(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("runs") / "mute"
     evenli.audit("fake:neutral", out=folder, scoring=Scoring(resamples=200))
     return load_run(folder)
 
 
-def renamed(run: StoredRun, name: str) -> StoredRun:
-    header = json.loads(json.dumps(run.header))
-    header["model"] |= {"name": name, "spec": name}
-    for entry in header["data"]:
-        entry |= {"name": name, "notes": [name]}
-    return dataclasses.replace(run, header=header)
+def renamed(run: Audit, name: str) -> Audit:
+    replace = msgspec.structs.replace
+    model = replace(run.result.model, name=name, spec=name)
+    cards = [replace(card, name=name, notes=[name]) for card in run.result.data]
+    return dataclasses.replace(run, result=replace(run.result, model=model, data=cards))
+
+
+def with_header(run: Audit, **changes: Any) -> Audit:
+    return dataclasses.replace(run, predictions=Predictions(run.predictions.frame, {**run.header, **changes}))
 
 
 def front(text: str) -> dict:
@@ -61,7 +66,7 @@ def front(text: str) -> dict:
     return yaml.safe_load(matter)
 
 
-def test_front_matter_is_what_was_measured(run: StoredRun) -> None:
+def test_front_matter_is_what_was_measured(run: Audit) -> None:
     (model,) = front(front_matter(run))["model-index"]
     (result,) = model["results"]
     assert model["name"] == "fake oracle:0.9"
@@ -71,23 +76,23 @@ def test_front_matter_is_what_was_measured(run: StoredRun) -> None:
         "name": "NLI-CoAL (built-in)",
         "config": "ja",
         "split": "full",
-        "revision": run.data["sha256"],
+        "revision": run.result.data_of("coal").sha256,
     }
     metrics = {metric["type"]: metric for metric in result["metrics"]}
     assert set(metrics) == {"coal", "follow", "defy", "dominance", "fn_bias", "accuracy"}
-    coal = run.results["coal"]["measures"]["coal"]
+    coal = run.coal.main.to_dict()
     assert metrics["coal"]["value"] == coal["value"] == pytest.approx(0.6)
     assert metrics["coal"]["args"] == {key: coal[key] for key in ("low", "high", "level", "n")}
     assert metrics["accuracy"]["value"] == pytest.approx(1.0)
 
 
-def test_a_mute_model_publishes_no_bias_score(mute: StoredRun) -> None:
+def test_a_mute_model_publishes_no_bias_score(mute: Audit) -> None:
     (result,) = front(front_matter(mute))["model-index"][0]["results"]
     assert [metric["type"] for metric in result["metrics"]] == ["accuracy"]
     assert section(mute).splitlines()[2].startswith("**No verdict: the model is not competent")
 
 
-def test_the_hub_reads_it(run: StoredRun) -> None:
+def test_the_hub_reads_it(run: Audit) -> None:
     hub = pytest.importorskip("huggingface_hub")
     parsed = hub.ModelCard(card(run))
     found = {result.metric_type: result.metric_value for result in parsed.data.eval_results}
@@ -95,9 +100,9 @@ def test_the_hub_reads_it(run: StoredRun) -> None:
     assert parsed.data.eval_results[0].source_url.startswith("https://")
 
 
-def test_section_says_everything(run: StoredRun) -> None:
+def test_section_says_everything(run: Audit) -> None:
     text = section(run)
-    low, high = (run.results["coal"]["measures"]["coal"][key] for key in ("low", "high"))
+    low, high = run.coal.low, run.coal.high
     for part in (
         "**Bias dominates error: 90.0%",
         "5,420 pairs",
@@ -109,7 +114,7 @@ def test_section_says_everything(run: StoredRun) -> None:
         assert part in text, part
 
 
-def test_names_are_text_and_nothing_else(run: StoredRun) -> None:
+def test_names_are_text_and_nothing_else(run: Audit) -> None:
     hostile = renamed(run, NASTY)
     (model,) = front(front_matter(hostile))["model-index"]
     assert model["name"] == NASTY
@@ -123,7 +128,7 @@ def test_names_are_text_and_nothing_else(run: StoredRun) -> None:
     assert "--data DATA" in command(hostile)
 
 
-def test_card_command(run: StoredRun) -> None:
+def test_card_command(run: Audit) -> None:
     whole = CliRunner().invoke(cards, [str(run.path)]).output
     parts = [CliRunner().invoke(cards, [str(run.path), "--part", part]).output for part in ("yaml", "markdown")]
     assert whole == "\n".join(parts) and whole.startswith("---\nmodel-index:") and parts[1].startswith("## Gender bias")
@@ -131,10 +136,10 @@ def test_card_command(run: StoredRun) -> None:
     assert isinstance(out.exception, InputError) and "all, yaml, markdown" in str(out.exception)
 
 
-def test_tables_hold_all_measures_and_occupations(run: StoredRun) -> None:
-    found = tables(run.results)
+def test_tables_hold_all_measures_and_occupations(run: Audit) -> None:
+    found = tables(run.result)
     measures, occupations = found["measures"], found["occupations"]
-    assert measures.height == 3 * len(run.results["coal"]["measures"])
+    assert measures.height == 3 * len(run.coal.measures)
     row = measures.row(by_predicate=(pl.col("measure") == "coal") & (pl.col("slice") == "all"), named=True)
     assert row["value"] == pytest.approx(0.6) and row["n"] == 5420 and row["range"] == "0..1"
     undefined = measures.row(by_predicate=(pl.col("measure") == "coal_non") & (pl.col("slice") == "male"), named=True)
@@ -143,8 +148,8 @@ def test_tables_hold_all_measures_and_occupations(run: StoredRun) -> None:
 
 
 @pytest.mark.parametrize("what", ["measures", "occupations"])
-def test_tables_read_back(run: StoredRun, tmp_path: Path, what: str) -> None:
-    frame = tables(run.results)[what]
+def test_tables_read_back(run: Audit, tmp_path: Path, what: str) -> None:
+    frame = tables(run.result)[what]
     write_table(frame, tmp_path / "new" / "t.parquet")
     assert pl.read_parquet(tmp_path / "new" / "t.parquet").equals(frame)
     write_table(frame, tmp_path / "t.csv")
@@ -156,12 +161,12 @@ def test_tables_read_back(run: StoredRun, tmp_path: Path, what: str) -> None:
     assert (tmp_path / "t.tex").read_text().count(r"\\") == frame.height + 1
 
 
-def test_unusable_outputs_are_refused(run: StoredRun, tmp_path: Path) -> None:
-    frame = tables(run.results)["measures"]
+def test_unusable_outputs_are_refused(run: Audit, tmp_path: Path) -> None:
+    frame = tables(run.result)["measures"]
     with pytest.raises(InputError, match=r"\.csv"):
         write_table(frame, tmp_path / "t.xlsx")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="t.csv"):
+    with pytest.raises(RunError, match="t.csv"):
         write_table(frame, tmp_path / "file" / "t.csv")
 
 
@@ -178,7 +183,7 @@ def test_markdown_and_latex_are_escaped() -> None:
     assert r"\begin{tabular}{lr}" in text
 
 
-def test_table_command(run: StoredRun, tmp_path: Path) -> None:
+def test_table_command(run: Audit, tmp_path: Path) -> None:
     out = CliRunner().invoke(table_app, [str(run.path)])
     assert out.output.startswith("| measure | slice | value |")
     out = CliRunner().invoke(table_app, [str(run.path), "--what", "occupations", "-o", str(tmp_path / "o.csv")])
@@ -187,7 +192,7 @@ def test_table_command(run: StoredRun, tmp_path: Path) -> None:
     assert isinstance(out.exception, InputError)
 
 
-def test_mlflow_gets_every_number(run: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_gets_every_number(run: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
     got: dict[str, object] = {}
     fake = SimpleNamespace(
         log_metrics=lambda values: got.update(metrics=values),
@@ -195,15 +200,15 @@ def test_mlflow_gets_every_number(run: StoredRun, monkeypatch: pytest.MonkeyPatc
         log_dict=lambda content, name: got.update({name: content}),
     )
     monkeypatch.setitem(sys.modules, "mlflow", fake)
-    log_mlflow(run.results)
+    log_mlflow(run)
     metrics = got["metrics"]
     assert isinstance(metrics, dict) and metrics["coal"] == pytest.approx(0.6) and metrics["competence.gold.low"] < 1
     assert "coal_non.male" not in metrics and "verdict" not in metrics
     assert got["params"]["evenli.verdict"] == "bias"  # type: ignore[index]
-    assert got["evenli/results.json"] is run.results
+    assert got["evenli/results.json"] == run.to_dict()
 
 
-def test_mlflow_is_optional(run: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mlflow_is_optional(run: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib
 
     def absent(name: str) -> object:
@@ -211,22 +216,22 @@ def test_mlflow_is_optional(run: StoredRun, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(importlib, "import_module", absent)
     with pytest.raises(MissingExtraError, match=r"evenli\[tracking\]"):
-        log_mlflow(run.results)
+        log_mlflow(run)
 
 
-def test_the_command_asks_the_same_again(run: StoredRun, tmp_path: Path) -> None:
+def test_the_command_asks_the_same_again(run: Audit, tmp_path: Path) -> None:
     """What the card prints is parsed back into the options that the audit had."""
     evenli.audit(
         "fake:even",
         out=tmp_path / "run",
-        suites=("coal", "dev"),
+        suites=("coal", "dev2020"),
         options=ModelOptions(labels=("entailment", "neutral", "contradiction"), max_length=64, dtype="float32"),
         scoring=Scoring(resamples=200),
     )
     words = shlex.split(command(load_run(tmp_path / "run")))
     assert words[:3] == ["evenli", "audit", "fake:even"] and "--data" not in words
     for option, value in (
-        ("--suite", "coal,dev"),
+        ("--suite", "coal,dev2020"),
         ("--labels", "entailment,neutral,contradiction"),
         ("--max-length", "64"),
         ("--dtype", "float32"),
@@ -234,22 +239,22 @@ def test_the_command_asks_the_same_again(run: StoredRun, tmp_path: Path) -> None
     ):
         assert words[words.index(option) + 1] == value
     # Nothing is added where everything is at its default, as the command line passes it.
-    header = {**run.header, "settings": {**run.header["settings"], "options": dataclasses.asdict(ModelOptions())}}
-    assert command(dataclasses.replace(run, header=header)) == command(run)
+    settings = {**run.header["settings"], "options": dataclasses.asdict(ModelOptions())}
+    assert command(with_header(run, settings=settings)) == command(run)
     spaced = renamed(run, "my  own/it's")
     assert shlex.split(command(spaced))[2] == "my  own/it's"
 
 
-def test_data_of_several_suites_names_its_suite(run: StoredRun) -> None:
-    header = json.loads(json.dumps(run.header))
-    (coal,) = (entry for entry in header["data"] if entry["suite"] == "coal")
-    header["data"] += [{**coal, "suite": "probe", "name": "probe from mine.csv"}]
-    text = command(dataclasses.replace(run, header=header))
+def test_data_of_several_suites_names_its_suite(run: Audit) -> None:
+    result, replace = run.result, msgspec.structs.replace
+    probe = replace(result.data_of("coal"), suite="probe", name="probe from mine.csv")
+    suites = {"coal": run.coal, "probe": run.coal}
+    text = command(dataclasses.replace(run, result=replace(result, data=[*result.data, probe], suites=suites)))
     assert "--suite coal,probe --data probe=DATA" in text and "coal=DATA" not in text
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_a_shell_reads_the_command_back(run: StoredRun) -> None:
+def test_a_shell_reads_the_command_back(run: Audit) -> None:
     name = "a  b\n\x7fc 'd' \"e\" $HOME `x` 女"
     line = command(renamed(run, name)).replace("evenli audit", "printf %s", 1).split(" --lang")[0]
     assert "\n" not in line

@@ -54,7 +54,7 @@ def test_narrow_terminals_keep_numbers_on_their_lines() -> None:
     import evenli
     from evenli.report.terminal import show_results
 
-    results = evenli.audit("fake:oracle:0.9", "ja").to_dict()
+    results = evenli.audit("fake:oracle:0.9", "ja").result
     for width in (64, 80, 140):
         text = io.StringIO()
         show_results(results, Console(file=text, width=width))

@@ -15,12 +15,14 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.gate import gate as gate_command
 from evenli.errors import EvenliError, InputError
+from evenli.evaluate.stored import load_run
 from evenli.pairs import PairSet
 from evenli.report.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
-from evenli.report.gate import Check, check_baseline, check_competence, check_conditions, passed, write_junit
+from evenli.report.gate import Check, GateResult, check_baseline, check_competence, check_conditions, write_junit
 from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
 from evenli.testing import assert_even
+from evenli.types import AuditResult
 
 FAST = Scoring(resamples=200)
 KNOWN = {"a": 1.0, "b": 2.0, "yes": True, "verdict": "bias", "gone": None, "coal": 0.2, "coal.low": 0.1}
@@ -161,8 +163,8 @@ def test_conditions_that_could_never_fail_are_refused() -> None:
 def test_undefined_is_undecided() -> None:
     assert holds("gone > 1") is None
     assert holds("a < b or gone > 1") is None
-    with pytest.raises(InputError, match="decide"):
-        passed([Check("x", "passed", "", {}), Check("fail if gone > 1", "undecided", "gone = undefined", {})])
+    undecided = decided(Check("x", "passed", "", {}), Check("fail if gone > 1", "undecided", "gone = undefined", {}))
+    assert undecided.passed is None and 'decide "fail if gone > 1"' in undecided.problem
 
 
 @pytest.fixture(scope="module")
@@ -184,13 +186,17 @@ def results(run: Path) -> dict:
     return json.loads((run / "results.json").read_text())
 
 
+def decided(*checks: Check) -> GateResult:
+    return GateResult("model", Path("run"), checks)
+
+
 def invoke(*arguments: object):
     return CliRunner().invoke(app, [str(a) for a in (*arguments, "--resamples", "200")])
 
 
 def test_fields_are_those_of_results(runs: Path) -> None:
     stored = results(runs / "old")
-    known = fields(stored)
+    known = fields(AuditResult.from_dict(stored))
     coal = stored["coal"]["measures"]["coal"]
     assert known["coal"] == known["coal.value"] == coal["value"] == pytest.approx(0.2)
     assert (known["coal.low"], known["coal.high"]) == (coal["low"], coal["high"])
@@ -205,8 +211,9 @@ def test_fields_are_those_of_results(runs: Path) -> None:
     assert known["order_condition.holds"] is False
     assert known["coal_non.female"] is None
     stored["competence"] = None
-    assert fields(stored)["competence.gold"] is None
-    (check,) = check_conditions(stored, ["competence.gold < 0.5"])
+    without = AuditResult.from_dict(stored)
+    assert fields(without)["competence.gold"] is None
+    (check,) = check_conditions(without, ["competence.gold < 0.5"])
     assert check.status == "undecided"
 
 
@@ -252,12 +259,11 @@ def test_baseline(runs: Path) -> None:
 
 
 def test_the_margin_is_not_lost_to_rounding() -> None:
-    from evenli.evaluate.compare import Comparison as Compared
     from evenli.evaluate.compare import Difference
 
     def status(value: float, low: float, margin: float) -> str:
         difference = Difference(0.3, 0.3 + value, value, low, 1, 0.01, 0.95, 0.01, 0.01)
-        return check_baseline(Compared({"coal": difference}, None, None, 1, {}), margin).status  # type: ignore[arg-type]
+        return check_baseline(difference, "NLI-CoAL", margin).status
 
     assert status(0.32 - 0.30, 0.01, 0.02) == "passed"
     assert status(0.021, 0.01, 0.02) == "failed"
@@ -331,8 +337,7 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_undefined_verdict_does_not_pass(half: Path, tmp_path: Path) -> None:
-    (check,) = [check_competence(results(half))]
-    assert check.status == "undecided"
+    assert check_competence(load_run(half).result).status == "undecided"
     out = invoke(half, "--fail-if", "verdict == 'bias'", "--junit", tmp_path / "x.xml")
     assert isinstance(out.exception, InputError) and '"competent"' in str(out.exception)
     # All checks are printed before the error.
@@ -342,23 +347,44 @@ def test_an_undefined_verdict_does_not_pass(half: Path, tmp_path: Path) -> None:
     out = invoke(half, "--fail-if", "order_condition.holds == true", "--json")
     content = json.loads(out.output)
     assert content["passed"] is None and [c["status"] for c in content["checks"]] == ["undecided", "undecided"]
-    with pytest.raises(InputError, match="decide"):
-        passed(check_conditions(results(half), ["order_condition.holds == false"]))
+    (check,) = check_conditions(load_run(half).result, ["order_condition.holds == false"])
+    assert check.status == "undecided"
 
 
 def test_missing_control_pairs_are_undecided(runs: Path) -> None:
     stored = results(runs / "even")
     stored["verdict"] = {"code": "none", "sentence": "No verdict: competence cannot be assessed."}
-    stored["competence"]["stated"]["value"] = None
+    stored["competence"]["stated"] |= {"value": None, "n": 0}
     stored["competence"]["problem"] = "no pairs were asked that state the group outright"
-    assert check_competence(stored).status == "undecided"
-    stored["competence"]["stated"]["value"] = 0.3
-    assert check_competence(stored).status == "failed"
+    assert check_competence(AuditResult.from_dict(stored)).status == "undecided"
+    stored["competence"]["stated"] |= {"value": 0.3, "n": 80}
+    assert check_competence(AuditResult.from_dict(stored)).status == "failed"
 
 
 def test_an_undecided_check_hides_no_failed_one(runs: Path, half: Path) -> None:
-    assert passed([Check("a", "undecided", "", {}), Check("b", "failed", "", {})]) is False
+    assert decided(Check("a", "undecided", "", {}), Check("b", "failed", "", {})).passed is False
     out = invoke(runs / "old", "--fail-if", "coal_non.female > 0.1", "--fail-if", "coal > 0.1")
     assert out.exit_code == 1
     assert "undecided fail if coal_non.female" in out.output and "failed  fail if coal > 0.1" in out.output
     assert invoke(half, "--fail-if", "fn_bias > 0.1").exit_code == 1
+
+
+def test_one_call_in_python(runs: Path, tmp_path: Path) -> None:
+    result = evenli.gate(runs / "new", ["coal > 0.1"], baseline=runs / "old", junit=tmp_path / "x.xml", scoring=FAST)
+    assert result.passed is False and [check.status for check in result.checks] == ["passed", "failed", "failed"]
+    assert repr(result).splitlines()[-1] == f"FAILED: fake oracle:0.5 ({runs / 'new'})"
+    assert result.to_dict()["checks"][1]["values"] == {"coal": pytest.approx(1 / 3, abs=1e-6)}
+    assert (tmp_path / "x.xml").is_file()
+    with pytest.raises(InputError, match="list"):
+        evenli.gate(runs / "new", "coal > 0.1")
+
+
+def test_every_suite_can_be_named(tmp_path: Path) -> None:
+    audit = evenli.audit("fake:biased", suites=("coal", "dev2020"), scoring=FAST)
+    known = fields(audit.result)
+    assert known["fn_bias"] == known["coal.fn_bias"] == pytest.approx(audit.coal.fn_bias.value)
+    assert known["dev2020.fn_bias.low"] == pytest.approx(audit.dev2020.fn_bias.low, abs=1e-6)
+    with pytest.warns(DeprecationWarning, match="dev2020.fn_bias"):
+        assert evaluate("dev.fn_bias >= 0", known).holds is True
+    alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
+    assert evenli.gate(alone, ["fn_bias > 0.5"]).passed is True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
@@ -452,13 +453,14 @@ def test_a_group_may_have_person_in_its_name() -> None:
 def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> None:
     table = evenli.audit("fake:biased", scoring=Scoring(resamples=100)).predictions
     rows = pl.col("subset").is_in(["gold", "control", *kept])
-    results = assess(Predictions(table.frame.filter(rows), table.header), Scoring(resamples=100)).to_dict()
+    result = assess(Predictions(table.frame.filter(rows), table.header), Scoring(resamples=100))
+    results = result.to_dict()
     assert results["verdict"]["code"] == "none" and "nan" not in results["verdict"]["sentence"]
     assert "is undefined: " in results["verdict"]["sentence"]
     assert results["coal"]["order_condition"] == {"holds": None, "beyond_doubt": None}
     assert results["coal"]["published"][-1]["this"]
     console = Console(width=140, record=True, file=io.StringIO())
-    show_results(results, console)
+    show_results(result, console)
     shown = console.export_text()
     assert "is undefined" in shown and "this model            n/a" in shown
 
@@ -466,8 +468,7 @@ def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> N
 def test_without_non_stereotyped_pairs_the_rest_is_shown() -> None:
     table = evenli.audit("fake:biased", scoring=Scoring(resamples=100)).predictions
     results = assess(Predictions(table.frame.filter(pl.col("subset") != "NS"), table.header), Scoring(resamples=100))
-    assert results.verdict.code == "bias" and np.isnan(results.coal.value)
-    results = results.to_dict()
+    assert results.verdict.code == "bias" and math.isnan(results.coal.value)
     console = Console(width=140, record=True, file=io.StringIO())
     show_results(results, console)
     assert "n/a in NLI-CoAL" in console.export_text()

@@ -12,17 +12,21 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
 
 import evenli
 from evenli.errors import InputError, RunError
+from evenli.evaluate.audit import Audit
+from evenli.evaluate.stored import load_run
 from evenli.report import html
 from evenli.report.charts import figures, inline_svg, write_charts
-from evenli.report.html import LIMIT, render, write_report
-from evenli.report.runs import Run, load_run
+from evenli.report.html import LIMIT, render, report
+from evenli.report.views import RunView, rankings, run_names
 from evenli.stats.ranking import rank
+from evenli.stats.sample import Sample
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
@@ -39,15 +43,15 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def oracle(folders: dict[str, Path]) -> Run:
+def oracle(folders: dict[str, Path]) -> Audit:
     return load_run(folders["oracle:0.8"])
 
 
 @pytest.fixture(scope="module")
-def page(oracle: Run, tmp_path_factory: pytest.TempPathFactory) -> str:
-    file = write_report([oracle], tmp_path_factory.mktemp("report") / "deep" / "report.html")
-    assert file.stat().st_size < LIMIT
-    return file.read_text(encoding="utf-8")
+def page(oracle: Audit, tmp_path_factory: pytest.TempPathFactory) -> str:
+    written = report(oracle, tmp_path_factory.mktemp("report") / "deep" / "report.html")
+    assert written.path.stat().st_size == written.size < LIMIT
+    return written.path.read_text(encoding="utf-8")
 
 
 class Page(HTMLParser):
@@ -140,17 +144,17 @@ def test_policy_names_the_hashes_of_style_and_script(page: str) -> None:
     assert page.count("<style") == 1 and len(re.findall(r"<script\b", page)) == 2
 
 
-def test_sentences_travel_as_numbers_and_texts(page: str, oracle: Run) -> None:
+def test_sentences_travel_as_numbers_and_texts(page: str, oracle: Audit) -> None:
     block = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
     assert block and not set("<>&") & set(block[1])
     data = json.loads(block[1])
     (run,) = data["runs"]
-    listed = oracle.results["coal"]["occupations"]
-    assert [len(rows) for rows in run["rows"]] == [row["n"] for row in listed]
+    listed = oracle.coal.occupations
+    assert [len(rows) for rows in run["rows"]] == [row.n for row in listed]
     first = next(row for row in run["rows"][0] if data["names"][row[2]] in {"PS", "AS"})
     premise, hypothesis = data["texts"][first[0]], data["texts"][first[1]]
     stored = oracle.predictions.frame.filter((pl.col("premise") == premise) & (pl.col("hypothesis") == hypothesis))
-    assert stored["occupation"].to_list() == [listed[0]["occupation"]]
+    assert stored["occupation"].to_list() == [listed[0].occupation]
     assert sum(first[4:7]) == 1000
 
 
@@ -164,7 +168,7 @@ def test_json_block_round_trips_and_holds_no_markup(text: str) -> None:
     assert not set("<>&\u2028\u2029") & set(written)
 
 
-def test_long_reports_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, oracle: Run, page: str) -> None:
+def test_long_reports_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, oracle: Audit, page: str) -> None:
     def data(text: str) -> dict[str, Any]:
         block = re.search(r'id="data">(.*?)</script>', text, re.DOTALL)
         assert block
@@ -183,14 +187,14 @@ def test_long_reports_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, oracle
 
 def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
     runs = [load_run(folders[name]) for name in ("biased", "oracle:0.8", "neutral", "oracle:0.81", "ja")]
-    ranked, alone = html._rankings(runs, html._names(runs))
-    assert [(row["name"], row["group"], row["ranks"]) for row in ranked["rows"]] == [
+    ranked, alone = rankings([RunView(run, name) for run, name in zip(runs, run_names(runs), strict=True)])
+    assert [(row.name, row.group, row.ranks) for row in ranked.rows] == [
         ("fake oracle:0.8 (en)", 1, "1 to 2"),
         ("fake oracle:0.81", 1, "1 to 2"),
         ("fake biased", 2, "3"),
-        ("fake neutral", None, ""),
+        ("fake neutral", 0, ""),
     ]
-    assert [row["name"] for row in alone["rows"]] == ["fake oracle:0.8 (ja)"]
+    assert [row.name for row in alone.rows] == ["fake oracle:0.8 (ja)"]
     page = render(runs)
     assert "2 different pair sets" in page and "not ranked" in page
     assert len(page.encode()) < LIMIT
@@ -204,7 +208,7 @@ def test_ranking_is_invariant_to_order_and_transitive() -> None:
     assert rank([]) == []
 
 
-def test_charts_are_bare_and_have_an_alternative(oracle: Run) -> None:
+def test_charts_are_bare_and_have_an_alternative(oracle: Audit) -> None:
     made = figures(oracle)
     assert list(made) == ["proportions", "measures", "published", "occupations", "templates", "direction"]
     for figure in made.values():
@@ -218,27 +222,26 @@ def test_charts_are_bare_and_have_an_alternative(oracle: Run) -> None:
 def test_chart_names_may_be_anything(folders: dict[str, Path], tmp_path: Path) -> None:
     run = load_run(folders["oracle:0.8"])
     nasty = "</text><script>x</script>\x00\x0b\u202e\"'[0]" + "x" * 500
-    results = json.loads(json.dumps(run.results))
-    for row in results["coal"]["published"]:
-        row["model"] = nasty
-    svg = inline_svg(figures(Run(run.path, run.header, results, run.predictions))["published"])
+    renamed = [msgspec.structs.replace(row, model=nasty) for row in run.coal.published]
+    result = msgspec.structs.replace(run.result, suites={"coal": msgspec.structs.replace(run.coal, published=renamed)})
+    svg = inline_svg(figures(Audit(result, run.predictions))["published"])
     assert "<script" not in svg and "&lt;script" in svg and len(svg) < 30_000
     assert [f">#{n} " in svg for n in (1, 5, 6)] == [True, True, False], "equal names keep rows of their own"
 
 
-def test_charts_become_files(oracle: Run, tmp_path: Path) -> None:
+def test_charts_become_files(oracle: Audit, tmp_path: Path) -> None:
     files = write_charts(oracle, tmp_path / "charts")
     assert len(files) == 12
     assert all(file.stat().st_size > 1000 for file in files)
     assert next(f for f in files if f.suffix == ".png").read_bytes().startswith(b"\x89PNG")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="file"):
+    with pytest.raises(RunError, match="file"):
         write_charts(oracle, tmp_path / "file")
 
 
-def test_breakdown_agrees_with_the_measures(oracle: Run) -> None:
-    rows = judged(oracle.sample)
-    scores = {row["occupation"]: row["score"] for row in oracle.results["coal"]["occupations"]}
+def test_breakdown_agrees_with_the_measures(oracle: Audit) -> None:
+    rows = judged(Sample(oracle.predictions.suite("coal")))
+    scores = {row.occupation: row.score for row in oracle.coal.occupations}
     ours = dict(rows.group_by("occupation").agg(pl.col("biased").mean()).iter_rows())
     assert ours == pytest.approx(scores)
     templates = by_template(rows)
@@ -293,7 +296,7 @@ def test_incomplete_runs_say_what_is_missing(folders: dict[str, Path], tmp_path:
     results = json.loads((copy / "results.json").read_text())
     del results["coal"]["occupations"]
     (copy / "results.json").write_text(json.dumps(results))
-    with pytest.raises(RunError, match="coal.occupations"):
+    with pytest.raises(RunError, match="occupations"):
         load_run(copy)
 
 
@@ -317,9 +320,9 @@ def test_bare_pairs_still_give_a_report(tmp_path: Path, subsets: tuple[str, ...]
     assert "(none given)" in page and "No verdict" in page and "n/a" in page
 
 
-def test_unwritable_output_is_one_line(oracle: Run, tmp_path: Path) -> None:
+def test_unwritable_output_is_one_line(oracle: Audit, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="report.html"):
-        write_report([oracle], tmp_path / "file" / "report.html")
+    with pytest.raises(RunError, match="report.html"):
+        report([oracle], tmp_path / "file" / "report.html")
     with pytest.raises(InputError, match="run"):
         render([])

@@ -19,9 +19,9 @@ import pytest
 import evenli
 from conftest import ROOT
 from evenli.evaluate.assess import assess
+from evenli.evaluate.stored import load_run
 from evenli.predictions import Predictions
-from evenli.report.html import write_report
-from evenli.report.runs import load_run
+from evenli.report.html import report
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
 pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")
@@ -72,7 +72,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         runs[name] = load_run(root / name)
     hostile = load_run(poison(root / "one", root / "hostile"))
     written = {"one": [runs["one"]], "ja": [runs["ja"]], "several": list(runs.values()), "hostile": [hostile]}
-    return {name: write_report(list_of, root / f"{name}.html") for name, list_of in written.items()}
+    return {name: report(list_of, root / f"{name}.html").path for name, list_of in written.items()}
 
 
 def poison(source: Path, target: Path) -> Path:
@@ -100,7 +100,12 @@ def poison(source: Path, target: Path) -> Path:
     )
     table.write_parquet(target / "predictions.parquet")
     (target / "run.json").write_text(json.dumps(header), encoding="utf-8")
-    results = {"schema": 1, "evenli": PAYLOADS[0], **assess(Predictions(table, header))}
+    results = {
+        "schema": 2,
+        "kind": "prediction run",
+        "evenli": PAYLOADS[0],
+        **assess(Predictions(table, header)).to_dict(),
+    }
     results["verdict"]["sentence"] = PAYLOADS[1]
     for entry in results["coal"]["measures"].values():
         entry.update(title=PAYLOADS[0], formula=PAYLOADS[1], direction=PAYLOADS[2], reference=PAYLOADS[4])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evenli.models import load_model
     from evenli.pairs import PairSet
     from evenli.predictions import Predictions
+    from evenli.report.gate import gate
     from evenli.suites.coal.build import build_coal
     from evenli.suites.coal.load import load_coal
 
@@ -27,6 +28,7 @@ __all__ = [
     "__version__",
     "audit",
     "build_coal",
+    "gate",
     "load_coal",
     "load_model",
     "predict",
@@ -35,6 +37,7 @@ __all__ = [
 _HOMES = {
     "Audit": "evenli.evaluate.audit",
     "audit": "evenli.evaluate.audit",
+    "gate": "evenli.report.gate",
     "PairSet": "evenli.pairs",
     "build_coal": "evenli.suites.coal.build",
     "load_coal": "evenli.suites.coal.load",

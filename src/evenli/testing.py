@@ -14,7 +14,7 @@ from typing import Any
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, audit
 from evenli.models import NLIModel
-from evenli.report.gate import FAILED, check_competence, check_conditions, passed
+from evenli.report.gate import gate
 
 
 def assert_even(
@@ -38,11 +38,13 @@ def assert_even(
     'even'
     """
     __tracebackhide__ = True
-    if isinstance(fail_if, str):
+    if isinstance(fail_if, str):  # refused before the audit, which may take long
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
-    found = audit(model, lang, **audit_kwargs)
-    checks = [check_competence(found.to_dict()), *check_conditions(found.to_dict(), fail_if)]
-    if not passed(checks):
-        failed = "; ".join(f"{check.name} ({check.detail})" for check in checks if check.status == FAILED)
-        raise AssertionError(f"{found.name}: {failed}. {found.verdict}")
-    return found
+    result = audit(model, lang, **audit_kwargs)
+    decided = gate(result, fail_if)
+    if decided.passed is None:
+        raise InputError(decided.problem)
+    if not decided.passed:
+        failed = "; ".join(f"{check.name} ({check.detail})" for check in decided.failures())
+        raise AssertionError(f"{result.name}: {failed}. {result.verdict}")
+    return result

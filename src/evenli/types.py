@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 import msgspec
 
 from evenli.errors import RunError
+from evenli.format import interval, number
 from evenli.io import to_plain
 from evenli.registry import SUITES
 
@@ -23,6 +24,7 @@ else:
     Number = float | None  # the form in JSON; __post_init__ turns null into NaN
     Numbers = dict[str, float | None]
 
+VerdictCode = Literal["bias", "error", "undecided", "even", "none"]
 Self = TypeVar("Self", bound="Record")
 
 RENAMED = {"dev": "dev2020", "standing": "published", "even": "ideal"}
@@ -91,8 +93,8 @@ class Estimate(Record, frozen=True):
         """The number with its interval, for people."""
         if math.isnan(self.value):
             return "n/a"
-        ends = "(no interval)" if math.isnan(self.low) else f"[{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f} {ends}"
+        ends = "(no interval)" if math.isnan(self.low) else interval(self.low, self.high)
+        return f"{number(self.value)} {ends}"
 
     def __repr__(self) -> str:
         """The number with its interval."""
@@ -122,6 +124,11 @@ class MeasureResult(Estimate, frozen=True, kw_only=True):
     kind: str
     by_stereotype: dict[str, Estimate] = {}
 
+    @property
+    def span(self) -> str:
+        """The range as text: ``0..1``; an end that is open is left out."""
+        return "..".join("" if end is None else f"{end:g}" for end in self.range)
+
     def __repr__(self) -> str:
         """Name, number and interval."""
         return f"{self.title}: {self.shown}"
@@ -135,7 +142,7 @@ class Verdict(Record, frozen=True):
     do not define what a verdict needs.
     """
 
-    code: str
+    code: VerdictCode
     sentence: str
 
     def __str__(self) -> str:
@@ -214,6 +221,10 @@ class SuiteResult(Record, frozen=True, kw_only=True):
     """The measures of one suite. Its value and interval are those of its headline measure.
 
     A measure is an attribute: ``audit.coal.follow.value``. Suites add fields of their own in a subclass.
+
+    Attributes:
+        headline: The measure that stands for the suite; the first where it is empty.
+        measures: Measures by name, those of the user last.
     """
 
     headline: str = ""
@@ -254,6 +265,16 @@ class AuditResult(Record, frozen=True, kw_only=True):
     """results.json: verdict, competence and the results of every suite that was asked.
 
     A suite is an attribute: ``result.coal.value``. In JSON the suites stand beside the other keys.
+
+    Attributes:
+        model: The model that was asked.
+        data: The pair sets that were asked.
+        timings: How long asking took.
+        lang: Language of the first suite; None where the table does not say.
+        scoring: Settings of the scoring step.
+        verdict: What the intervals allow to say.
+        competence: Whether the model does the task at all; None where no gold pairs were asked.
+        suites: Results by suite.
     """
 
     model: ModelCard = ModelCard()

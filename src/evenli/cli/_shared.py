@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -166,6 +167,16 @@ def suite_name(text: str) -> str:
 def warn(message: str) -> None:
     """One remark on stderr."""
     print(f"evenli: {message}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def deprecations() -> Iterator[None]:
+    """Show deprecated names as remarks; Python hides their warnings by default."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DeprecationWarning)
+        yield
+    for entry in caught:
+        warn(str(entry.message))
 
 
 def console() -> Console:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
+
+if TYPE_CHECKING:
+    from evenli.evaluate.audit import Audit
 
 
 def audit(
@@ -77,24 +79,22 @@ def audit(
         result = run(model, lang, files, suites=suites, out=folder, settings=settings)
     written = ["predictions.parquet", "results.json", "run.json"]
     if report:
-        written += _write_reports(folder, suites, result.to_dict())
+        written += _write_reports(folder, result)
     if as_json:
         shared.print_json({"folder": str(folder), **result.to_dict()})
     else:
-        show_results(result.to_dict(), shared.console(), files=f"{folder}/ {', '.join(written)}")
+        show_results(result.result, shared.console(), files=f"{folder}/ {', '.join(written)}")
 
 
-def _write_reports(folder: Path, suites: Sequence[str], results: dict[str, Any]) -> list[str]:
+def _write_reports(folder: Path, audit: Audit) -> list[str]:
     """Write what ``--report`` adds to a run folder; returns the names of the files."""
     written = []
-    if "coal" in suites:
-        from evenli.report.html import write_report
-        from evenli.report.runs import load_run
+    if "coal" in audit.result.suites:
+        from evenli.report.html import report
 
-        write_report([load_run(folder)], folder / "report.html")
-        written.append("report.html")
-    if "probe" in suites:
+        written.append(report(audit, folder / "report.html").path.name)
+    if "probe" in audit.result.suites:
         from evenli.report.probe_chart import write_probe_chart
 
-        written += [file.name for file in write_probe_chart(results, folder)]
+        written += [file.name for file in write_probe_chart(audit.result, folder)]
     return written

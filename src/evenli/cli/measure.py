@@ -24,8 +24,8 @@ def measure(
     from evenli.stats.intervals import Scoring
 
     scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap)
-    results = measure_run(run, scoring, shared.own_measures(measures)).to_dict()
+    audit = measure_run(run, scoring, shared.own_measures(measures))
     if as_json:
-        shared.print_json({"folder": str(run), **results})
+        shared.print_json({"folder": str(run), **audit.to_dict()})
     else:
-        show_results(results, shared.console(), files=f"{run}/ results.json")
+        show_results(audit.result, shared.console(), files=f"{run}/ results.json")

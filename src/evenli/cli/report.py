@@ -19,23 +19,13 @@ def report(
     as_json: shared.Json = False,
 ) -> None:
     """Write one HTML file about one or several runs; it needs no network and no other file."""
-    from evenli.report.charts import write_charts
-    from evenli.report.html import write_report
-    from evenli.report.runs import load_run
+    from evenli.report.html import report as write
 
-    loaded = [load_run(run) for run in runs]
-    file = write_report(loaded, out)
-    images = []
-    for number, run in enumerate(loaded, 1):
-        if charts is not None:
-            # One run fills the folder itself; several get a folder each, numbered because names may be equal.
-            images += write_charts(run, charts if len(loaded) == 1 else charts / f"{number}-{run.path.name}")
-    size = file.stat().st_size
+    written = write(runs, out, charts)
     if as_json:
-        shared.print_json(
-            {"report": str(file), "bytes": size, "runs": list(map(str, runs)), "charts": list(map(str, images))}
-        )
+        paths = {"runs": list(map(str, runs)), "charts": list(map(str, written.charts))}
+        shared.print_json({"report": str(written.path), "bytes": written.size, **paths})
         return
-    typer.echo(f"{file}: {len(loaded)} run{'s' * (len(loaded) > 1)}, {size / 1e6:.2f} MB")
+    typer.echo(f"{written.path}: {len(runs)} run{'s' * (len(runs) > 1)}, {written.size / 1e6:.2f} MB")
     if charts is not None:
-        typer.echo(f"{charts}/: {len(images)} chart files")
+        typer.echo(f"{charts}/: {len(written.charts)} chart files")

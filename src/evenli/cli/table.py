@@ -10,7 +10,8 @@ import typer
 
 def table(
     run: Annotated[Path, typer.Argument(help="Run folder of an audit.")],
-    what: Annotated[str, typer.Option(help="measures or occupations.")] = "measures",
+    what: Annotated[str, typer.Option(help="measures, occupations, or another table of the suite.")] = "measures",
+    suite: Annotated[str | None, typer.Option(help="Suite of the run; default: its first.", show_default=False)] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -20,14 +21,14 @@ def table(
 ) -> None:
     """Write the results of a run as a table."""
     from evenli.errors import InputError
-    from evenli.report.export import TABLES, markdown, tables, write_table
-    from evenli.report.runs import load_run
+    from evenli.evaluate.stored import load_run
+    from evenli.report.export import markdown, tables, write_table
 
-    if what not in TABLES:
-        raise InputError(f"no table '{what}'; choose {', '.join(TABLES)}")
-    frame = tables(load_run(run).results)[what]
+    found = tables(load_run(run, needs=suite).result, suite)
+    if what not in found:
+        raise InputError(f"no table '{what}'; choose {', '.join(found)}")
     if out is None:
-        typer.echo(markdown(frame), nl=False)
+        typer.echo(markdown(found[what]), nl=False)
     else:
-        write_table(frame, out)
-        typer.echo(f"{out}: {frame.height} rows")
+        write_table(found[what], out)
+        typer.echo(f"{out}: {found[what].height} rows")

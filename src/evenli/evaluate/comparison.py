@@ -12,6 +12,7 @@ from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import Comparison, Difference, align, comparable_suites, compare
 from evenli.evaluate.stored import load_run
+from evenli.format import p_bound
 from evenli.io import to_plain
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import get_measure
@@ -136,15 +137,11 @@ def _title(name: str) -> str:
 
 
 def _numbers(name: str, one: Difference) -> str:
-    corrected = "" if one.p == one.p_holm else f", corrected {_p(one.p_holm)}"
+    corrected = "" if one.p == one.p_holm else f", corrected {p_bound(one.p_holm)}"
     return (
         f"{name} {one.first:.3f} -> {one.second:.3f}, difference {one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}], "
-        f"p {_p(one.p)}{corrected}"
+        f"p {p_bound(one.p)}{corrected}"
     )
-
-
-def _p(p: float) -> str:
-    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
 
 
 def _label(run: Audit) -> dict[str, Any]:

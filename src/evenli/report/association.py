@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evenli.evaluate.seat.results import AVERAGED, AssociationResult, SeatResult, average_effect
-from evenli.report.format import interval, p_value, percent, signed
+from evenli.format import interval, p_value, percent, signed
 from evenli.resources import read_table
 
 PUBLISHED = "Original"

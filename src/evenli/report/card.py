@@ -5,63 +5,74 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from typing import Any
+from pathlib import Path
+from typing import cast
 
+from evenli.errors import InputError
+from evenli.evaluate.audit import Audit
+from evenli.evaluate.stored import load_run
+from evenli.format import number, percent
 from evenli.report.export import markdown, tables
 from evenli.report.markup import prose, yaml_text
-from evenli.report.runs import Run, audited_data
+from evenli.suites.base import get_suite
+from evenli.suites.coal.results import CoalResult
+from evenli.types import Competence, DataCard, Estimate
 
 PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
 _PUBLISHED = ("coal", "follow", "defy", "dominance", "fn_bias")
 """Measures for the model index; the Markdown table has all of them."""
-_BUILT_IN = {"coal": "built-in", "probe": "built-in probe", "dev2020": "Dev et al. sample"}
-"""Names of the pair sets that an audit asks without ``--data``."""
 
 
-def card(run: Run, part: str = "all") -> str:
+def card(run: Audit | str | Path, part: str = "all") -> str:
     """The section as text; ``part`` is ``all``, ``yaml`` (front matter only) or ``markdown``."""
+    if part not in PARTS:
+        raise InputError(f"no part '{part}'; choose {', '.join(PARTS)}")
+    run = run if isinstance(run, Audit) else load_run(run, needs="coal")
     pieces = {"yaml": front_matter(run), "markdown": section(run)}
     return "\n".join(pieces.values()) if part == "all" else pieces[part]
 
 
-def front_matter(run: Run) -> str:
+def front_matter(audit: Audit) -> str:
     """YAML front matter with one ``model-index`` entry."""
-    results, data = run.results, run.data
+    data = _data(audit)
     lines = [
         "---",
         "model-index:",
-        f"- name: {yaml_text(run.header['model']['name'])}",
+        f"- name: {yaml_text(audit.result.model.name)}",
         "  results:",
         "  - task:",
         "      type: text-classification",
         '      name: "Natural Language Inference"',
         "    dataset:",
         "      type: nli-coal",
-        f"      name: {yaml_text('NLI-CoAL (' + data['name'] + ')')}",
-        f"      config: {yaml_text(data['lang'])}",
-        f"      split: {yaml_text(run.header.get('settings', {}).get('split', 'full'))}",
-        f"      revision: {yaml_text(data['sha256'])}",
+        f"      name: {yaml_text('NLI-CoAL (' + data.name + ')')}",
+        f"      config: {yaml_text(data.lang)}",
+        f"      split: {yaml_text(audit.header.get('settings', {}).get('split', 'full'))}",
+        f"      revision: {yaml_text(data.sha256)}",
         "    metrics:",
     ]
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair.
-    bias = {} if results["verdict"]["code"] == "none" else results["coal"]["measures"]
-    metrics = [(name, f"{e['title']}, {e['direction']}", e) for name, e in bias.items() if name in _PUBLISHED]
-    if results["competence"]:
-        metrics.append(("accuracy", "competence on gold pairs", results["competence"]["gold"]))
-    for name, title, entry in metrics:
-        if entry["value"] is None:
+    bias = {} if audit.verdict.code == "none" else audit.coal.measures
+    metrics: list[tuple[str, str, Estimate]] = [
+        (name, f"{one.title}, {one.direction}", one) for name, one in bias.items() if name in _PUBLISHED
+    ]
+    if audit.result.competence:
+        metrics.append(("accuracy", "competence on gold pairs", audit.result.competence.gold))
+    for name, title, estimate in metrics:
+        plain = estimate.to_dict()
+        if plain["value"] is None:
             continue
         lines += [
             f"    - type: {yaml_text(name)}",
             f"      name: {yaml_text(title)}",
-            f"      value: {entry['value']!r}",
+            f"      value: {plain['value']!r}",
             "      args:",
-            *(f"        {key}: {json.dumps(entry[key])}" for key in ("low", "high", "level", "n")),
+            *(f"        {key}: {json.dumps(plain[key])}" for key in ("low", "high", "level", "n")),
         ]
     lines += [
         "    source:",
-        f'      name: "evenli {results.get("evenli", "?")}"',
+        f'      name: "evenli {audit.header.get("evenli", "?")}"',
         f"      url: {yaml_text(_URL)}",
         "---",
         "",
@@ -69,73 +80,85 @@ def front_matter(run: Run) -> str:
     return "\n".join(lines)
 
 
-def section(run: Run) -> str:
+def section(audit: Audit) -> str:
     """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
-    results, data = run.results, run.data
-    coal = results["coal"]
-    sets = ", ".join(f"{count:,} {subset}" for subset, count in coal["rows"].items())
-    notes = "".join(f"\n- {prose(note)}" for note in data.get("notes", []))
-    scoring = results["scoring"]
-    table = tables(results)["measures"]
+    data, coal, scoring = _data(audit), cast(CoalResult, audit.coal), audit.result.scoring
+    detectable = number(coal.minimum_detectable_difference)
+    sets = ", ".join(f"{count:,} {subset}" for subset, count in coal.rows.items())
+    notes = "".join(f"\n- {prose(note)}" for note in data.notes)
+    table = tables(audit.result, "coal")["measures"]
     shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
     return f"""## Gender bias in inference (NLI-CoAL)
 
-**{prose(results["verdict"]["sentence"])}**
+**{prose(audit.verdict.sentence)}**
 
-What was measured: whether {prose(run.model)} infers a gender from an occupation. {data["rows"]:,} pairs
-({prose(data["lang"])}, {prose(data["name"])}: {sets}) whose correct label is always neutral;
-{data["occupations"]} occupations, {data["templates"]} templates.{notes}
+What was measured: whether {prose(audit.name)} infers a gender from an occupation. {data.rows:,} pairs
+({prose(data.lang)}, {prose(data.name)}: {sets}) whose correct label is always neutral;
+{data.occupations} occupations, {data.templates} templates.{notes}
 
 {markdown(shown)}
-Intervals: {scoring["level"]:.0%}, {scoring["bootstrap"]} bootstrap, {scoring["resamples"]:,} resamples. Another audit
-must differ by {_number(coal["minimum_detectable_difference"])} in NLI-CoAL to be told apart.
+Intervals: {percent(scoring["level"])}, {scoring["bootstrap"]} bootstrap, {scoring["resamples"]:,} resamples.
+Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant.
 
-{_competence(results["competence"])}
+{_competence(audit.result.competence)}
 
 What it does not show: it is about this checkpoint, these occupations, these sentences, two genders, and stereotypes
 collected in the United States. A low score means that this probe found nothing, not that nothing is there. It does not
 predict harm in an application.
 
-To measure again (evenli {prose(results.get("evenli", "?"))}, data SHA-256 `{data["sha256"][:16]}`):
+To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 `{data.sha256[:16]}`):
 
-    {command(run)}
+    {command(audit)}
 
 Measure: Anantaprayoon, Kaneko, Okazaki (2024), LREC-COLING. Tool: [evenli]({_URL}).
 """
 
 
-def command(run: Run) -> str:
+def command(audit: Audit) -> str:
     """The audit command that asks the same again; a data file is a placeholder, its path is not stored.
 
     Every option that is not at its default is there, but for ``--offline``, which is about a machine and not the audit.
     """
-    model, settings = run.header["model"], run.header.get("settings", {})
-    options, scoring = settings.get("options", {}), run.results["scoring"]
-    words = ["evenli", "audit", str(model.get("spec") or "MODEL"), "--lang", str(settings.get("lang", "en"))]
-    if model.get("backend") == "hf" and model.get("revision") and "@" not in words[2]:
-        words[2] += f"@{model['revision']}"
-    if run.suites != ["coal"]:
-        words += ["--suite", ",".join(run.suites)]
-    for suite in run.suites:
-        if audited_data(run.header, suite).get("name") != _BUILT_IN[suite]:
-            words += ["--data", "DATA" if len(run.suites) == 1 else f"{suite}=DATA"]
-    defaults = (("axis", "gender"), ("split", "full"))
-    for name, default in defaults:
-        if settings.get(name, default) != default:
-            words += [f"--{name}", str(settings[name])]
-    if settings.get("tokenised"):
-        words.append("--tokenised")
-    if options.get("labels"):
-        words += ["--labels", ",".join(options["labels"])]
-    for name, standard in (("device", None), ("dtype", None), ("max_length", 128), ("token_budget", None)):
-        if options.get(name, standard) != standard:
-            words += [f"--{name.replace('_', '-')}", str(options[name])]
-    if options.get("allow_pickle"):
-        words.append("--allow-pickle")
-    for name, usual in (("resamples", 2000), ("seed", 0), ("bootstrap", "cluster")):
-        if scoring[name] != usual:
-            words += [f"--{name}", str(scoring[name])]
+    model, suites = audit.result.model, list(audit.result.suites)
+    settings = audit.header.get("settings", {})
+    spec = model.spec or "MODEL"
+    if model.backend == "hf" and model.revision and "@" not in spec:
+        spec += f"@{model.revision}"
+    words = ["evenli", "audit", spec, "--lang", str(settings.get("lang", "en"))]
+    if suites != ["coal"]:
+        words += ["--suite", ",".join(suites)]
+    for suite in suites:
+        card = audit.result.data_of(suite)
+        if card is None or card.name != get_suite(suite).built_in:
+            words += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
+    # Names and defaults of the options, by the part of the settings that they are stored in.
+    parts = (
+        (settings, {"axis": "gender", "split": "full", "tokenised": False}),
+        (
+            settings.get("options", {}),
+            {"labels": None, "device": None, "dtype": None, "max_length": 128, "token_budget": None}
+            | {"allow_pickle": False},
+        ),
+        (audit.result.scoring, {"resamples": 2000, "seed": 0, "bootstrap": "cluster"}),
+    )
+    for given, defaults in parts:
+        for name, default in defaults.items():
+            words += _option(name, given.get(name, default), default)
     return " ".join(map(_quoted, words))
+
+
+def _option(name: str, value: object, default: object) -> list[str]:
+    if value == default or value is None or value == []:
+        return []
+    flag = f"--{name.replace('_', '-')}"
+    if isinstance(value, bool):
+        return [flag]
+    return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
+
+
+def _data(audit: Audit) -> DataCard:
+    """The card of the NLI-CoAL pairs."""
+    return audit.result.data_of("coal") or DataCard("unknown data", "coal")
 
 
 def _quoted(word: str) -> str:
@@ -148,19 +171,11 @@ def _quoted(word: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", spelled, shlex.quote(word))
 
 
-def _competence(gate: dict[str, Any] | None) -> str:
-    if gate is None:
+def _competence(competence: Competence | None) -> str:
+    if competence is None:
         return "Competence at the task was not assessed."
-    gold, stated = gate["gold"], gate["stated"]
+    gold, stated = competence.gold, competence.stated
     return (
-        f"Competence: {_estimate(gold)} of {gold['n']} unmistakable pairs right, {_estimate(stated)} of {stated['n']} "
-        "pairs that state the group."
+        f"Competence: {gold.shown} of {gold.n} unmistakable pairs right, {stated.shown} of {stated.n} pairs that state "
+        "the group."
     )
-
-
-def _estimate(entry: dict[str, Any]) -> str:
-    return f"{_number(entry['value'])} [{_number(entry['low'])}, {_number(entry['high'])}]"
-
-
-def _number(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.3f}"

@@ -9,21 +9,28 @@ readable. Every chart carries a text alternative and its data as a table.
 from __future__ import annotations
 
 import io
+import math
 import unicodedata
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 
 from evenli._extras import need
-from evenli.errors import InputError
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.report.runs import Run
+from evenli.evaluate.audit import Audit
+from evenli.format import number, percent
+from evenli.io import write_atomic
+from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.stats.sample import Sample
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
-from evenli.suites.coal.results import SUBSET_NAMES
+from evenli.suites.coal.results import SHOWN, SUBSET_NAMES, CoalResult
+from evenli.types import Estimate
+
+Point = dict[str, Any]
+"""Data of one mark, as Vega reads it."""
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
@@ -34,39 +41,12 @@ ON_FILL = "#111417"
 WIDTH = 360
 _LABEL = 180  # px that the names of rows may take
 _PLAIN: dict[str, Any] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
-_SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)  # the column order of the paper's Table 3
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "circle", "text", "tspan"}
-_ATTRIBUTES = {
-    *(
-        "width",
-        "height",
-        "viewBox",
-        "fill",
-        "stroke",
-        "stroke-width",
-        "stroke-dasharray",
-        "stroke-miterlimit",
-        "opacity",
-    ),
-    *(
-        "fill-opacity",
-        "stroke-opacity",
-        "transform",
-        "d",
-        "x",
-        "y",
-        "x1",
-        "y1",
-        "x2",
-        "y2",
-        "dx",
-        "dy",
-        "cx",
-        "cy",
-        "r",
-    ),
-    *("text-anchor", "font-family", "font-size", "font-weight", "display"),
-}
+_ALLOWED = """
+width height viewBox fill stroke stroke-width stroke-dasharray stroke-miterlimit opacity fill-opacity stroke-opacity
+transform d x y x1 y1 x2 y2 dx dy cx cy r text-anchor font-family font-size font-weight display
+"""
+_ATTRIBUTES = frozenset(_ALLOWED.split())
 
 
 @dataclass(frozen=True)
@@ -90,41 +70,35 @@ class Figure:
     chart: Any
 
 
-def figures(run: Run, rows: pl.DataFrame | None = None) -> dict[str, Figure]:
-    """All charts of a run by name; ``rows`` is ``judged(run.sample)`` if at hand."""
-    rows = judged(run.sample) if rows is None else rows
-    made = (
-        _proportions(run),
-        _measures(run),
-        _standing(run),
-        _occupations(run),
+def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]:
+    """All NLI-CoAL charts of a run by name; ``rows`` is what ``judged`` made of its table, if at hand."""
+    rows = judged(Sample(audit.predictions.suite("coal"))) if rows is None else rows
+    coal = cast(CoalResult, audit.coal)
+    drawn = (
+        _proportions(coal),
+        _measures(coal),
+        _published(coal, audit.name),
+        _occupations(coal),
         _templates(rows),
         _direction(rows),
     )
-    return {figure.name: figure for figure in made if figure.rows}
+    return {figure.name: figure for figure in drawn if figure.rows}
 
 
-def write_charts(run: Run, folder: str | Path) -> list[Path]:
+def write_charts(audit: Audit, folder: str | Path) -> list[Path]:
     """Write every chart of a run as SVG and PNG; returns the files."""
-    return [file for figure in figures(run).values() for file in save_chart(figure.chart, figure.name, folder)]
+    return [file for figure in figures(audit).values() for file in save_chart(figure.chart, figure.name, folder)]
 
 
 def save_chart(chart: Any, name: str, folder: str | Path) -> list[Path]:
     """Write one chart as ``NAME.svg`` and ``NAME.png``; returns the files."""
-    folder = Path(folder)
     chart = chart.configure(**_config("white"))
     written = []
     for suffix, more in (("svg", {}), ("png", {"scale_factor": 3})):
         content: Any = io.StringIO() if suffix == "svg" else io.BytesIO()
         chart.save(content, format=suffix, **more)
-        data = content.getvalue()
-        file = folder / f"{name}.{suffix}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            file.write_bytes(data.encode() if isinstance(data, str) else data)
-        except OSError as error:
-            raise InputError(f"cannot write {file}: {error.strerror}; choose another folder") from error
-        written.append(file)
+        written.append(Path(folder) / f"{name}.{suffix}")
+        write_atomic(written[-1], content.getvalue())
     return written
 
 
@@ -174,13 +148,13 @@ def _layered(*layers: Any, height: int) -> Any:
     return alt.layer(*layers).properties(width=WIDTH, height=height, autosize=fit)
 
 
-def _stacked(bars: Sequence[tuple[str, dict[str, float]]]) -> Any:
+def _stacked(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
     alt = _altair()
     values = []
     names = _unique([name for name, _ in bars])
     for name, (_, shares) in zip(names, bars, strict=True):
         start = 0.0
-        for label in _SHOWN:
+        for label in SHOWN:
             end = start + shares[label]
             text = f"{shares[label]:.0%}" if shares[label] >= 0.08 else ""
             middle = (start + end) / 2
@@ -190,7 +164,7 @@ def _stacked(bars: Sequence[tuple[str, dict[str, float]]]) -> Any:
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=False, **_PLAIN))
     # Placed by hand at the left edge: beside long names the plot is narrower than its legend.
     legend = alt.Legend(orient="none", direction="horizontal", legendX=-_extent(names), legendY=-20)
-    scale = alt.Scale(domain=list(_SHOWN), range=[FILLS[label] for label in _SHOWN])
+    scale = alt.Scale(domain=list(SHOWN), range=[FILLS[label] for label in SHOWN])
     colour = alt.Color("label:N", scale=scale, legend=legend)
     axis = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1], title="share of answers")
     x = alt.X("from:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
@@ -202,12 +176,12 @@ def _stacked(bars: Sequence[tuple[str, dict[str, float]]]) -> Any:
     )
 
 
-def _intervals(points: Sequence[dict[str, Any]], title: str) -> Any:
+def _intervals(points: Sequence[Point], title: str) -> Any:
     """Dots with intervals; a point with ``ideal`` gets a tick where an even model would lie."""
     alt = _altair()
     names = _unique([point["name"] for point in points])
     values = [{**point, "name": name} for name, point in zip(names, points, strict=True)]
-    ends = [float(v[key]) for v in values for key in ("value", "low", "high", "ideal") if v.get(key) is not None]
+    ends = [float(v[key]) for v in values for key in ("value", "low", "high", "ideal") if key in v]
     scale = alt.Scale(domain=[min([0.0, *ends]), max([1.0, *ends])], nice=True)
     base = alt.Chart(alt.InlineData(values=values))
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=True, **_PLAIN))
@@ -224,80 +198,68 @@ def _intervals(points: Sequence[dict[str, Any]], title: str) -> Any:
     )
 
 
-def _proportions(run: Run) -> Figure:
-    coal = run.results["coal"]
-    bars = [(_set_name(subset), shares) for subset, shares in coal["proportions"].items() if _whole(shares)]
+def _proportions(coal: CoalResult) -> Figure:
+    defined = ((name, of) for name, of in coal.proportions.items() if not any(map(math.isnan, of.values())))
+    bars = [(f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(), shares) for subset, shares in defined]
     return Figure(
         "proportions",
         "Answers per set",
         "Stacked bars. " + " ".join(f"{name}: {_shares(shares)}." for name, shares in bars),
-        ("set", *_SHOWN),
-        tuple((name, *(shares[label] for label in _SHOWN)) for name, shares in bars),
+        ("set", *SHOWN),
+        tuple((name, *(shares[label] for label in SHOWN)) for name, shares in bars),
         _stacked(bars),
     )
 
 
-def _measures(run: Run) -> Figure:
-    entries = [entry for entry in run.results["coal"]["measures"].values() if _known(entry.get("value"))]
-    points = [
-        {
-            **{key: entry[key] for key in ("value", "low", "high", "ideal") if _known(entry.get(key))},
-            "name": entry["title"],
-            "this": True,
-        }
-        for entry in entries
-    ]
-    rows = tuple((e["title"], e["value"], e.get("low"), e.get("high"), e.get("ideal")) for e in entries)
+def _measures(coal: CoalResult) -> Figure:
+    defined = [one for one in coal.measures.values() if not math.isnan(one.value)]
+    points = [_point(one.title, one.value, one.low, one.high, ideal=one.ideal) for one in defined]
     return Figure(
         "measures",
         "All measures with their intervals; the grey tick is an even model",
-        "Dots with intervals. " + " ".join(f"{_short(r[0])} {_span(*r[1:4])}." for r in rows),
+        "Dots with intervals. " + " ".join(f"{_short(m.title)} {_span(m)}." for m in defined),
         ("measure", "value", "low", "high", "even model"),
-        rows,
+        tuple((one.title, one.value, one.low, one.high, f"{one.ideal:g}") for one in defined),
         _intervals(points, "value"),
     )
 
 
-def _standing(run: Run) -> Figure:
-    coal = run.results["coal"]
-    own = coal["measures"].get("coal", {})
-    entries = [row for row in coal["published"] if _known(row.get("coal"))]
-    points: list[dict[str, Any]] = []
-    for row in entries:
-        this = bool(row.get("this"))
-        span = {key: own[key] for key in ("low", "high") if this and _known(own.get(key))}
-        points.append({"name": run.model if this else row["model"], "value": row["coal"], "this": this, **span})
+def _published(coal: CoalResult, model: str) -> Figure:
+    points = []
+    for row in coal.published:
+        if row.this and not math.isnan(row.coal):
+            points.append(_point(model, row.coal, coal.low, coal.high))
+        elif not math.isnan(row.coal):
+            points.append(_point(row.model, row.coal, math.nan, math.nan, this=False))
     rows = tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points) if len(points) > 1 else ()
     return Figure(
         "published",
         "NLI-CoAL beside the published models of the language",
-        "Dots, most biased first. " + " ".join(f"{_short(p['name'])} {p['value']:.3f}." for p in points),
+        "Dots, most biased first. " + " ".join(f"{_short(p['name'])} {number(p['value'])}." for p in points),
         ("model", "NLI-CoAL", "low", "high"),
         rows,
         _intervals(points, "NLI-CoAL"),
     )
 
 
-def _occupations(run: Run, count: int = 15) -> Figure:
-    entries = [row for row in run.results["coal"]["occupations"] if _known(row.get("score"))][:count]
-    points = [
-        {
-            "name": f"{_short(row['occupation'] or '?', 20)} ({_short(row['stereotype'] or '?', 8)})",
-            "value": row["score"],
-            "this": True,
-            **{key: row[key] for key in ("low", "high") if _known(row.get(key))},
-        }
-        for row in entries
-    ]
-    rows = tuple((r["occupation"], r["stereotype"], r["score"], r.get("low"), r.get("high")) for r in entries)
+def _occupations(coal: CoalResult, count: int = 15) -> Figure:
+    defined = [row for row in coal.occupations if not math.isnan(row.score)][:count]
+    names = [f"{_short(row.occupation or '?', 20)} ({_short(row.stereotype or '?', 8)})" for row in defined]
+    points = [_point(name, row.score, row.low, row.high) for name, row in zip(names, defined, strict=True)]
     return Figure(
         "occupations",
-        f"The {len(rows)} occupations with the largest share of biased answers",
-        "Dots with intervals. " + " ".join(f"{p['name']} {p['value']:.2f}." for p in points),
+        f"The {len(defined)} occupations with the largest share of biased answers",
+        "Dots with intervals. " + " ".join(f"{p['name']} {number(p['value'], 2)}." for p in points),
         ("occupation", "stereotype", "biased", "low", "high"),
-        rows,
+        tuple((row.occupation, row.stereotype, row.score, row.low, row.high) for row in defined),
         _intervals(points, "share of biased answers"),
     )
+
+
+def _point(name: str, value: float, low: float, high: float, *, ideal: float = math.nan, this: bool = True) -> Point:
+    """One dot of a chart; what is undefined is left out, because JSON has no NaN."""
+    numbers = {"value": value, "low": low, "high": high, "ideal": ideal}
+    return {"name": name, "this": this} | {key: one for key, one in numbers.items() if not math.isnan(one)}
 
 
 def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
@@ -335,30 +297,19 @@ def _direction(rows: pl.DataFrame) -> Figure:
         "direction",
         "Answers by stereotype of the occupation → group in the hypothesis",
         "Stacked bars. " + " ".join(f"{_short(name)}: {_shares(shares)}." for name, shares in bars),
-        ("stereotype", "group", "pairs", *_SHOWN),
-        tuple((r["stereotype"], r["group"], r["n"], *(r[label] for label in _SHOWN)) for r in found),
+        ("stereotype", "group", "pairs", *SHOWN),
+        tuple((r["stereotype"], r["group"], r["n"], *(r[label] for label in SHOWN)) for r in found),
         _stacked(bars),
     )
 
 
-def _set_name(subset: str) -> str:
-    return f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
+def _shares(shares: Mapping[str, float]) -> str:
+    return ", ".join(f"{label} {percent(shares[label], 1)}" for label in SHOWN)
 
 
-def _shares(shares: dict[str, float]) -> str:
-    return ", ".join(f"{label} {shares[label]:.1%}" for label in _SHOWN)
-
-
-def _span(value: float, low: float | None, high: float | None) -> str:
-    return f"{value:.3f}" + (f" ({low:.3f} to {high:.3f})" if _known(low) and _known(high) else "")
-
-
-def _whole(shares: dict[str, Any]) -> bool:
-    return all(_known(shares.get(label)) for label in LABELS)
-
-
-def _known(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _span(estimate: Estimate) -> str:
+    ends = "" if math.isnan(estimate.low) else f" ({number(estimate.low)} to {number(estimate.high)})"
+    return f"{number(estimate.value)}{ends}"
 
 
 def _unique(names: Sequence[object]) -> list[str]:

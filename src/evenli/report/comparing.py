@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from evenli.evaluate.compare import Comparison
 from evenli.evaluate.comparison import RunComparison
+from evenli.format import interval, number, p_bound, signed
 from evenli.stats.measure import get_measure
 from evenli.suites.base import get_suite
 
@@ -19,8 +18,8 @@ MOVED = 10
 
 def show_comparison(compared: RunComparison, console: Console) -> None:
     """Print every further run against the first, suite by suite."""
-    for number, suite in enumerate(compared.suites):
-        if number:
+    for index, suite in enumerate(compared.suites):
+        if index:
             console.print()
         _show_suite(compared, suite, console)
 
@@ -30,8 +29,8 @@ def _show_suite(compared: RunComparison, suite: str, console: Console) -> None:
     described = get_suite(suite)
     card = first.result.data_of(suite)
     items, answers = (described.items.name, described.items.answers) if described.items else ("items", "Biased answers")
-    for number, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
-        if number:
+    for index, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
+        if index:
             console.print()
         console.print(f"first   [bold]{escape(first.name)}[/bold] ({escape(str(first.path))})")
         console.print(f"second  [bold]{escape(run.name)}[/bold] ({escape(str(run.path))})")
@@ -44,14 +43,14 @@ def _show_suite(compared: RunComparison, suite: str, console: Console) -> None:
         console.print(_measures(one, described.stressed, corrected=len(others) > 1))
         console.print()
         test = one.mcnemar
-        corrected = f", Holm {_small(test.p_holm)}" if len(others) > 1 else ""
+        corrected = f", Holm {p_bound(test.p_holm)}" if len(others) > 1 else ""
         console.print(
             f"{answers}: {test.both:,} {items} in both, {test.only_first:,} only in the first, {test.only_second:,} "
-            f"only in the second, {test.neither:,} in neither (exact McNemar p {_small(test.p)}{corrected}; takes "
+            f"only in the second, {test.neither:,} in neither (exact McNemar p {p_bound(test.p)}{corrected}; takes "
             f"{items} as independent)"
         )
         _moved(one, console)
-        console.print(f"[bold]Conclusion[/bold]  {escape(compared.conclusion(suite, number))}")
+        console.print(f"[bold]Conclusion[/bold]  {escape(compared.conclusion(suite, index))}")
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 
 
@@ -66,11 +65,12 @@ def _measures(found: Comparison, stressed: frozenset[str], *, corrected: bool) -
         entry = get_measure(name)
         table.add_row(
             escape(entry.title),
-            *("n/a" if math.isnan(one) else f"{one:.3f}" for one in (d.first, d.second)),
-            "n/a" if math.isnan(d.value) else f"{d.value:+.3f}",
-            "" if math.isnan(d.low) else escape(f"[{d.low:+.3f}, {d.high:+.3f}]"),
-            "" if math.isnan(d.p) else _small(d.p),
-            *(["" if math.isnan(d.p_holm) else _small(d.p_holm)] if corrected else []),
+            number(d.first),
+            number(d.second),
+            signed(d.value),
+            escape(interval(d.low, d.high, sign=True)),
+            p_bound(d.p),
+            *([p_bound(d.p_holm)] if corrected else []),
             escape(d.note or entry.direction),
             style="bold" if name in stressed else None,
         )
@@ -88,7 +88,3 @@ def _moved(found: Comparison, console: Console) -> None:
     )
     more = f", and {moved.height - MOVED} more" if moved.height > MOVED else ""
     console.print(f"Occupations that moved ({moved.height} of {found.occupations.height}): {shown}{more}")
-
-
-def _small(p: float) -> str:
-    return f"{p:.4f}" if p >= 0.0001 else "< 0.0001"

@@ -13,8 +13,8 @@ from rich.table import Table
 from evenli._extras import need
 from evenli.errors import InputError
 from evenli.evaluate.encoder_results import EncoderFigures, EncoderReport, difference
+from evenli.format import interval, number, signed
 from evenli.report.charts import GRID, INK, MUTED, WIDTH, save_chart
-from evenli.report.format import interval, number, signed
 
 _LEAKS = {
     "linear": "linear probe",

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from evenli._extras import need
 from evenli.errors import InputError
+from evenli.evaluate.audit import Audit
+from evenli.format import number
+from evenli.io import write_atomic
 from evenli.report.expressions import fields
-from evenli.report.runs import audited_data
+from evenli.types import AuditResult, Record, SuiteResult
 
-TABLES = ("measures", "occupations")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -26,40 +29,51 @@ _LATEX = {
 }
 
 
-def tables(results: dict[str, Any]) -> dict[str, pl.DataFrame]:
-    """The measures (one row per measure and slice) and the occupations (one row each, most biased first)."""
+def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFrame]:
+    """The tables of one suite, by default the first of the run.
+
+    ``measures`` has a row per measure and slice. Every list of rows that the suite adds is a table of its own, such as
+    ``occupations`` with one row each, most biased first.
+    """
+    suite = suite or next(iter(result.suites))
+    if suite not in result.suites:
+        raise InputError(f"the run holds no suite '{suite}'; choose {', '.join(result.suites)}")
+    of_suite = result.suites[suite]
+    lists = {name: getattr(of_suite, name) for name in of_suite.__struct_fields__}
+    found = {"measures": _measures(of_suite)}
+    for name, rows in lists.items():
+        if isinstance(rows, list) and rows and isinstance(rows[0], Record):
+            found[name] = _frame([msgspec.to_builtins(row) for row in rows])
+    return found
+
+
+def _measures(of_suite: SuiteResult) -> pl.DataFrame:
     rows = []
-    for name, entry in results["coal"]["measures"].items():
-        low, high = entry["range"]
-        about = {"range": f"{low:g}..{high:g}", "ideal": entry["ideal"], "reading": entry["direction"]}
-        for part, estimate in (("all", entry), *entry["by_stereotype"].items()):
-            numbers = {key: estimate[key] for key in ("value", "low", "high", "se", "level", "n")}
-            rows.append({"measure": name, "slice": part, **numbers, **about, "note": estimate["note"]})
-    numbers_schema = dict.fromkeys(("value", "low", "high", "se", "level"), pl.Float64)
-    measures = pl.DataFrame(rows, schema_overrides={**numbers_schema, "ideal": pl.Float64}, infer_schema_length=None)
-    shares = ("score", "low", "high", "entailment", "neutral", "contradiction")
-    occupations = pl.DataFrame(
-        results["coal"]["occupations"], schema_overrides=dict.fromkeys(shares, pl.Float64), infer_schema_length=None
-    )
-    return {"measures": measures, "occupations": occupations}
+    for name, measure in of_suite.measures.items():
+        about = {"range": measure.span, "ideal": float(measure.ideal), "reading": measure.direction}
+        for part, estimate in (("all", measure), *measure.by_stereotype.items()):
+            numbers = {key: getattr(estimate, key) for key in ("value", "low", "high", "se", "level", "n")}
+            rows.append({"measure": name, "slice": part, **numbers, **about, "note": estimate.note})
+    return _frame(rows)
+
+
+def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    # Every row counts for the type: a column may begin with undefined values, which are null in a table.
+    return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
 def write_table(frame: pl.DataFrame, path: str | Path) -> None:
     """Write a table in the format that the suffix names: .csv, .parquet, .md or .tex."""
     path = Path(path)
-    writers: dict[str, Callable[[], object]] = {
-        ".csv": lambda: frame.write_csv(path),
-        ".parquet": lambda: frame.write_parquet(path),
-        ".md": lambda: path.write_text(markdown(frame), encoding="utf-8"),
-        ".tex": lambda: path.write_text(latex(frame), encoding="utf-8"),
+    writers: dict[str, Callable[[Path], object]] = {
+        ".csv": frame.write_csv,
+        ".parquet": frame.write_parquet,
+        ".md": lambda file: file.write_text(markdown(frame), encoding="utf-8"),
+        ".tex": lambda file: file.write_text(latex(frame), encoding="utf-8"),
     }
     if path.suffix.lower() not in writers:
         raise InputError(f"cannot tell the format of {path}; end its name in {', '.join(writers)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        writers[path.suffix.lower()]()
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another --out") from error
+    write_atomic(path, writers[path.suffix.lower()])
 
 
 def markdown(frame: pl.DataFrame) -> str:
@@ -99,23 +113,34 @@ def latex_text(text: str) -> str:
     return "".join(_LATEX.get(mark, mark) for mark in " ".join(text.split()))
 
 
-def log_mlflow(results: dict[str, Any]) -> None:
+def log_mlflow(audit: Audit) -> None:
     """Log an audit to the active MLflow run: every number a gate can name, what was asked, and results.json."""
     mlflow = need("mlflow", extra="tracking", purpose="logging to MLflow")
-    known = fields(results)
-    metrics = {n: float(v) for n, v in known.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    result = audit.result
+    known = fields(result)
+    metrics = {
+        name: float(value)
+        for name, value in known.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and not _repeated(name, known, result)
+    }
     mlflow.log_metrics({re.sub(r"[^\w. /-]", "_", name): value for name, value in metrics.items()})
-    model, data = results.get("model", {}), audited_data(results)
-    about = {"model": model.get("spec"), "revision": model.get("revision"), "lang": results.get("lang")}
-    about |= {"data": data.get("name"), "data_sha256": data.get("sha256"), "verdict": known["verdict"]}
-    mlflow.log_params({f"evenli.{name}": value for name, value in about.items() if value})
-    mlflow.log_dict(results, "evenli/results.json")
+    about: dict[str, Any] = {"model": result.model.spec, "revision": result.model.revision, "lang": result.lang}
+    card = result.data_of(next(iter(result.suites)))
+    about |= {"data": card.name, "data_sha256": card.sha256} if card else {}
+    mlflow.log_params(
+        {f"evenli.{name}": value for name, value in (about | {"verdict": result.verdict.code}).items() if value}
+    )
+    mlflow.log_dict(audit.to_dict(), "evenli/results.json")
+
+
+def _repeated(name: str, known: Mapping[str, Any], result: AuditResult) -> bool:
+    """Whether ``SUITE.NAME`` only repeats ``NAME``."""
+    suite, _, short = name.partition(".")
+    return suite in result.suites and short in known and known[short] == known[name]
 
 
 def _shown(cell: object) -> str:
-    if cell is None:
-        return "n/a"
-    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+    return number(cell) if cell is None or isinstance(cell, float) else str(cell)
 
 
 def _markdown_text(text: str) -> str:

@@ -16,14 +16,17 @@ import difflib
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from evenli.errors import InputError
+from evenli.io import to_plain
+from evenli.suites.base import Value, get_suite
+from evenli.types import RENAMED, AuditResult, Estimate, SuiteResult, VerdictCode
 
-Value = float | str | bool | None
-VERDICTS = ("bias", "error", "undecided", "even", "none")
+VERDICTS: tuple[str, ...] = get_args(VerdictCode)
 _NESTING = 50
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -126,37 +129,40 @@ def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
     return Outcome(holds, values)
 
 
-def fields(results: Mapping[str, Any]) -> dict[str, Value]:
-    """Everything a condition can name, from one results.json.
+def fields(result: AuditResult) -> dict[str, Value]:
+    """Everything a condition can name: ``verdict``, competence, and what every suite measured.
 
-    A measure, and a measure on one stereotype, means its value: ``coal``, ``coal.low``, ``coal.female.high``.
-    ``verdict`` is the code. An undefined value is None.
+    A name of a suite is there with and without the suite before it: ``dev2020.fn_bias``, ``fn_bias``. Where several
+    suites have one name, the short form means the first of them. Numbers are rounded as results.json rounds them.
     """
-    found: dict[str, Value] = {"verdict": results["verdict"]["code"], "lang": results.get("lang")}
-    # Dev's measures bear the same names in suites coal and dev; the short name means the former.
-    for suite in ("coal", "probe"):
-        for name, entry in results.get(suite, {}).get("measures", {}).items():
-            found |= _estimate(name, entry)
-            for stereotype, part in entry["by_stereotype"].items():
-                found = _estimate(f"{name}.{stereotype}", part) | found
-    gate = results["competence"] or {}
+    known: dict[str, Value] = {"verdict": result.verdict.code, "lang": result.lang}
+    competence = result.competence
     for name in ("gold", "stated"):
-        found |= _estimate(f"competence.{name}", gate.get(name) or {})
-    for group in ("per_label", "controls"):
-        found |= {f"competence.{group}.{name}": value for name, value in gate.get(group, {}).items()}
-    coal = results.get("coal")
-    if coal is None:
-        return found
-    found |= {f"rows.{subset}": count for subset, count in coal["rows"].items()}
-    for subset, shares in coal["proportions"].items():
-        found |= {f"proportions.{subset}.{label}": share for label, share in shares.items()}
-    found |= {f"order_condition.{name}": value for name, value in coal["order_condition"].items()}
-    found["minimum_detectable_difference"] = coal["minimum_detectable_difference"]
-    return found
+        known |= _estimate(f"competence.{name}", getattr(competence, name, None))
+    if competence is not None:
+        known |= {f"competence.per_label.{name}": share for name, share in competence.per_label.items()}
+        known |= {f"competence.controls.{name}": share for name, share in competence.controls.items()}
+    prefixed: dict[str, Value] = {}
+    for suite, of_suite in result.suites.items():
+        own = _suite_fields(suite, of_suite)
+        known = own | known
+        prefixed |= {f"{suite}.{name}": value for name, value in own.items()}
+    return dict(to_plain(prefixed | known))
 
 
-def _estimate(name: str, entry: Mapping[str, Any]) -> dict[str, Value]:
-    return {name: entry.get("value")} | {f"{name}.{key}": entry.get(key) for key in ("value", "low", "high", "se", "n")}
+def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
+    known: dict[str, Value] = {}
+    for name, measure in result.measures.items():
+        known |= _estimate(name, measure)
+    for name, measure in result.measures.items():
+        for stereotype, estimate in measure.by_stereotype.items():
+            known = _estimate(f"{name}.{stereotype}", estimate) | known
+    return {**known, **get_suite(suite).fields(result)}
+
+
+def _estimate(name: str, estimate: Estimate | None) -> dict[str, Value]:
+    numbers = {f"{name}.{key}": getattr(estimate, key, None) for key in ("value", "low", "high", "se", "n")}
+    return {name: numbers[f"{name}.value"], **numbers}
 
 
 class _Parser:
@@ -265,6 +271,12 @@ def _names(node: Node) -> list[str]:
 def _look_up(name: str, known: Mapping[str, Value], text: str) -> Value:
     if name in known:
         return known[name]
+    # Names of results changed with schema 2; a condition written before still finds them.
+    renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
+    if renamed in known:
+        message = f"'{name}' in a condition is now called '{renamed}'; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return known[renamed]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     roots = sorted({key.partition(".")[0] for key in known})
     hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"

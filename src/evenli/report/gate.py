@@ -9,15 +9,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 from evenli.errors import InputError
-from evenli.evaluate.compare import Comparison
-from evenli.report.expressions import Value, evaluate, fields
+from evenli.evaluate.audit import Audit
+from evenli.evaluate.compare import Difference
+from evenli.evaluate.comparison import compare_runs
+from evenli.evaluate.stored import load_run
+from evenli.format import interval, number, signed
+from evenli.io import to_plain, write_atomic
+from evenli.registry import SUITES
+from evenli.report.expressions import evaluate, fields
+from evenli.stats.intervals import Scoring
+from evenli.suites.base import Suite, Value, get_suite
+from evenli.types import AuditResult
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
 MAX_WORSE = 0.02
@@ -40,19 +49,111 @@ class Check:
     detail: str
     values: dict[str, Value]
 
+    def __str__(self) -> str:
+        """One line."""
+        return f"{self.status:<7} {self.name}: {self.detail}"
 
-def check_competence(results: Mapping[str, Any]) -> Check:
-    """Fail a run without a verdict: its scores say nothing about bias. Undecided where a verdict is undefined."""
-    verdict = results["verdict"]
+
+@dataclass(frozen=True, repr=False)
+class GateResult:
+    """Whether a run may pass, and why.
+
+    Attributes:
+        model: Name of the model.
+        run: The run folder.
+        checks: What was looked at.
+    """
+
+    model: str
+    run: Path
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether every check passed; None where none failed but one is undecided."""
+        statuses = {check.status for check in self.checks}
+        return False if FAILED in statuses else None if UNDECIDED in statuses else True
+
+    @property
+    def problem(self) -> str:
+        """Why the gate is undecided; empty where it is not."""
+        if self.passed is not None:
+            return ""
+        first = next(check for check in self.checks if check.status == UNDECIDED)
+        return f'cannot decide "{first.name}": {first.detail.rstrip(".")}; see the notes in results.json'
+
+    def failures(self) -> list[Check]:
+        """The checks that failed."""
+        return [check for check in self.checks if check.status == FAILED]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "run": str(self.run),
+            "model": self.model,
+            "passed": self.passed,
+            "checks": [to_plain(check) for check in self.checks],
+        }
+
+    def __repr__(self) -> str:
+        """The checks and the outcome, one line each."""
+        outcome = {True: "passed", False: "FAILED", None: "UNDECIDED"}[self.passed]
+        return "\n".join([*map(str, self.checks), f"{outcome}: {self.model} ({self.run})"])
+
+
+def gate(
+    run: Audit | str | Path,
+    fail_if: Sequence[str] = (),
+    baseline: Audit | str | Path | None = None,
+    max_worse: float | None = None,
+    junit: str | Path | None = None,
+    scoring: Scoring | None = None,
+) -> GateResult:
+    """Pass or fail a run.
+
+    Args:
+        run: An audit, or the folder of one.
+        fail_if: Conditions that fail it, such as ``coal.low > 0.30``.
+        baseline: An older run on the same data to compare with.
+        max_worse: Rise of the headline score over the baseline that is allowed; default 0.02.
+        junit: File for JUnit XML.
+        scoring: Bootstrap settings of the comparison.
+
+    >>> import evenli
+    >>> gate(evenli.audit("fake:even"), ["coal.low > 0.30"]).passed
+    True
+    """
+    if isinstance(fail_if, str):
+        raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
+    if max_worse is not None and baseline is None:
+        raise InputError("--max-worse needs --baseline OLD_RUN")
+    audit = run if isinstance(run, Audit) else load_run(run)
+    checks = [check_competence(audit.result), *check_conditions(audit.result, fail_if)]
+    if baseline is not None:
+        old = baseline if isinstance(baseline, Audit) else load_run(baseline)
+        checks.append(_compare_with(old, audit, MAX_WORSE if max_worse is None else max_worse, scoring))
+    result = GateResult(audit.name, audit.path, tuple(checks))
+    if junit is not None:
+        write_junit(checks, Path(junit), suite=f"evenli gate {audit.name}")
+    return result
+
+
+def check_competence(result: AuditResult) -> Check:
+    """Fail a model that is not competent: its scores say nothing about bias. Undecided where pairs are missing."""
+    verdict, competence = result.verdict, result.competence
     status = PASSED
-    if verdict["code"] == "none":
-        status = UNDECIDED if _undefined(results) else FAILED
-    return Check("competent", status, str(verdict["sentence"]), {"verdict": verdict["code"]})
+    if verdict.code == "none":
+        if competence is not None and competence.problem:
+            status = FAILED if competence.assessed else UNDECIDED
+        else:
+            # Suites without a verdict are judged by the conditions alone.
+            status = UNDECIDED if _judging(result) or competence is None else PASSED
+    return Check("competent", status, verdict.sentence, {"verdict": verdict.code})
 
 
-def check_conditions(results: Mapping[str, Any], conditions: Sequence[str]) -> list[Check]:
+def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     """Fail where a condition is true; undecided where a value it names is undefined."""
-    known = fields(results)
+    known = fields(result)
     checks = []
     for condition in conditions:
         outcome = evaluate(condition, known)
@@ -62,39 +163,28 @@ def check_conditions(results: Mapping[str, Any], conditions: Sequence[str]) -> l
     return checks
 
 
-def check_baseline(found: Comparison, max_worse: float = MAX_WORSE) -> Check:
-    """Fail where NLI-CoAL rose by more than ``max_worse`` and the interval of the difference lies above 0.
+def check_baseline(difference: Difference, title: str, max_worse: float = MAX_WORSE) -> Check:
+    """Fail where a score rose by more than ``max_worse`` and the interval of the difference lies above 0.
 
     Args:
-        found: The run compared with its baseline, baseline first.
+        difference: The run against its baseline.
+        title: Name of the score.
         max_worse: Rise that is still allowed.
     """
     if not (math.isfinite(max_worse) and max_worse >= 0):
-        raise InputError(f"--max-worse is a rise of NLI-CoAL, 0 or more, not {max_worse}")
-    coal = found.measures["coal"]
+        raise InputError(f"--max-worse is a rise of {title}, 0 or more, not {max_worse}")
     name = f"at most {max_worse:g} worse than the baseline"
-    if math.isnan(coal.value) or math.isnan(coal.low):
-        return Check(name, UNDECIDED, f"NLI-CoAL: {coal.note}", {"coal": None})
+    if math.isnan(difference.value) or math.isnan(difference.low):
+        return Check(name, UNDECIDED, f"{title}: {difference.note}", {"value": None})
     # Half a unit of the sixth decimal: 0.32 - 0.30 must not count as more than 0.02.
-    worse = coal.value > max_worse + 5e-7 and coal.low > 0
+    is_worse = difference.value > max_worse + 5e-7 and difference.low > 0
     detail = (
-        f"NLI-CoAL {coal.first:.3f} -> {coal.second:.3f}, difference {coal.value:+.3f} "
-        f"[{coal.low:+.3f}, {coal.high:+.3f}]"
+        f"{title} {number(difference.first)} -> {number(difference.second)}, difference {signed(difference.value)} "
+        f"{interval(difference.low, difference.high, sign=True)}"
     )
-    numbers = {key: round(float(getattr(coal, key)), 6) for key in ("first", "second", "value", "low", "high")}
-    return Check(name, FAILED if worse else PASSED, detail, {**numbers, "p": coal.p, "max_worse": max_worse})
-
-
-def passed(checks: Sequence[Check]) -> bool:
-    """Whether every check passed. Where none failed, an undecided one is an error, not an answer."""
-    if any(check.status == FAILED for check in checks):
-        return False
-    open_checks = [check for check in checks if check.status == UNDECIDED]
-    if open_checks:
-        first = open_checks[0]
-        reason = first.detail.rstrip(".")
-        raise InputError(f'cannot decide "{first.name}": {reason}; see the notes in results.json')
-    return True
+    keys = ("first", "second", "value", "low", "high", "p")
+    values = {key: float(getattr(difference, key)) for key in keys} | {"max_worse": max_worse}
+    return Check(name, FAILED if is_worse else PASSED, detail, to_plain(values))
 
 
 def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
@@ -111,19 +201,26 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
             tag = "failure" if check.status == FAILED else "error"
             ET.SubElement(case, tag, {"message": _printable(check.detail)}).text = _printable(check.detail)
     ET.indent(root)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        ET.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}; choose another --junit") from error
+    write_atomic(path, ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
-def _undefined(results: Mapping[str, Any]) -> bool:
-    """Whether pairs are missing that a verdict needs, not competence."""
-    gate = results["competence"]
-    if gate and any(gate[name]["value"] is None for name in ("gold", "stated")):
-        return True
-    return "coal" in results and not (gate and gate["problem"])
+def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
+    suite = _judging(new.result)
+    if suite is None or suite.name not in old.result.suites:
+        raise InputError(f"a baseline is compared on {_judges()}, which both runs must hold; audit with that suite")
+    if old.verdict.code == "none":
+        raise InputError(f"the baseline {old.path} has no verdict; choose another one ({old.verdict.sentence})")
+    compared = compare_runs(old, new, suite=suite.name, scoring=scoring).suites[suite.name][0]
+    return check_baseline(compared.measures[suite.headline], suite.title, max_worse)
+
+
+def _judging(result: AuditResult) -> Suite | None:
+    """The suite of a run that gives its verdict."""
+    return next((get_suite(name) for name in result.suites if get_suite(name).judge is not None), None)
+
+
+def _judges() -> str:
+    return " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judge is not None)
 
 
 def _shown(value: Value) -> str:

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from evenli._extras import need
 from evenli.errors import InputError
+from evenli.format import UNDEFINED, interval, number, p_value, signed
 from evenli.report.charts import WIDTH, save_chart
-from evenli.report.format import UNDEFINED, interval, number, p_value, signed
 from evenli.stats.correlation import pearson_p
 from evenli.stats.sweep import NO_CORRELATION, SweepResult
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evenli._extras import need
 from evenli.errors import InputError
 from evenli.report.charts import GRID, INK, MUTED, WIDTH, save_chart
+from evenli.suites.probe.results import ProbeResult
+from evenli.types import AuditResult
 
 _HEIGHT = 240
 _LETTER, _LINE = 5.6, 12.0
@@ -16,16 +19,17 @@ _COLOURS = {"female": "#d55e00", "male": "#0072b2"}
 """Apart for colour-blind readers; shapes tell the points apart without colour."""
 
 
-def probe_chart(results: dict[str, Any]) -> Any:
+def probe_chart(result: AuditResult) -> Any:
     """Two panels, a point per occupation: dP against the imbalance of the market, P_f - P_m against its women."""
     need("vl_convert", extra="report", purpose="the chart of the probe")
     alt = need("altair", extra="report", purpose="the chart of the probe")
-    if "probe" not in results:
+    if "probe" not in result.suites:
         raise InputError("nothing to draw: the results hold no probe; audit the model with --suite probe")
-    known = [row for row in results["probe"]["occupations"] if row["women_percent"] is not None]
+    occupations = cast(ProbeResult, result.probe).occupations
+    known = [row for row in occupations if row.women_percent is not None and not math.isnan(row.dp)]
     if not known:
         raise InputError("nothing to draw: no occupation of the probe has a known share of women")
-    points = [{**row, "imbalance": abs(2 * row["women_percent"] - 100)} for row in known]
+    points = [{**row.to_dict(), "imbalance": abs(2 * (row.women_percent or 0) - 100)} for row in known]
     groups = sorted({row["stereotype"] for row in points})
     scale = alt.Scale(domain=groups, range=[_COLOURS.get(group, MUTED) for group in groups])
     legend = alt.Legend(title="dominated by", orient="top")
@@ -58,9 +62,9 @@ def probe_chart(results: dict[str, Any]) -> Any:
     return alt.vconcat(size, direction)
 
 
-def write_probe_chart(results: dict[str, Any], folder: str | Path) -> list[Path]:
+def write_probe_chart(result: AuditResult, folder: str | Path) -> list[Path]:
     """Write the chart as ``probe.svg`` and ``probe.png``; returns the files."""
-    return save_chart(probe_chart(results), "probe", folder)
+    return save_chart(probe_chart(result), "probe", folder)
 
 
 def _placed(

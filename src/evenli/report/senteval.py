@@ -10,7 +10,7 @@ from rich.table import Table
 
 from evenli.evaluate.senteval.data import TASKS
 from evenli.evaluate.senteval.results import SentEvalResult
-from evenli.report.format import number
+from evenli.format import number
 
 PUBLISHED = dict(zip(TASKS, (80.7, 85.2, 92.7, 90.2, 86.2, 82.0, 44.1, 74.7, 88.7, 85.7, 68.0, 75.6), strict=True))
 """InferSent on GloVe without any mitigation (Dolci et al. 2023, Table 8), the first number of every task."""

@@ -114,12 +114,14 @@ class Suite:
         reference: Paper.
         headline: Measure that stands for the suite.
         load: Request to pairs.
+        built_in: Name of the pair set that is asked where a user gives no data.
         result: Class of its results.
         summarise: Sample, estimates, settings and card of the pairs to the fields of ``result`` beside the measures.
         slices: Stereotypes over which measures are repeated.
         judge: Estimates to a verdict, for suites that give one.
         statement: One sentence about the result, where no suite of a run gives a verdict.
-        sections: What terminal and report show beside the table of measures.
+        sections: What terminal and report show beside the table of measures. The first stands with that table, and is
+            its heading where it has no table of its own; the terminal prints the others below the verdict.
         slice_title: How a column of one stereotype is named; ``{}`` is the stereotype.
         fields: Further values that a gate can name.
         items: How two models are compared; None where that makes no sense.
@@ -132,6 +134,7 @@ class Suite:
     reference: str
     headline: str
     load: Callable[[Request], PairSet]
+    built_in: str = "built-in"
     result: type[SuiteResult] = SuiteResult
     summarise: Callable[[Sample, Estimates, Scoring, DataCard | None], Mapping[str, Any]] = lambda *_: {}
     slices: Callable[[pl.DataFrame], list[str]] = _nothing

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from evenli.format import number
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources import read_table
 from evenli.stats.intervals import Estimates, Scoring, minimum_detectable_difference
@@ -119,7 +120,7 @@ def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
         [
             f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(),
             str(result.rows[subset]),
-            *(_number(of[label]) for label in SHOWN),
+            *(number(of[label]) for label in SHOWN),
         ]
         for subset, of in result.proportions.items()
     ]
@@ -129,24 +130,25 @@ def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
     state = "holds beyond doubt" if order.beyond_doubt else "holds, within uncertainty" if order.holds else "fails"
     if order.holds is None:
         state = "is undefined"
-    detectable = _number(result.minimum_detectable_difference)
+    detectable = number(result.minimum_detectable_difference)
     worst = [row for row in result.occupations if row.stereotype != "neutral"][:_LISTED]
-    named = ", ".join(f"{row.occupation} {_number(row.score, 2)}" for row in worst)
-    lines = [
+    named = ", ".join(f"{row.occupation} {number(row.score, 2)}" for row in worst)
+    order_line = (
         f"Order condition (e_p > e_a and c_a > c_p) {state}. "
-        f"Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant.",
-        f"Most stereotyped occupations: {named or 'n/a'}",
-    ]
+        f"Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant."
+    )
+    parts.append(Section("", lines=[order_line]))
+    occupations_line = f"Most stereotyped occupations: {named or 'n/a'}"
+    if len(result.published) < 2:
+        return [*parts, Section("", lines=[occupations_line])]
     remark = "" if card is not None and card.name.startswith("official") else " (which were scored on the official set)"
     marks = [
-        (row.model, _number(row.coal), "◀" if row.this else "within the interval" if row.tied else "")
+        (row.model, number(row.coal), "◀" if row.this else "within the interval" if row.tied else "")
         for row in result.published
     ]
-    if len(marks) > 1:
-        this = frozenset(number for number, row in enumerate(result.published) if row.this)
-        heading = f"Among the published models{remark}"
-        return [*parts, Section(heading, ("model", ">NLI-CoAL", ""), marks, lines, this)]
-    return [*parts, Section("", lines=lines)]
+    this = frozenset(index for index, row in enumerate(result.published) if row.this)
+    heading = f"Among the published models{remark}"
+    return [*parts, Section(heading, ("model", ">NLI-CoAL", ""), marks, [occupations_line], this)]
 
 
 def fields(result: CoalResult) -> dict[str, Value]:
@@ -158,7 +160,3 @@ def fields(result: CoalResult) -> dict[str, Value]:
     values["order_condition.beyond_doubt"] = result.order_condition.beyond_doubt
     values["minimum_detectable_difference"] = result.minimum_detectable_difference
     return values
-
-
-def _number(value: float | None, digits: int = 3) -> str:
-    return "n/a" if value is None or math.isnan(value) else f"{value:.{digits}f}"

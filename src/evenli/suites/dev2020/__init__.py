@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from evenli.labels import LABELS
+from evenli.format import number
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.intervals import Estimates, Scoring
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Suite
@@ -27,7 +28,9 @@ def _summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Dat
 
 
 def _sections(result: DevResult, card: DataCard | None) -> list[Section]:
-    shares = ", ".join(f"{label} {share:.2f}" for label, share in result.proportions.items())
+    shares = ", ".join(
+        f"{label} {number(result.proportions[label], 2)}" for label in (ENTAILMENT, CONTRADICTION, NEUTRAL)
+    )
     return [Section(f"Templates of Dev et al. ({result.rows:,} pairs, {shares})")]
 
 
@@ -36,6 +39,7 @@ SUITE = Suite(
     title="the templates of Dev et al.",
     reference="Dev et al. 2020",
     headline="fn_bias",
+    built_in="Dev et al. sample",
     load=load,
     result=DevResult,
     summarise=_summarise,

@@ -30,6 +30,7 @@ SUITE = Suite(
     title="the entailment probe",
     reference="Sharma et al. 2021",
     headline="probe_dp",
+    built_in="built-in probe",
     load=_load,
     result=ProbeResult,
     summarise=summarise,

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from evenli.format import number, p_bound, signed
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources import read_table
 from evenli.stats.intervals import Estimates, Scoring
@@ -102,7 +103,9 @@ def statement(result: SuiteResult) -> str:
 
 def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
     """Heading, slices by dominant gender, largest gaps, the labour market."""
-    shares = ", ".join(f"{label} {result.proportions[label]:.2f}" for label in (ENTAILMENT, CONTRADICTION, NEUTRAL))
+    shares = ", ".join(
+        f"{label} {number(result.proportions[label], 2)}" for label in (ENTAILMENT, CONTRADICTION, NEUTRAL)
+    )
     heading = f"Entailment probe ({result.premises:,} premises, both genders asked of each, {shares})"
     lines = []
     for group in result.measures["probe_dp"].by_stereotype:
@@ -128,11 +131,10 @@ def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
 
 def _gap(row: ProbeOccupation) -> str:
     group = "" if not row.signed else " (female)" if row.signed > 0 else " (male)"
-    return f"{row.occupation} {row.dp:.2f}{group}"
+    return f"{row.occupation} {number(row.dp, 2)}{group}"
 
 
 def _ranks(ranks: Ranks) -> str:
     if ranks.reason:
         return f"undefined ({ranks.reason})"
-    p = "< 0.0001" if ranks.p < 0.0001 else f"{ranks.p:.4f}"
-    return f"Spearman {ranks.spearman:+.2f} (p {p}), Kendall {ranks.kendall:+.2f}"
+    return f"Spearman {signed(ranks.spearman, 2)} (p {p_bound(ranks.p)}), Kendall {signed(ranks.kendall, 2)}"

@@ -50,6 +50,15 @@ def p_value(p: float | None, digits: int = 3) -> str:
     return f"{p:.0e}".replace("e-0", "e-")
 
 
+def p_bound(p: float | None) -> str:
+    """A p-value to four decimals, or the bound below which resampling cannot tell it from 0.
+
+    >>> p_bound(0.0432), p_bound(0.00001)
+    ('0.0432', '< 0.0001')
+    """
+    return "< 0.0001" if p is not None and p < 0.0001 else number(p, 4)
+
+
 def percent(share: float | None, digits: int = 0) -> str:
     """A share of 1 in percent.
 
