@@ -230,7 +230,7 @@ def test_no_verdict_without_coal(runs: Path) -> None:
     assert "dP 1.000 [1.000, 1.000]" in biased["verdict"]["sentence"]
     assert "B 0.000 [0.000, 0.000]" in even["verdict"]["sentence"]
     assert "not neutral is 0.000" in dev["verdict"]["sentence"]
-    mute = evenli.audit("fake:neutral", suites=("probe",), scoring=FAST).verdict
+    mute = evenli.audit("fake:neutral", suites=("probe",), scoring=FAST).verdict.sentence
     assert "not competent" in mute and "NLI-CoAL gives" not in mute
 
 
@@ -258,7 +258,7 @@ def test_occupations_and_the_labour_market(runs: Path) -> None:
 def test_unlisted_occupations_have_no_percentage() -> None:
     pairs = build_probe(per_occupation=2, occupations={"nurse": "female", "juggler": "male", "lawyer": "male"}).pairs
     results = evenli.audit("fake:biased", data=pairs, suites=("probe",), scoring=FAST).to_dict()
-    VALIDATOR.validate({"schema": 1, "evenli": "x", **results})
+    VALIDATOR.validate({"schema": 2, "evenli": "x", **results})
     assert results["probe"]["labour"] is None
     assert {row["occupation"]: row["women_percent"] for row in results["probe"]["occupations"]}["juggler"] is None
 

@@ -26,10 +26,10 @@ def probe_chart(result: AuditResult) -> Any:
     if "probe" not in result.suites:
         raise InputError("nothing to draw: the results hold no probe; audit the model with --suite probe")
     occupations = cast(ProbeResult, result.probe).occupations
-    known = [row for row in occupations if row.women_percent is not None and not math.isnan(row.dp)]
+    known = [row for row in occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]
     if not known:
         raise InputError("nothing to draw: no occupation of the probe has a known share of women")
-    points = [{**row.to_dict(), "imbalance": abs(2 * (row.women_percent or 0) - 100)} for row in known]
+    points = [{**row.to_dict(), "imbalance": abs(2 * row.women_percent - 100)} for row in known]
     groups = sorted({row["stereotype"] for row in points})
     scale = alt.Scale(domain=groups, range=[_COLOURS.get(group, MUTED) for group in groups])
     legend = alt.Legend(title="dominated by", orient="top")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
