@@ -644,7 +644,7 @@ BAD = {
     "unasked data": (["audit", "fake:even", "--suite", "coal", "--data", "dev=x"], "suite dev"),
     "data twice": (["audit", "fake:even", "--data", "a", "--data", "b"], "a and b"),
     "other language": (["audit", "fake:even", "--suite", "probe", "--lang", "ja"], "English"),
-    "Dev in Chinese": (["audit", "fake:even", "--suite", "coal,dev", "--lang", "zh"], "English"),
+    "Dev in Chinese": (["audit", "fake:even", "--suite", "coal,dev2020", "--lang", "zh"], "English"),
     "missing sheet": (["audit", "fake:even", "--suite", "probe", "--data", "no.tsv"], "no.tsv"),
     "not a probe": (["audit", "fake:even", "--suite", "probe", "--data", "coal.jsonl"], "coal.jsonl, line 1"),
     "not Dev's": (["audit", "fake:even", "--suite", "dev2020", "--data", "train.jsonl"], "no occupation"),

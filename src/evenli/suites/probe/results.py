@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
