@@ -101,8 +101,6 @@ AllowPickle = Annotated[
 ]
 Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.", min=100)]
 Seed = Annotated[int, seed_option("Seed of the bootstrap.")]
-MoreSeeds = Annotated[list[int] | None, typer.Argument(hidden=True, min=0)]
-"""Of ``--seed 0 1 2`` the 1 and the 2, which the command line library takes for arguments."""
 Bootstrap = Annotated[str, typer.Option(help="cluster (occupations and templates) or row (naive, for comparison).")]
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output only.")]
 

@@ -49,7 +49,7 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
         # With nothing left to train the device and its arithmetic make no difference.
         place = pick_device(torch, settings.device) if missing else "cpu"
         dtype = recipe.dtype_on(place) if missing else before["recipe"].get("dtype")
-        folder.check_base(start.name, start.fingerprint, recipe.as_dict() | {"seed": None, "dtype": dtype})
+        folder.check_base(start.name, start.fingerprint, recipe.to_dict() | {"seed": None, "dtype": dtype})
         if not missing:
             return 0
         if damaged := folder.damaged_lines():

@@ -75,8 +75,6 @@ class Recipe:
         """Plain values for JSON."""
         return asdict(self)
 
-    as_dict = to_dict
-
 
 RECIPES = {
     # Anantaprayoon et al. 2024, and our decisions where the paper is silent: AdamW, linear decay, no warm-up.

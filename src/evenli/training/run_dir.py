@@ -80,6 +80,8 @@ class TrainingDir(RunDir):
         """
         from safetensors.torch import save_file
 
+        # Temporary files of killed processes are as large as a checkpoint.
+        self.clear([f"{CHECKPOINT}.partial"])
         about = {"evenli": json.dumps({"identity": self.identity, **facts})}
         self.write(CHECKPOINT, lambda file: save_file(dict(tensors), file, metadata=about))
 
