@@ -132,11 +132,8 @@ def _row(
     mistagged = (tag == NO_STEREOTYPE) != (subset == NS)
     # The longest word first: "police officer" holds "officer".
     if mistagged or not found:
-        for candidate in sorted(known, key=len, reverse=True):
-            refound = _match(premise, hypothesis, candidate, words)
-            if refound:
-                occupation, found = candidate, refound
-                break
+        candidates = ((word, _match(premise, hypothesis, word, words)) for word in sorted(known, key=len, reverse=True))
+        occupation, found = next((pair for pair in candidates if pair[1]), (occupation, found))
     if not found:
         raise InputError(
             f"{where}: premise and hypothesis are not one template filled with '{occupation}' and one of "

@@ -21,7 +21,9 @@ _SLOTS = "[Subs]"
 _ANY_SLOT = re.compile(r"\[\^?Subs?\]")  # a caret marks a slot whose word is capitalised
 _ARTICLE = re.compile(r"\b(a)n? (?=\[\^?Sub\])", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+# A vocabulary of this size shows which words a corpus never writes in lower case.
 _TELLING_VOCABULARY = 5000
+# English text has at least this share of function words and at most this share of letters beyond ASCII.
 _FEW_WORDS = 40
 _LEAST_ENGLISH = 0.15
 _MOST_FOREIGN = 0.1
@@ -173,10 +175,9 @@ def looks_english(sentences: Sequence[str]) -> bool:
 def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
     """Whether a sentence seems to name a person or a place, by capital letters alone.
 
-    Inside a sentence every capitalised word counts, except occupations, acronyms, I, weekdays and months. The
-    first word counts if the corpus never writes it in lower case (``vocabulary``) and it is a given name, or a
-    verb in the singular follows, or the vocabulary is large enough to be telling. A false alarm costs a sentence,
-    an overlooked name reveals a gender, so the rule is strict.
+    Inside a sentence every capitalised word counts, except occupations, acronyms, I, weekdays and months. The first
+    word counts if the corpus never writes it in lower case (``vocabulary``) and it is a given name, a singular verb
+    follows, or the vocabulary is large. The rule is strict: a false alarm costs a sentence, a name reveals a gender.
 
     >>> names_person("The nurse met Anna."), names_person("Anna is a nurse."), names_person("The CEO rests on Monday.")
     (True, True, False)
@@ -205,9 +206,7 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
         try:
             tag = spacy.load("en_core_web_sm")
         except OSError as error:
-            raise InputError(
-                "name_filter spacy needs the English model: python -m spacy download en_core_web_sm"
-            ) from error
+            raise InputError("name_filter spacy needs its model: python -m spacy download en_core_web_sm") from error
         return [any(entity.label_ == "PERSON" for entity in parsed.ents) for parsed in tag.pipe(candidates)]
     if name_filter == "nltk":
         nltk = _tagger("nltk", "python -m nltk.downloader popular")
