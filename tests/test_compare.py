@@ -14,7 +14,7 @@ import typer
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli.compare import compare as compare_command
+from evenli.cli.audit import compare as compare_command
 from evenli.errors import InputError, RunError
 from evenli.evaluate.compare import DESIGN, align, compare, holm
 from evenli.evaluate.comparison import compare_runs

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from evenli.cli import encoder_report as command
+from evenli.cli import encoders as command
 from evenli.errors import InputError, RunError
 from evenli.evaluate import encoder_report as report_module
 from evenli.evaluate.encoder_report import _labels, encoder_report

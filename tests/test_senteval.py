@@ -707,7 +707,7 @@ def test_command(flat: Path, tmp_path: Path) -> None:
     typer = pytest.importorskip("typer")
     from typer.testing import CliRunner
 
-    from evenli.cli.senteval import senteval
+    from evenli.cli.encoders import senteval
 
     app = typer.Typer()
     app.command()(senteval)
@@ -755,7 +755,7 @@ def command(flat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     typer = pytest.importorskip("typer")
     from typer.testing import CliRunner
 
-    from evenli.cli.senteval import senteval
+    from evenli.cli.encoders import senteval
 
     app = typer.Typer()
     app.command()(senteval)

@@ -1,39 +1,16 @@
-"""The command line: one file per command, heavy imports only inside the command that needs them."""
+"""The command line: heavy imports only inside the command that needs them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
 from evenli._version import __version__
-from evenli.cli import (
-    audit,
-    build,
-    card,
-    compare,
-    data,
-    doctor,
-    encoder_report,
-    erase,
-    export,
-    gate,
-    measure,
-    meta,
-    mitigate,
-    models,
-    predict,
-    report,
-    reproduce,
-    score,
-    seat,
-    senteval,
-    table,
-    train,
-)
+from evenli.cli import about, audit, build, card, encoders, gate, meta, mitigate, report, score, table, train
 from evenli.cli._shared import SeedCommand
 from evenli.errors import EvenliError
 
@@ -45,48 +22,35 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("audit")(audit.audit)
-app.command("predict")(predict.predict)
-app.command("measure")(measure.measure)
-app.command("report")(report.report)
-app.command("compare")(compare.compare)
-app.command("gate")(gate.gate)
-app.command("card")(card.card)
-app.command("table")(table.table)
-app.command("export")(export.export)
-app.command("models")(models.models)
-app.command("data")(data.data)
-app.command("doctor")(doctor.doctor)
-app.command("reproduce")(reproduce.reproduce)
-app.command("meta")(meta.meta)
-app.command("score")(score.score)
-app.command("direction")(score.direction)
-app.command("seat")(seat.seat)
-app.command("senteval")(senteval.senteval)
-app.command("encoder-report")(encoder_report.encoder_report)
-_build = typer.Typer(help="Build pair sets.", no_args_is_help=True, rich_markup_mode=None)
+for command in (
+    *(audit.audit, audit.predict, audit.measure, report.report, audit.compare, gate.gate, card.card, table.table),
+    *(train.export, about.models, about.data, about.doctor, about.reproduce, meta.meta, score.score, score.direction),
+    *(encoders.seat, encoders.senteval, encoders.encoder_report),
+):
+    app.command(command.__name__.replace("_", "-"))(command)
+
+
+def _group(name: str, text: str, **more: Any) -> typer.Typer:
+    group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None, **more)
+    app.add_typer(group, name=name)
+    return group
+
+
+_build = _group("build", "Build pair sets.")
 _build.command("coal")(build.coal)
 _build.command("probe")(build.probe)
 _build.command("dev2020")(build.dev2020)
 _build.command("dev", hidden=True)(build.dev2020)
 _build.command("controlled")(build.controlled)
-app.add_typer(_build, name="build")
-_mitigate = typer.Typer(
-    cls=erase.MitigateGroup,
-    help="Mitigate bias in corpora, word vectors and encoders.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+_mitigate = _group("mitigate", "Mitigate bias in corpora, word vectors and encoders.", cls=mitigate.MitigateGroup)
 _mitigate.command("swap")(mitigate.swap)
 _mitigate.command("subtract")(mitigate.subtract)
 _mitigate.command("augment")(mitigate.augment)
-_mitigate.command("hard-debias")(erase.hard_debias)
-_mitigate.command("hard", hidden=True)(erase.hard_debias)
-app.add_typer(_mitigate, name="mitigate")
-_train = typer.Typer(help="Train models.", no_args_is_help=True, rich_markup_mode=None)
+_mitigate.command("hard-debias")(mitigate.hard_debias)
+_mitigate.command("hard", hidden=True)(mitigate.hard_debias)
+_train = _group("train", "Train models.")
 _train.command("nli", cls=SeedCommand)(train.train_nli)
 _train.command("encoder")(train.train_encoder)
-app.add_typer(_train, name="train")
 
 
 @app.callback(invoke_without_command=True)

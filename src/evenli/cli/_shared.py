@@ -21,9 +21,14 @@ if TYPE_CHECKING:
     from evenli.models import ModelOptions
 
 
-def seed_option(help_text: str, *, show_default: bool = True) -> Any:
-    """Option for a seed, or for several: generators take no negative ones."""
-    return typer.Option(help=help_text, min=0, show_default=show_default)
+def option(text: str, *names: str, **more: Any) -> Any:
+    """An option with its help text first, so that most fit on a line."""
+    return typer.Option(*names, help=text, **more)
+
+
+def argument(text: str, **more: Any) -> Any:
+    """An argument with its help text."""
+    return typer.Argument(help=text, **more)
 
 
 class SeedCommand(TyperCommand):
@@ -52,57 +57,35 @@ def _known_device(device: str | None) -> str | None:
 
 ModelArgument = Annotated[
     str | None,
-    typer.Argument(
-        help="hub id (id@revision), checkpoint folder, onnx:FILE, py:module:function or fake:kind; "
-        "default: the embedded model of --lang.",
-        show_default=False,
+    argument(
+        "hub id (id@revision), checkpoint folder, onnx:FILE, py:module:function or fake:kind; default: the "
+        "embedded model of --lang."
     ),
 ]
 Encoder = Annotated[
     str,
-    typer.Argument(
-        help="st:NAME, hf:ID or a folder, infersent:FOLDER[,VECTORS], onnx:FOLDER, vectors:FILE, mitigated:FOLDER "
+    argument(
+        "st:NAME, hf:ID or a folder, infersent:FOLDER[,VECTORS], onnx:FOLDER, vectors:FILE, mitigated:FOLDER "
         "or py:module:function."
     ),
 ]
-Pooling = Annotated[str, typer.Option(help="Of hf and onnx encoders: mean, cls or max.")]
-Lang = Annotated[str, typer.Option(help="Language: en, ja or zh.")]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        help="Official release (folder or .tar.xz) or a pair file; default: the built-in set.", show_default=False
-    ),
-]
-Split = Annotated[str, typer.Option(help="full or down (downsampled), for official releases.")]
-Tokenised = Annotated[bool, typer.Option("--tokenised", help="Use the pre-segmented Japanese files of a release.")]
-Axis = Annotated[str, typer.Option(help="Social axis: a shipped name or the path of a TOML file.")]
-Labels = Annotated[
-    str | None,
-    typer.Option(help="Order of the model's outputs, e.g. entailment,neutral,contradiction.", show_default=False),
-]
-Device = Annotated[
-    str | None,
-    typer.Option(help="cpu, cuda or mps; default: the fastest there is.", show_default=False, callback=_known_device),
-]
-Dtype = Annotated[
-    str | None,
-    typer.Option(
-        help="float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32.",
-        show_default=False,
-    ),
-]
-MaxLength = Annotated[int, typer.Option(help="Longest input in tokens; longer pairs are truncated and counted.", min=8)]
-TokenBudget = Annotated[
-    int | None, typer.Option(help="Tokens per batch; default by device.", min=1, show_default=False)
-]
-Offline = Annotated[bool, typer.Option("--offline", help="Never ask the hub; use its local cache only.")]
-AllowPickle = Annotated[
-    bool, typer.Option("--allow-pickle", help="Accept pickle checkpoints; they can run code when loaded.")
-]
-Resamples = Annotated[int, typer.Option(help="Bootstrap resamples.", min=100)]
-Seed = Annotated[int, seed_option("Seed of the bootstrap.")]
-Bootstrap = Annotated[str, typer.Option(help="cluster (occupations and templates) or row (naive, for comparison).")]
-Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output only.")]
+Pooling = Annotated[str, option("Of hf and onnx encoders: mean, cls or max.")]
+Lang = Annotated[str, option("Language: en, ja or zh.")]
+Data = Annotated[str | None, option("Official release (folder or .tar.xz) or a pair file; default: the built-in set.")]
+Split = Annotated[str, option("full or down (downsampled), for official releases.")]
+Tokenised = Annotated[bool, option("Use the pre-segmented Japanese files of a release.", "--tokenised")]
+Axis = Annotated[str, option("Social axis: a shipped name or the path of a TOML file.")]
+Labels = Annotated[str | None, option("Order of the model's outputs, e.g. entailment,neutral,contradiction.")]
+Device = Annotated[str | None, option("cpu, cuda or mps; default: the fastest there is.", callback=_known_device)]
+Dtype = Annotated[str | None, option("float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32.")]
+MaxLength = Annotated[int, option("Longest input in tokens; longer pairs are truncated and counted.", min=8)]
+TokenBudget = Annotated[int | None, option("Tokens per batch; default by device.", min=1)]
+Offline = Annotated[bool, option("Never ask the hub; use its local cache only.", "--offline")]
+AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run code when loaded.", "--allow-pickle")]
+Resamples = Annotated[int, option("Bootstrap resamples.", min=100)]
+Seed = Annotated[int, option("Seed of the bootstrap.", min=0)]
+Bootstrap = Annotated[str, option("cluster (occupations and templates) or row (naive, for comparison).")]
+Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
 
 
 def model_options(
@@ -140,8 +123,7 @@ def load_encoder(spec: str, pooling: str, device: str | None) -> Encoding:
 
 
 OwnMeasures = Annotated[
-    list[str] | None,
-    typer.Option("--measure", help="A measure of your own, module:function; may be repeated.", show_default=False),
+    list[str] | None, option("A measure of your own, module:function; may be repeated.", "--measure")
 ]
 
 

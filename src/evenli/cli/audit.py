@@ -1,4 +1,4 @@
-"""``evenli audit``."""
+"""``evenli audit``, ``predict``, ``measure`` and ``compare``: models and their stored runs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
 
 if TYPE_CHECKING:
     from evenli.evaluate.audit import Audit
@@ -18,15 +19,13 @@ def audit(
     lang: shared.Lang = "en",
     data: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Official release (folder or .tar.xz), probe sheet or pair file; with several suites SUITE=FILE, may "
-            "be repeated. Default: the built-in sets.",
-            show_default=False,
+        option(
+            "Official release (folder or .tar.xz), probe sheet or pair file; with several suites SUITE=FILE, may "
+            "be repeated. Default: the built-in sets."
         ),
     ] = None,
     suite: Annotated[
-        str,
-        typer.Option(help="What to ask, with commas: coal (NLI-CoAL), probe (entailment probe), dev2020 (Dev et al.)."),
+        str, option("What to ask, with commas: coal (NLI-CoAL), probe (entailment probe), dev2020 (Dev et al.).")
     ] = "coal",
     split: shared.Split = "full",
     tokenised: shared.Tokenised = False,
@@ -34,12 +33,7 @@ def audit(
     labels: shared.Labels = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Run folder; default runs/MODEL-LANG-DATA, other suites than coal in its name.",
-            show_default=False,
-        ),
+        option("Run folder; default runs/MODEL-LANG-DATA, other suites than coal in its name.", "--out", "-o"),
     ] = None,
     device: shared.Device = None,
     dtype: shared.Dtype = None,
@@ -50,12 +44,9 @@ def audit(
     resamples: shared.Resamples = 2000,
     seed: shared.Seed = 0,
     bootstrap: shared.Bootstrap = "cluster",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another run in the folder.")] = False,
+    overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     report: Annotated[
-        bool,
-        typer.Option(
-            "--report", help="Also write report.html (coal) and probe.svg, probe.png (probe) into the folder."
-        ),
+        bool, option("Also write report.html (coal) and probe.svg, probe.png (probe) into the folder.", "--report")
     ] = False,
     measures: shared.OwnMeasures = None,
     as_json: shared.Json = False,
@@ -98,3 +89,83 @@ def _write_reports(folder: Path, audit: Audit) -> list[str]:
 
         written += [file.name for file in write_probe_chart(audit.result, folder)]
     return written
+
+
+def predict(
+    data: Annotated[Path, argument("Pair file: .jsonl, .csv, .tsv or .parquet (.xz may follow).")],
+    model: Annotated[str | None, option("Model spec; default: embedded.", "--model", "-m")] = None,
+    out: Annotated[Path, option("Run folder.", "--out", "-o")] = Path("runs/predict"),
+    lang: shared.Lang = "en",
+    labels: shared.Labels = None,
+    device: shared.Device = None,
+    dtype: shared.Dtype = None,
+    max_length: shared.MaxLength = 128,
+    token_budget: shared.TokenBudget = None,
+    offline: shared.Offline = False,
+    allow_pickle: shared.AllowPickle = False,
+    overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Score any pair file with a model; resumable, one table with three logits per pair."""
+    from evenli.evaluate.predict import PredictSettings, summarise
+    from evenli.evaluate.predict import predict as run
+    from evenli.evaluate.run_dir import RunFolder
+    from evenli.models import load_model
+    from evenli.suites.files import read_pairs
+
+    pairs = read_pairs(data, lang, suite="user")
+    options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)
+    asked = load_model(model, lang=lang, options=options)
+    settings = PredictSettings(overwrite=overwrite)
+    with shared.progress_bar(not as_json) as progress:
+        table = run(asked, [pairs], RunFolder(out), settings, on_progress=progress, on_warning=shared.warn)
+    summary = {"folder": str(out), **summarise(table)}
+    gold = summary.pop("gold")
+    if as_json:
+        shared.print_json(summary)
+        return
+    typer.echo(f"{summary['pairs']} pairs: " + ", ".join(f"{k} {v}" for k, v in summary["predicted"].items()))
+    if gold:
+        typer.echo(f"accuracy {summary['accuracy']:.4f} on {gold} pairs with a gold label")
+    typer.echo(f"{out}/predictions.parquet")
+
+
+def measure(
+    run: Annotated[Path, argument("Run folder of an audit.")],
+    resamples: shared.Resamples = 2000,
+    seed: shared.Seed = 0,
+    bootstrap: shared.Bootstrap = "cluster",
+    measures: shared.OwnMeasures = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Score a stored run again, without the model."""
+    from evenli.evaluate.stored import measure_run
+    from evenli.report.terminal import show_results
+    from evenli.stats.intervals import Scoring
+
+    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap)
+    audit = measure_run(run, scoring, shared.own_measures(measures))
+    if as_json:
+        shared.print_json({"folder": str(run), **audit.to_dict()})
+    else:
+        show_results(audit.result, shared.console(), files=f"{run}/ results.json")
+
+
+def compare(
+    first: Annotated[Path, argument("Run folder to compare with.")],
+    others: Annotated[list[Path], argument("One or more run folders on the same data.")],
+    suite: Annotated[str | None, option("coal or probe; default: each that all runs hold.")] = None,
+    resamples: shared.Resamples = 2000,
+    seed: shared.Seed = 0,
+    as_json: shared.Json = False,
+) -> None:
+    """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
+    from evenli.evaluate.comparison import compare_runs
+    from evenli.report.comparing import show_comparison
+    from evenli.stats.intervals import Scoring
+
+    compared = compare_runs(first, *others, suite=suite, scoring=Scoring(resamples=resamples, seed=seed))
+    if as_json:
+        shared.print_json(compared.to_dict())
+    else:
+        show_comparison(compared, shared.console())

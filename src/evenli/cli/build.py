@@ -8,25 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evenli.cli import _shared as shared
+from evenli.cli._shared import option
 
 if TYPE_CHECKING:
     from evenli.suites.probe.build import ProbeBuild
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="File to write: .jsonl, .csv or .parquet.")]
+Out = Annotated[Path, option("File to write: .jsonl, .csv or .parquet.", "--out", "-o")]
 
 
 def coal(
     out: Out,
     lang: shared.Lang = "en",
     axis: shared.Axis = "gender",
-    templates: Annotated[
-        Path | None, typer.Option(help="Own templates, one a line with a [Sub] slot.", show_default=False)
-    ] = None,
-    occupations: Annotated[
-        Path | None, typer.Option(help="Own occupations: CSV with word,stereotype.", show_default=False)
-    ] = None,
-    width: Annotated[int, typer.Option(help="Templates per occupation.", min=1)] = 10,
-    seed: Annotated[int | None, shared.seed_option("Shuffle words and templates.", show_default=False)] = None,
+    templates: Annotated[Path | None, option("Own templates, one a line with a [Sub] slot.")] = None,
+    occupations: Annotated[Path | None, option("Own occupations: CSV with word,stereotype.")] = None,
+    width: Annotated[int, option("Templates per occupation.", min=1)] = 10,
+    seed: Annotated[int | None, option("Shuffle words and templates.", min=0)] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
@@ -61,19 +58,13 @@ def coal(
 def probe(
     out: Out,
     corpus: Annotated[
-        Path | None,
-        typer.Option(
-            help="NLI file or text with a sentence on each line, English; default: evenli's own sentences.",
-            show_default=False,
-        ),
+        Path | None, option("NLI file or text with a sentence on each line, English; default: evenli's own sentences.")
     ] = None,
-    per_occupation: Annotated[int, typer.Option(help="Premises per occupation.", min=1)] = 50,
-    max_words: Annotated[int, typer.Option(help="Most words in a premise.", min=2)] = 10,
-    family: Annotated[str, typer.Option(help="Hypotheses: text, premise or occupation.")] = "text",
-    seed: Annotated[int, shared.seed_option("Seed of sentences and hypotheses.")] = 0,
-    names: Annotated[
-        str, typer.Option(help="How sentences with names are found: lists (no model), spacy or nltk.")
-    ] = "lists",
+    per_occupation: Annotated[int, option("Premises per occupation.", min=1)] = 50,
+    max_words: Annotated[int, option("Most words in a premise.", min=2)] = 10,
+    family: Annotated[str, option("Hypotheses: text, premise or occupation.")] = "text",
+    seed: Annotated[int, option("Seed of sentences and hypotheses.", min=0)] = 0,
+    names: Annotated[str, option("How sentences with names are found: lists (no model), spacy or nltk.")] = "lists",
     as_json: shared.Json = False,
 ) -> None:
     """Build an entailment-probe set: as many gender-free premises for every occupation, from any corpus."""
@@ -108,9 +99,9 @@ def _print_probe(built: ProbeBuild, out: Path) -> None:
 
 def dev2020(
     ctx: typer.Context,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .csv or .jsonl.")],
-    words: Annotated[str, typer.Option(help="Hypothesis subjects, comma-separated, or 'all' six.")] = "all",
-    determiner: Annotated[str, typer.Option(help="the (papers) or a (released generator).")] = "the",
+    out: Annotated[Path, option("File to write: .csv or .jsonl.", "--out", "-o")],
+    words: Annotated[str, option("Hypothesis subjects, comma-separated, or 'all' six.")] = "all",
+    determiner: Annotated[str, option("the (papers) or a (released generator).")] = "the",
     as_json: shared.Json = False,
 ) -> None:
     """Write the template pairs of Dev et al. 2020 as a stream."""
@@ -132,15 +123,13 @@ def dev2020(
 
 
 def controlled(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory to write.")],
+    out: Annotated[Path, option("Directory to write.", "--out", "-o")],
     lang: shared.Lang = "en",
-    rates: Annotated[str, typer.Option(help="Bias rates: START:STOP:STEP or a list with commas.")] = "0:1:0.1",
-    balanced: Annotated[bool, typer.Option("--balanced", help="Roles to female and male words in turn.")] = False,
-    captions: Annotated[
-        str | None, typer.Option(help="Captions to make templates of; default: composed ones.", show_default=False)
-    ] = None,
-    width: Annotated[int, typer.Option(help="Training templates per word.", min=1)] = 500,
-    seed: Annotated[int, shared.seed_option("Seed of the order of templates.")] = 0,
+    rates: Annotated[str, option("Bias rates: START:STOP:STEP or a list with commas.")] = "0:1:0.1",
+    balanced: Annotated[bool, option("Roles to female and male words in turn.", "--balanced")] = False,
+    captions: Annotated[str | None, option("Captions to make templates of; default: composed ones.")] = None,
+    width: Annotated[int, option("Training templates per word.", min=1)] = 500,
+    seed: Annotated[int, option("Seed of the order of templates.", min=0)] = 0,
     axis: shared.Axis = "gender",
     as_json: shared.Json = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
 
 
 def _refuse_seeds(values: list[str] | None) -> None:
@@ -19,51 +20,28 @@ def _refuse_seeds(values: list[str] | None) -> None:
 
 
 def meta(
-    folder: Annotated[
-        Path | None,
-        typer.Argument(help="Directory of an earlier sweep, to score again or continue.", show_default=False),
-    ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(help="NLI classifier to start from: hub id or checkpoint directory.", show_default=False),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Directory of a new sweep.", show_default=False)
-    ] = None,
-    lang: Annotated[str | None, typer.Option(help="Language: en (default), ja or zh.", show_default=False)] = None,
-    rates: Annotated[
-        str | None,
-        typer.Option(help="Bias rates: START:STOP:STEP, default 0:1:0.1, or a list with commas.", show_default=False),
-    ] = None,
-    noise: Annotated[
-        str | None, typer.Option(help="Levels of the noise axis, e.g. 0:1:0.5; none by default.", show_default=False)
-    ] = None,
-    seed: Annotated[
-        list[int] | None, shared.seed_option("Training seed, default 0; repeat for several sweeps.")
-    ] = None,
-    measure: Annotated[list[str] | None, typer.Option(help="Own measure as module:function; may be repeated.")] = None,
-    balanced: Annotated[
-        bool | None, typer.Option("--balanced", help="Roles to female and male words in turn.", show_default=False)
-    ] = None,
-    ns_words: Annotated[
-        str | None, typer.Option(help="NS words: train (default, as in the paper) or released.", show_default=False)
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="Official release to evaluate on; default: own templates.", show_default=False)
-    ] = None,
-    captions: Annotated[
-        str | None, typer.Option(help="Captions to make training templates of.", show_default=False)
-    ] = None,
-    width: Annotated[int | None, typer.Option(help="Training templates per word, default 500.", min=1)] = None,
+    folder: Annotated[Path | None, argument("Directory of an earlier sweep, to score again or continue.")] = None,
+    base: Annotated[str | None, option("NLI classifier to start from: hub id or checkpoint directory.")] = None,
+    out: Annotated[Path | None, option("Directory of a new sweep.", "--out", "-o")] = None,
+    lang: Annotated[str | None, option("Language: en (default), ja or zh.")] = None,
+    rates: Annotated[str | None, option("Bias rates: START:STOP:STEP, default 0:1:0.1, or a list with commas.")] = None,
+    noise: Annotated[str | None, option("Levels of the noise axis, e.g. 0:1:0.5; none by default.")] = None,
+    seed: Annotated[list[int] | None, option("Training seed, default 0; repeat for several sweeps.", min=0)] = None,
+    measure: Annotated[list[str] | None, option("Own measure as module:function; may be repeated.")] = None,
+    balanced: Annotated[bool | None, option("Roles to female and male words in turn.", "--balanced")] = None,
+    ns_words: Annotated[str | None, option("NS words: train (default, as in the paper) or released.")] = None,
+    data: Annotated[str | None, option("Official release to evaluate on; default: own templates.")] = None,
+    captions: Annotated[str | None, option("Captions to make training templates of.")] = None,
+    width: Annotated[int | None, option("Training templates per word, default 500.", min=1)] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Three rates and a tenth of the pairs: a first look, also on a CPU.")
+        bool, option("Three rates and a tenth of the pairs: a first look, also on a CPU.", "--quick")
     ] = False,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data.", min=1)] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak learning rate.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Pairs per step.", min=1)] = None,
+    epochs: Annotated[int | None, option("Passes over the data.", min=1)] = None,
+    lr: Annotated[float | None, option("Peak learning rate.")] = None,
+    batch_size: Annotated[int | None, option("Pairs per step.", min=1)] = None,
     device: shared.Device = None,
-    no_graph: Annotated[bool, typer.Option("--no-graph", help="No CUDA graphs and no compiler.")] = False,
-    stage: Annotated[str, typer.Option(help="Stop after: prepare, train or score.")] = "score",
+    no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
+    stage: Annotated[str, option("Stop after: prepare, train or score.")] = "score",
     offline: shared.Offline = False,
     as_json: shared.Json = False,
     seeds: Annotated[list[str] | None, typer.Option(hidden=True, is_eager=True, callback=_refuse_seeds)] = None,

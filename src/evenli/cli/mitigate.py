@@ -1,34 +1,40 @@
-"""``evenli mitigate``: training data in, fairer training data out."""
+"""``evenli mitigate``: fairer training data and word vectors, and a command for every method for encoders."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
+from evenli.errors import EvenliError
+from evenli.registry import MITIGATIONS
 
 if TYPE_CHECKING:
+    from evenli.mitigate.methods import Method
     from evenli.mitigate.plan import CorpusSettings
     from evenli.mitigate.written import FairerCorpus
 
 
 def swap(
     corpus: Annotated[
-        Path,
-        typer.Option(help="English NLI file (.jsonl, .csv, .tsv, .parquet; .xz may follow) or .txt, one text a line."),
+        Path, option("English NLI file (.jsonl, .csv, .tsv, .parquet; .xz may follow) or .txt, one text a line.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .jsonl, .csv or .parquet; .txt for a text.")],
+    out: Annotated[Path, option("File to write: .jsonl, .csv or .parquet; .txt for a text.", "--out", "-o")],
     select: Annotated[
-        str, typer.Option(help="Pairs to copy: all with a gender word, or occupation (Sharma et al. 2021).")
+        str, option("Pairs to copy: all with a gender word, or occupation (Sharma et al. 2021).")
     ] = "all",
     mode: Annotated[
-        str, typer.Option(help="default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
+        str, option("default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
     ] = "default",
-    no_names: Annotated[bool, typer.Option("--no-names", help="Leave first names as they are.")] = False,
-    only_swapped: Annotated[bool, typer.Option("--only-swapped", help="Write the swapped copies alone.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
+    only_swapped: Annotated[bool, option("Write the swapped copies alone.", "--only-swapped")] = False,
+    overwrite: Annotated[bool, option("Replace a file that is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Add gender-swapped copies to a training set; labels and other columns are kept."""
@@ -48,15 +54,13 @@ def swap(
     )
 
 
-Scored = Annotated[Path, typer.Argument(help="Folder that evenli score wrote.")]
-Corpus = Annotated[Path, typer.Option("--out", "-o", help="Folder to write.")]
-Percentile = Annotated[float, typer.Option(help="Pairs that score above this percentile are changed.", min=0, max=100)]
-Split = Annotated[
-    str, typer.Option(help="auto (pairs: 10,000 dev, 10,000 test, rest train), none, or DEV,TEST as numbers.")
-]
-ShuffleSeed = Annotated[int, shared.seed_option("Seed of the shuffle, and of the random control.")]
-Control = Annotated[bool, typer.Option("--random", help="Let chance pick as many pairs: the control of equal size.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a corpus in the folder.")]
+Scored = Annotated[Path, argument("Folder that evenli score wrote.")]
+Corpus = Annotated[Path, option("Folder to write.", "--out", "-o")]
+Percentile = Annotated[float, option("Pairs that score above this percentile are changed.", min=0, max=100)]
+Split = Annotated[str, option("auto (pairs: 10,000 dev, 10,000 test, rest train), none, or DEV,TEST as numbers.")]
+ShuffleSeed = Annotated[int, option("Seed of the shuffle, and of the random control.", min=0)]
+Control = Annotated[bool, option("Let chance pick as many pairs: the control of equal size.", "--random")]
+Overwrite = Annotated[bool, option("Replace a corpus in the folder.", "--overwrite")]
 
 
 def subtract(
@@ -82,12 +86,12 @@ def augment(
     out: Corpus,
     percentile: Percentile = 90,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Put the swapped copy in the place of the pair instead of beside it.")
+        bool, option("Put the swapped copy in the place of the pair instead of beside it.", "--replace")
     ] = False,
     mode: Annotated[
-        str, typer.Option(help="default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
+        str, option("default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
     ] = "default",
-    no_names: Annotated[bool, typer.Option("--no-names", help="Leave first names as they are.")] = False,
+    no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
     random: Control = False,
     split: Split = "auto",
     seed: ShuffleSeed = 0,
@@ -104,13 +108,6 @@ def augment(
     else:
         result = (corpora.combined if replace else corpora.augment)(scored, out, settings, overwrite=overwrite)
     _print_corpus(result, as_json)
-
-
-def _check_new(out: Path, overwrite: bool) -> None:
-    from evenli.errors import InputError
-
-    if out.exists() and not overwrite:
-        raise InputError(f"{out} exists; pass --overwrite to replace it, or name another file")
 
 
 def _settings(percentile: float, split: str, seed: int, **swapping: Any) -> CorpusSettings:
@@ -140,3 +137,138 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
         f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
     )
     typer.echo("look through removed.csv or added.csv before training on it; card.json says what was done")
+
+
+_AFTER = "fit"
+"""Options of a method stand behind this one."""
+FitOn = Annotated[
+    str,
+    option(
+        "Sentences to fit on: built-in, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, "
+        ".tsv, .parquet with a column text, sentence, premise or hypothesis; .xz may follow)."
+    ),
+]
+
+
+class MitigateGroup(TyperGroup):
+    """The commands of ``evenli mitigate``, with one for every method; methods are loaded when they are asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names in the order of the help."""
+        return [*super().list_commands(ctx), *MITIGATIONS]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name; that of a method comes from the registry."""
+        command = super().get_command(ctx, cmd_name)
+        return method_command(cmd_name) if command is None and cmd_name in MITIGATIONS else command
+
+
+def method_command(name: str) -> Any:
+    """The command of a method. One of a broken package says so when it is run, and does not disturb the others."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    try:
+        run = _runner(MITIGATIONS.get(name))
+    except EvenliError as error:
+        failure = error
+
+        def run() -> None:
+            raise failure
+
+        run.__doc__ = str(error)
+    app.command(name)(run)
+    return get_command(app)
+
+
+def _runner(method: Method) -> Any:
+    """A function with the common options and those of the method, from which typer makes the command."""
+    common = list(inspect.signature(_mitigate, eval_str=True).parameters.values())[1:]
+    own = [
+        inspect.Parameter(
+            given.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=given.default,
+            annotation=Annotated[type(given.default), option(given.help, min=given.minimum)],
+        )
+        for given in method.options
+    ]
+    # Typer reads a signature, so one is put together: the common options with those of the method behind --fit.
+    place = 1 + [parameter.name for parameter in common].index(_AFTER)
+    parameters = [parameter for parameter in (*common[:place], *own, *common[place:]) if parameter.name != "options"]
+
+    def run(**given: Any) -> None:
+        options = {one.name: given.pop(one.name) for one in method.options}
+        _mitigate(method, **given, options=options)
+
+    run.__doc__ = f"{method.title} ({method.reference})."
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _mitigate(
+    method: Any,
+    encoder: shared.Encoder,
+    out: Annotated[Path, option("Folder to write; mitigated:FOLDER is the encoder then.", "--out", "-o")],
+    fit: FitOn = "built-in",
+    seed: Annotated[int, option("Seed of the fit and of the probes.", min=0)] = 0,
+    pooling: shared.Pooling = "mean",
+    device: shared.Device = None,
+    overwrite: Annotated[bool, option("Replace a mitigated encoder in the folder.", "--overwrite")] = False,
+    as_json: shared.Json = False,
+    options: Any = None,
+) -> None:
+    from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
+
+    settings = MitigationSettings(method.name, fit, seed, options or {})
+    about = mitigate_encoder(encoder, out, settings, pooling=pooling, device=device, overwrite=overwrite)
+    if about["note"]:
+        shared.warn(about["note"])
+    if as_json:
+        shared.print_json({"folder": str(out), **about})
+        return
+    from evenli.report.encoder import print_leakage
+
+    used, eraser = about["fit"], about["eraser"]
+    typer.echo(
+        f"{out}: {about['method']} on {used['pairs']:,} sentence pairs ({used['source']}), {eraser['rank']} of "
+        f"{eraser['dimension']} dimensions removed; use it as mitigated:{out}"
+    )
+    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used["skipped"].items() if count)
+    if left_out:
+        typer.echo(f"left out of the fit: {left_out.replace('with without', 'without')}")
+    print_leakage(about["leakage"]["before"], about["leakage"]["after"], shared.console())
+
+
+def hard_debias(
+    ctx: typer.Context,
+    vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
+    out: Annotated[
+        Path,
+        option("A folder, an encoder as mitigated:FOLDER then, or a file of vectors that ends in .npz.", "--out", "-o"),
+    ],
+    pairs: Annotated[str, option("Pairs of the direction: ten, long or a file.")] = "ten",
+    control: Annotated[
+        bool, option("Only bring the vectors to length 1: the control for the side effect.", "--control")
+    ] = False,
+    seed: Annotated[int, option("Seed of the probes that look for what is left.", min=0)] = 0,
+    overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
+    from evenli.mitigate.debiased import HardDebiasSettings, hard_debias_file
+
+    if ctx.info_name == "hard":
+        shared.warn("'mitigate hard' is called 'mitigate hard-debias' now; the old name goes with the next release")
+    result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
+    if as_json:
+        shared.print_json(result.to_dict())
+        return
+    typer.echo(f"{out}: {result.words:,} words" + "".join(f"; {note}" for note in result.notes))
+    typer.echo(f"use it as {result.spec}")
+    if result.leakage is None:
+        typer.echo(f"what is left was not measured: {result.not_measured}")
+        return
+    from evenli.report.encoder import print_leakage
+
+    before, after = (one.to_dict() for one in result.leakage)
+    print_leakage(before, after, shared.console(), words=True)

@@ -10,57 +10,41 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
 
 if TYPE_CHECKING:
     from evenli.corpus.bias import BiasScorer
     from evenli.evaluate.predict import Progress
 
-Vectors = Annotated[
-    Path | None,
-    typer.Option(help="Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).", show_default=False),
-]
-Pairs = Annotated[str, typer.Option(help="Gender pairs: ten, long or a file with two words a line.")]
+Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
+Pairs = Annotated[str, option("Gender pairs: ten, long or a file with two words a line.")]
 
 
 def score(
     source: Annotated[
         str,
-        typer.Argument(
-            help="A sentence in quotes; a corpus: a file, a folder of files or a glob pattern, also as an address such "
-            "as s3://bucket/folder; or a directory that was scored."
+        argument(
+            "A sentence in quotes; a corpus: a file, a folder of files or a glob pattern, also as an address "
+            "such as s3://bucket/folder; or a directory that was scored."
         ),
     ],
     vectors: Vectors = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Directory for a scored corpus.")] = None,
-    weights: Annotated[str, typer.Option(help="Importance of words: uniform, idf or sif.")] = "uniform",
-    counts: Annotated[
-        str | None,
-        typer.Option(help="Corpus to count words in, for idf and sif; default: SOURCE.", show_default=False),
-    ] = None,
+    out: Annotated[Path | None, option("Directory for a scored corpus.", "--out", "-o")] = None,
+    weights: Annotated[str, option("Importance of words: uniform, idf or sif.")] = "uniform",
+    counts: Annotated[str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.")] = None,
     encoder: Annotated[
-        str | None,
-        typer.Option(
-            help="Encoder whose max-pooling gives the importance: infersent:FOLDER, or a transformer.",
-            show_default=False,
-        ),
+        str | None, option("Encoder whose max-pooling gives the importance: infersent:FOLDER, or a transformer.")
     ] = None,
     device: shared.Device = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Text columns, comma-separated; default: found by name.", show_default=False)
-    ] = None,
+    columns: Annotated[str | None, option("Text columns, comma-separated; default: found by name.")] = None,
     pairs: Pairs = "ten",
-    punctuation: Annotated[bool, typer.Option("--punctuation", help="Let punctuation carry bias too.")] = False,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="Ray cluster, host:port or auto; default: one on this machine.")
-    ] = None,
-    chart: Annotated[
-        Path | None,
-        typer.Option(help="Draw how the scores are distributed, as NAME.svg and NAME.png.", show_default=False),
-    ] = None,
-    top: Annotated[int, typer.Option(help="Most biased sentences of a corpus to show on each side.", min=0)] = 5,
-    batch: Annotated[int, typer.Option(help="Sentences at once.", min=1)] = 4096,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace another scored corpus.")] = False,
+    punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False,
+    engine: Annotated[str, option("local or ray.")] = "local",
+    address: Annotated[str | None, option("Ray cluster, host:port or auto; default: one on this machine.")] = None,
+    chart: Annotated[Path | None, option("Draw how the scores are distributed, as NAME.svg and NAME.png.")] = None,
+    top: Annotated[int, option("Most biased sentences of a corpus to show on each side.", min=0)] = 5,
+    batch: Annotated[int, option("Sentences at once.", min=1)] = 4096,
+    overwrite: Annotated[bool, option("Replace another scored corpus.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Score the gender bias of a sentence, word by word, or of every sentence of a corpus (Dolci et al. 2023).
@@ -148,13 +132,9 @@ def _print_sentence(scorer: BiasScorer, sentence: str, as_json: bool) -> None:
 def direction(
     vectors: Vectors = None,
     pairs: Pairs = "ten",
-    count: Annotated[int, typer.Option(help="Nearest words to show on each side.", min=1)] = 10,
-    among: Annotated[
-        int | None, typer.Option(help="Look for them among the first so many words.", show_default=False)
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Directory for direction.npz and plots.", show_default=False)
-    ] = None,
+    count: Annotated[int, option("Nearest words to show on each side.", min=1)] = 10,
+    among: Annotated[int | None, option("Look for them among the first so many words.")] = None,
+    out: Annotated[Path | None, option("Directory for direction.npz and plots.", "--out", "-o")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """The gender direction of word vectors: explained variance, stability, agreement of pair lists, nearest words."""

@@ -1,4 +1,4 @@
-"""``evenli train nli`` and ``evenli train encoder``."""
+"""``evenli train nli``, ``evenli train encoder`` and ``evenli export``."""
 
 from __future__ import annotations
 
@@ -9,43 +9,40 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
 
 if TYPE_CHECKING:
     from evenli.training import Outcome
 
+
 Files = Annotated[
-    list[Path], typer.Option(help="Training file: .jsonl, .csv, .tsv or .parquet (.xz may follow); may be repeated.")
+    list[Path], option("Training file: .jsonl, .csv, .tsv or .parquet (.xz may follow); may be repeated.")
 ]
 
 
 def train_nli(
-    base: Annotated[str, typer.Option(help="Model to start from: hf:ID, ID@REVISION or a checkpoint folder.")],
+    base: Annotated[str, option("Model to start from: hf:ID, ID@REVISION or a checkpoint folder.")],
     data: Files,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output directory; several seeds get one each in it.")],
-    dev: Annotated[
-        list[Path] | None, typer.Option(help="File to evaluate on after each epoch; may be repeated.")
-    ] = None,
-    recipe: Annotated[str, typer.Option(help="Preset: coal, control or sharma.")] = "coal",
-    epochs: Annotated[int | None, typer.Option(help="Passes over the data; default by recipe.", min=1)] = None,
-    lr: Annotated[float | None, typer.Option(help="Peak learning rate; default by recipe.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Pairs per step; default by recipe.", min=1)] = None,
+    out: Annotated[Path, option("Output directory; several seeds get one each in it.", "--out", "-o")],
+    dev: Annotated[list[Path] | None, option("File to evaluate on after each epoch; may be repeated.")] = None,
+    recipe: Annotated[str, option("Preset: coal, control or sharma.")] = "coal",
+    epochs: Annotated[int | None, option("Passes over the data; default by recipe.", min=1)] = None,
+    lr: Annotated[float | None, option("Peak learning rate; default by recipe.")] = None,
+    batch_size: Annotated[int | None, option("Pairs per step; default by recipe.", min=1)] = None,
     max_length: Annotated[
-        int | None, typer.Option(help="Longest pair in tokens, longer ones are cut; default by recipe.", min=8)
+        int | None, option("Longest pair in tokens, longer ones are cut; default by recipe.", min=8)
     ] = None,
-    warmup: Annotated[float | None, typer.Option(help="Share of the steps with a rising learning rate.")] = None,
-    seed: Annotated[list[int] | None, shared.seed_option("Seed; repeat the option to train a model for each.")] = None,
+    warmup: Annotated[float | None, option("Share of the steps with a rising learning rate.")] = None,
+    seed: Annotated[list[int] | None, option("Seed; repeat the option to train a model for each.", min=0)] = None,
     style: Annotated[
-        str | None,
-        typer.Option(help="Column style: snli, mnli, ocnli, jnli, jsick, jsick-en, sick or hf; default: detected."),
+        str | None, option("Column style: snli, mnli, ocnli, jnli, jsick, jsick-en, sick or hf; default: detected.")
     ] = None,
     device: shared.Device = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32 or bfloat16; default: bfloat16 on CUDA, else float32.")
-    ] = None,
-    no_graph: Annotated[bool, typer.Option("--no-graph", help="No CUDA graphs and no compiler.")] = False,
-    log: Annotated[list[str] | None, typer.Option(help="Also log to tensorboard or mlflow.")] = None,
+    dtype: Annotated[str | None, option("float32 or bfloat16; default: bfloat16 on CUDA, else float32.")] = None,
+    no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
+    log: Annotated[list[str] | None, option("Also log to tensorboard or mlflow.")] = None,
     checkpoint_minutes: Annotated[
-        float, typer.Option(help="Time between checkpoints inside an epoch; one follows every epoch anyway.", min=0)
+        float, option("Time between checkpoints inside an epoch; one follows every epoch anyway.", min=0)
     ] = 10.0,
     offline: shared.Offline = False,
     as_json: shared.Json = False,
@@ -84,25 +81,19 @@ def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
 
 
 def train_encoder(
-    data: Annotated[
-        Path, typer.Option(help="Folder that evenli mitigate wrote (train.jsonl, dev.jsonl), or a training file.")
-    ],
-    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Output directory.")],
-    dev: Annotated[
-        Path | None, typer.Option(help="File to choose the epoch by, if --data is a file.", show_default=False)
-    ] = None,
-    hidden: Annotated[int, typer.Option(help="Width of each direction of the LSTM.", min=1)] = 2048,
-    epochs: Annotated[int, typer.Option(help="Passes over the data.", min=1)] = 8,
-    batch_size: Annotated[int, typer.Option(help="Pairs per step.", min=1)] = 64,
-    lr: Annotated[float, typer.Option(help="First learning rate of SGD.")] = 0.1,
+    data: Annotated[Path, option("Folder that evenli mitigate wrote (train.jsonl, dev.jsonl), or a training file.")],
+    vectors: Annotated[Path, option("Word vectors: GloVe, word2vec or fastText.")],
+    out: Annotated[Path, option("Output directory.", "--out", "-o")],
+    dev: Annotated[Path | None, option("File to choose the epoch by, if --data is a file.")] = None,
+    hidden: Annotated[int, option("Width of each direction of the LSTM.", min=1)] = 2048,
+    epochs: Annotated[int, option("Passes over the data.", min=1)] = 8,
+    batch_size: Annotated[int, option("Pairs per step.", min=1)] = 64,
+    lr: Annotated[float, option("First learning rate of SGD.")] = 0.1,
     v1_padding: Annotated[
-        bool, typer.Option("--v1-padding", help="Let padding take part in the maximum, as InferSent V1 did.")
+        bool, option("Let padding take part in the maximum, as InferSent V1 did.", "--v1-padding")
     ] = False,
-    dtype: Annotated[
-        str, typer.Option(help="float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA.")
-    ] = "auto",
-    seed: Annotated[int, shared.seed_option("Seed.")] = 1234,
+    dtype: Annotated[str, option("float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA.")] = "auto",
+    seed: Annotated[int, option("Seed.", min=0)] = 1234,
     device: shared.Device = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -130,3 +121,32 @@ def train_encoder(
         shared.print_json(outcome.to_dict())
     else:
         typer.echo(f"{out}: dev accuracy {outcome.dev:.2%} after epoch {outcome.best}; {outcome.words:,} words")
+
+
+def export(
+    model: Annotated[Path, argument("Checkpoint folder with safetensors weights.")],
+    out: Annotated[Path, option("A file that ends in .onnx, or a folder for model.onnx.", "--out", "-o")],
+    onnx: Annotated[bool, option("Export to ONNX, the one format there is.", "--onnx")] = True,
+    int8: Annotated[bool, option("Store weights in int8; arithmetic stays fp32.", "--int8")] = False,
+    check: Annotated[
+        Path | None, option("Pair file on which to compare with the checkpoint; default: the built-in gold pairs.")
+    ] = None,
+    lang: shared.Lang = "en",
+    as_json: shared.Json = False,
+) -> None:
+    """Write a checkpoint as one ONNX file with its tokenizer and label names beside it."""
+    from evenli.suites.checks import gold_pairs
+    from evenli.suites.files import read_pairs
+    from evenli.training import export_onnx
+
+    pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)
+    columns = pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()
+    report = export_onnx(model, out, int8, check=list(zip(*columns, strict=True)))
+    if as_json:
+        shared.print_json(report.to_dict())
+        return
+    typer.echo(f"{report.path}: {report.bytes / 1e6:.1f} MB{', weights in int8' if int8 else ''}")
+    typer.echo(
+        f"against the fp32 checkpoint on {report.pairs:,} pairs: same label {report.agreement:.2%}, "
+        f"largest difference of a logit {report.max_difference:.2g}"
+    )

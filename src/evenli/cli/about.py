@@ -1,0 +1,155 @@
+"""``evenli models``, ``data``, ``doctor`` and ``reproduce``: what is here and whether it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evenli.cli import _shared as shared
+from evenli.cli._shared import option
+
+if TYPE_CHECKING:
+    from evenli.reproduction import Row
+
+
+def models(as_json: shared.Json = False) -> None:
+    """List the models that ship with the package and how to name others."""
+    from evenli.models import embedded_models
+    from evenli.models.fakes import KINDS
+    from evenli.registry import MODELS
+
+    embedded = embedded_models()
+    if as_json:
+        entries = [{"name": m.name, "lang": m.lang, "path": str(m.path), "card": m.card} for m in embedded]
+        shared.print_json({"embedded": entries, "fakes": KINDS, "backends": MODELS.names()})
+        return
+    for model in embedded:
+        size = (model.path / "model.onnx").stat().st_size / 1e6
+        typer.echo(f"evenli:{model.name}  ({model.lang}, {size:.0f} MB, {model.card['licence']})")
+        for line in (model.card["title"], *model.card["accuracy"]):
+            typer.echo(f"    {line}")
+    typer.echo("fake:" + ", fake:".join(KINDS) + "  known bias, for checks")
+    typer.echo("others: a hub id, a checkpoint folder, onnx:FILE, py:module:function")
+    if MODELS.plugins():
+        typer.echo("installed backends: " + ", ".join(f"{name}:TARGET" for name in MODELS.plugins()))
+
+
+def data(
+    check: Annotated[str | None, option("Validate a release or pair file.", "--check")] = None,
+    lang: shared.Lang = "en",
+    split: shared.Split = "full",
+    tokenised: shared.Tokenised = False,
+    axis: shared.Axis = "gender",
+    as_json: shared.Json = False,
+) -> None:
+    """List word lists and templates with their sources, or check a pair set."""
+    if check is not None:
+        _check(check, lang, split, tokenised, axis, as_json)
+        return
+    from evenli.resources import cards, load_axis
+    from evenli.suites.coal.build import build_coal
+
+    built = [build_coal(code).card() for code in load_axis(axis).languages]
+    if as_json:
+        shared.print_json({"sets": built, "resources": [{**c.__dict__, "intact": c.verify()} for c in cards()]})
+        return
+    for card in built:
+        subsets = ", ".join(f"{k} {v}" for k, v in card["subsets"].items())
+        typer.echo(f"built-in {card['lang']}: {card['rows']} pairs ({subsets}), sha256 {card['sha256'][:16]}")
+    for resource in cards():
+        state = "" if resource.verify() else "  CHANGED since its card was written"
+        typer.echo(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")
+
+
+def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json: bool) -> None:
+    from collections import Counter
+
+    from evenli.suites.coal.load import load_coal
+    from evenli.suites.validate import validate
+
+    pairs = load_coal(lang, path, split=split, tokenised=tokenised, axis=axis)
+    findings = validate(pairs, axis=axis)
+    card = {**pairs.card(), "findings": dict(Counter(finding.rule for finding in findings))}
+    if as_json:
+        shared.print_json(card)
+        return
+    typer.echo(f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
+    for note in pairs.notes:
+        typer.echo(f"note: {note}")
+    for rule, count in card["findings"].items():
+        first = next(finding for finding in findings if finding.rule == rule)
+        typer.echo(f"{rule}: {count} rows, first pair {first.id}: {first.detail}")
+    if not findings:
+        typer.echo("no findings")
+
+
+def doctor(as_json: shared.Json = False) -> None:
+    """Say what is installed, which extras are missing and which device would be used."""
+    from evenli.models.installation import installation
+
+    report = installation()
+    if as_json:
+        shared.print_json(report)
+        return
+    typer.echo(f"evenli {report['evenli']}, Python {report['python']}")
+    for extra, versions in report["packages"].items():
+        typer.echo(f"{extra}: " + ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items()))
+    for extra in report["missing_extras"]:
+        typer.echo(f"to add what is missing: pip install 'evenli{'' if extra == 'base' else f'[{extra}]'}'")
+    typer.echo("devices: " + ", ".join(f"{name} ({what})" for name, what in report["devices"].items()))
+    typer.echo("embedded models: " + (", ".join(report["embedded_models"]) or "none"))
+    for kind, names in report["plugins"].items():
+        typer.echo(f"installed {kind}: {', '.join(names)}")
+    if report["changed_resources"]:
+        typer.echo("changed resources: " + ", ".join(report["changed_resources"]))
+
+
+_COLOURS = {"ok": None, "differs": "yellow", "skipped": "dim", "BROKEN": "bold red"}
+
+
+def reproduce(
+    data: Annotated[
+        Path | None,
+        option(
+            "Directory with the public data (nli_coal/…); default $EVENLI_SHARED_DATA. Rows that need it are "
+            "skipped without it."
+        ),
+    ] = None,
+    verbose: Annotated[bool, option("Print the reasons in full.", "--verbose", "-v")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Check every published number that needs no model against ours; exit 1 if a row breaks."""
+    from evenli.errors import InputError
+    from evenli.reproduction import ledger
+
+    if data is not None and not data.is_dir():
+        raise InputError(f"--data: no such directory: {data}")
+    rows = ledger(data)
+    if as_json:
+        shared.print_json([row.to_dict() for row in rows])
+    else:
+        _print_table(rows, verbose)
+    raise typer.Exit(1 if any(row.status == "BROKEN" for row in rows) else 0)
+
+
+def _print_table(rows: Sequence[Row], verbose: bool) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("what")
+    for column in ("published", "ours", "±"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    table.add_column("source / reason", overflow="fold")
+    for row in rows:
+        reason = f"{row.source}: {row.reason}" if row.reason and (verbose or row.status != "ok") else row.source
+        numbers = (row.shown(row.published), row.shown(row.ours), f"{row.tolerance:g}")
+        table.add_row(escape(row.what), *numbers, row.status, escape(reason), style=_COLOURS[row.status])
+    console = shared.console()
+    console.print(table)
+    counts = {status: sum(row.status == status for row in rows) for status in _COLOURS}
+    console.print(", ".join(f"{n} {status}" for status, n in counts.items() if n))

@@ -1,0 +1,160 @@
+"""``evenli seat``, ``senteval`` and ``encoder-report``: sentence encoders."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
+
+if TYPE_CHECKING:
+    from evenli.evaluate.senteval import SentEvalResult, TaskProgress
+
+
+def seat(
+    encoder: shared.Encoder,
+    tests: Annotated[
+        str | None, option("Names such as C1,C6,C6b, JSON files of your own, or both; default: all eight.")
+    ] = None,
+    level: Annotated[
+        str, option("Of the eight tests: sentence (SEAT) or word (WEAT); a file has its own.")
+    ] = "sentence",
+    pooling: shared.Pooling = "mean",
+    permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
+    seed: Annotated[int, option("Seed of permutations and bootstrap.", min=0)] = 0,
+    device: shared.Device = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Association tests of an encoder: effect sizes, p-values, intervals, Holm."""
+    from evenli.evaluate.seat import SeatSettings
+    from evenli.evaluate.seat import seat as run_seat
+    from evenli.evaluate.seat.tests import choose_tests
+
+    settings = SeatSettings(level=level, seed=seed, permutations=permutations)  # type: ignore[arg-type]  # checked there
+    names = None
+    if tests is not None:  # a comma may be part of a file's name
+        names = [tests] if Path(tests).is_file() else [name.strip() for name in tests.split(",") if name.strip()]
+    chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
+    result = run_seat(shared.load_encoder(encoder, pooling, device), chosen, settings)
+    if as_json:
+        content = result.to_dict()
+        content["settings"]["pooling"] = pooling
+        shared.print_json({"encoder": encoder, **content})
+        return
+    from evenli.report.association import print_associations
+
+    print_associations(result, shared.console())
+
+
+def senteval(
+    encoder: shared.Encoder,
+    data: Annotated[Path | None, option("Directory with the task files, flat or SentEval's own layout.")] = None,
+    tasks: Annotated[str | None, option("Names such as MR,CR,STS14; default: all twelve.")] = None,
+    pooling: shared.Pooling = "mean",
+    seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", min=0)] = 1111,
+    kfold: Annotated[int, option("Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
+    classifier: Annotated[str, option("torch (softmax layer, Adam) or sklearn.")] = "torch",
+    hidden: Annotated[int, option("Units of a sigmoid layer before the softmax; 0: none.", min=0)] = 0,
+    batch_size: Annotated[int | None, option("Texts the encoder takes at a time.", min=1)] = None,
+    cache: Annotated[Path | None, option("Directory that keeps embeddings between runs.")] = None,
+    device: shared.Device = None,
+    out: Annotated[
+        Path | None,
+        option("JSON file for the result, written after every task; what is in it is not run again.", "--out", "-o"),
+    ] = None,
+    overwrite: Annotated[bool, option("Begin anew in a file that is there.", "--overwrite")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Evaluate an encoder on the twelve SentEval tasks of Dolci et al. 2023."""
+    from evenli.errors import InputError
+    from evenli.evaluate.senteval import ResultFile, SentEvalSettings, UnsavedResultError
+    from evenli.evaluate.senteval import senteval as run_senteval
+
+    if data is None:
+        raise InputError("--data: where are the SentEval files? A flat directory, or SentEval's downstream directory")
+    chosen = None if tasks is None else tuple(name.strip() for name in tasks.split(",") if name.strip())
+    settings = SentEvalSettings(chosen, seed, kfold, hidden, classifier, device, batch_size)
+    file = None if out is None else ResultFile(out, overwrite=overwrite)  # checked before the encoder is loaded
+    loaded = shared.load_encoder(encoder, pooling, device)
+    try:
+        result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_progress=_print_progress)
+    except UnsavedResultError as error:
+        _print(error.result, as_json)
+        raise
+    if not result.tasks:
+        raise InputError(f"no task could run: {next(iter(result.missing.values()))}")
+    _print(result, as_json)
+
+
+def _print(result: SentEvalResult, as_json: bool) -> None:
+    from evenli.report.senteval import print_senteval
+
+    if not as_json:
+        print_senteval(result, shared.console())
+        return
+    for reason in result.missing.values():
+        shared.warn(f"not run: {reason}")
+    shared.print_json(result.to_dict())
+
+
+def _print_progress(progress: TaskProgress) -> None:
+    if progress.result is not None:
+        shared.warn(str(progress))
+    elif sys.stderr.isatty():  # the line of the result will replace it
+        print(f"evenli: {progress}", end="\r", file=sys.stderr, flush=True)
+
+
+def encoder_report(
+    base: Annotated[
+        str,
+        argument(
+            "The unmitigated encoder: st:NAME, hf:ID or a folder, infersent:FOLDER, onnx:FOLDER, vectors:FILE or "
+            "py:module:function."
+        ),
+    ],
+    mitigated: Annotated[
+        list[str] | None, argument("Encoders to set beside it: mitigated:FOLDER or any of the above.")
+    ] = None,
+    data: Annotated[Path | None, option("Folder of the SentEval data; default: without SentEval.")] = None,
+    tasks: Annotated[str | None, option("SentEval tasks such as MR,CR; default: all there is data for.")] = None,
+    out: Annotated[
+        Path | None, option("Folder for report.json and the chart; what is in it is not computed again.", "--out", "-o")
+    ] = None,
+    pooling: shared.Pooling = "mean",
+    permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
+    seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", min=0)] = 0,
+    device: shared.Device = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Mitigated encoders beside their base: SEAT, what leaks of gender, and SentEval."""
+    import sys
+
+    from evenli.errors import InputError, MissingExtraError
+    from evenli.evaluate.encoder_report import encoder_report as run_report
+    from evenli.evaluate.encoder_results import ReportSettings
+    from evenli.evaluate.seat import SeatSettings
+    from evenli.evaluate.senteval import SentEvalSettings
+    from evenli.report.encoder import print_encoders, write_encoder_chart
+
+    chosen = tuple(task.strip() for task in tasks.split(",")) if tasks else None
+    tests = SeatSettings(seed=seed, permutations=permutations)
+    settings = ReportSettings(tests, SentEvalSettings(chosen), pooling, device)
+    steps = (lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if sys.stderr.isatty() else None
+    report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=steps)
+    files = [] if out is None else [out / "report.json"]
+    if out is not None:
+        try:
+            files += write_encoder_chart(report, out)
+        except (InputError, MissingExtraError) as error:
+            # The figures are there and stored; without a chart they are still a report.
+            shared.warn(f"no chart: {error}")
+    if as_json:
+        shared.print_json(report.to_dict())
+        return
+    print_encoders(report, shared.console())
+    if files:
+        typer.echo(f"written: {', '.join(map(str, files))}")
