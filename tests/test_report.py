@@ -25,6 +25,7 @@ from evenli.report import html
 from evenli.report.charts import figures, inline_svg, write_charts
 from evenli.report.html import LIMIT, render, report
 from evenli.report.views import RunView, rankings, run_names
+from evenli.stats.intervals import Scoring
 from evenli.stats.ranking import rank
 from evenli.stats.sample import Sample
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
@@ -326,3 +327,24 @@ def test_unwritable_output_is_one_line(oracle: Audit, tmp_path: Path) -> None:
         report([oracle], tmp_path / "file" / "report.html")
     with pytest.raises(InputError, match="run"):
         render([])
+
+
+def test_every_suite_of_a_run_is_shown() -> None:
+    audit = evenli.audit("fake:biased", suites=("coal", "probe", "dev2020"), scoring=Scoring(resamples=100))
+    page = render([audit])
+    headings = [text for _, text in Page(page).headings]
+    at = headings.index("The entailment probe")
+    assert headings[at : at + 3] == ["The entailment probe", "The templates of Dev et al.", "Full settings"]
+    for part in ("female-dominated", "Labour market (CPS 2019, 38 occupations)", "5,904 pairs", "#r0-suite-dev2020"):
+        assert part in page, part
+    nasty = "</p><script>x</script>"
+    rows = [msgspec.structs.replace(row, occupation=nasty) for row in audit.probe.occupations]
+    suites = {**audit.result.suites, "probe": msgspec.structs.replace(audit.probe, occupations=rows)}
+    hostile = render([Audit(msgspec.structs.replace(audit.result, suites=suites), audit.predictions)])
+    assert "<script>x" not in hostile and "&lt;script&gt;x" in hostile
+
+
+def test_report_is_one_call(oracle: Audit, tmp_path: Path) -> None:
+    """The package of the reports can be called, because both have the name that users expect."""
+    assert evenli.report(oracle, tmp_path / "one.html").size > 100_000
+    assert evenli.report(oracle, tmp_path / "two.html").path.is_file(), "also after the package is imported"

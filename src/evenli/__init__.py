@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from evenli.pairs import PairSet
     from evenli.predictions import Predictions
     from evenli.report.gate import gate
+    from evenli.report.html import report
     from evenli.suites.coal.build import build_coal
     from evenli.suites.coal.load import load_coal
 
@@ -32,12 +33,14 @@ __all__ = [
     "load_coal",
     "load_model",
     "predict",
+    "report",
 ]
 
 _HOMES = {
     "Audit": "evenli.evaluate.audit",
     "audit": "evenli.evaluate.audit",
     "gate": "evenli.report.gate",
+    "report": "evenli.report.html",
     "PairSet": "evenli.pairs",
     "build_coal": "evenli.suites.coal.build",
     "load_coal": "evenli.suites.coal.load",

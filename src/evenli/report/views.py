@@ -48,6 +48,11 @@ class SuiteView:
         return self.suite.title[:1].upper() + self.suite.title[1:]
 
     @property
+    def id(self) -> str:
+        """The name as it may stand in an identifier."""
+        return re.sub(r"[^A-Za-z0-9-]", "-", self.suite.name)
+
+    @property
     def slices(self) -> list[str]:
         """Stereotypes that have a column in the table of measures."""
         return list(dict.fromkeys(name for one in self.result.measures.values() for name in one.by_stereotype))
