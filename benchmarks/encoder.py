@@ -24,7 +24,7 @@ from evenli.corpus.bias import BiasScorer
 from evenli.corpus.direction import gender_direction
 from evenli.corpus.importance import MaxPooled
 from evenli.encoders.bilstm import DTYPES, BiLSTMMax
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.resources.words import split_words
 from evenli.training.bilstm.recipe import EncoderRecipe
 from evenli.training.data import Examples, read_examples

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from evenli.corpus.bias import BiasScorer, reference_score
 from evenli.corpus.direction import gender_direction
-from evenli.encoders.vectors.base import WordVectors
-from evenli.encoders.vectors.files import load_vectors
+from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.io import read_rows
 from evenli.resources.words import GenderWords, split_words
 

@@ -24,8 +24,7 @@ from evenli.encoders.bilstm import (  # noqa: E402
     load_trained,
 )
 from evenli.encoders.cache import EmbeddingCache  # noqa: E402
-from evenli.encoders.vectors.base import WordVectors  # noqa: E402
-from evenli.encoders.vectors.files import load_vectors  # noqa: E402
+from evenli.encoders.vectors import WordVectors, load_vectors  # noqa: E402
 from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder  # noqa: E402
 from evenli.mitigate.gendered import gendered_set  # noqa: E402
@@ -436,7 +435,7 @@ def test_training_beats_chance_on_made_up_pairs(toy: dict[str, Any], tmp_path: P
     assert outcome.history[1].loss < outcome.history[0].loss
     assert outcome.dev > 0.9
     assert nli_accuracy(tmp_path, test, device="cpu") > 0.9
-    same = nli_accuracy(tmp_path, toy["dev2020"], device="cpu")
+    same = nli_accuracy(tmp_path, toy["dev"], device="cpu")
     assert same == pytest.approx(outcome.dev)
     # A test set has words that training did not have; with their vectors they count.
     known = toy["vectors"]

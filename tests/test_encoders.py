@@ -14,8 +14,7 @@ import pytest
 from conftest import make_checkpoint
 from evenli.encoders.base import encode_checked, load_encoder
 from evenli.encoders.callables import CallableEncoder
-from evenli.encoders.vector_mean import VectorMean
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import InputError, ModelError
 from evenli.evaluate.seat.tests import read_test
 from evenli.models.loading import CONVERT, OR_ALLOW, one_line

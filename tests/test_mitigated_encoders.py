@@ -14,9 +14,7 @@ from evenli.cli import app
 from evenli.corpus.direction import gender_direction
 from evenli.encoders.base import load_encoder, resolved_spec
 from evenli.encoders.callables import CallableEncoder
-from evenli.encoders.vector_mean import VectorMean
-from evenli.encoders.vectors.base import WordVectors
-from evenli.encoders.vectors.files import load_vectors
+from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.seat.tests import seat_tests, texts_of
 from evenli.mitigate.debiased import HardDebiasSettings, hard_debias_file, write_debiased

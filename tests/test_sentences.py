@@ -17,7 +17,7 @@ from evenli.corpus.bias import BiasScorer, ContextualScorer, reference_score
 from evenli.corpus.direction import direction_from_sentences
 from evenli.corpus.importance import Counted, Counts, Idf, MaxPooled, Pooled, Sif, Uniform
 from evenli.corpus.transformer import TransformerArgmax
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import read_rows
 from evenli.report.sentence import print_sentence

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from evenli.encoders.cache import EmbeddingCache
-from evenli.encoders.vector_mean import VectorMean
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import InputError, ModelError, ResourceError, RunError
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import TASKS, read_task

@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from evenli.encoders.vectors.base import WordVectors
-from evenli.encoders.vectors.files import load_vectors
+from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.io import find_columns, read_rows
 
 PERCENTILES = (97, 95, 93, 90)

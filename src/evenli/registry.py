@@ -128,7 +128,7 @@ ENCODERS: Registry[Any] = Registry(
         "hf": "evenli.encoders.hf:load",
         "infersent": "evenli.encoders.bilstm:load",
         "onnx": "evenli.encoders.onnx:load",
-        "vectors": "evenli.encoders.vector_mean:load",
+        "vectors": "evenli.encoders.vectors:load",
         "mitigated": "evenli.mitigate.encoder:load",
         "py": "evenli.encoders.callables:load",
     },

@@ -98,7 +98,7 @@ def train_encoder(
     as_json: shared.Json = False,
 ) -> None:
     """Train a BiLSTM-max sentence encoder on NLI pairs (InferSent V1); a killed run continues."""
-    from evenli.encoders.vectors.files import load_vectors
+    from evenli.encoders.vectors import load_vectors
     from evenli.training.bilstm.recipe import EncoderRecipe
     from evenli.training.bilstm.run import EncoderSettings
     from evenli.training.bilstm.run import train_encoder as run

@@ -22,7 +22,7 @@ from evenli.corpus.direction import GenderDirection, bias_of
 from evenli.corpus.importance import FloatArray, Importance, MaxPooled, StaticWeights, Uniform, Weights
 from evenli.corpus.pieces import PieceSums, PieceWords
 from evenli.encoders.base import Pooled
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import hash_text
 from evenli.resources.words import GenderWords, is_word, sentence_starts, split_words

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenli.encoders.vectors.base import WordVectors
-from evenli.encoders.vectors.files import load_vectors
+from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError
 from evenli.io import hash_text, read_rows, write_atomic
 from evenli.resources import read_lines, read_table

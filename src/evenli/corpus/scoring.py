@@ -17,8 +17,7 @@ from evenli.corpus.remote import is_remote
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
 from evenli.corpus.top import top_sentences
-from evenli.encoders.vectors.base import WordVectors
-from evenli.encoders.vectors.files import load_vectors
+from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError
 
 Weighting = Literal["uniform", "idf", "sif"]

@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 from torch.nn.utils.rnn import PackedSequence
 
 from evenli.encoders.base import EncoderRequest, Pooled, parts_of
-from evenli.encoders.vectors.base import WordVectors
-from evenli.encoders.vectors.files import load_vectors
+from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
 from evenli.errors import InputError, ModelError
 from evenli.io import json_text

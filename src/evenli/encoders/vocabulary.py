@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.resources.words import split_words
 
 MARKERS = ("<s>", "</s>")

@@ -10,9 +10,7 @@ import numpy as np
 
 from evenli.corpus.direction import gender_direction
 from evenli.encoders.base import Encoder, resolved_spec
-from evenli.encoders.vector_mean import VectorMean
-from evenli.encoders.vectors.base import WordVectors
-from evenli.encoders.vectors.files import load_vectors
+from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.errors import InputError, MissingExtraError, ModelError, RunError
 from evenli.io import hash_files
 from evenli.mitigate.directory import VECTORS, mitigated_directory

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli.encoders.base import MITIGATED, Encoder, load_encoder, name_of, parts_of
-from evenli.encoders.vectors.files import CACHE
+from evenli.encoders.vectors import CACHE
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.io import hash_files
 from evenli.store import UNREADABLE, RunDir

@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import COLUMNS, file_kind, read_rows, read_text, split_lines
 from evenli.mitigate.swap import Swapper

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.corpus.direction import GenderDirection, Pairs, read_pairs
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import write_atomic
 from evenli.resources import read_table
@@ -86,7 +86,7 @@ def normalised(vectors: WordVectors) -> WordVectors:
 
 
 def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
-    """Write word vectors as ``.npz``, which ``evenli.encoders.vectors.files.load_vectors`` reads."""
+    """Write word vectors as ``.npz``, which ``evenli.encoders.vectors.load_vectors`` reads."""
     path = Path(path)
     if path.suffix != ".npz":
         raise InputError(f"word vectors are stored as .npz, not as {path.name}")

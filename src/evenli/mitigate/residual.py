@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from evenli.corpus.direction import GenderDirection, bias_of
 from evenli.encoders.base import Encoder, encode_checked
 from evenli.encoders.cache import EmbeddingCache
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.mitigate.erased import Erased
 from evenli.mitigate.erasers import Eraser

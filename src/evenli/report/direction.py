@@ -8,7 +8,7 @@ from typing import Any
 
 from evenli._extras import need
 from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.report.charts import WIDTH, save_chart
 
 _COMPONENTS = 10

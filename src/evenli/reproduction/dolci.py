@@ -10,7 +10,7 @@ import numpy as np
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.direction import gender_direction
 from evenli.corpus.importance import Counted
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.reproduction.ledger import Published, Row, chapter
 from evenli.resources import read_table
 

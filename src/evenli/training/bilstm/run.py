@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError, ModelError
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
 from evenli.encoders.bilstm import arithmetic, check_dtype, make_lstm, pool, run_lstm
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
 from evenli.errors import ModelError
 from evenli.labels import LABELS

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
 from evenli.encoders.bilstm import arithmetic
-from evenli.encoders.vectors.base import WordVectors
+from evenli.encoders.vectors import WordVectors
 from evenli.training.bilstm.recipe import EncoderRecipe
 from evenli.training.bilstm.trainer import CHUNK, EncoderTrainer, PairTokens, features, resolve_dtype
 from evenli.training.data import Examples

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import math
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -57,9 +58,10 @@ def blocks(path: Path, words: Path) -> Iterator[Block]:
     first, newline, rest = head.partition(b"\n")
     if head.strip() and not newline and len(head) == _SNIFF:
         raise InputError(f"{path}: no line ends within {_SNIFF} bytes; expected text or word2vec binary vectors")
-    shape = _header(first)
-    if shape is None:
+    sizes = first.split()
+    if len(sizes) != 2 or not all(map(bytes.isdigit, sizes)):
         return _text_blocks(path, None)
+    shape = int(sizes[0]), int(sizes[1])
     if not 1 <= shape[1] <= _WIDEST:
         raise InputError(f"{path}, line 1: the header says {shape[1]} numbers a row, expected 1 to {_WIDEST}")
     fields = rest.partition(b"\n")[0].split()
@@ -74,11 +76,6 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
         yield io.BufferedReader(raw, 1 << 20)  # type: ignore[type-var]  # any stream with readinto will do
 
 
-def _header(line: bytes) -> tuple[int, int] | None:
-    fields = line.split()
-    return (int(fields[0]), int(fields[1])) if len(fields) == 2 and all(map(bytes.isdigit, fields)) else None
-
-
 def _number(text: bytes) -> float | None:
     try:
         return float(text)
@@ -89,33 +86,22 @@ def _number(text: bytes) -> float | None:
 def _text_blocks(path: Path, shape: tuple[int, int] | None) -> Iterator[Block]:
     dimension = shape[1] if shape else 0
     rows = 0
-    lines: list[tuple[int, bytes]] = []
     with _opened(path) as stream:
         if shape:
             stream.readline()
-        for number, line in enumerate(stream, 2 if shape else 1):
-            line = line.rstrip(b" \t\r\n").replace(b"\t", b" ")
-            if not line:
-                continue
-            dimension = dimension or _width(line, path, number)
-            lines.append((number, line))
-            if len(lines) * dimension >= _NUMBERS:
-                rows += len(lines)
-                yield _parse(lines, dimension, path)
-                lines = []
-        if lines:
-            rows += len(lines)
-            yield _parse(lines, dimension, path)
+        lines = ((number, line.rstrip(b" \t\r\n")) for number, line in enumerate(stream, 2 if shape else 1))
+        filled = ((number, line.replace(b"\t", b" ")) for number, line in lines if line)
+        while some := list(itertools.islice(filled, max(1, _NUMBERS // dimension) if dimension else 1)):
+            dimension = dimension or _width(some[0][1], path, some[0][0])
+            rows += len(some)
+            yield _parse(some, dimension, path)
     if shape and rows != shape[0]:
         raise InputError(f"{path}: the header says {shape[0]} rows, the file has {rows}; is the download complete?")
 
 
 def _width(line: bytes, path: Path, number: int) -> int:
     """Numbers at the end of the first row; a word that is a number itself is the first field."""
-    fields = line.split()
-    numbers = 0
-    while numbers < len(fields) - 1 and _number(fields[-1 - numbers]) is not None:
-        numbers += 1
+    numbers = sum(1 for _ in itertools.takewhile(lambda field: _number(field) is not None, reversed(line.split()[1:])))
     if not numbers:
         raise InputError(f"{path}, line {number}: expected a word and its numbers, found '{_shown(line)}'")
     return numbers
@@ -130,12 +116,8 @@ def _parse(lines: list[tuple[int, bytes]], dimension: int, path: Path) -> Block:
         values = parse_numbers(b" ".join(rest for _, _, rest in parts), len(lines) * dimension)
         if values is not None and np.abs(values).max() <= _LARGEST:
             return [word for word, _, _ in parts], values.astype(np.float32).reshape(len(lines), dimension)
-    words, block = [], np.empty((len(lines), dimension), dtype=np.float32)
-    for row, (number, line) in enumerate(lines):
-        word, numbers = _parse_line(line, dimension, f"{path}, line {number}")
-        words.append(word)
-        block[row] = numbers
-    return words, block
+    rows = [_parse_line(line, dimension, f"{path}, line {number}") for number, line in lines]
+    return [word for word, _ in rows], np.array([numbers for _, numbers in rows], dtype=np.float32)
 
 
 def parse_numbers(text: bytes, count: int) -> NDArray[np.float64] | None:
@@ -213,20 +195,18 @@ def _binary_blocks(path: Path, shape: tuple[int, int]) -> Iterator[Block]:
 
 def words_beside(path: Path) -> Path:
     """The file with the words of an ``.npy``."""
-    for suffix in (".txt", ".vocab"):
-        if path.with_suffix(suffix).is_file():
-            return path.with_suffix(suffix)
-    names = f"{path.stem}.txt or {path.stem}.vocab"
+    beside = [path.with_suffix(suffix) for suffix in (".txt", ".vocab")]
+    for file in filter(Path.is_file, beside):
+        return file
+    names = " or ".join(file.name for file in beside)
     raise InputError(f"{path} holds no words: put them, one a line in row order, beside it in {names}")
 
 
 def _arrays(path: Path, words: Path) -> tuple[Sequence[bytes | str], NDArray[Any]]:
     try:
         if path.suffix.lower() == ".npy":
-            matrix = np.load(path, mmap_mode="r", allow_pickle=False)
-            lines: list[bytes] = words.read_bytes().split(b"\n")
-            lines = [line.rstrip(b"\r") for line in (lines[:-1] if lines[-1] == b"" else lines)]
-            return lines, matrix
+            lines = words.read_bytes().removesuffix(b"\n").split(b"\n")
+            return [line.rstrip(b"\r") for line in lines], np.load(path, mmap_mode="r", allow_pickle=False)
         with np.load(path, allow_pickle=False) as archive:
             missing = [key for key in ("words", "vectors") if key not in archive.files]
             if missing:

@@ -1,1 +1,0 @@
-"""Word vectors from the files of the field."""
