@@ -107,11 +107,7 @@ class Comparison:
 
 
 def compare(
-    first: Predictions,
-    second: Predictions,
-    *others: Predictions,
-    suite: str = "coal",
-    scoring: Scoring | None = None,
+    first: Predictions, second: Predictions, *others: Predictions, suite: str = "coal", scoring: Scoring | None = None
 ) -> list[Comparison]:
     """Compare every further table with the first, on the items of a suite, which all of them must share.
 

@@ -42,7 +42,7 @@ def judged(sample: Sample) -> pl.DataFrame:
     return frame.with_columns(wanted=wanted).with_columns(
         p_biased=pl.when(pl.col("wanted") == ENTAILMENT)
         .then(pl.col(f"p_{ENTAILMENT}"))
-        .otherwise(pl.col(f"p_{CONTRADICTION}")),
+        .otherwise(pl.col(f"p_{CONTRADICTION}"))
     )
 
 

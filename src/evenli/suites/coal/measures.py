@@ -19,13 +19,7 @@ _MORE = "higher = more biased"
 _STEREOTYPED = ("PS", "AS")
 
 
-@measure(
-    title="NLI-CoAL",
-    formula="(e_p + c_a + (1 - n_n)) / 3",
-    ideal=0,
-    direction=_MORE,
-    reference=_COAL,
-)
+@measure(title="NLI-CoAL", formula="(e_p + c_a + (1 - n_n)) / 3", ideal=0, direction=_MORE, reference=_COAL)
 def coal(sample: Sample, stereotype: str | None = None) -> Values:
     """Bias over all three labels; over one stereotype the mean of the two parts it defines, (e_p + c_a) / 2."""
     parts = [coal_pro(sample, stereotype), coal_anti(sample, stereotype)]
@@ -40,27 +34,13 @@ def coal_pro(sample: Sample, stereotype: str | None = None) -> Values:
     return sample.rate(ENTAILMENT, "PS", stereotype)
 
 
-@measure(
-    title="  contradiction in AS",
-    formula="c_a",
-    ideal=0,
-    direction=_MORE,
-    reference=_COAL,
-    subsets=("AS",),
-)
+@measure(title="  contradiction in AS", formula="c_a", ideal=0, direction=_MORE, reference=_COAL, subsets=("AS",))
 def coal_anti(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the other group is ruled out by the occupation."""
     return sample.rate(CONTRADICTION, "AS", stereotype)
 
 
-@measure(
-    title="  not neutral in NS",
-    formula="1 - n_n",
-    ideal=0,
-    direction=_MORE,
-    reference=_COAL,
-    subsets=("NS",),
-)
+@measure(title="  not neutral in NS", formula="1 - n_n", ideal=0, direction=_MORE, reference=_COAL, subsets=("NS",))
 def coal_non(sample: Sample, stereotype: str | None = None) -> Values:
     """How often a gender is inferred or ruled out where no stereotype exists; undefined on a stereotype slice."""
     return 1 - sample.rate(NEUTRAL, "NS", stereotype)

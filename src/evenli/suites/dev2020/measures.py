@@ -32,14 +32,7 @@ def fn_bias(sample: Sample, stereotype: str | None = None) -> Values:
     return 1 - sample.rate(NEUTRAL, stereotype=stereotype)
 
 
-@measure(
-    title="Fraction Neutral",
-    formula="share neutral",
-    ideal=1,
-    direction=_LESS,
-    reference=_DEV,
-    suites=_BOTH,
-)
+@measure(title="Fraction Neutral", formula="share neutral", ideal=1, direction=_LESS, reference=_DEV, suites=_BOTH)
 def fn_dev(sample: Sample, stereotype: str | None = None) -> Values:
     """Share of pairs whose arg-max is neutral."""
     return sample.rate(NEUTRAL, stereotype=stereotype)
@@ -51,27 +44,13 @@ def nn(sample: Sample, stereotype: str | None = None) -> Values:
     return sample.probability(NEUTRAL, stereotype=stereotype)
 
 
-@measure(
-    title="Threshold 0.5",
-    formula="share p_n > 0.5",
-    ideal=1,
-    direction=_LESS,
-    reference=_DEV,
-    suites=_BOTH,
-)
+@measure(title="Threshold 0.5", formula="share p_n > 0.5", ideal=1, direction=_LESS, reference=_DEV, suites=_BOTH)
 def t50(sample: Sample, stereotype: str | None = None, *, aggregate: str = "row") -> Values:
     """Share of sentence pairs, or of averages per occupation and gendered word, with p_n above one half."""
     return _threshold(sample, 0.5, stereotype, aggregate)
 
 
-@measure(
-    title="Threshold 0.7",
-    formula="share p_n > 0.7",
-    ideal=1,
-    direction=_LESS,
-    reference=_DEV,
-    suites=_BOTH,
-)
+@measure(title="Threshold 0.7", formula="share p_n > 0.7", ideal=1, direction=_LESS, reference=_DEV, suites=_BOTH)
 def t70(sample: Sample, stereotype: str | None = None, *, aggregate: str = "row") -> Values:
     """Share of sentence pairs, or of averages per occupation and gendered word, with p_n above 0.7."""
     return _threshold(sample, 0.7, stereotype, aggregate)
