@@ -8,7 +8,7 @@ import numpy as np
 
 from evenli.evaluate.predict import predict
 from evenli.models import fake_model
-from evenli.stats.intervals import estimate_measures
+from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample, cluster_weights
 from evenli.suites.coal.build import build_coal
@@ -31,7 +31,6 @@ def main() -> None:
     loop = (time.perf_counter() - started) * 20
     print(f"2,000 resamples of NLI-CoAL, vectorised: 1x; one at a time: {loop / vectorised:.1f}x")
     print(f"all {len(measures('coal'))} measures on three slices: {everything / vectorised:.1f}x")
-    assert vectorised < 1.0, f"2,000 resamples took {vectorised:.2f} s"
 
 
 if __name__ == "__main__":

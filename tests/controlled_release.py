@@ -11,8 +11,8 @@ from evenli.io import archive_texts
 from evenli.meta.controlled import DEV_WIDTH, TEST_OFFSET
 from evenli.meta.controlled_pairs import ControlledWords
 from evenli.resources import load_axis
-from evenli.suites.coal.build import SLOT, fill
-from evenli.suites.coal.official import slot_template
+from evenli.suites.base import SLOT, fill
+from evenli.suites.coal.load import slot_template
 
 _FILE = re.compile(r"(?:dev_r-\d+|test_(?:non)?bias)\.json")  # the segmented Japanese copies are called dev-tok_…
 

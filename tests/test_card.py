@@ -22,8 +22,7 @@ import evenli
 from evenli.cli.card import card as card_command
 from evenli.cli.table import table as table_command
 from evenli.errors import InputError, MissingExtraError, RunError
-from evenli.evaluate.audit import Audit
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import Audit, load_run
 from evenli.models import ModelOptions
 from evenli.predictions import Predictions
 from evenli.report.card import card, command, front_matter, section

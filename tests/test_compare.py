@@ -16,9 +16,8 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.audit import compare as compare_command
 from evenli.errors import InputError, RunError
-from evenli.evaluate.compare import DESIGN, align, compare, holm
-from evenli.evaluate.comparison import compare_runs
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import load_run
+from evenli.evaluate.compare import DESIGN, align, compare, compare_runs, holm
 from evenli.labels import LABELS
 from evenli.predictions import COLUMNS, Predictions
 from evenli.stats.intervals import Scoring
@@ -113,7 +112,7 @@ def test_occupations_by_hand() -> None:
 
 
 def test_occupation_scores_are_those_of_the_audit() -> None:
-    from evenli.suites.coal.occupations import by_occupation
+    from evenli.suites.coal.breakdown import by_occupation
 
     sample = Sample(random_table(3))
     scores = dict(by_occupation(sample, resamples=100).select("occupation", "score").iter_rows())

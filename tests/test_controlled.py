@@ -32,7 +32,7 @@ from evenli.resources import Occupation, load_axis
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
 from evenli.store import RunDir
-from evenli.suites.coal.official import read_release
+from evenli.suites.coal.load import read_release
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

@@ -16,12 +16,11 @@ from evenli.errors import EvenliError, InputError, PairError, ResourceError, Run
 from evenli.pairs import PairSet
 from evenli.resources import Occupation
 from evenli.suites.base import Request, load_suite
+from evenli.suites.checks import validate
 from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.load import load_coal
-from evenli.suites.coal.official import read_release, recover_lists, slot_template, to_official_jsonl
+from evenli.suites.coal.load import load_coal, read_release, recover_lists, slot_template, to_official_jsonl
 from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
 from evenli.suites.files import pairs_from_table, read_pairs, write_pairs
-from evenli.suites.validate import validate
 
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
 FILES = {"PS": "1-prostereo", "AS": "2-antistereo", "NS": "3-nonstereo"}

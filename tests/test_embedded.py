@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.evaluate.competence import check_label_order
+from evenli.evaluate.assess import check_label_order
 from evenli.evaluate.predict import predict
 from evenli.io import read_rows
 from evenli.labels import LABELS, canonical_label
@@ -17,7 +17,7 @@ from evenli.models import embedded_models, load_model
 from evenli.pairs import PairSet
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.official import read_release
+from evenli.suites.coal.load import read_release
 
 MODELS = embedded_models()
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.gate import gate as gate_command
 from evenli.errors import EvenliError, InputError
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import load_run
 from evenli.pairs import PairSet
 from evenli.report.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
 from evenli.report.gate import Check, GateResult, check_baseline, check_competence, check_conditions, write_junit

@@ -16,8 +16,7 @@ from scipy.stats import binomtest
 
 import evenli
 from evenli.errors import InputError
-from evenli.evaluate.assess import assess
-from evenli.evaluate.competence import competence
+from evenli.evaluate.assess import assess, competence
 from evenli.evaluate.predict import predict
 from evenli.labels import LABELS
 from evenli.models import fake_model
@@ -30,9 +29,9 @@ from evenli.stats.intervals import Estimate, Scoring, estimate_measures, minimum
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample, cluster_weights, row_weights, weight_chunks
 from evenli.suites.checks import control_pairs, gold_pairs
+from evenli.suites.coal.breakdown import by_occupation
 from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.occupations import by_occupation
-from evenli.suites.coal.verdict import judge
+from evenli.suites.coal.results import judge
 from evenli.suites.dev2020.measures import t50, t70
 from evenli.types import TopLabel
 

@@ -15,9 +15,8 @@ from evenli.evaluate.assess import Scoring
 from evenli.labels import LABELS
 from evenli.models import ModelOptions, load_model
 from evenli.resources import load_axis
-from evenli.suites.checks import control_pairs, gold_pairs
+from evenli.suites.checks import control_pairs, gold_pairs, validate
 from evenli.suites.coal.build import build_coal
-from evenli.suites.validate import validate
 from plugin_package import installed, plugin_environment, write_plugin
 
 FAST = Scoring(resamples=100)

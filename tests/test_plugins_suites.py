@@ -11,8 +11,8 @@ import pytest
 import evenli
 from evenli import registry
 from evenli.errors import InputError
-from evenli.evaluate.comparison import compare_runs
-from evenli.evaluate.stored import load_run, measure_run
+from evenli.evaluate.audit import load_run, measure_run
+from evenli.evaluate.compare import compare_runs
 from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin

@@ -21,9 +21,8 @@ from hypothesis import strategies as st
 
 import evenli
 from evenli.errors import LabelOrderError, ModelError, RunError, RunLockedError
-from evenli.evaluate.competence import check_label_order
-from evenli.evaluate.predict import PredictSettings, predict
-from evenli.evaluate.run_dir import SCHEMA, RunFolder
+from evenli.evaluate.assess import check_label_order
+from evenli.evaluate.predict import SCHEMA, PredictSettings, RunFolder, predict
 from evenli.labels import LABELS
 from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
 from evenli.models.batches import plan_batches
@@ -196,7 +195,7 @@ def test_folders_that_cannot_be_used(tmp_path: Path) -> None:
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run").locked():
         code = (
-            f"from evenli.evaluate.run_dir import RunFolder\nwith RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
+            f"from evenli.evaluate.predict import RunFolder\nwith RunFolder({str(tmp_path / 'run')!r}).locked(): pass"
         )
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert "RunLockedError" in out.stderr and "another process" in out.stderr
@@ -260,7 +259,7 @@ from evenli.suites.coal.build import build_coal
 from evenli.models.batches import plan_batches
 from evenli.models import CallableModel
 from evenli.evaluate.predict import predict
-from evenli.evaluate.run_dir import RunFolder
+from evenli.evaluate.predict import RunFolder
 def slow(premises, hypotheses):
     time.sleep(0.004)
     return np.array([[len(p) % 7 + .1, len(h) % 5 + .2, len(p + h) % 3 - 9.] for p, h in zip(premises, hypotheses)])

@@ -19,14 +19,13 @@ import pytest
 
 import evenli
 from evenli.errors import InputError, RunError
-from evenli.evaluate.audit import Audit
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import Audit, load_run
 from evenli.report import html
 from evenli.report.charts import figures, inline_svg, write_charts
 from evenli.report.html import LIMIT, render, report
 from evenli.report.views import RunView, rankings, run_names
 from evenli.stats.intervals import Scoring
-from evenli.stats.ranking import rank
+from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 

@@ -19,7 +19,7 @@ import pytest
 import evenli
 from conftest import ROOT
 from evenli.evaluate.assess import assess
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import load_run
 from evenli.predictions import Predictions
 from evenli.report.html import report
 

@@ -15,10 +15,10 @@ from evenli.labels import LABELS
 from evenli.mitigate.swap import Swapper
 from evenli.resources import cards, load_axis, read_lines, read_table
 from evenli.resources.store import DATA
-from evenli.suites.checks import control_pairs, gold_pairs
-from evenli.suites.coal.build import SLOT, build_coal
-from evenli.suites.coal.official import read_release, recover_lists
-from evenli.suites.validate import leaking_words, looks_like, validate
+from evenli.suites.base import SLOT
+from evenli.suites.checks import control_pairs, gold_pairs, leaking_words, looks_like, validate
+from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.load import read_release, recover_lists
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

@@ -14,10 +14,10 @@ import pytest
 from evenli.errors import InputError, ResourceError
 from evenli.meta.captions import REASONS, CaptionTemplates, templates_from_captions
 from evenli.resources import load_axis, read_table
-from evenli.suites.coal.build import SLOT
-from evenli.suites.coal.official import read_release, recover_lists
+from evenli.suites.base import SLOT
+from evenli.suites.checks import leaking_words, looks_like
+from evenli.suites.coal.load import read_release, recover_lists
 from evenli.suites.scenes import compose_templates, read_scenes, template_key
-from evenli.suites.validate import leaking_words, looks_like
 
 LANGS = ("en", "ja", "zh")
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

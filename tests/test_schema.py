@@ -13,7 +13,7 @@ import pytest
 
 import evenli
 from evenli.evaluate.assess import assess
-from evenli.evaluate.run_dir import SCHEMA, RunFolder
+from evenli.evaluate.predict import SCHEMA, RunFolder
 from evenli.predictions import Predictions
 from evenli.report.schema import results_schema
 from evenli.stats.intervals import Scoring

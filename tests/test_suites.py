@@ -20,9 +20,8 @@ import evenli
 from evenli.cli import main
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import assess
-from evenli.evaluate.audit import default_folder
-from evenli.evaluate.comparison import compare_runs
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import default_folder, load_run
+from evenli.evaluate.compare import compare_runs
 from evenli.models import load_model
 from evenli.models.embedded import find_embedded
 from evenli.models.fakes import FakeModel
@@ -36,8 +35,7 @@ from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request, data_by_suite, load_suite
-from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
-from evenli.suites.dev2020.load import dev_sample
+from evenli.suites.dev2020.build import dev_sample, iter_dev, load_dev_lists, write_dev
 from evenli.suites.files import write_pairs
 from evenli.suites.probe.build import build_probe, read_probe
 from evenli.types import AuditResult, Verdict

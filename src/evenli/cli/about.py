@@ -52,7 +52,7 @@ def data(
     from evenli.resources import cards, load_axis
     from evenli.suites.coal.build import build_coal
 
-    built = [build_coal(code).card() for code in load_axis(axis).languages]
+    built = [build_coal(code, axis=axis).card() for code in load_axis(axis).languages]
     if as_json:
         shared.print_json({"sets": built, "resources": [{**c.__dict__, "intact": c.verify()} for c in cards()]})
         return
@@ -67,8 +67,8 @@ def data(
 def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json: bool) -> None:
     from collections import Counter
 
+    from evenli.suites.checks import validate
     from evenli.suites.coal.load import load_coal
-    from evenli.suites.validate import validate
 
     pairs = load_coal(lang, path, split=split, tokenised=tokenised, axis=axis)
     findings = validate(pairs, axis=axis)

@@ -107,9 +107,8 @@ def predict(
     as_json: shared.Json = False,
 ) -> None:
     """Score any pair file with a model; resumable, one table with three logits per pair."""
-    from evenli.evaluate.predict import PredictSettings, summarise
+    from evenli.evaluate.predict import PredictSettings, RunFolder, summarise
     from evenli.evaluate.predict import predict as run
-    from evenli.evaluate.run_dir import RunFolder
     from evenli.models import load_model
     from evenli.suites.files import read_pairs
 
@@ -139,7 +138,7 @@ def measure(
     as_json: shared.Json = False,
 ) -> None:
     """Score a stored run again, without the model."""
-    from evenli.evaluate.stored import measure_run
+    from evenli.evaluate.audit import measure_run
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
 
@@ -160,7 +159,7 @@ def compare(
     as_json: shared.Json = False,
 ) -> None:
     """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
-    from evenli.evaluate.comparison import compare_runs
+    from evenli.evaluate.compare import compare_runs
     from evenli.report.comparing import show_comparison
     from evenli.stats.intervals import Scoring
 

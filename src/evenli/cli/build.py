@@ -28,9 +28,9 @@ def coal(
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
     from evenli.resources import read_lines
+    from evenli.suites.checks import validate
     from evenli.suites.coal.build import build_coal, read_occupations
     from evenli.suites.files import write_pairs
-    from evenli.suites.validate import validate
 
     pairs = build_coal(
         lang,

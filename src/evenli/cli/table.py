@@ -21,7 +21,7 @@ def table(
 ) -> None:
     """Write the results of a run as a table."""
     from evenli.errors import InputError
-    from evenli.evaluate.stored import load_run
+    from evenli.evaluate.audit import load_run
     from evenli.report.export import markdown, tables, write_table
 
     found = tables(load_run(run, needs=suite).result, suite)

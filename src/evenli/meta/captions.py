@@ -16,9 +16,9 @@ import numpy as np
 from evenli.errors import InputError
 from evenli.io import iter_text
 from evenli.resources import Axis, load_axis
-from evenli.suites.coal.build import SLOT
+from evenli.suites.base import SLOT
+from evenli.suites.checks import leaking_words, looks_like
 from evenli.suites.scenes import template_key
-from evenli.suites.validate import leaking_words, looks_like
 
 REASONS = (
     "no group word",

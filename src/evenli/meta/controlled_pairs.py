@@ -14,8 +14,9 @@ from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis, read_table
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.suites.coal.build import SLOT, build_coal, fill
-from evenli.suites.coal.official import WIDTH
+from evenli.suites.base import SLOT, fill
+from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.load import WIDTH
 
 _E, _N, _C = (LABELS.index(label) for label in (ENTAILMENT, NEUTRAL, CONTRADICTION))
 _TABLE = "controlled_words.csv"

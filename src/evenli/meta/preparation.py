@@ -16,7 +16,7 @@ from evenli.meta.design import Design
 from evenli.meta.folder import MetaFolder
 from evenli.pairs import PairSet
 from evenli.resources import load_axis
-from evenli.suites.coal.official import read_release
+from evenli.suites.coal.load import read_release
 
 
 def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from evenli.errors import InputError
-from evenli.evaluate.audit import Audit
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import Audit, load_run
 from evenli.format import number, percent
 from evenli.report.export import markdown, tables
 from evenli.report.markup import prose, yaml_text

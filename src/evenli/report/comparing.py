@@ -6,8 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli.evaluate.compare import Comparison
-from evenli.evaluate.comparison import RunComparison
+from evenli.evaluate.compare import Comparison, RunComparison
 from evenli.format import interval, number, p_bound, signed
 from evenli.stats.measure import get_measure
 from evenli.suites.base import get_suite

@@ -16,10 +16,8 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from evenli.errors import InputError
-from evenli.evaluate.audit import Audit
-from evenli.evaluate.compare import Difference
-from evenli.evaluate.comparison import compare_runs
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import Audit, load_run
+from evenli.evaluate.compare import Difference, compare_runs
 from evenli.format import interval, number, signed
 from evenli.io import to_plain, write_atomic
 from evenli.registry import SUITES

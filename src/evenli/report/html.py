@@ -20,8 +20,7 @@ from typing import Any
 
 from evenli._version import __version__
 from evenli.errors import InputError
-from evenli.evaluate.audit import Audit
-from evenli.evaluate.stored import load_run
+from evenli.evaluate.audit import Audit, load_run
 from evenli.format import number
 from evenli.io import write_atomic
 from evenli.labels import LABELS

@@ -9,7 +9,7 @@ from typing import Any, cast
 from evenli._extras import need
 from evenli.errors import InputError
 from evenli.report.charts import GRID, INK, MUTED, WIDTH, save_chart
-from evenli.suites.probe.results import ProbeResult
+from evenli.suites.probe.measures import ProbeResult
 from evenli.types import AuditResult
 
 _HEIGHT = 240

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from evenli.evaluate.run_dir import SCHEMA
+from evenli.evaluate.predict import SCHEMA
 from evenli.registry import SUITES
 from evenli.stats.intervals import Scoring
 from evenli.suites.base import get_suite

@@ -18,7 +18,7 @@ from evenli.evaluate.audit import Audit
 from evenli.format import number, percent
 from evenli.labels import CONTRADICTION, ENTAILMENT
 from evenli.report.charts import Figure, figures, inline_svg
-from evenli.stats.ranking import rank
+from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Suite, get_suite
 from evenli.suites.coal.breakdown import agreement, by_direction, by_template, judged, worst

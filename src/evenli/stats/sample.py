@@ -257,14 +257,14 @@ class _Drawing:
     def members(self, count: int) -> Callable[[int], Weights]:
         """Draw among ``count`` members for all resamples; gives the counts of the chunk that begins at a resample."""
         if count * self.resamples <= self.at_once:
-            kept = _draw(count, self.resamples, self.generator)
+            kept = draw_counts(count, self.resamples, self.generator)
             return lambda start: kept[start : start + self.size]
         # Too many to keep: remember where the generator stood before each chunk and draw again when it is due.
         stood = {}
         for start in range(0, self.resamples, self.size):
             stood[start] = deepcopy(self.generator)
-            _draw(count, self._rows(start), self.generator)
-        return lambda start: _draw(count, self._rows(start), deepcopy(stood[start]))
+            draw_counts(count, self._rows(start), self.generator)
+        return lambda start: draw_counts(count, self._rows(start), deepcopy(stood[start]))
 
     def _rows(self, start: int) -> int:
         return min(self.size, self.resamples - start)
@@ -307,7 +307,7 @@ def _rows(frame: pl.DataFrame, drawing: _Drawing) -> Callable[[int], Weights]:
     return expand
 
 
-def _draw(size: int, resamples: int, generator: np.random.Generator) -> Weights:
+def draw_counts(size: int, resamples: int, generator: np.random.Generator) -> Weights:
     """How often each of ``size`` members is drawn when ``size`` are drawn with replacement, ``resamples`` times."""
     picks = generator.integers(0, size, (resamples, size))
     picks += np.arange(resamples)[:, None] * size

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
 from evenli.types import Competence, DataCard, MeasureResult, SuiteResult, Verdict
 
+SLOT = "[Sub]"
+"""Where a template takes its word."""
 SPLITS = ("full", "down")
 """Splits of an official release."""
 Value = float | str | bool | None
@@ -33,14 +34,9 @@ Value = float | str | bool | None
 
 @dataclass(frozen=True)
 class Request:
-    """Which pairs a user asks for.
+    """Which pairs a user asks for: ``data`` is None for the built-in set, a path or a table.
 
-    Attributes:
-        lang: Language.
-        data: None for the built-in set, else a path or a table.
-        axis: Social axis.
-        split: ``full`` or ``down``, for official releases.
-        tokenised: The pre-segmented Japanese files of a release.
+    ``split`` (``full`` or ``down``) and ``tokenised`` (the pre-segmented Japanese files) are for official releases.
     """
 
     lang: str = "en"
@@ -49,31 +45,26 @@ class Request:
     split: str = "full"
     tokenised: bool = False
 
-    @property
-    def axis_loaded(self) -> Axis:
-        """The axis itself."""
-        return load_axis(self.axis) if isinstance(self.axis, str | Path) else self.axis
-
     def check_english(self, suite: str) -> None:
         """Refuse what a suite that is English and about gender does not have."""
         if self.split not in SPLITS:
             raise InputError(f"split '{self.split}' is unknown; choose {' or '.join(SPLITS)}")
         if self.lang != "en":
             raise InputError(f"suite {suite} is English only, the language is '{self.lang}'; pass --lang en")
-        if (self.axis if isinstance(self.axis, str) else self.axis_loaded.id) != load_axis().id:
+        if load_axis(self.axis).id != load_axis().id:
             raise InputError(f"suite {suite} is about gender only, the axis is '{self.axis}'; leave it out")
+
+
+def fill(template: str, word: str) -> str:
+    """Put a word into every slot of a template."""
+    return template.replace(SLOT, word)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report in neutral form: a heading, a table and lines of text.
+    """A part of a report in neutral form: a heading, a table and sentences below it.
 
-    Attributes:
-        heading: One line above it.
-        columns: Column titles; those that begin with ``>`` are right-aligned.
-        rows: Cells as text.
-        lines: Sentences below the table.
-        main: Numbers of rows to stress.
+    Columns whose title begins with ``>`` are right-aligned; ``main`` are the numbers of rows to stress.
     """
 
     heading: str
@@ -98,10 +89,6 @@ class Items:
     answers: str
     biased: Callable[[Sample], tuple[NDArray[np.bool_], pl.DataFrame]]
     conclusions: Sequence[str]
-
-
-def _nothing(*_: Any) -> list[Any]:
-    return []
 
 
 @dataclass(frozen=True)
@@ -137,15 +124,15 @@ class Suite:
     built_in: str = "built-in"
     result: type[SuiteResult] = SuiteResult
     summarise: Callable[[Sample, Estimates, Scoring, DataCard | None], Mapping[str, Any]] = lambda *_: {}
-    slices: Callable[[pl.DataFrame], list[str]] = _nothing
+    slices: Callable[[pl.DataFrame], list[str]] = lambda _: []
     judge: Callable[[Estimates, Competence | None], Verdict] | None = None
     statement: Callable[[SuiteResult], str] = lambda result: f"{result.main!r}."
-    sections: Callable[[Any, DataCard | None], list[Section]] = _nothing
+    sections: Callable[[Any, DataCard | None], list[Section]] = lambda *_: []
     slice_title: str = "{}"
     fields: Callable[[Any], Mapping[str, Value]] = lambda _: {}
     items: Items | None = None
     indented: frozenset[str] = frozenset()
-    stressed: frozenset[str] = field(default_factory=frozenset)
+    stressed: frozenset[str] = frozenset()
 
     @property
     def measures(self) -> list[Measure]:
@@ -196,19 +183,14 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
     >>> check_suites(["probe", "coal"])
     ('coal', 'probe')
     """
-    renamed = [_current_name(name) for name in names]
-    if not renamed:
+    if not names:
         raise InputError(f"no suite given; choose one or more of {', '.join(SUITES)}")
+    if "dev" in names:
+        warnings.warn("suite dev is now called dev2020; the old name goes with the next release", DeprecationWarning, 2)
+    renamed = ["dev2020" if name == "dev" else name for name in names]
     for name in renamed:
         get_suite(name)
     return tuple(name for name in SUITES if name in renamed)
-
-
-def _current_name(name: str) -> str:
-    if name != "dev":
-        return name
-    warnings.warn("suite dev is now called dev2020; the old name goes with the next release", DeprecationWarning, 3)
-    return "dev2020"
 
 
 def load_suite(name: str, request: Request | None = None) -> PairSet:

@@ -17,8 +17,8 @@ import numpy as np
 from evenli.errors import InputError, ResourceError
 from evenli.resources import Axis, load_axis, read_table
 from evenli.resources.store import DATA
-from evenli.suites.coal.build import SLOT
-from evenli.suites.validate import leaking_words
+from evenli.suites.base import SLOT
+from evenli.suites.checks import leaking_words
 
 PARTS = ("activity", "place", "detail")
 _IGNORED = re.compile(r"[\W_]+")

@@ -7,8 +7,7 @@ import polars as pl
 from evenli.suites.base import Items, Suite
 from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import load
-from evenli.suites.coal.results import CoalResult, fields, sections, summarise
-from evenli.suites.coal.verdict import judge
+from evenli.suites.coal.results import CoalResult, fields, judge, sections, summarise
 
 SUITE = Suite(
     name="coal",

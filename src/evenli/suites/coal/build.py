@@ -12,19 +12,10 @@ from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis, read_table
 from evenli.resources.axes import NO_STEREOTYPE
+from evenli.suites.base import SLOT, fill
 
-SLOT = "[Sub]"
 PS, AS, NS = "PS", "AS", "NS"
 SUBSETS = (PS, AS, NS)
-
-
-def fill(template: str, word: str) -> str:
-    """Put a word into every slot of a template.
-
-    >>> fill("the [Sub] waves.", "nurse")
-    'the nurse waves.'
-    """
-    return template.replace(SLOT, word)
 
 
 def read_occupations(path: str | Path) -> list[Occupation]:
@@ -59,7 +50,7 @@ def build_coal(
         neutral_group_order: Order of the group blocks of NS; default the axis order.
         name: Name of the set.
     """
-    axis = load_axis(axis) if isinstance(axis, str) else axis
+    axis = load_axis(axis)
     given = list(occupations) if occupations is not None else axis.occupations(lang)
     window = list(templates) if templates is not None else axis.templates(lang)
     _check(given, window, width, axis)

@@ -11,7 +11,7 @@ from evenli.stats.intervals import Estimates, Scoring
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Suite
 from evenli.suites.dev2020 import measures as measures
-from evenli.suites.dev2020.load import load
+from evenli.suites.dev2020.build import load
 from evenli.types import DataCard, Numbers, SuiteResult
 
 

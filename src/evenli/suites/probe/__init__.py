@@ -9,10 +9,8 @@ from numpy.typing import NDArray
 from evenli.pairs import PairSet
 from evenli.stats.sample import Sample
 from evenli.suites.base import Items, Request, Suite
-from evenli.suites.probe.build import build_probe
-from evenli.suites.probe.files import read_probe
-from evenli.suites.probe.measures import leans_dominant
-from evenli.suites.probe.results import ProbeResult, sections, statement, summarise
+from evenli.suites.probe.build import build_probe, read_probe
+from evenli.suites.probe.measures import ProbeResult, leans_dominant, sections, statement, summarise
 
 
 def _load(request: Request) -> PairSet:

@@ -7,6 +7,8 @@ Sharma, Dey, Sinha 2021, Evaluating Gender Bias in Natural Language Inference.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,16 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from evenli.errors import InputError
+from evenli.errors import InputError, PairError
+from evenli.io import csv_reader, file_kind, iter_rows, read_text
+from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import load_axis, read_lines
-from evenli.suites.probe.corpus import FEWEST_WORDS, Pool, Sentence, collect, same_words
-from evenli.suites.probe.files import read_probe
+from evenli.suites.base import SLOT
+from evenli.suites.files import read_pairs
 from evenli.suites.probe.words import (
+    FEWEST_WORDS,
     NAME_FILTERS,
     NameFilter,
+    Pool,
+    Sentence,
     check_balance,
     cluster_key,
+    collect,
     fill_hypothesis,
     fill_slots,
     find_forms,
@@ -31,6 +39,7 @@ from evenli.suites.probe.words import (
     probe_hypotheses,
     probe_occupations,
     probe_rows,
+    same_words,
 )
 
 __all__ = ["ProbeBuild", "build_probe", "probe_hypotheses", "probe_occupations", "read_probe"]
@@ -253,3 +262,108 @@ def _equalise(
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+_SHEET = ("sentence1", "occupation", "gender")
+_SHEET_GROUPS = {"F": "female", "M": "male"}
+
+
+def read_probe(path: str | Path) -> PairSet:
+    """Read a probe set: a released sheet, a sheet of the user's own, or a file written by ``write_pairs``.
+
+    A sheet is tab- or comma-separated with the columns sentence1, occupation, gender (F or M, the gender that
+    dominates the occupation), hypothesis_f and hypothesis_m. The header may stand on any line: the released ones
+    have it after 1,450 rows. The tags of the sheet are kept (the released ones call ``tailor`` male). Without the
+    hypothesis columns, as in the released out-of-distribution sheet, templates are drawn with seed 0.
+    """
+    path = Path(path)
+    if file_kind(path) in {".tsv", ".csv", ".txt"}:
+        cells = _cells(path)
+        header = next((row for _, row in cells if set(_SHEET) <= set(row)), None)
+        if header is not None:
+            return _from_sheet(path, header, [(line, row) for line, row in cells if row != header])
+        if not cells or "premise" not in cells[0][1]:
+            raise InputError(f"{path}: no line holds the column names {', '.join(_SHEET)} of a probe sheet")
+    return _from_pairs(path)
+
+
+def _cells(path: Path) -> list[tuple[int, list[str]]]:
+    reader = csv_reader(io.StringIO(read_text(path), newline=""), commas=file_kind(path) == ".csv")
+    try:
+        return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise PairError(f"{path.name}, line {reader.line_num}: {error}") from error
+
+
+def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, list[str]]]) -> PairSet:
+    both = {"hypothesis_f", "hypothesis_m"}
+    given = both & set(header)
+    if given and given != both:
+        raise InputError(f"{path}: the sheet has {given.pop()} only; hypotheses for both genders are needed")
+    templates = probe_hypotheses()
+    picks = np.random.default_rng(0).integers(len(templates), size=len(cells)).tolist()
+    rows: list[dict[str, str]] = []
+    absent = 0
+    for number, ((line, values), pick) in enumerate(zip(cells, picks, strict=True)):
+        where = f"{path.name}, line {line}"
+        if len(values) != len(header):
+            raise PairError(f"{where}: {len(values)} cells, the header has {len(header)}")
+        row = {name: value.strip() for name, value in zip(header, values, strict=True)}
+        premise, occupation = row["sentence1"], row["occupation"]
+        if row["gender"] not in _SHEET_GROUPS:
+            raise PairError(f"{where}: gender '{row['gender']}' is not F or M")
+        for column in (*_SHEET, *sorted(given)):
+            if not row[column]:
+                raise PairError(f"{where}: {column} is empty")
+        if given:
+            hypotheses = {group: row[f"hypothesis_{tag.lower()}"] for tag, group in _SHEET_GROUPS.items()}
+            if len(set(hypotheses.values())) < len(hypotheses):
+                raise PairError(f"{where}: hypothesis_f and hypothesis_m are the same")
+        else:
+            hypotheses = {
+                group: fill_hypothesis(templates[pick], group, premise, occupation) for group in _SHEET_GROUPS.values()
+            }
+        template = find_forms(forms(occupation)).sub(SLOT, premise)
+        absent += template == premise
+        rows += probe_rows(number, premise, hypotheses, occupation, _SHEET_GROUPS[row["gender"]], cluster_key(template))
+    if not rows:
+        raise InputError(f"{path} has a header and no rows")
+    check_balance((row["stereotype"] for row in rows), str(path))
+    notes = [f"{absent} premises do not hold their occupation"] if absent else []
+    if not given:
+        notes.append("the sheet has no hypotheses; templates were drawn with seed 0")
+    return PairSet.from_rows(
+        rows, name=path.name, suite="probe", lang="en", source=f"sheet {path.name}", notes=tuple(notes)
+    )
+
+
+def _from_pairs(path: Path) -> PairSet:
+    pairs = read_pairs(path, "en", suite="probe")
+    lines = [line for line, _ in iter_rows(path)]
+    groups = load_axis().group_names
+    rows: list[dict[str, str]] = []
+    premises: dict[str, dict[str, tuple[str, str, str]]] = {}
+    for line, row in zip(lines, pairs.frame.iter_rows(named=True), strict=True):
+        where = f"{path.name}, line {line}"
+        for column in ("group", "stereotype"):
+            if row[column] not in groups:
+                raise PairError(f"{where}: {column} '{row[column]}' is not one of {', '.join(groups)}")
+        if not row["occupation"]:
+            raise PairError(f"{where}: no occupation")
+        if row["gold"] not in {None, NEUTRAL}:
+            raise PairError(f"{where}: gold label '{row['gold']}'; every pair of the probe is neutral")
+        number, _, group = row["id"].rpartition("-")
+        if not number or group != row["group"]:
+            raise PairError(f"{where}: id '{row['id']}' is not <number>-{row['group']}")
+        premises.setdefault(number, {})[group] = (row["premise"], row["occupation"], row["stereotype"])
+        template = row["template"] or cluster_key(find_forms(forms(row["occupation"])).sub(SLOT, row["premise"]))
+        rows.append({**row, "subset": "probe", "gold": NEUTRAL, "template": template})
+    # A premise is compared across the genders, so the rest of its pairs must be the same.
+    for number, by_group in premises.items():
+        missing = ", ".join(group for group in groups if group not in by_group)
+        if missing:
+            raise InputError(f"{path}: premise '{number}' has no pair for {missing}; both genders are needed")
+        if len(set(by_group.values())) > 1:
+            raise InputError(f"{path}: the pairs of '{number}' differ in premise, occupation or stereotype")
+    check_balance((row["stereotype"] for row in rows), str(path))
+    return PairSet.from_rows(rows, name=pairs.name, suite="probe", lang="en", source=pairs.source)

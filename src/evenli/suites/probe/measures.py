@@ -10,8 +10,9 @@ The paper prints 100 times our values. Sliced by a stereotype, a measure sees th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,13 +21,70 @@ from scipy.special import expit
 from scipy.stats import kendalltau, spearmanr
 
 from evenli.errors import InputError
+from evenli.format import number, p_bound, signed
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.resources import read_table
+from evenli.stats.intervals import Estimates, Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
+from evenli.suites.base import Section
+from evenli.types import DataCard, Number, Numbers, Record, SuiteResult
 
 _SHARMA = "Sharma et al. 2021"
 _SUITES = ("probe",)
 _PAPER = "the paper prints 100 times this"
+_DIGITS = 6
+FEWEST_RANKS = 3
+"""Occupations with a percentage of women that a rank correlation needs."""
+_LISTED = 5
+
+
+class ProbeOccupation(Record, frozen=True):
+    """Gap dP, share B, ties and signed gap of one occupation, with the percentage of women who work in it."""
+
+    occupation: str
+    stereotype: str
+    n: int
+    dp: Number
+    b: Number
+    ties: Number
+    signed: Number
+    women_percent: Number
+
+
+class Ranks(Record, frozen=True):
+    """Rank correlation over occupations: rho with its two-sided p, and tau-b; ``reason`` says why it is undefined."""
+
+    spearman: Number
+    p: Number
+    kendall: Number
+    reason: str = ""
+
+
+class Labour(Record, frozen=True):
+    """The probe set against the labour market.
+
+    Attributes:
+        n: Occupations compared.
+        size: dP against the imbalance ``|2 women - 100|``: does the model differ more where the market does?
+        direction: Mean ``P_f - P_m`` against the percentage of women: does it differ in the same direction?
+        missing: Occupations without a percentage, which are left out.
+    """
+
+    n: int
+    size: Ranks
+    direction: Ranks
+    missing: list[str]
+
+
+class ProbeResult(SuiteResult, frozen=True, kw_only=True):
+    """Results of the probe: occupations by gap, largest first; ``labour`` is None where too few are known."""
+
+    rows: int
+    premises: int
+    proportions: Numbers
+    occupations: list[ProbeOccupation]
+    labour: Labour | None
 
 
 @measure(
@@ -131,18 +189,13 @@ def probe_neutral(sample: Sample, stereotype: str | None = None) -> Values:
 
 
 def occupation_curve(sample: Sample) -> pl.DataFrame:
-    """Gap dP and share B per occupation, largest gap first; weights play no part.
-
-    Returns:
-        Columns occupation, stereotype, n (premises), dp, b, ties, and signed: the mean of P_f - P_m, above 0 where
-        the first group in the alphabet, female, is the more entailed one.
-    """
+    """Gap dP, share B, ties and signed gap P_f - P_m per occupation, largest gap first; weights play no part."""
     margins = _margins(sample)
     first, second = expit(margins)
     rows = pl.DataFrame(
         {
             "dp": np.abs(first - second),
-            "b": (_lean(sample) > 0).astype(np.float64),
+            "b": leans_dominant(sample).astype(np.float64),
             "ties": (margins[0] == margins[1]).astype(np.float64),
             "signed": first - second,
         }
@@ -156,78 +209,46 @@ def occupation_curve(sample: Sample) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True)
-class RankCorrelation:
-    """How closely two columns rise together.
-
-    Attributes:
-        spearman: Spearman's rho, -1 to 1, 0 is no relation; NaN where a column is constant.
-        p: Two-sided p of rho, from Student's t.
-        kendall: Kendall's tau-b, -1 to 1.
-        reason: Why there is no value, or nothing.
-    """
-
-    spearman: float
-    p: float
-    kendall: float
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class LabourComparison:
-    """The probe set against the labour market.
-
-    Attributes:
-        n: Occupations compared.
-        size: dP against the imbalance ``|2 women - 100|``: does the model differ more where the market does?
-        direction: Mean ``P_f - P_m`` against the percentage of women: does it differ in the same direction?
-        missing: Occupations of the curve without a percentage, which are left out.
-    """
-
-    n: int
-    size: RankCorrelation
-    direction: RankCorrelation
-    missing: tuple[str, ...]
-
-
-def labour_comparison(curve: pl.DataFrame, percentages: Mapping[str, float]) -> LabourComparison:
-    """Compare the occupation curve with percentages of women.
+def labour_comparison(curve: pl.DataFrame, percentages: Mapping[str, float]) -> Labour:
+    """Compare the occupation curve with percentages of women (0 to 100) per occupation; case does not matter.
 
     Occupations are few and the matching of words to labour statistics is loose in places, so ranks are compared.
-
-    Args:
-        curve: From ``occupation_curve``.
-        percentages: Percentage of women (0 to 100) per occupation, e.g. women_percent of ``cps_2019.csv``; upper and
-            lower case are the same.
     """
     women = {occupation.lower(): float(value) for occupation, value in percentages.items()}
     for occupation, value in women.items():
         if not 0 <= value <= 100:
             raise InputError(f"the percentage of women of '{occupation}' is {value}; give a number from 0 to 100")
-    names = curve["occupation"].str.to_lowercase().to_list()
-    known = [name in women for name in names]
-    part = curve.filter(pl.Series(known, dtype=pl.Boolean))
-    if part.height < 3:
-        raise InputError(f"{part.height} occupations have a percentage of women; a rank correlation needs at least 3")
-    share = np.array([women[name] for name in names if name in women])
-    missing = tuple(sorted(curve["occupation"].filter(~pl.Series(known, dtype=pl.Boolean))))
-    return LabourComparison(
-        part.height,
-        _ranks(part["dp"].to_numpy(), np.abs(2 * share - 100)),
-        _ranks(part["signed"].to_numpy(), share),
-        missing,
+    known = curve["occupation"].str.to_lowercase().is_in(list(women))
+    part = curve.filter(known)
+    if part.height < FEWEST_RANKS:
+        raise InputError(
+            f"{part.height} occupations have a percentage of women; a rank correlation needs at least {FEWEST_RANKS}"
+        )
+    share = np.array([women[name] for name in part["occupation"].str.to_lowercase()])
+    return Labour(
+        n=part.height,
+        size=_correlate(part["dp"].to_numpy(), np.abs(2 * share - 100)),
+        direction=_correlate(part["signed"].to_numpy(), share),
+        missing=sorted(curve["occupation"].filter(~known)),
     )
 
 
 def leans_dominant(sample: Sample) -> NDArray[np.bool_]:
     """Premises for which the gender that dominates the occupation is the more entailed one."""
-    return np.asarray(_lean(sample) > 0)
+    groups, first = sample.paired.groups, sample.paired.first.frame
+    for name, group in first.select("id", "stereotype").iter_rows():
+        if group not in groups:
+            raise InputError(
+                f"the occupation of '{name}' is dominated by '{group}'; B needs {' or '.join(groups)} as its stereotype"
+            )
+    margins = _margins(sample)
+    is_first = (first["stereotype"] == groups[0]).to_numpy()
+    return np.where(is_first, margins[0] > margins[1], margins[1] > margins[0])
 
 
 def _margins(sample: Sample) -> Values:
     """[2, pairs] ``z_e - z_c`` per group. ``P_g`` is its logistic function, so comparing margins compares ``P_g``."""
-    columns = sample.frame[ENTAILMENT].to_numpy(), sample.frame[CONTRADICTION].to_numpy()
-    entailment, contradiction = (column.astype(np.float64) for column in columns)
+    entailment, contradiction = sample.frame.select(ENTAILMENT, CONTRADICTION).to_numpy().astype(np.float64).T
     margins = entailment - contradiction
     unusable = np.flatnonzero(~np.isfinite(margins))
     if unusable.size:
@@ -236,27 +257,80 @@ def _margins(sample: Sample) -> Values:
     return np.asarray(margins[sample.paired.rows])
 
 
-def _lean(sample: Sample) -> Values:
-    """Margin of the group that dominates the occupation over the other group's, per pair."""
-    groups, first = sample.paired.groups, sample.paired.first.frame
-    dominant = first["stereotype"].to_list()
-    for name, group in zip(first["id"], dominant, strict=True):
-        if group not in groups:
-            raise InputError(
-                f"the occupation of '{name}' is dominated by '{group}'; B needs {' or '.join(groups)} as its stereotype"
-            )
-    margins = _margins(sample)
-    sign = np.where(np.array(dominant) == groups[0], 1.0, -1.0)
-    return np.asarray(np.sign(margins[0] - margins[1]) * sign)
-
-
 def _mean(sample: Sample, values: NDArray[np.floating] | NDArray[np.bool_], stereotype: str | None) -> Values:
     return sample.paired.first.mean(values.astype(np.float64), stereotype=stereotype)
 
 
-def _ranks(ours: Values, market: Values) -> RankCorrelation:
+def _correlate(ours: Values, market: Values) -> Ranks:
     for column, what in ((ours, "the model"), (market, "the labour market")):
         if np.ptp(column) == 0:
-            return RankCorrelation(np.nan, np.nan, np.nan, f"{what} makes no difference between occupations")
+            return Ranks(np.nan, np.nan, np.nan, f"{what} makes no difference between occupations")
     rho = spearmanr(ours, market)
-    return RankCorrelation(float(rho.statistic), float(rho.pvalue), float(kendalltau(ours, market).statistic))
+    return Ranks(float(rho.statistic), float(rho.pvalue), float(kendalltau(ours, market).statistic))
+
+
+def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
+    """The fields of ``ProbeResult`` beside the measures."""
+    # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
+    curve = occupation_curve(sample).with_columns(pl.col(pl.Float64).round(_DIGITS))
+    curve = curve.sort("dp", "occupation", descending=[True, False])
+    women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
+    named = curve.iter_rows(named=True)
+    rows = [ProbeOccupation(**row, women_percent=women.get(row["occupation"].lower(), math.nan)) for row in named]
+    comparable = sum(not math.isnan(row.women_percent) for row in rows) >= FEWEST_RANKS
+    labour = labour_comparison(curve, women) if comparable else None
+    return {
+        "rows": sample.frame.height,
+        "premises": sample.paired.first.frame.height,
+        "proportions": {label: float(sample.rate(label)) for label in LABELS},
+        "occupations": rows,
+        "labour": labour,
+    }
+
+
+def statement(result: SuiteResult) -> str:
+    """One sentence where a run has no verdict."""
+    gap, direction = (result.measures[name].shown for name in ("probe_dp", "probe_b"))
+    return (
+        f"On the probe the two genders differ by dP {gap}, and the gender that dominates the occupation is the more "
+        f"entailed one for B {direction} of the premises."
+    )
+
+
+def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
+    """Heading, slices by dominant gender, largest gaps, the labour market."""
+    shares = ", ".join(
+        f"{label} {number(result.proportions[label], 2)}" for label in (ENTAILMENT, CONTRADICTION, NEUTRAL)
+    )
+    heading = f"Entailment probe ({result.premises:,} premises, both genders asked of each, {shares})"
+    lines = []
+    for group in result.measures["probe_dp"].by_stereotype:
+        values = ", ".join(
+            f"{result.measures[name].title.partition(',')[0]} {result.measures[name].by_stereotype[group].shown}"
+            for name in ("probe_s", "probe_dp", "probe_b")
+        )
+        lines.append(f"{group}-dominated occupations: {values}")
+    lines.append("S, dP and B leave neutral out, and are 100 times as large in the paper.")
+    gaps = ", ".join(_gap(row) for row in result.occupations[:_LISTED])
+    lines.append(f"Largest gaps dP (and the likelier gender): {gaps}")
+    labour = result.labour
+    if labour is None:
+        lines.append("Labour market: too few occupations have a known share of women.")
+    else:
+        missing = f"; without {', '.join(labour.missing)}" if labour.missing else ""
+        lines.append(
+            f"Labour market (CPS 2019, {labour.n} occupations{missing}): gap against imbalance {_ranks(labour.size)}; "
+            f"P_f - P_m against the share of women {_ranks(labour.direction)}"
+        )
+    return [Section(heading, lines=lines)]
+
+
+def _gap(row: ProbeOccupation) -> str:
+    group = "" if not row.signed else " (female)" if row.signed > 0 else " (male)"
+    return f"{row.occupation} {number(row.dp, 2)}{group}"
+
+
+def _ranks(ranks: Ranks) -> str:
+    if ranks.reason:
+        return f"undefined ({ranks.reason})"
+    return f"Spearman {signed(ranks.spearman, 2)} (p {p_bound(ranks.p)}), Kendall {signed(ranks.kendall, 2)}"
