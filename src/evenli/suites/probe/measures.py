@@ -243,7 +243,7 @@ def leans_dominant(sample: Sample) -> NDArray[np.bool_]:
             )
     margins = _margins(sample)
     is_first = (first["stereotype"] == groups[0]).to_numpy()
-    return np.where(is_first, margins[0] > margins[1], margins[1] > margins[0])
+    return np.asarray(np.where(is_first, margins[0] > margins[1], margins[1] > margins[0]))
 
 
 def _margins(sample: Sample) -> Values:
