@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import make_checkpoint
-from evenli.encoders.base import encode_checked, load_encoder
-from evenli.encoders.callables import CallableEncoder
+from evenli.encoders.base import CallableEncoder, encode_checked, load_encoder
 from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import InputError, ModelError
 from evenli.evaluate.seat.tests import read_test

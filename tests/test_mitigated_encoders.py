@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from evenli.cli import app
 from evenli.corpus.direction import gender_direction
-from evenli.encoders.base import load_encoder, resolved_spec
-from evenli.encoders.callables import CallableEncoder
+from evenli.encoders.base import CallableEncoder, load_encoder, resolved_spec
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.seat.tests import seat_tests, texts_of

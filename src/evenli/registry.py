@@ -124,13 +124,13 @@ ENCODERS: Registry[Any] = Registry(
     "encoder backend",
     "evenli.encoders",
     {
-        "st": "evenli.encoders.st:load",
+        "st": "evenli.encoders.hf:load_sentence_transformer",
         "hf": "evenli.encoders.hf:load",
         "infersent": "evenli.encoders.bilstm:load",
         "onnx": "evenli.encoders.onnx:load",
         "vectors": "evenli.encoders.vectors:load",
         "mitigated": "evenli.mitigate.encoder:load",
-        "py": "evenli.encoders.callables:load",
+        "py": "evenli.encoders.base:load_callable",
     },
 )
 """Loaders of encoders by the word before the colon of a spec: ``load(target, request) -> Encoder``."""

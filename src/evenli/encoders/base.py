@@ -1,9 +1,12 @@
-"""What an encoder is, how its spec is read, and the check of what it returns."""
+"""What an encoder is, how its spec is read, the check of what it returns, and ``py:module:function``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -11,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.errors import InputError, ModelError
+from evenli.io import hash_files, hash_text
+from evenli.models.callables import foreign_code
 from evenli.registry import ENCODERS
 
 Embeddings = NDArray[np.float32]
@@ -49,12 +54,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class EncoderRequest:
-    """What a caller of ``load_encoder`` asks for; each backend uses what concerns it.
-
-    Attributes:
-        pooling: Of token-level models: mean, cls or max.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-    """
+    """What a caller of ``load_encoder`` asks for; each backend uses what concerns it."""
 
     pooling: str = "mean"
     device: str | None = None
@@ -138,31 +138,28 @@ def name_of(encoder: Encoder) -> str:
 
 
 def check_rows(output: Any, texts: Sequence[str], name: str) -> Embeddings:
-    """What an encoder returned as float32 [n, d]; anything else is refused.
-
-    Args:
-        output: An array, a tensor or lists of either.
-        texts: What was encoded.
-        name: The encoder, for messages.
-    """
+    """What an encoder returned, an array, a tensor or lists of either, as float32 [n, d]; all else is refused."""
     # A function of the user may return anything, and a wrong shape would pass silently into every figure.
+    problem = ""
     try:
         rows = np.asarray(_detached(output))
     except (ValueError, TypeError, RuntimeError) as error:
         what = "rows of unequal length" if "inhomogeneous" in str(error) else f"what is no array ({error})"
         raise ModelError(f"{name} gave {what}; {_EXPECTED}") from error
     if rows.dtype.kind not in "biuf" and rows.dtype.name != "bfloat16":
-        what = _NO_NUMBERS.get(rows.dtype.kind, rows.dtype.name) if rows.ndim else type(output).__name__
-        raise ModelError(f"{name} gave {what}; {_EXPECTED}")
-    if rows.ndim != 2 or len(rows) != len(texts):
-        raise ModelError(f"{name} gave an array of shape {rows.shape} for {len(texts)} texts; {_EXPECTED}")
-    if len(texts) and not rows.shape[1]:
-        raise ModelError(f"{name} gave no numbers (shape {rows.shape}); {_EXPECTED}")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
-        rows = rows.astype(np.float32, copy=False)
-    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
-    if wrong.size:
-        raise ModelError(f"{name} gave a vector that is not finite for '{texts[int(wrong[0])][:60]}'; {_EXPECTED}")
+        problem = _NO_NUMBERS.get(rows.dtype.kind, rows.dtype.name) if rows.ndim else type(output).__name__
+    elif rows.ndim != 2 or len(rows) != len(texts):
+        problem = f"an array of shape {rows.shape} for {len(texts)} texts"
+    elif len(texts) and not rows.shape[1]:
+        problem = f"no numbers (shape {rows.shape})"
+    else:
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as such
+            rows = rows.astype(np.float32, copy=False)
+        wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if wrong.size:
+            problem = f"a vector that is not finite for '{texts[int(wrong[0])][:60]}'"
+    if problem:
+        raise ModelError(f"{name} gave {problem}; {_EXPECTED}")
     return rows
 
 
@@ -174,3 +171,52 @@ def _detached(output: Any) -> Any:
         return output
     plain = output.detach().cpu()
     return (plain.float() if plain.is_floating_point() else plain).numpy()
+
+
+class CallableEncoder:
+    """Any function on a list of texts.
+
+    Args:
+        function: The function.
+        spec: What it is called; by default the function's module and name.
+        files: What its outputs depend on, such as the file of its code.
+    """
+
+    def __init__(self, function: Callable[[list[str]], Any], spec: str = "", files: Iterable[Path] = ()) -> None:
+        self._function = function
+        self.spec = spec or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
+        self._files = tuple(files)
+
+    @cached_property
+    def identity(self) -> str:
+        """Hash of spec, files and the identity of an object behind it; code that the file imports is not in it."""
+        own = getattr(getattr(self._function, "__self__", None), "identity", None)
+        content = f"{self.spec}|{hash_files(self._files)}" + (f"|{own}" if own else "")
+        return f"callable:{hash_text(content)[:32]}"
+
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d]; whatever the function does wrong is a ModelError."""
+        if not texts:
+            return np.empty((0, 0), dtype=np.float32)
+        with foreign_code(f"{self.spec} raised "):
+            output = self._function(list(texts))
+        return check_rows(output, texts, self.spec)
+
+
+def load_callable(target: str, request: EncoderRequest) -> CallableEncoder:
+    """The encoder of ``module:attribute``; modules are also looked for in the working directory."""
+    name, _, attribute = target.partition(":")
+    # A command that is installed as a script does not have the working directory on its path.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    with foreign_code(f"py:{target} cannot be imported (expected py:module:function): "):
+        named = getattr(importlib.import_module(name), attribute)
+    # An object that is callable too, such as a model of sentence-transformers, takes texts by encode.
+    encode = None if isinstance(named, str) else getattr(named, "encode", None)
+    if encode is not None and isinstance(named, type):
+        raise ModelError(f"py:{target} is a class; make an object of it in {name} and name that")
+    function = encode if callable(encode) else named
+    if not callable(function):
+        raise ModelError(f"py:{target} is neither a function nor an object with encode(texts)")
+    code = getattr(sys.modules[name], "__file__", None)
+    return CallableEncoder(function, f"py:{target}", [Path(code)] if code else [])

@@ -1,7 +1,14 @@
-"""``hf:ID`` or ``hf:FOLDER``: transformers of Hugging Face, safetensors only, no code from the hub."""
+"""``hf:ID`` or ``hf:FOLDER``, ``st:NAME`` or ``st:FOLDER``: transformers and sentence-transformers of Hugging Face.
+
+Safetensors only, and no code but that of the two libraries.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
+import logging
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,21 +17,18 @@ from typing import Any
 import numpy as np
 
 from evenli._extras import need
-from evenli.encoders.base import Embeddings, EncoderRequest, check_pooling
-from evenli.io import checkpoint_files, hash_files, hash_text
+from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
+from evenli.errors import ModelError
+from evenli.io import MATTERS, checkpoint_files, hash_files, hash_text
 from evenli.models.loading import check_folder, one_line, pick_device
 from evenli.models.positions import longest_input
 
+_LIBRARY = "sentence_transformers."
+_PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
+
 
 class TransformerEncoder:
-    """A Hugging Face encoder with mean, first-token or max pooling over its real tokens.
-
-    Args:
-        spec: Checkpoint folder or ``id[@revision]``.
-        pooling: One of POOLINGS.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        batch_size: Texts at a time, of similar length.
-    """
+    """A Hugging Face encoder, a folder or ``id[@revision]``; mean, first-token or max pooling over its real tokens."""
 
     def __init__(self, spec: str, pooling: str = "mean", *, device: str | None = None, batch_size: int = 64) -> None:
         check_pooling(pooling)
@@ -93,3 +97,101 @@ def quiet_transformers() -> Any:
 def load(target: str, request: EncoderRequest) -> TransformerEncoder:
     """The encoder of a checkpoint."""
     return TransformerEncoder(target, request.pooling, device=request.device)
+
+
+def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableEncoder:
+    """Load a sentence-transformers model from a folder, or by ``name[@revision]`` from the hub or its local cache.
+
+    A name without owner is looked for under ``sentence-transformers`` first. What is fetched is read as a folder.
+    """
+    library = need("sentence_transformers", extra="bench", purpose="sentence-transformers encoders")
+    torch = need("torch", extra="hf", purpose="a transformer encoder")
+    quiet_transformers()
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    place = pick_device(torch, request.device)
+    local = Path(target).is_dir()
+    name, _, revision = (target, "", "") if local else target.partition("@")
+    with one_line(name, local=local, revision=revision):
+        name, folder = (name, Path(name)) if local else _fetch(name, revision)
+    _check_folder(folder)
+    with one_line(name, local=True):
+        model = library.SentenceTransformer(
+            str(folder),
+            device=place,
+            trust_remote_code=False,
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True},
+        ).float()  # as hf: does; half precision is slow on a CPU
+        # The library counts positions of RoBERTa-like models that no token can have.
+        config = getattr(getattr(model[0], "auto_model", None), "config", None)
+        if config is not None and isinstance(model.max_seq_length, int):
+            model.max_seq_length = longest_input(config, model.max_seq_length)
+    # A model on the hub is identified by its commit, a folder by its files.
+    spec, files = ("st", checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
+    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files)
+
+
+def _check_folder(folder: Path) -> None:
+    """Refuse a folder that is no model, keeps weights in a pickle or names code that is not the library's.
+
+    The library itself trusted local folders in versions before 6.
+    """
+    if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
+        raise ModelError(f"{folder} is no sentence-transformers model: neither modules.json nor config.json in it")
+    for file in sorted(folder.rglob("*")):
+        # Torch's loaders ignore a pickle beside safetensors of the same weights, or of another backend.
+        ignored = file.with_name("model.safetensors").is_file() or file.stem.startswith("openvino")
+        if file.suffix in _PICKLES and not ignored:
+            raise ModelError(
+                f"{file} is a pickle, which can run code when loaded; convert the model to safetensors "
+                "(save_pretrained of sentence-transformers writes them)"
+            )
+        if file.name == "adapter_config.json":
+            raise ModelError(f"{folder} is an adapter of another model; merge the two and save them as one")
+        if file.name.endswith(("config.json", "modules.json")) and file.is_file():
+            _check_fields(folder, file)
+
+
+def _check_fields(folder: Path, file: Path) -> None:
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+        modules = [(module["type"], module["path"]) for module in fields] if isinstance(fields, list) else []
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
+    fields = fields if isinstance(fields, dict) else {}
+    for _, path in modules:
+        if not (folder / str(path)).resolve().is_relative_to(folder.resolve()):
+            raise ModelError(f"{file} names a module at '{path}', which is not inside {folder}")
+    nested = fields.get("types")
+    kinds = [*(kind for kind, _ in modules), *(nested.values() if isinstance(nested, dict) else ())]
+    layers = [fields.get(key) for key in ("tokenizer_class", "activation_function")]
+    foreign = [one for one in kinds if not str(one).startswith(_LIBRARY)]
+    foreign += [one for one in layers if "." in str(one) and not str(one).startswith((_LIBRARY, "torch.nn."))]
+    if foreign:
+        raise ModelError(
+            f"{file} asks to run code of its own ({foreign[0]}); evenli runs no such code. "
+            "Load it yourself and pass it as py:module:function"
+        )
+
+
+def _fetch(name: str, revision: str) -> tuple[str, Path]:
+    """The name with its owner, and the folder of its files, which is called after the commit."""
+    hub = need("huggingface_hub", extra="hf", purpose="models of the hub")
+    if "/" not in name:
+        with contextlib.suppress(OSError):  # perhaps a plain model, without owner
+            return f"sentence-transformers/{name}", _snapshot(hub, f"sentence-transformers/{name}", revision)
+    return name, _snapshot(hub, name, revision)
+
+
+def _snapshot(hub: Any, name: str, revision: str) -> Path:
+    cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+    try:
+        # No pickles, no code and no other forms of the weights.
+        wanted = [f"*{suffix}" for suffix in sorted(MATTERS)]
+        return Path(hub.snapshot_download(name, revision=revision or None, cache_dir=cache, allow_patterns=wanted))
+    except OSError as error:
+        # Without a network, the cache may lack files that no loader asks for.
+        cached = getattr(error, "snapshot_path", None)
+        if cached is None:
+            raise
+        return Path(cached)
