@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 import evenli
@@ -13,6 +14,9 @@ from evenli import registry
 from evenli.errors import InputError
 from evenli.evaluate.audit import load_run, measure_run
 from evenli.evaluate.compare import compare_runs
+from evenli.report.export import tables
+from evenli.report.html import render
+from evenli.report.schema import results_schema
 from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin
@@ -79,6 +83,23 @@ def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
     again = load_run(tmp_path / "run")
     assert again.doctors.value == 0 and list(again.result.suites) == ["coal", "doctors"]
     assert compare_runs(audit, again, suite="doctors", scoring=FAST).suites["doctors"][0].n == 12
+
+
+def test_a_suite_in_tables_gates_reports_and_schema(suite: Path, tmp_path: Path) -> None:
+    audit = evenli.audit("fake:even", suites=("coal", "doctors"), out=tmp_path / "run", scoring=FAST)
+    assert tables(audit.result, "doctors")["measures"]["measure"].to_list() == ["doctors"]
+    alone = evenli.audit("fake:even", suites=("doctors",), scoring=FAST)
+    assert evenli.gate(alone, ["doctors.doctors.high > 0.5"]).passed is True
+    assert evenli.gate(alone, ["doctors_asked == 2"]).passed is False
+    results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(results_schema()).validate(results)
+    del results["doctors"]["measures"]
+    assert not jsonschema.Draft202012Validator(results_schema()).is_valid(results)
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    page = render([audit])
+    for part in ('<h2 id="r0-suite-doctors">The doctors</h2>', "not neutral about doctors", "Two of them were asked."):
+        assert part in page
 
 
 def test_a_suite_from_the_command_line(suite: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
