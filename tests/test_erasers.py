@@ -12,15 +12,14 @@ import pytest
 from evenli.corpus.direction import bias_of, gender_direction
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError, ModelError, RunError
-from evenli.mitigate.erased import Erased
 from evenli.mitigate.erasers import (
     Affine,
+    Erased,
     Projection,
     fit_inlp,
     fit_leace,
     fit_sentence_debias,
     load_eraser,
-    mean_projection,
 )
 from evenli.mitigate.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
 from evenli.stats.intervals import Estimate
@@ -40,6 +39,12 @@ def concept(classes: int = 2, n: int = 1200, seed: int = 0) -> tuple[np.ndarray,
 
 def class_means(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.stack([x[y == label].mean(axis=0) for label in np.unique(y)])
+
+
+def mean_projection(x: np.ndarray, y: np.ndarray) -> Projection:
+    """The simple way to equal class means, which changes more than LEACE."""
+    means = class_means(x, y)
+    return Projection(means - means.mean(axis=0))
 
 
 def change(eraser, x: np.ndarray) -> float:
@@ -253,7 +258,7 @@ def test_broken_eraser_files(tmp_path: Path) -> None:
         Projection(np.eye(2)[:1]).save(tmp_path / "text.npz" / "e.npz")
 
 
-@pytest.mark.parametrize("fit", [mean_projection, fit_leace, lambda x, y: fit_inlp(x, y, 2, np.random.default_rng(0))])
+@pytest.mark.parametrize("fit", [fit_leace, lambda x, y: fit_inlp(x, y, 2, np.random.default_rng(0))])
 def test_bad_training_rows(fit) -> None:
     x, y = concept(n=40)
     with pytest.raises(InputError, match="class 1"):
@@ -321,8 +326,6 @@ def test_an_eraser_without_effect_is_an_error(tmp_path: Path) -> None:
     assert Erased(Letters(), idle, ("bee",)).encode(["b"]).max() == 0
     with pytest.raises(InputError, match=r"\(4, 12\)"):
         Erased(Letters(), Projection(np.eye(7)[0]))
-    with pytest.raises(InputError, match="texts"):
-        Erased(Letters(), idle, ())
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,7 @@ from evenli.evaluate.seat import SeatSettings, seat
 from evenli.evaluate.seat.results import AVERAGED
 from evenli.evaluate.seat.tests import AssociationTest, TextSet, seat_tests, texts_of
 from evenli.interop import PRIMARY, as_mteb_model, seat_metrics
-from evenli.mitigate.erased import Erased
-from evenli.mitigate.erasers import fit_leace
+from evenli.mitigate.erasers import Erased, fit_leace
 
 # s = 1, 0.2 for x and -1, -0.2 for y: the means are 1.2 apart, and the deviation is sqrt(2.08 / 3).
 PLANE = {

@@ -19,8 +19,7 @@ from evenli.evaluate.seat.tests import seat_tests, texts_of
 from evenli.mitigate.debiased import HardDebiasSettings, hard_debias_file, write_debiased
 from evenli.mitigate.directory import read_mitigated
 from evenli.mitigate.encoder import MitigationSettings, load_mitigated, mitigate_encoder
-from evenli.mitigate.erased import Erased
-from evenli.mitigate.erasers import fit_leace
+from evenli.mitigate.erasers import Erased, fit_leace
 from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage, word_leakage

@@ -39,7 +39,7 @@ from evenli.evaluate.seat.tests import texts_of
 from evenli.evaluate.senteval import SentEvalResult, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text
-from evenli.mitigate.erased import Erased
+from evenli.mitigate.erasers import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
 from evenli.store import UNREADABLE, RunDir

@@ -14,7 +14,7 @@ from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.errors import InputError, MissingExtraError, ModelError, RunError
 from evenli.io import hash_files
 from evenli.mitigate.directory import VECTORS, mitigated_directory
-from evenli.mitigate.erased import CHECK
+from evenli.mitigate.erasers import CHECK
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
 from evenli.mitigate.residual import Residual, word_leakage
 from evenli.store import replacing

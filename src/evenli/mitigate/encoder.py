@@ -22,8 +22,7 @@ from evenli.mitigate.directory import (
     mitigated_directory,
     read_mitigated,
 )
-from evenli.mitigate.erased import Erased
-from evenli.mitigate.erasers import Affine, Eraser, Projection, load_eraser
+from evenli.mitigate.erasers import Affine, Erased, Eraser, Projection, load_eraser
 from evenli.mitigate.gendered import GenderedSet, gendered_set, read_gendered
 from evenli.mitigate.methods import GenderedEmbeddings, Method
 from evenli.mitigate.residual import HeldOut, known_sentences, residual_leakage

@@ -1,10 +1,8 @@
-"""Erasers: what a fit leaves behind, a frozen map of embeddings that takes a concept out of them.
+"""Erasers: frozen maps of embeddings that take a concept out of them, how they are fitted, and encoders behind one.
 
-A fit looks at embeddings once and returns an eraser. The eraser is small, can be called on any embeddings of the same
-space, and can be saved. Four fits, by what they promise on the embeddings they saw:
+Three fits, by what they promise on the embeddings they saw:
 
-- ``mean_projection``: class means are equal afterwards; changes more than it has to.
-- ``fit_leace``: the same promise with about the least change that any affine map can keep it with.
+- ``fit_leace``: class means are equal afterwards, with about the least change that an affine map needs for it.
 - ``fit_inlp``: a linear classifier finds less in every round; no promise for a fixed number of rounds.
 - ``fit_sentence_debias``: the directions in which swapped sentences differ most are gone; no promise about classes.
 
@@ -17,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,10 +24,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenli._extras import need
-from evenli.errors import InputError
-from evenli.io import write_atomic
+from evenli.encoders.base import Encoder
+from evenli.errors import InputError, ModelError
+from evenli.io import hash_text, write_atomic
 
 FloatArray = NDArray[np.float64]
+CHECK = ("She is a nurse.", "He is a doctor.", "My mother is there.", "A man walks in the park.")
+"""Texts on which the outputs must differ from those of the base encoder."""
 _LAYOUT = 1  # of a stored eraser; raise it when what is stored changes
 _FEWEST = 2  # rows of a class: one alone has no spread
 _HELD_OUT = 0.2
@@ -73,7 +75,7 @@ class Eraser(ABC):
     def save(self, path: str | Path) -> Path:
         """Write the eraser as ``.npz``; ``load_eraser`` reads it."""
         path = Path(path)
-        if path.suffix != ".npz":
+        if path.suffix != ".npz":  # numpy would add the ending by itself
             raise InputError(f"an eraser is stored as .npz, not as {path.name}")
         about = {"kind": self.kind, "layout": _LAYOUT, "method": self.method, "history": self.history}
         stored = {**{name: getattr(self, name) for name in self.parts}, **about}
@@ -83,11 +85,7 @@ class Eraser(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Projection(Eraser):
-    """Removes a subspace: ``x - D^T D x`` for orthonormal rows D.
-
-    Orthogonal, linear and idempotent; no row gets longer. The rows given are made orthonormal; those that the others
-    span already are dropped.
-    """
+    """Removes a subspace: ``x - D^T D x`` for orthonormal rows D, which the rows given are made."""
 
     kind: ClassVar[str] = "projection"
     parts: ClassVar[tuple[str, ...]] = ("directions",)
@@ -115,8 +113,7 @@ class Projection(Eraser):
 class Affine(Eraser):
     """Removes what ``read`` sees along ``write``: ``x - write read (x - centre)``.
 
-    An oblique projection around a centre, kept as two thin matrices. It is idempotent because ``read write`` is the
-    identity of size k, which is checked.
+    An oblique projection around a centre. It is idempotent because ``read write`` is the identity, which is checked.
     """
 
     kind: ClassVar[str] = "affine"
@@ -132,8 +129,7 @@ class Affine(Eraser):
 
     def __post_init__(self) -> None:
         read, write, centre = (_finite(a, "an array of the eraser") for a in (self.read, self.write, self.centre))
-        fits = read.ndim == 2 and len(read) and write.shape == read.shape[::-1] and centre.shape == read.shape[1:]
-        if not fits:
+        if read.ndim != 2 or not len(read) or write.shape != read.shape[::-1] or centre.shape != read.shape[1:]:
             shapes = f"{read.shape}, {write.shape} and {centre.shape}"
             raise InputError(f"expected read [k, d], write [d, k] and centre [d], found {shapes}")
         if not np.allclose(read @ write, np.eye(len(read)), atol=1e-6):
@@ -147,44 +143,77 @@ class Affine(Eraser):
         return np.asarray(rows - ((rows - self.centre) @ self.read.T) @ self.write.T, dtype=kind)
 
 
-def mean_projection(x: ArrayLike, y: ArrayLike) -> Projection:
-    """Project out the span of the differences between class means: the simple baseline.
+@dataclass(frozen=True)
+class Erased:
+    """An encoder whose embeddings pass through an eraser.
 
-    No assumption is needed: the class means of the embeddings given are equal afterwards, so no linear classifier can
-    beat the best constant on them.
-
-    Args:
-        x: Embeddings [n, d].
-        y: Class of each row, two or more classes.
+    A mitigated encoder that is the base encoder by mistake would look like a mitigation without effect. So the two are
+    compared on the texts ``check`` when they are put together, and equal outputs are an error.
     """
-    rows, classes = _labelled(x, y)
-    differences = _mean_differences(rows, classes)
-    if not np.abs(differences).max() > 1e-12 * np.abs(rows).max():
-        raise InputError(_EQUAL)
-    return Projection(_basis(differences), method="mean projection")
+
+    encoder: Encoder
+    eraser: Eraser
+    check: tuple[str, ...] = CHECK
+
+    def __post_init__(self) -> None:
+        before = self._base(self.check)
+        after = self.eraser(before)
+        if not np.abs(after - before).max() > _ROUNDING * np.abs(before).max():
+            raise ModelError(
+                f"the eraser changes nothing: all {len(before)} outputs are those of the base encoder; "
+                "fit it on embeddings of this encoder"
+            )
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in an embedding."""
+        return self.eraser.dimension
+
+    @property
+    def identity(self) -> str:
+        """Changes when any output could, as far as the encoder has an identity."""
+        return hash_text(f"{getattr(self.encoder, 'identity', type(self.encoder).__name__)}|{self.eraser.identity}")
+
+    @property
+    def note(self) -> str:
+        """What a user should know of the encoder before trusting the embeddings."""
+        return str(getattr(self.encoder, "note", ""))
+
+    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
+        """Embeddings [n, d] without the concept."""
+        return self.eraser(self._base(texts))
+
+    def _base(self, texts: Sequence[str]) -> NDArray[Any]:
+        embeddings = np.asarray(self.encoder.encode(list(texts)))
+        if embeddings.shape != (len(texts), self.eraser.dimension):
+            raise InputError(
+                f"the eraser is for embeddings of {self.eraser.dimension} numbers, the encoder gave shape "
+                f"{embeddings.shape} for {len(texts)} text(s); fit an eraser for this encoder"
+            )
+        return embeddings
 
 
 def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
     """Least-squares concept erasure in closed form (Belrose et al. 2023), by the authors' library concept-erasure.
 
-    With W the inverse root of the covariance of x and U an orthonormal basis of the range of ``W Cov(x, y)``, y
-    one-hot: ``r(x) = x - W^+ U U^T W (x - mean)``. On the rows given the cross-covariance of r(x) with y is zero, hence
-    class means are equal, hence no linear classifier beats the best constant. New rows keep the promise as far as they
-    share these moments: with fewer rows than several times d, expect some leakage on them.
+    On the rows given the cross-covariance with the class is zero, hence class means are equal, hence no linear
+    classifier beats the best constant. New rows keep the promise as far as they share these moments: with fewer rows
+    than several times d, expect some leakage on them.
 
     Args:
         x: Embeddings [n, d].
         y: Class of each row, two or more classes.
-        shrinkage: Estimate the covariance with shrinkage, which is better for rows to come. Without it the mean squared
-            change of the rows given is the least that any affine map with this effect can have.
+        shrinkage: Estimate the covariance with shrinkage, which is better for rows to come; without it the rows given
+            change least.
     """
     torch = need("torch", extra="encoders", purpose="LEACE")
     library = need("concept_erasure", extra="encoders", purpose="LEACE")
     rows, classes = _labelled(x, y)
     centred = rows - rows.mean(axis=0)
-    if np.abs(_mean_differences(rows, classes)).max() <= _ROUNDING * np.abs(centred).max():
-        raise InputError(_EQUAL)
     onehot = np.eye(classes.max() + 1)[classes]
+    means = (onehot.T @ rows) / onehot.sum(axis=0)[:, None]
+    if np.abs(means - means.mean(axis=0)).max() <= _ROUNDING * np.abs(centred).max():
+        raise InputError(_EQUAL)
     fitted = library.LeaceEraser.fit(
         torch.from_numpy(rows),
         torch.from_numpy(onehot),
@@ -205,10 +234,8 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
     """Iterative nullspace projection: fit a linear classifier, project out what it looks at, repeat.
 
     The classifier is ridge regression on one-hot classes with equal weight for each class. Rounds end early once its
-    balanced accuracy on held-out rows is no better than chance; further rounds would remove noise. Nothing is promised
-    for a fixed number of rounds: ``history`` says how far it got.
-
-    Ravfogel et al. 2020, "Null it out".
+    balanced accuracy on held-out rows is no better than chance: further rounds would remove noise. Ravfogel et al.
+    2020, "Null it out".
 
     Args:
         x: Embeddings [n, d].
@@ -247,11 +274,8 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
 def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1) -> Projection:
     """Project out the main directions in which sentences differ from their gender-swapped copies.
 
-    Principal components of the rows +d/2 and -d/2 for every difference d. Centring the differences instead would
-    subtract what all of them share, which is what is sought. Assumes that gender lives in few directions, the same for
-    all sentences; ``fit_leace`` does not.
-
-    Liang et al. 2020, "Towards debiasing sentence representations".
+    Principal components of the differences, not centred: what all of them share is what is sought. Liang et al. 2020,
+    "Towards debiasing sentence representations".
 
     Args:
         female: Embeddings [n, d] of the female versions.
@@ -278,12 +302,7 @@ def load_eraser(path: str | Path) -> Projection | Affine:
         with np.load(path, allow_pickle=False) as stored:
             values = {name: stored[name] for name in stored.files}
         kind, layout = str(values.pop("kind")), int(values.pop("layout"))
-        about: dict[str, Any] = {
-            "method": str(values.pop("method")),
-            "history": tuple(values.pop("history").tolist()),
-        }
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
+        about: dict[str, Any] = {"method": str(values.pop("method")), "history": tuple(values.pop("history").tolist())}
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a stored eraser ({error})") from error
     if layout != _LAYOUT or kind not in _KINDS:
@@ -339,12 +358,6 @@ def _basis(rows: FloatArray) -> FloatArray:
     """Orthonormal rows with the same span."""
     _, sigma, axes = np.linalg.svd(rows, full_matrices=False)
     return np.asarray(axes[sigma > sigma[0] * 1e-9], dtype=np.float64)
-
-
-def _mean_differences(rows: FloatArray, classes: NDArray[np.int64]) -> FloatArray:
-    """The class means less their mean, [c, d]."""
-    means = np.stack([rows[classes == label].mean(axis=0) for label in range(classes.max() + 1)])
-    return np.asarray(means - means.mean(axis=0), dtype=np.float64)
 
 
 def _ridge(x: FloatArray, classes: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:

@@ -13,8 +13,7 @@ from evenli.encoders.base import Encoder, encode_checked
 from evenli.encoders.cache import EmbeddingCache
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
-from evenli.mitigate.erased import Erased
-from evenli.mitigate.erasers import Eraser
+from evenli.mitigate.erasers import Erased, Eraser
 from evenli.mitigate.gendered import FEMALE, MALE, GenderedSet
 from evenli.mitigate.hard_debias import gender_specific_words
 from evenli.resources import read_table
