@@ -255,7 +255,7 @@ def hard_debias(
     as_json: shared.Json = False,
 ) -> None:
     """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
-    from evenli.mitigate.debiased import HardDebiasSettings, hard_debias_file
+    from evenli.mitigate.encoder import HardDebiasSettings, hard_debias_file
 
     if ctx.info_name == "hard":
         shared.warn("'mitigate hard' is called 'mitigate hard-debias' now; the old name goes with the next release")

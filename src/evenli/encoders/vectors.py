@@ -89,8 +89,10 @@ class WordVectors:
 class VectorMean:
     """The mean of the vectors of a text's words; words without a vector are left out."""
 
-    def __init__(self, vectors: WordVectors) -> None:
+    def __init__(self, vectors: WordVectors, method: str = "") -> None:
         self.vectors = vectors
+        self.method = method
+        """How the vectors were mitigated, for reports."""
         self.identity = f"mean:{vectors.identity}"
 
     def unknown(self, words: Sequence[str]) -> list[str]:

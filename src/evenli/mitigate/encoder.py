@@ -1,7 +1,13 @@
-"""Fit an eraser to an encoder, measure what it leaves, and keep both as an encoder: ``mitigated:FOLDER``."""
+"""Mitigated encoders: fit an eraser or debias word vectors, measure what is left, and keep it as ``mitigated:FOLDER``.
+
+The directory holds ``mitigated.json`` and an eraser or word vectors. The encoder itself is not copied: the spec of the
+base is stored with absolute paths and its identity, and a base that has changed since is refused, because an eraser
+means nothing to another encoder.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,27 +15,33 @@ from typing import Any
 
 import numpy as np
 
-from evenli.encoders.base import Encoder, EncoderRequest, encode_checked, load_encoder, resolved_spec
-from evenli.errors import InputError, ModelError
-from evenli.io import hash_files
-from evenli.mitigate.debiased import DebiasedMean, load_debiased
-from evenli.mitigate.directory import (
-    ERASER,
-    VECTORS,
-    checked_file,
-    identity_of,
-    load_base,
-    mitigated_directory,
-    read_mitigated,
+from evenli.corpus.direction import gender_direction
+from evenli.encoders.base import (
+    MITIGATED,
+    Encoder,
+    EncoderRequest,
+    encode_checked,
+    load_encoder,
+    name_of,
+    parts_of,
+    resolved_spec,
 )
-from evenli.mitigate.erasers import Affine, Erased, Eraser, Projection, load_eraser
+from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
+from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
+from evenli.io import hash_files
+from evenli.mitigate.erasers import CHECK, Affine, Erased, Eraser, Projection, load_eraser
 from evenli.mitigate.gendered import GenderedSet, gendered_set, read_gendered
+from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
 from evenli.mitigate.methods import GenderedEmbeddings, Method
-from evenli.mitigate.residual import HeldOut, known_sentences, residual_leakage
+from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage, word_leakage
 from evenli.registry import MITIGATIONS
-from evenli.store import replacing
+from evenli.store import UNREADABLE, RunDir, replacing
 
 BUILT_IN = "built-in"
+_ERASER, _VECTORS = "eraser.npz", "vectors.npz"
+_FORMAT = "evenli mitigated-encoder 1"
+_SCHEMA = 1
+_OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
 
 
 @dataclass(frozen=True)
@@ -76,16 +88,15 @@ def mitigate_encoder(
         What ``mitigated.json`` holds.
     """
     # The directory is checked first: a fit can take long.
-    with replacing(mitigated_directory(out), overwrite=overwrite) as folder:
+    with replacing(_directory(out), overwrite=overwrite) as folder:
         sentences = gendered_set() if settings.fit == BUILT_IN else read_gendered(settings.fit)
         base = load_encoder(spec, pooling=pooling, device=device)
         sentences = known_sentences(base, sentences)
         eraser = _fit(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
-        file = eraser.save(folder / ERASER)
         about: dict[str, Any] = {
             "method": settings.method,
-            "base": {"spec": resolved_spec(spec), "pooling": pooling, "identity": identity_of(base)},
+            "base": {"spec": resolved_spec(spec), "pooling": pooling, "identity": _identity(base)},
             "note": str(getattr(base, "note", "")),
             "settings": {**settings.options, "seed": settings.seed},
             "fit": {
@@ -94,30 +105,18 @@ def mitigate_encoder(
                 "sha256": sentences.fit_sha256,
                 "skipped": sentences.skipped,
             },
-            "eraser": {"file": ERASER, "sha256": hash_files([file]), **_figures(eraser)},
+            "eraser": {
+                "file": _ERASER,
+                "sha256": hash_files([eraser.save(folder / _ERASER)]),
+                "identity": eraser.identity,
+                "dimension": eraser.dimension,
+                "rank": eraser.rank,
+                "history": [round(value, 6) for value in eraser.history],
+            },
             "leakage": _leakage(base, eraser, sentences, settings.seed),
         }
-        mitigated_directory(folder).write_manifest(about)
+        _directory(folder).write_manifest(about)
     return about
-
-
-def load_mitigated(folder: str | Path, *, device: str | None = None) -> Erased | DebiasedMean:
-    """Load a mitigated encoder: its base by the stored spec, with the eraser behind it, or debiased vectors."""
-    folder = Path(folder)
-    about = read_mitigated(folder)
-    file = checked_file(folder, VECTORS if about["eraser"].get("file") == VECTORS else ERASER, about)
-    base = load_base(folder, about["base"], device)
-    if file.name == VECTORS:
-        return load_debiased(file, base)
-    try:
-        return Erased(base, load_eraser(file))
-    except InputError as error:
-        raise ModelError(f"{folder}: {error}") from error
-
-
-def load(target: str, request: EncoderRequest) -> Erased | DebiasedMean:
-    """The encoder of ``mitigated:FOLDER``; it keeps the pooling it was fitted with."""
-    return load_mitigated(target, device=request.device)
 
 
 def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Projection | Affine:
@@ -133,16 +132,6 @@ def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) ->
     return eraser
 
 
-def _figures(eraser: Eraser) -> dict[str, Any]:
-    history = [round(value, 6) for value in eraser.history]
-    return {
-        "identity": eraser.identity,
-        "dimension": eraser.dimension,
-        "rank": eraser.rank,
-        "history": history,
-    }
-
-
 def _leakage(base: Encoder, eraser: Eraser, sentences: GenderedSet, seed: int) -> dict[str, Any]:
     before = HeldOut.of(base, sentences)
     lean = before.lean()
@@ -154,3 +143,184 @@ def _leakage(base: Encoder, eraser: Eraser, sentences: GenderedSet, seed: int) -
         "before": residual_leakage(before, lean, seed=seed).to_dict(),
         "after": residual_leakage(before.erased(eraser), lean, seed=seed).to_dict(),
     }
+
+
+@dataclass(frozen=True)
+class HardDebiasSettings:
+    """How word vectors are hard-debiased.
+
+    Attributes:
+        pairs: Pairs of the direction: ``ten``, ``long`` or a file.
+        control: Only bring the vectors to length 1: the control for the side effect.
+        seed: Of the probes that look for what is left.
+    """
+
+    pairs: str = "ten"
+    control: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class HardDebiased:
+    """What ``hard_debias_file`` wrote.
+
+    Attributes:
+        path: The file or directory.
+        words: Number of words.
+        notes: What was done.
+        leakage: What was left of gender before and after; None if it could not be measured.
+        not_measured: Why not.
+    """
+
+    path: Path
+    words: int
+    notes: tuple[str, ...]
+    leakage: tuple[Residual, Residual] | None
+    not_measured: str = ""
+
+    @property
+    def spec(self) -> str:
+        """The encoder it is."""
+        return f"{'vectors' if self.path.suffix == '.npz' else 'mitigated'}:{self.path}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        before, after = (one.to_dict() for one in self.leakage) if self.leakage else (None, None)
+        return {
+            "file" if self.path.suffix == ".npz" else "folder": str(self.path),
+            "words": self.words,
+            "notes": list(self.notes),
+            "leakage": {"before": before, "after": after} if self.leakage else None,
+            "not_measured": self.not_measured,
+        }
+
+
+def hard_debias_file(
+    vectors: str | Path, out: str | Path, settings: HardDebiasSettings | None = None, *, overwrite: bool = False
+) -> HardDebiased:
+    """Hard-debias a file of word vectors and measure what is left.
+
+    Args:
+        vectors: The file, as ``load_vectors`` takes it, or ``vectors:FILE``.
+        out: A file that ends in ``.npz``, or a directory, which is an encoder then.
+        settings: What to do; None hard-debiases with the ten pairs.
+        overwrite: Replace what is there.
+    """
+    settings = settings or HardDebiasSettings()
+    out, file = Path(out), Path(str(vectors).removeprefix("vectors:"))
+    _check_names(out, file, overwrite)
+    before = load_vectors(file)
+    direction = gender_direction(before, settings.pairs)
+    after = normalised(before) if settings.control else hard_debias(before, direction)
+    if out.suffix == ".npz":
+        save_vectors(after, out)
+    else:
+        _check_differs(VectorMean(before), VectorMean(after), out)
+        base = {"spec": resolved_spec(f"vectors:{file}"), "pooling": "mean", "identity": _identity(VectorMean(before))}
+        with replacing(_directory(out), overwrite=overwrite) as folder:
+            sha256 = hash_files([save_vectors(after, folder / _VECTORS)])
+            about = {
+                "method": "hard-debias",
+                "base": base,
+                "settings": {"pairs": settings.pairs, "control": settings.control},
+                "eraser": {"file": _VECTORS, "sha256": sha256, "dimension": after.dimension},
+            }
+            _directory(folder).write_manifest(about)
+    leaks, reason = None, ""
+    try:
+        leaks = word_leakage(before, after, direction, seed=settings.seed)
+    except (InputError, MissingExtraError) as error:
+        # The vectors are written and good; a small vocabulary or a missing package is no reason to fail.
+        reason = str(error)
+    return HardDebiased(out, len(after), after.notes, leaks, reason)
+
+
+def _check_names(out: Path, file: Path, overwrite: bool) -> None:
+    if out.suffix in _OTHER_FORMATS:
+        raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
+    if out.suffix == ".npz" and out.exists() and not overwrite:
+        raise RunError(f"{out} exists; pass --overwrite to replace it, or name another file")
+    if ":" in str(file) and not file.exists():
+        raise InputError(
+            f"{file}: hard debiasing is for word vectors; for an encoder choose inlp, leace or sent-debias, or train "
+            "one on hard-debiased vectors"
+        )
+
+
+def _check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
+    first, second = (encoder.encode(CHECK) for encoder in (base, debiased))
+    if first.shape == second.shape and np.array_equal(first, second) and first.any():
+        raise ModelError(f"{where}: the vectors are those of the base; nothing was mitigated")
+
+
+def _directory(path: str | Path) -> RunDir:
+    # Partial files of earlier versions and the cached copy of the vectors count as ours.
+    owned = (*(f"{name}*" for name in (_ERASER, _VECTORS, MITIGATED)), CACHE)
+    return RunDir(path, kind="mitigated encoder", manifest=MITIGATED, owned=owned, schema=_SCHEMA)
+
+
+def _identity(encoder: Encoder) -> str:
+    """The encoder's ``identity``; without one a changed encoder could not be noticed."""
+    identity = getattr(encoder, "identity", None)
+    if identity is None:
+        raise InputError(f"{name_of(encoder)} has no identity; give it one that changes when its outputs could")
+    return str(identity)
+
+
+def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
+    """The encoder of ``mitigated:FOLDER``: its base with the eraser behind it, or debiased vectors.
+
+    It keeps the pooling it was fitted with.
+    """
+    folder = Path(target)
+    about = read_mitigated(folder)
+    file = folder / (_VECTORS if about["eraser"].get("file") == _VECTORS else _ERASER)
+    if not file.is_file():
+        raise ModelError(f"{folder} is not complete: no {file.name} in it; run the mitigation again")
+    if hash_files([file]) != about["eraser"]["sha256"]:
+        raise ModelError(f"{file} is not the one that {MITIGATED} describes; run the mitigation again")
+    base = _load_base(folder, about["base"], request.device)
+    if file.name == _VECTORS:
+        debiased = VectorMean(load_vectors(file), "hard-debiasing")
+        _check_differs(base, debiased, folder)
+        return debiased
+    try:
+        return Erased(base, load_eraser(file))
+    except InputError as error:
+        raise ModelError(f"{folder}: {error}") from error
+
+
+def read_mitigated(folder: str | Path) -> dict[str, Any]:
+    """What ``mitigated.json`` of a directory says."""
+    file = Path(folder) / MITIGATED
+    if not file.is_file():
+        raise ModelError(f"{folder} is no mitigated encoder: no {MITIGATED} in it; write it with evenli mitigate")
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+        # Before there was a schema there was one format.
+        known = about["schema"] <= _SCHEMA if "schema" in about else about["format"] == _FORMAT
+        texts = (*(about["base"][name] for name in ("spec", "pooling", "identity")), about["eraser"]["sha256"])
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a text is expected for base and eraser")
+    except UNREADABLE as error:
+        raise ModelError(f"{file} is broken ({type(error).__name__}: {error}); write it again") from error
+    if not known:
+        raise ModelError(f"{file} was written by another evenli ({about.get('evenli', '?')}); upgrade evenli")
+    return dict(about)
+
+
+def _load_base(folder: Path, stored: dict[str, Any], device: str | None) -> Encoder:
+    """The base encoder of a directory, unchanged since the mitigation."""
+    for place in map(Path, parts_of(stored["spec"])):
+        if place.is_absolute() and not place.exists():
+            raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
+    try:
+        base = load_encoder(stored["spec"], pooling=stored["pooling"], device=device)
+    except EvenliError as error:
+        raise ModelError(f"the base of {folder} cannot be loaded ({stored['spec']}): {error}") from error
+    if _identity(base) != stored["identity"]:
+        raise ModelError(
+            f"the base of {folder}, {stored['spec']}, has changed since the mitigation; bring it back or mitigate the "
+            "encoder again"
+        )
+    return base
