@@ -23,7 +23,7 @@ from evenli.models import fake_model
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.report.terminal import show_results
-from evenli.reproduction.samples import sample_of_shares
+from evenli.reproduction.ledger import sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.intervals import Estimate, Scoring, estimate_measures, minimum_detectable_difference, wilson
 from evenli.stats.measure import get_measure, measures

@@ -212,6 +212,7 @@ def test_own_measures_are_scored_from_stored_predictions(
         "def nothing(sample):\n    return float('nan')\n"
         "def broken(sample):\n    raise ValueError('no such column')\n"
         "def many(sample):\n    return [0.1, 0.2]\n"
+        "def infinite(sample):\n    return float('inf')\n"
         "class Constant:\n    def __call__(self, sample):\n        return 1\n"
         "constant = Constant()\nnumber = 3\n",
         encoding="utf-8",
@@ -223,7 +224,7 @@ def test_own_measures_are_scored_from_stored_predictions(
     nothing = results["own_measures:nothing"].axis["bias"]
     assert nothing.pearson.value is None and "own_measures:nothing" in nothing.pearson.reason
     json.dumps(results.to_dict(), allow_nan=False)
-    for name in ("broken", "many", "number", "absent"):
+    for name in ("broken", "many", "infinite", "number", "absent"):
         with pytest.raises(InputError, match=f"own_measures:{name}"):
             score_sweep(sweep, [f"own_measures:{name}"])
     (tmp_path / "unfinished.py").write_text("def half(:\n", encoding="utf-8")

@@ -21,52 +21,48 @@ from evenli.predictions import Predictions
 from evenli.resources import read_table
 from evenli.stats.measure import Measure, as_measure, measures
 from evenli.stats.sample import Sample
-from evenli.stats.sweep import Curve, MeasureResult, SweepResult, describe, rank_measures
+from evenli.stats.sweep import AxisResult, Curve, MeasureResult, SweepResult, describe, rank_measures
 
 Own = str | Measure | Callable[[Sample], float]
 """A measure of the user's own: ``module:function``, a function of a ``Sample``, or a ``Measure``."""
 
 
-def score_sweep(
-    folder: MetaFolder | str | Path, own: Sequence[Own] = (), *, permutations: int = 9_999, seed: int = 0
-) -> SweepResult:
+def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> SweepResult:
     """Score all stored models with all registered measures and the user's own.
 
     Args:
         folder: A directory with trained models.
         own: Own measures; each takes a ``Sample`` and returns a number.
-        permutations: Samples of the permutation test.
-        seed: Its seed.
     """
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
-    header, seeds = folder.header, folder.seeds()
+    lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
     if not seeds:
         raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta {folder.path} --base MODEL")
     chosen = [*measures("coal"), *measures("probe"), *(load_measure(one) for one in own)]
-    curves = _curves(folder, chosen, seeds)
-    # A measure whose range is not known is compared as if it were 0 to 1.
-    ranges = {measure.name: measure.high - measure.low for measure in chosen}
-    spans = {name: span if math.isfinite(span) else 1.0 for name, span in ranges.items()}
+    # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
+    rows = folder.pairs("evaluation")
+    samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
+
+    def along(axis: str, measure: Measure) -> AxisResult:
+        scores = [[_value(measure, samples[Cell(seed, axis, level)]) for level in levels[axis]] for seed in seeds]
+        span = measure.high - measure.low
+        # A measure whose range is not known is compared as if it were 0 to 1.
+        span = span if math.isfinite(span) else 1.0
+        return describe(Curve(measure.name, axis, seeds, np.array(levels[axis]), np.array(scores), span))
+
     results = [
-        MeasureResult(
-            name=measure.name,
-            title=measure.title.strip(),
-            axis={
-                axis: describe(by_name[measure.name], spans[measure.name], permutations=permutations, seed=seed)
-                for axis, by_name in curves.items()
-            },
-        )
+        MeasureResult(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in levels})
         for measure in chosen
     ]
     return SweepResult(
-        lang=header["lang"],
+        lang=lang,
         base=Path(folder.training().get("name", "")).name,
         seeds=seeds,
-        levels=header["levels"],
+        levels=levels,
         held_out_accuracy=_accuracies(folder, seeds),
         measures=results,
-        ranking=rank_measures(curves["bias"], curves.get("noise"), spans),
-        published=[row for row in read_table("published_meta.csv") if row["lang"] == header["lang"]],
+        ranking=rank_measures(results),
+        published=[row for row in read_table("published_meta.csv") if row["lang"] == lang],
     )
 
 
@@ -86,20 +82,6 @@ def load_measure(own: Own) -> Measure:
     return replace(as_measure(function, name=name), title=title, formula="", low=0, high=1, reference=name)
 
 
-def _curves(folder: MetaFolder, chosen: Sequence[Measure], seeds: Sequence[int]) -> dict[str, dict[str, Curve]]:
-    """Scores of every measure by axis and name."""
-    # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
-    rows = folder.pairs("evaluation")
-    samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
-    curves: dict[str, dict[str, Curve]] = {}
-    for axis, levels in folder.header["levels"].items():
-        for measure in chosen:
-            scores = [[_value(measure, samples[Cell(seed, axis, level)]) for level in levels] for seed in seeds]
-            curve = Curve(measure.name, axis, tuple(seeds), np.array(levels), np.array(scores))
-            curves.setdefault(axis, {})[measure.name] = curve
-    return curves
-
-
 def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
     sample = samples["probe" if "probe" in measure.suites else "coal"]
     try:
@@ -108,8 +90,9 @@ def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
             values = np.asarray(measure(sample), dtype=np.float64)
     except ModelError as error:
         raise InputError(f"the measure {measure.name} failed: {error}") from error
-    if values.size != 1:
-        raise InputError(f"the measure {measure.name} returned {values.size} values; expected one number")
+    if values.size != 1 or np.isinf(values).any():
+        given = f"{values.size} values" if values.size != 1 else "an infinite value"
+        raise InputError(f"the measure {measure.name} returned {given}; expected one number, NaN where it is undefined")
     return float(values.reshape(()))
 
 
@@ -118,19 +101,16 @@ def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, Any]]) 
     logits = folder.logits(cell)
     if logits.shape != (len(rows), len(LABELS)) or not np.isfinite(logits).all():
         raise RunError(f"the logits of {cell.name} in {folder.path} do not fit its {len(rows)} pairs; delete them")
-    frame = pl.DataFrame(rows, schema=dict.fromkeys(PAIR_COLUMNS, pl.String)).with_columns(
+    coal = pl.DataFrame(rows, schema=dict.fromkeys(PAIR_COLUMNS, pl.String)).with_columns(
         pl.lit("coal").alias("suite"), *(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS))
     )
-    return {"coal": Sample(Predictions(frame)), "probe": Sample(Predictions(as_probe(frame)))}
-
-
-def as_probe(frame: pl.DataFrame) -> pl.DataFrame:
-    """PS and AS rows as the probe's pairs: one premise, the same hypothesis for either group."""
-    return frame.filter(pl.col("subset").is_in(["PS", "AS"])).with_columns(
+    # PS and AS rows as the probe's pairs: one premise, the same hypothesis for either group.
+    probe = coal.filter(pl.col("subset").is_in(["PS", "AS"])).with_columns(
         pl.lit("probe").alias("suite"),
         pl.lit("probe").alias("subset"),
         pl.concat_str("occupation", pl.lit("|"), "template", pl.lit("-"), "group").alias("id"),
     )
+    return {"coal": Sample(Predictions(coal)), "probe": Sample(Predictions(probe))}
 
 
 def _accuracies(folder: MetaFolder, seeds: Sequence[int]) -> dict[str, float]:

@@ -15,57 +15,53 @@ from evenli._extras import need
 from evenli.errors import InputError
 from evenli.format import UNDEFINED, interval, number, p_value, signed
 from evenli.report.charts import WIDTH, save_chart
-from evenli.stats.correlation import pearson_p
-from evenli.stats.sweep import NO_CORRELATION, SweepResult
+from evenli.stats.sweep import NO_CORRELATION, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
 PUBLISHED_POINTS = 11
 """Bias rates behind every published correlation."""
-_SIGNIFICANT = 0.05
-_RANKED = 5
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#4d4d4d")
-"""Distinct for colour-blind readers; dashes distinguish the lines without colour."""
-_DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3])
-_STROKE = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2, "symbolOpacity": 1}
-_PANELS = {"bias": "bias rate", "noise": "noise rate"}
-
 LEARNT = 0.9
 """Held-out accuracy below which a bias-controlled model has not learnt what it was taught."""
+_RANKED = 5
+# Distinct for colour-blind readers; dashes distinguish the lines without colour.
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#4d4d4d")
+_DASHES = ([1, 0], [6, 3], [2, 2], [8, 2, 2, 2], [4, 4], [1, 3])
+_STROKE = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2, "symbolOpacity": 1}
 
 
 def print_meta(results: SweepResult, console: Console) -> None:
     """Print how every measure moves with the rates, beside what was published."""
-    seeds = results.seeds
+    seeds = ", ".join(map(str, results.seeds))
     axes = " and ".join(f"{len(rates)} {axis} rates" for axis, rates in results.levels.items() if rates)
-    many = "seed" if len(seeds) == 1 else "seeds"
     console.print(
         f"[bold]{escape(results.base)}[/bold] ({escape(results.lang)}), trained to {axes}, "
-        f"{many} {', '.join(map(str, seeds))}"
+        f"{'seed' if len(results.seeds) == 1 else 'seeds'} {seeds}"
     )
-    lowest = results.held_out_accuracy.get("lowest")
-    if lowest is not None and lowest < LEARNT:
+    lowest = results.held_out_accuracy.get("lowest", 1)
+    if lowest < LEARNT:
         console.print(
             f"A model answers only {lowest:.0%} of held-out pairs as it was taught: it did not learn its bias, so the "
             "scores below say little. Start from a model fine-tuned on NLI, or train longer (--epochs, --lr).",
             style="yellow",
         )
-    console.print()
-    console.print("How the scores follow the bias rate (mean over seeds)", style="italic")
+    console.print("\nHow the scores follow the bias rate (mean over seeds)", style="italic")
     console.print(_associations(results))
-    for note in _notes(results):
-        console.print(escape(note))
+    # Measures with the same reason share a line; reasons begin with what is missing: "no corr.: the score is ...".
+    reasons: dict[str, list[str]] = {}
+    for entry in results.measures:
+        reasons.setdefault(entry.axis["bias"].pearson.reason, []).append(entry.title)
+    for reason in filter(None, reasons):
+        what, _, why = reason.partition(": ")
+        console.print(escape(f"{what} for {', '.join(reasons[reason])}: {why}."))
     console.print(_legend(results), style="dim")
     published = [row for row in results.published if row["lang"] == results.lang]
     if published:
-        console.print()
-        console.print("Published correlations beside ours", style="italic")
+        console.print("\nPublished correlations beside ours", style="italic")
         console.print(_published(published, results))
         for note in _doubts(published):
             console.print(escape(note))
-    if results.ranking:
-        console.print()
-        console.print(f"[bold]Ranking[/bold]  {escape(_ranking(results))}")
+    console.print(f"\n[bold]Ranking[/bold]  {escape(_ranking(results))}")
     console.print(
         "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ.",
         style="dim",
@@ -87,19 +83,16 @@ def meta_chart(results: SweepResult) -> Any:
     colour = alt.Color("measure:N", scale=colours, legend=legend)
     # One scale for both panels: a flat line must look flat beside a steep one.
     scale = alt.Scale(domain=[min(0.0, *ends), max(1.0, *ends)], nice=True)
+    x = alt.X("rate:Q", scale=alt.Scale(domain=[0, 1]))
+    y = alt.Y("score:Q", scale=scale, axis=alt.Axis(title="score", tickCount=6))
+    dash = alt.StrokeDash("measure:N", scale=dashes, legend=legend)
     panels = []
-    for axis, title in _PANELS.items():
-        drawn = [value for value in values if value["axis"] == axis]
-        if not drawn:
-            continue
-        base = alt.Chart(alt.InlineData(values=drawn))
-        rates = alt.Axis(title=title, format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False)
-        x = alt.X("rate:Q", scale=alt.Scale(domain=[0, 1]), axis=rates)
-        y = alt.Y("score:Q", scale=scale, axis=alt.Axis(title="score", tickCount=6))
+    for axis in results.levels:
+        base = alt.Chart(alt.InlineData(values=[value for value in values if value["axis"] == axis]))
+        rates = x.axis(title=f"{axis} rate", format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False)
         # The band needs no legend of its own: it has the colour of its line.
-        band = base.mark_area(opacity=0.18).encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
-        dash = alt.StrokeDash("measure:N", scale=dashes, legend=legend)
-        line = base.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash)
+        band = base.mark_area(opacity=0.18).encode(x=rates, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
+        line = base.mark_line(strokeWidth=2).encode(x=rates, y=y, color=colour, strokeDash=dash)
         panels.append(alt.layer(band, line).properties(width=WIDTH, height=220))
     return alt.vconcat(*panels)
 
@@ -133,19 +126,6 @@ def _associations(results: SweepResult) -> Table:
     return table
 
 
-def _notes(results: SweepResult) -> Iterator[str]:
-    """Why a measure has no correlation or no interval; measures with the same reason share a line."""
-    reasons: dict[str, list[str]] = {}
-    for entry in results.measures:
-        reason = entry.axis["bias"].pearson.reason
-        if reason:
-            reasons.setdefault(reason, []).append(entry.title)
-    # Reasons begin with what is missing: "no corr.: the score is ...".
-    for reason, titles in reasons.items():
-        what, _, why = reason.partition(": ")
-        yield f"{what} for {', '.join(titles)}: {why}."
-
-
 def _legend(results: SweepResult) -> str:
     spread = "over seeds: 95% bootstrap interval" if _has_spread(results) else "an interval needs three seeds"
     noise = "; noise slope: change from noise rate 0 to 1 over the measure's range" if _is_noisy(results) else ""
@@ -173,19 +153,18 @@ def _published(rows: list[dict[str, Any]], results: SweepResult) -> Table:
 
 
 def _doubts(rows: list[dict[str, Any]]) -> Iterator[str]:
-    if any(row.get(f"{prefix}_sig") == "yes" for row in rows for prefix in ("coal", "fn")):
+    columns = (("NLI-CoAL", "coal"), ("FN", "fn"))
+    marked = [(row, *column) for row in rows for column in columns if row[f"{column[1]}_sig"] == "yes"]
+    if marked:
         yield "* marked significant by the authors."
-    for row in rows:
-        for title, prefix in (("NLI-CoAL", "coal"), ("FN", "fn")):
-            # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
-            if row["statistic"] != "pearson" or row.get(f"{prefix}_sig") != "yes":
-                continue
-            p = pearson_p(float(row[f"{prefix}_corr"]), PUBLISHED_POINTS)
-            if p >= _SIGNIFICANT:
-                yield (
-                    f"The mark on {title} {row[f'{prefix}_corr']} ({row['source']}) cannot come from a two-sided test "
-                    f"of {PUBLISHED_POINTS} points: p = {p:.3f}."
-                )
+    for row, title, prefix in marked:
+        # Only Pearson's r has a closed-form p, and the paper prints nothing but r.
+        r = row[f"{prefix}_corr"]
+        if row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
+            yield (
+                f"The mark on {title} {r} ({row['source']}) cannot come from a two-sided test of {PUBLISHED_POINTS} "
+                f"points: p = {p:.3f}."
+            )
 
 
 def _ranking(results: SweepResult) -> str:
@@ -201,8 +180,7 @@ def _ranking(results: SweepResult) -> str:
 
 def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
     """One point per drawn measure, axis and rate; an empty one, which breaks the line, where a seed has no score."""
-    entries = [entry for entry in results.measures if entry.name in MAIN] or results.measures
-    entries = entries[: len(MAIN)]
+    entries = [entry for entry in results.measures if entry.name in MAIN]
     for entry in entries:
         for axis, curve in entry.axis.items():
             for rate, scores in zip(results.levels[axis], curve.scores.T.tolist(), strict=True):
@@ -217,7 +195,7 @@ def _correlation(value: float | None) -> str:
 
 
 def _is_noisy(results: SweepResult) -> bool:
-    return bool(results.levels.get("noise"))
+    return "noise" in results.levels
 
 
 def _has_spread(results: SweepResult) -> bool:

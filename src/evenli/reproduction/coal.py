@@ -1,9 +1,10 @@
-"""What NLI-CoAL publishes and what can be checked without a model."""
+"""What NLI-CoAL and Dev et al. 2020 publish and what can be checked without a model."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -14,22 +15,19 @@ from evenli.evaluate.predict import predict
 from evenli.io import archive_texts
 from evenli.models import fake_model
 from evenli.pairs import PairSet
-from evenli.reproduction.ledger import Published, Row, chapter, public_file
-from evenli.reproduction.samples import SUBSETS, sample_of_shares
+from evenli.reproduction.ledger import SUBSETS, Published, Row, chapter, public_file, sample_of_shares
 from evenli.resources import load_axis, read_table
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import read_release, recover_lists, to_official_jsonl
+from evenli.suites.dev2020.build import load_dev_lists
 
 _SIZES = {"en": (1000, 1000, 3420), "ja": (1000, 1000, 3420), "zh": (1000, 1000, 3320)}
 _RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
 _FULL_FOLDER = {"en": "all-words", "ja": "untokenized", "zh": "all-words"}
-_EDGES = {
-    "lawyer": NO_STEREOTYPE,
-    "ballerina": NO_STEREOTYPE,
-    "chef": NO_STEREOTYPE,
+_EDGES = dict.fromkeys(("lawyer", "ballerina", "chef"), NO_STEREOTYPE) | {
     "archaeologist": "male",
     "librarian": "female",
 }
@@ -132,11 +130,22 @@ def _differing_lines(archive: Path, lang: str, rebuilt: PairSet) -> int:
     stems = {"1-prostereo": "PS", "2-antistereo": "AS", "3-nonstereo": "NS"}
     texts = archive_texts(archive, lambda name: PurePosixPath(name).parent.name == _FULL_FOLDER[lang])
     differing = 0
-    for name, released in texts.items():
-        for stem, subset in stems.items():
-            if PurePosixPath(name).name.startswith(stem):
-                ours = to_official_jsonl(rebuilt, subset)
-                lines = zip(released.splitlines(), ours.splitlines(), strict=False)
-                # Files of different lengths differ even if all lines they share are equal.
-                differing += 0 if released == ours else max(1, sum(a != b for a, b in lines))
+    for (name, released), (stem, subset) in product(texts.items(), stems.items()):
+        if PurePosixPath(name).name.startswith(stem):
+            ours = to_official_jsonl(rebuilt, subset)
+            lines = zip(released.splitlines(), ours.splitlines(), strict=False)
+            # Files of different lengths differ even if all lines they share are equal.
+            differing += 0 if released == ours else max(1, sum(a != b for a, b in lines))
     return differing
+
+
+@chapter
+def dev_counts(data: Path | None) -> Iterator[Row]:
+    """Templates and pairs of the generator of Dev et al., from lists of the published sizes."""
+    lists, two = load_dev_lists(), load_dev_lists(group_words=("man", "woman"))
+    own = "own nouns in lists of the published sizes; the original lists carry no licence"
+    generator = Published("Dev et al. 2020, released generator", reason=own)
+    yield generator.row("templates", 1968, len(lists.templates))
+    yield generator.row("occupations", 164, len(lists.occupations))
+    yield generator.row("pairs, six gendered words", 1_936_512, lists.pairs)
+    yield generator.row("pairs, man and woman", 645_504, two.pairs)

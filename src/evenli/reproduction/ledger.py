@@ -1,16 +1,29 @@
-"""Rows of the ledger and the registry they come from. A new chapter is a function with ``@chapter``."""
+"""Rows of the ledger, the registry they come from, and samples with the label shares or probabilities of a paper.
+
+A new chapter is a function with ``@chapter``.
+"""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
+
+from evenli.labels import ENTAILMENT, LABELS
+from evenli.pairs import PAIR_COLUMNS
+from evenli.predictions import Predictions
+from evenli.stats.sample import Sample
+
 Value = float | int | str | None
-_MODULES = ("coal", "dev", "dolci", "meta", "retraining", "seat", "sharma")
+SUBSETS = ("PS", "AS", "NS")
+_MODULES = ("coal", "dolci", "trained", "seat", "sharma")
 """Importing these registers their chapters, in this order."""
 
 
@@ -68,13 +81,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Published:
-    """A published table, or another place with numbers: makes the rows that compare it with ours.
-
-    Attributes:
-        source: Paper and table.
-        tolerance: Largest difference that counts as agreement.
-        reason: How ours was obtained, for rows without a reason of their own.
-    """
+    """A published table, or another place with numbers: makes the rows that compare it with ours."""
 
     source: str
     tolerance: float = 0.0
@@ -90,16 +97,7 @@ class Published:
         reason: str = "",
         differs: str = "",
     ) -> Row:
-        """One row.
-
-        Args:
-            what: What is compared.
-            published: The published value.
-            ours: Ours; None where it could not be computed.
-            tolerance: Other than that of the table.
-            reason: Other than that of the table.
-            differs: Why the published value is known to be another one than ours.
-        """
+        """One row; ``differs`` says why the published value is known to be another one than ours."""
         allowed = self.tolerance if tolerance is None else tolerance
         return Row(what, self.source, published, ours, allowed, differs or reason or self.reason, bool(differs))
 
@@ -130,3 +128,42 @@ def ledger(data: str | Path | None = None) -> list[Row]:
         import_module(f"evenli.reproduction.{name}")
     folder = Path(data or os.environ.get("EVENLI_SHARED_DATA", "../shared/data"))
     return [row for rows in _CHAPTERS for row in rows(folder if folder.is_dir() else None)]
+
+
+def sample_of_shares(row: Mapping[str, str | float], sizes: Sequence[int]) -> Sample:
+    """A sample with label shares ``ps_e``, ``ps_c`` … ``ns_n``: a weighted row per subset and label."""
+    rows, weights = [], []
+    for subset, size in zip(SUBSETS, sizes, strict=True):
+        printed = [float(row[f"{subset.lower()}_{label[0]}"]) for label in LABELS]
+        # Printed shares sum to 1 only up to rounding.
+        for index, share in enumerate(printed):
+            rows.append((subset, *(float(i == index) for i in range(3))))
+            weights.append(share / sum(printed) * size)
+    return _weighted("coal", pl.DataFrame(rows, schema=["subset", *LABELS], orient="row"), weights)
+
+
+def sample_of_split(shares: Mapping[str, float], male: float, female: float) -> Sample:
+    """A sample with given dP and B per half, weighted: in each, one premise follows the dominant gender, one defies it.
+
+    ``shares`` are ``dP_male``, ``dP_female``, ``B_male``, ``B_female`` from 0 to 1.
+    """
+    rows, weights = [], []
+    for dominant, size in (("male", male), ("female", female)):
+        gap, share = shares[f"dP_{dominant}"], shares[f"B_{dominant}"]
+        for sign, weight in ((1, share), (-1, 1 - share)):
+            for group in ("female", "male"):
+                probability = 0.5 + (1 if group == dominant else -1) * sign * gap / 2
+                # With the other two logits at 0 and neutral left out, the margin is the log odds.
+                margin = math.log(probability / (1 - probability))
+                rows.append((f"{dominant}{sign}-{group}", dominant, dominant, group, margin))
+                weights.append(size * weight)
+    columns = ["id", "occupation", "stereotype", "group", ENTAILMENT]
+    return _weighted("probe", pl.DataFrame(rows, schema=columns, orient="row"), weights)
+
+
+def _weighted(suite: str, frame: pl.DataFrame, weights: Sequence[float]) -> Sample:
+    """The rows as predictions of a suite; texts that are not given are null, logits zero."""
+    texts = [pl.lit(None, pl.String).alias(name) for name in PAIR_COLUMNS if name not in frame.columns]
+    logits = [pl.lit(0.0).alias(label) for label in LABELS if label not in frame.columns]
+    table = Predictions(frame.with_columns(pl.lit(suite).alias("suite"), *texts, *logits))
+    return Sample(table, np.array(weights, dtype=np.float32))

@@ -10,8 +10,7 @@ import polars as pl
 
 from evenli.io import read_rows
 from evenli.mitigate.augment import swap_augment
-from evenli.reproduction.ledger import Published, Row, chapter, public_file
-from evenli.reproduction.samples import sample_of_split
+from evenli.reproduction.ledger import Published, Row, chapter, public_file, sample_of_split
 from evenli.resources import read_table
 from evenli.stats.measure import get_measure
 from evenli.suites.probe.build import read_probe
@@ -63,12 +62,9 @@ def tables(data: Path | None) -> Iterator[Row]:
         yield table6.row(what, len(halves), whole, reason=reason, differs="" if fits else reason)
     outside = {(row["train_set"], row["model"]): row["B_O"] for row in _table("9")}
     same = sum(value == outside["MNLI", model] for (corpus, model), value in outside.items() if corpus == "SNLI")
-    yield Published(f"{_PAPER}, Table 9").row(
-        "models with the same B on ANLI + QNLI after SNLI and after MNLI",
-        0,
-        same,
-        differs="one B column is printed twice, likely a copy error",
-    )
+    what = "models with the same B on ANLI + QNLI after SNLI and after MNLI"
+    copied = "one B column is printed twice, likely a copy error"
+    yield Published(f"{_PAPER}, Table 9").row(what, 0, same, differs=copied)
     arrows = len(read_table("swap_sharma.csv"))
     yield Row("arrows of the gender-swap map", f"{_PAPER}, released notebook", 19, arrows)
 
@@ -119,9 +115,6 @@ def _table(number: str) -> list[dict[str, str]]:
 def _is_share(percent: float, total: int) -> bool:
     """Whether a percentage with two decimals, rounded or cut off, can be a count out of ``total``."""
     # The paper does not say how it rounds, so both ways count.
-    printed = round(percent * 100)
-    for count in (math.floor(percent * total / 100), math.ceil(percent * total / 100)):
-        exact = count / total * 10_000
-        if printed in (round(exact), math.floor(exact + 1e-9)):
-            return True
-    return False
+    counts = math.floor(percent * total / 100), math.ceil(percent * total / 100)
+    exact = [count / total * 10_000 for count in counts]
+    return any(round(percent * 100) in (round(value), math.floor(value + 1e-9)) for value in exact)

@@ -9,23 +9,29 @@ a second axis added.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from scipy.stats import t as student
 
-from evenli.errors import InputError
 from evenli.io import to_plain
-from evenli.stats.correlation import CONSTANT, DIGITS, STATISTICS, Statistic, Values, correlations, is_constant
 
-AXES = ("bias", "noise")
+Values = NDArray[np.float64]
+Statistic = Literal["pearson", "spearman", "kendall"]
+STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
 NO_CORRELATION = "no corr."
 """What the paper prints where a constant score has no correlation."""
 LEVEL = 0.95
 """Coverage of the interval over seeds."""
 _RESAMPLES = 2_000
+_CONSTANT = 1e-9
+"""Curves whose range is smaller, relative to their size, are constant."""
+_DIGITS = 12
+"""Scores that differ less differ by rounding only, and must tie when they are ranked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,35 +42,17 @@ class Curve:
         measure: Name of the measure.
         axis: ``bias`` or ``noise``: what the levels are rates of.
         seeds: One training seed per row of ``scores``.
-        levels: Rates from 0 to 1, increasing, [L].
+        levels: Rates from 0 to 1, increasing, [L]; at least three.
         scores: Score of the model of a seed and level, [seeds, L]; NaN where the measure is undefined.
+        span: Largest minus smallest possible value of the measure.
     """
 
     measure: str
     axis: str
-    seeds: tuple[int, ...]
+    seeds: Sequence[int]
     levels: Values
     scores: Values
-
-    def __post_init__(self) -> None:
-        if self.axis not in AXES:
-            raise InputError(f"no axis '{self.axis}' for {self.measure}; choose {' or '.join(AXES)}")
-        # Lists are accepted and stored as arrays; a frozen dataclass is set this way.
-        object.__setattr__(self, "seeds", tuple(self.seeds))
-        object.__setattr__(self, "levels", _floats(self.levels, f"the levels of {self.measure}"))
-        object.__setattr__(self, "scores", _floats(self.scores, f"the scores of {self.measure}"))
-        levels = self.levels
-        in_range = levels.ndim == 1 and levels.size and ((levels >= 0) & (levels <= 1)).all()
-        if not in_range or (np.diff(levels) <= 0).any():
-            raise InputError(f"the levels of {self.measure} are {levels.tolist()}; give increasing rates from 0 to 1")
-        seeds, rates = len(self.seeds), levels.size
-        if not seeds or self.scores.shape != (seeds, rates):
-            raise InputError(
-                f"the scores of {self.measure} have the shape {self.scores.shape}; give one row per seed ({seeds}) and "
-                f"one column per level ({rates})"
-            )
-        if np.isinf(self.scores).any():
-            raise InputError(f"{self.measure} has infinite scores; a score is a number, or NaN where it is undefined")
+    span: float = 1.0
 
     @property
     def mean(self) -> Values:
@@ -99,7 +87,11 @@ class Association:
 
 @dataclass(frozen=True)
 class Separation:
-    """Score at the highest level minus score at the lowest: mean, minimum and maximum over seeds."""
+    """Score at the highest level minus score at the lowest: mean, minimum and maximum over seeds.
+
+    On the bias axis the stereotyped words are answered wrongly at every rate, only in another direction, so the error
+    rate is the same at both ends: what is left is bias. The sign is the measure's direction.
+    """
 
     value: float
     low: float
@@ -186,10 +178,7 @@ class SweepResult:
 
     def __getitem__(self, name: str) -> MeasureResult:
         """The result of a measure by its name."""
-        for measure in self.measures:
-            if measure.name == name:
-                return measure
-        raise KeyError(name)
+        return {measure.name: measure for measure in self.measures}[name]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, in full precision; undefined numbers are null."""
@@ -197,24 +186,21 @@ class SweepResult:
         return {"schema": 1, **to_plain(self, digits=None), "ranking": to_plain(ranking, digits=None)}
 
 
-def describe(curve: Curve, span: float, *, permutations: int = 9_999, seed: int = 0) -> AxisResult:
-    """All statistics of one curve.
-
-    Args:
-        curve: Scores of one measure along one axis.
-        span: Largest minus smallest possible value of the measure.
-        permutations: Samples of the permutation test.
-        seed: Its seed.
-    """
-    generator = np.random.default_rng(seed)
-    pearson, spearman, kendall = (
-        associate(curve, name, generator=generator, permutations=permutations) for name in STATISTICS
-    )
-    return AxisResult(curve.scores, pearson, spearman, kendall, separation(curve), slope(curve, span=span))
+def describe(curve: Curve) -> AxisResult:
+    """All statistics of one curve."""
+    generator = np.random.default_rng(0)
+    pearson, spearman, kendall = (associate(curve, name, generator) for name in STATISTICS)
+    # Per seed first: the range over seeds shows whether the sign is stable.
+    rise = curve.scores[:, -1] - curve.scores[:, 0]
+    apart = Separation(float(rise.mean()), float(rise.min()), float(rise.max()))
+    # Least squares: sum (x - mean x)(y - mean y) / sum (x - mean x)^2, as a share of the measure's range.
+    x = curve.levels - curve.levels.mean()
+    slope = float(x @ (curve.mean - curve.mean.mean()) / (x @ x) / curve.span)
+    return AxisResult(curve.scores, pearson, spearman, kendall, apart, slope)
 
 
 def associate(
-    curve: Curve, statistic: Statistic, *, generator: np.random.Generator, permutations: int = 9_999
+    curve: Curve, statistic: Statistic, generator: np.random.Generator, permutations: int = 9_999
 ) -> Association:
     """Correlate the scores with the levels.
 
@@ -222,31 +208,16 @@ def associate(
     levels as closely, in either direction: ``p = (k + 1) / (n + 1)`` for ``k`` of ``n`` random orders whose statistic
     is at least as large in size. The interval resamples seeds, so it is about training and not about the choice
     of levels; with three seeds it is little more than the range of their means.
-
-    Args:
-        curve: Scores on at least three levels.
-        statistic: ``pearson``, ``spearman`` or ``kendall``.
-        generator: Source of the random orders and resamples.
-        permutations: Random orders; at least 99.
     """
-    if statistic not in STATISTICS:
-        raise InputError(f"no statistic '{statistic}'; there are {', '.join(STATISTICS)}")
-    if curve.levels.size < 3:
-        raise InputError(
-            f"{curve.measure} has scores for {curve.levels.size} rates; a correlation needs at least three"
-        )
-    if permutations < 99:
-        raise InputError(f"{permutations} permutations are too few for a p-value; use at least 99")
-    per_seed = tuple(_defined(r) for r in correlations(curve.levels, curve.scores, statistic))
-    reason = _why_undefined(curve)
-    if reason:
+    per_seed = tuple(None if math.isnan(r) else float(r) for r in correlations(curve.levels, curve.scores, statistic))
+    if reason := _why_undefined(curve):
         return Association(statistic, None, None, None, per_seed, None, reason)
     value = float(correlations(curve.levels, curve.mean[None], statistic)[0])
     # Under the null hypothesis every order of the mean scores is as likely as the one observed.
     orders = generator.permuted(np.tile(curve.mean, (permutations, 1)), axis=1)
     shuffled = np.abs(correlations(curve.levels, orders, statistic))
     # One is added on both sides for the observed order itself, so that p is never 0.
-    p = (int((shuffled >= abs(value) - CONSTANT).sum()) + 1) / (permutations + 1)
+    p = (int((shuffled >= abs(value) - _CONSTANT).sum()) + 1) / (permutations + 1)
     # Two seeds have three distinct resamples: their quantiles say nothing.
     if len(curve.seeds) < 3:
         return Association(statistic, value, None, None, per_seed, p)
@@ -260,94 +231,78 @@ def associate(
     return Association(statistic, value, float(low), float(high), per_seed, p)
 
 
-def slope(curve: Curve, *, span: float = 1.0) -> float:
-    """Change of the score from rate 0 to rate 1 along the least-squares line, as a share of the measure's range.
+def rank_measures(measures: Sequence[MeasureResult]) -> list[Ranked]:
+    """Measures by what bias moves in them minus what noise moves, best first; equals keep their order.
 
-    ``sum (x - mean x)(y - mean y) / sum (x - mean x)^2 / span`` for the levels ``x`` and the mean scores ``y``. Range
-    -1 to 1 for a line within a measure whose range is ``span``; 0 is a score that does not move. NaN where a score is.
-
-    Args:
-        curve: Scores on at least two levels.
-        span: Largest minus smallest possible value of the measure.
+    A measure that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it.
     """
-    if not span > 0:
-        raise InputError(f"the range of {curve.measure} is given as {span}; it must be above 0")
-    if curve.levels.size < 2:
-        raise InputError(f"{curve.measure} has scores for one rate only; a slope needs at least two")
-    x = curve.levels - curve.levels.mean()
-    return float(x @ (curve.mean - curve.mean.mean()) / (x @ x) / span)
-
-
-def separation(curve: Curve) -> Separation:
-    """Score at the highest level minus score at the lowest: does it separate a biased model from a wrong one?
-
-    On the bias axis the stereotyped words are answered wrongly at every rate, only in another direction, so the error
-    rate is the same at both ends: what is left is bias. In units of the measure; 0 is no separation, the sign is the
-    measure's direction. NaN where an end has no score.
-    """
-    # Per seed first: the range over seeds shows whether the sign is stable.
-    rise = curve.scores[:, -1] - curve.scores[:, 0]
-    return Separation(float(rise.mean()), float(rise.min()), float(rise.max()))
-
-
-def rank_measures(
-    bias: Mapping[str, Curve], noise: Mapping[str, Curve] | None, spans: Mapping[str, float]
-) -> list[Ranked]:
-    """Measures by what bias moves in them minus what noise moves, best first.
-
-    ``net_sensitivity = |slope_bias| / span - |slope_noise| / span``; see :class:`Ranked` for ranges and directions. A
-    measure that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it. Equals keep
-    the order they were given in.
-
-    Args:
-        bias: Curve on the bias axis per measure.
-        noise: Curve on the noise axis per measure, or None.
-        spans: Largest minus smallest possible value per measure.
-    """
-    for what, given in (("range", spans), ("curve on the noise axis", bias if noise is None else noise)):
-        missing = [name for name in bias if name not in given]
-        if missing:
-            raise InputError(f"no {what} for {', '.join(missing)}; give one for every measure on the bias axis")
     ranked = []
-    for name, curve in bias.items():
-        sensitivity = abs(slope(curve, span=spans[name]))
-        disturbance = None if noise is None else abs(slope(noise[name], span=spans[name]))
-        pearson = _defined(correlations(curve.levels, curve.mean[None], "pearson")[0])
-        reason = _why_undefined(curve) or (_why_missing(noise[name]) if noise is not None else "")
-        ranked.append(Ranked(name, sensitivity, disturbance, sensitivity - (disturbance or 0.0), pearson, reason))
+    for measure in measures:
+        bias, noise = measure.axis["bias"], measure.axis.get("noise")
+        sensitivity, disturbance = abs(bias.slope), abs(noise.slope) if noise else None
+        reason = bias.pearson.reason if bias.pearson.value is None else ""
+        # A score that plain error does not move is what one wants; only a missing one is a fault.
+        if not reason and noise and math.isnan(noise.slope):
+            reason = noise.pearson.reason
+        net = sensitivity - (disturbance or 0.0)
+        ranked.append(Ranked(measure.name, sensitivity, disturbance, net, bias.pearson.value, reason))
 
     def order(rank: Ranked) -> tuple[bool, float]:
         # Without the rounding, measures that are equal by definition would be ordered by chance.
         net = rank.net_sensitivity
-        return bool(rank.reason), math.inf if math.isnan(net) else -round(net, DIGITS)
+        return bool(rank.reason), math.inf if math.isnan(net) else -round(net, _DIGITS)
 
     return sorted(ranked, key=order)
 
 
-def _floats(values: ArrayLike, what: str) -> Values:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{what} are not a table of numbers: {error}") from error
-
-
 def _why_undefined(curve: Curve) -> str:
-    missing = _why_missing(curve)
-    if missing:
-        return missing
-    if is_constant(curve.mean[None])[0]:
+    rows, columns = np.nonzero(np.isnan(curve.scores))
+    if rows.size:
+        where = f"rate {curve.levels[columns[0]]:g} of the {curve.axis} axis, seed {curve.seeds[rows[0]]}"
+        more = f" (and for {rows.size - 1} more models)" if rows.size > 1 else ""
+        return f"{NO_CORRELATION}: {curve.measure} has no value for {where}{more}"
+    if _is_constant(curve.mean[None])[0]:
         return f"{NO_CORRELATION}: the score is {curve.mean.mean():.3f} for every rate"
     return ""
 
 
-def _why_missing(curve: Curve) -> str:
-    rows, columns = np.nonzero(np.isnan(curve.scores))
-    if not rows.size:
-        return ""
-    where = f"rate {curve.levels[columns[0]]:g} of the {curve.axis} axis, seed {curve.seeds[rows[0]]}"
-    more = f" (and for {rows.size - 1} more models)" if rows.size > 1 else ""
-    return f"{NO_CORRELATION}: {curve.measure} has no value for {where}{more}"
+def correlations(levels: Values, rows: Values, statistic: Statistic) -> Values:
+    """The statistic of every row with the levels, [rows]; NaN where a row is constant or has no value."""
+    values = np.full(len(rows), np.nan)
+    usable = ~(np.isnan(rows).any(axis=1) | _is_constant(rows))
+    rows = np.round(rows[usable], _DIGITS)
+    if statistic == "kendall":
+        values[usable] = _tau_b(levels, rows)
+        return values
+    # Spearman's rho is Pearson's r of the ranks.
+    if statistic == "spearman":
+        levels, rows = rankdata(levels), rankdata(rows, axis=1)
+    x = levels - levels.mean()
+    y = rows - rows.mean(axis=1, keepdims=True)
+    # Rounding can push a perfect line past 1.
+    values[usable] = np.clip(y @ x / np.sqrt((x @ x) * (y * y).sum(axis=1)), -1, 1)
+    return values
 
 
-def _defined(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
+def _is_constant(rows: Values) -> NDArray[np.bool_]:
+    """Whether a row is the same everywhere but for rounding, [rows]."""
+    size = np.maximum(1.0, np.abs(rows).max(axis=1))
+    return cast(NDArray[np.bool_], np.ptp(rows, axis=1) <= _CONSTANT * size)
+
+
+def _tau_b(levels: Values, rows: Values) -> Values:
+    """Kendall's tau-b: concordant minus discordant pairs over the pairs that are not tied."""
+    first, second = np.triu_indices(levels.size, k=1)
+    # 32-bit floats count pairs exactly, in half the memory.
+    x = np.sign(levels[second] - levels[first]).astype(np.float32)
+    y = np.sign(rows[:, second] - rows[:, first]).astype(np.float32)
+    return cast(Values, (y @ x) / np.sqrt(np.abs(x).sum() * np.abs(y).sum(axis=1), dtype=np.float64))
+
+
+def pearson_p(r: float, n: int) -> float:
+    """Two-sided p of a published Pearson correlation of ``n`` points: ``t = r sqrt((n - 2) / (1 - r^2))``.
+
+    >>> round(pearson_p(-0.263, 11), 3)
+    0.435
+    """
+    return 0.0 if abs(r) == 1 else float(2 * student.sf(abs(r) * math.sqrt((n - 2) / (1 - r * r)), n - 2))
