@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.corpus.bias import BiasScorer, reference_score
-from evenli.corpus.direction import gender_direction
+from evenli.corpus.bias import BiasScorer
+from evenli.corpus.direction import GenderDirection, gender_direction
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.io import read_rows
-from evenli.resources.words import GenderWords, split_words
+from evenli.resources.words import GenderWords, is_word, split_words
 
 SNLI = Path(__file__).parents[1].parent / "shared" / "data" / "snli" / "snli_1.0_train_first100k.jsonl.xz"
 PAIRS = (("woman", "man"), ("girl", "boy"), ("she", "he"), ("mother", "father"), ("her", "his"))
@@ -28,6 +28,24 @@ def random_vectors(texts: list[str]) -> WordVectors:
     """300 random numbers for every word of the texts and of the pairs."""
     words = sorted({word for text in texts for word in split_words(text)} | {word for pair in PAIRS for word in pair})
     return WordVectors.of(words, np.random.default_rng(0).standard_normal((len(words), 300)), "random")
+
+
+def reference_score(
+    text: str, vectors: WordVectors, direction: GenderDirection, gender_words: GenderWords
+) -> tuple[float, float, float]:
+    """F, M and Abs of one sentence with uniform weights, word by word as published."""
+    tokens = split_words(text)
+    marked = zip(tokens, gender_words.mark(tokens), strict=True)
+    kept = [(token, gendered) for token, gendered in marked if vectors.find(token) >= 0]
+    female = male = 0.0
+    for token, gendered in kept:
+        vector = vectors.matrix[vectors.find(token)].astype(np.float64)
+        norm = np.linalg.norm(vector) * np.linalg.norm(direction.vector)
+        if norm == 0 or gendered or not is_word(token):
+            continue
+        bias = float(vector @ direction.vector / norm) / len(kept)
+        female, male = female + max(bias, 0.0), male + min(bias, 0.0)
+    return female, male, female - male
 
 
 def scored(scorer: BiasScorer, texts: list[str]) -> tuple[NDArray[np.float64], float]:

@@ -23,9 +23,7 @@ from filelock import FileLock
 
 from evenli import io, store
 from evenli.corpus import run as module
-from evenli.corpus import shards
-from evenli.corpus.distribution import distribution
-from evenli.corpus.percentiles import thresholds
+from evenli.corpus.distribution import distribution, thresholds
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import score_corpus
 from evenli.corpus.scored import CorpusScores
@@ -141,7 +139,7 @@ def test_folder_and_glob_read_in_the_order_of_names(tmp_path: Path) -> None:
 
 
 def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "LONG_TEXT", 20)
+    monkeypatch.setattr(module, "LONG_TEXT", 20)
     path = tmp_path / "odd.txt"
     path.write_bytes(b"\xef\xbb\xbffine\r\n\n   \nb\xe9d\n" + b"x" * 50 + b"\nlast")
     scores = score_corpus(path, tmp_path / "out", Lengths())
@@ -211,11 +209,11 @@ def test_batch_size_changes_no_byte(tmp_path: Path, lines: Path) -> None:
 @pytest.mark.usefixtures("small_shards")
 def test_cache_is_bounded(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     score_corpus(lines, tmp_path / "large", Lengths())
-    monkeypatch.setattr(shards, "_CACHED", 2)
+    monkeypatch.setattr(module, "_CACHED", 2)
     score_corpus(lines, tmp_path / "small", Lengths())
     assert digest(tmp_path / "small") == digest(tmp_path / "large")
-    worker = shards.Worker(Lengths(), ["text"], 10)
-    worker._score(f"sentence {n}" for n in range(50))
+    worker = module.Worker(Lengths(), ["text"], 10)
+    worker._score([f"sentence {n}" for n in range(50)])
     assert list(worker._recent) == ["sentence 48", "sentence 49"]
 
 
@@ -531,9 +529,9 @@ def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
     code = f"""
 import resource, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from evenli.corpus import run as corpus, shards
+from evenli.corpus import run as corpus
 from test_corpus import Lengths
-corpus.SHARD_ROWS, shards._CACHED = 5000, 1000
+corpus.SHARD_ROWS, corpus._CACHED = 5000, 1000
 class Cheap(Lengths):
     def score_many(self, sentences):
         self.seen = []
@@ -709,7 +707,7 @@ def test_ray_deals_shards_to_one_actor_per_gpu(tmp_path: Path, loss: str) -> Non
         log.unlink()
         (tmp_path / "few.txt").write_text("a word\n" * 9, encoding="utf-8")
         score_corpus_ray(tmp_path / "few.txt", tmp_path / "few", slow_scorer, RaySettings(gpus=False))
-        assert [(actor, gpu) for _, actor, _, gpu in seen()] == [("None", "-")]  # the control: a task, no GPU
+        assert [gpu for _, _, _, gpu in seen()] == ["-"]  # the control
     finally:
         ray.shutdown()
         cluster.shutdown()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 from evenli.corpus.run import score_corpus
 from evenli.errors import InputError, RunError
 from evenli.mitigate import review
-from evenli.mitigate.corpora import augment, combined, random_control, subtract
-from evenli.mitigate.plan import CorpusSettings
-from evenli.mitigate.splits import Split
+from evenli.mitigate.corpora import fairer_corpus
+from evenli.mitigate.plan import CorpusSettings, Split
+
+subtract, augment, combined = (partial(fairer_corpus, method) for method in ("subtract", "augment", "combined"))
 
 
 class Letters:
@@ -198,7 +200,7 @@ def test_without_the_guard_copies_do_leak(tmp_path: Path, many: Path) -> None:
 def test_the_control_has_the_same_size_and_other_rows(tmp_path: Path, many: Path, like: Any, make) -> None:
     split = Split(dev=40, test=30)
     real = make(many, tmp_path / "real", CorpusSettings(80, split=split))
-    control = random_control(many, tmp_path / "control", CorpusSettings(80, split=split), like=like)
+    control = fairer_corpus(like, many, tmp_path / "control", CorpusSettings(80, split=split, random=True))
     for key in ("removed", "added", "result", "splits"):
         assert control.card["counts"][key] == real.card["counts"][key]
     assert control.card["settings"]["like"] == like
@@ -269,8 +271,8 @@ def test_bad_input(tmp_path: Path, five: Path, pair_file) -> None:
         Split(-1, 3)
     with pytest.raises(InputError, match="seed.*-1"):
         subtract(five, tmp_path / "out", CorpusSettings(50, split=None, seed=-1))
-    with pytest.raises(InputError, match="like"):
-        random_control(five, tmp_path / "out", CorpusSettings(50), like="x")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="method .x."):
+        fairer_corpus("x", five, tmp_path / "out", CorpusSettings(50))  # type: ignore[arg-type]
     other = Letters()
     other.identity = "other"
     with pytest.raises(InputError, match="other"):

@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.corpus import ScoreSettings, score, score_sentence
+from evenli.corpus.distribution import top_sentences
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import is_scored
-from evenli.corpus.scoring import is_corpus
-from evenli.corpus.top import top_sentences
+from evenli.corpus.scoring import ScoreSettings, is_corpus, score, score_sentence
 from evenli.errors import InputError
 
 PAIRS = [("she", "he"), ("woman", "man"), ("her", "his"), ("girl", "boy"), ("mother", "father")]

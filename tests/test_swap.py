@@ -327,7 +327,7 @@ def test_augment_all() -> None:
         "added": 3,
         "rows": 10,
     }
-    assert (done.added, done.considered, done.without_gender) == (3, 7, 2)
+    assert (done.counts["added"], done.counts["considered"], done.counts["without_gender"]) == (3, 7, 2)
     assert list(done.rows[:7]) == ROWS
     assert done.rows[7] == {
         "id": "a-swapped",
@@ -338,13 +338,18 @@ def test_augment_all() -> None:
     }
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "b-swapped", "c-swapped"]
     kept = swap_augment(ROWS, drop_duplicates=False)
-    assert (kept.added, kept.counts["duplicates"], len(kept.rows)) == (5, 0, 12)
+    assert (kept.counts["added"], kept.counts["duplicates"], len(kept.rows)) == (5, 0, 12)
 
 
 def test_augment_occupations() -> None:
     done = swap_augment(ROWS, select="occupation")
     # a and b share a premise: a stays; d has no gender word.
-    assert (done.counts["matched"], done.considered, done.without_gender, done.added) == (4, 3, 1, 2)
+    assert (done.counts["matched"], done.counts["considered"], done.counts["without_gender"], done.counts["added"]) == (
+        4,
+        3,
+        1,
+        2,
+    )
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "c-swapped"]
     only = swap_augment(ROWS, select="occupation", occupations=["lawyer"])
     assert [row["premise"] for row in only.rows[7:]] == ["Two lawyers talk."]
@@ -361,7 +366,7 @@ def test_augment_as_released() -> None:
     columns = ("sentence1", "sentence2")
     done = swap_augment(rows, columns=columns, select="occupation", mode="released")
     # Row 2: "him" and "guy" are not on the released list. Row 3: the full stop hides the nurse.
-    assert (done.counts["matched"], done.without_gender, done.added) == (3, 1, 2)
+    assert (done.counts["matched"], done.counts["without_gender"], done.counts["added"]) == (3, 1, 2)
     assert done.rows[4] == {
         "pairID": "1-swapped",
         "sentence1": "the nurse sees a woman and a woman",
@@ -370,7 +375,7 @@ def test_augment_as_released() -> None:
     }
     assert done.rows[5]["sentence2"] == "they are men here"
     ours = swap_augment(rows, columns=columns, select="occupation")
-    assert (ours.counts["matched"], ours.added) == (4, 4)
+    assert (ours.counts["matched"], ours.counts["added"]) == (4, 4)
 
 
 def test_augment_refuses_what_it_cannot_use() -> None:
@@ -387,7 +392,10 @@ def test_occupations_are_those_of_the_probe() -> None:
     rows = [
         {"id": f"{n}", "premise": f"He saw a {name}.", "hypothesis": "x"} for n, name in enumerate(probe_occupations())
     ]
-    assert swap_augment([*rows, {"premise": "He saw a surgeon.", "hypothesis": "x"}], select="occupation").added == 38
+    assert (
+        swap_augment([*rows, {"premise": "He saw a surgeon.", "hypothesis": "x"}], select="occupation").counts["added"]
+        == 38
+    )
 
 
 def test_augmented_snli(shared_data: Path) -> None:
@@ -396,10 +404,10 @@ def test_augmented_snli(shared_data: Path) -> None:
     columns = ("sentence1", "sentence2")
     released = swap_augment(rows, columns=columns, select="occupation", mode="released")
     # The full file gives 892 premises and 470 copies (shuffled); this is its first 18 %.
-    assert (released.considered, released.without_gender, released.added) == (151, 71, 80)
+    assert (released.counts["considered"], released.counts["without_gender"], released.counts["added"]) == (151, 71, 80)
     ours = swap_augment(rows, columns=columns, select="occupation")
-    assert (ours.considered, ours.added) == (290, 128)
+    assert (ours.counts["considered"], ours.counts["added"]) == (290, 128)
     everything = swap_augment(rows[:20_000], columns=columns)
-    assert everything.counts["swapped"] / everything.considered == pytest.approx(0.68, abs=0.03)
+    assert everything.counts["swapped"] / everything.counts["considered"] == pytest.approx(0.68, abs=0.03)
     labels = [row["gold_label"] for row in everything.rows]
     assert labels.count("neutral") / len(labels) == pytest.approx(1 / 3, abs=0.02)

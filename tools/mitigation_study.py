@@ -46,7 +46,7 @@ def prepare(arguments: argparse.Namespace) -> None:
     augmented = swap_augment(rows)
     write(folder / "before.jsonl.xz", rows)
     write(folder / "after.jsonl.xz", list(augmented.rows))
-    print(f"{len(rows):,} pairs, {augmented.added:,} swapped copies added; {dict(augmented.counts)}")
+    print(f"{len(rows):,} pairs, {augmented.counts['added']:,} swapped copies added; {dict(augmented.counts)}")
     test = [row for row in read_rows(source / "snli" / "snli_1.0_test.jsonl.xz") if row["gold_label"] != "-"]
     asked = [
         {"suite": "test", "premise": row["sentence1"], "hypothesis": row["sentence2"], "gold": row["gold_label"]}

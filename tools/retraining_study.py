@@ -80,9 +80,8 @@ def corpora(arguments: argparse.Namespace) -> None:
     from evenli.corpus.run import score_corpus
     from evenli.corpus.scored import CorpusScores
     from evenli.encoders.bilstm import BiLSTMMax
-    from evenli.mitigate import corpora as made
-    from evenli.mitigate.plan import CorpusSettings
-    from evenli.mitigate.splits import Split
+    from evenli.mitigate.corpora import fairer_corpus
+    from evenli.mitigate.plan import CorpusSettings, Split
 
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
@@ -96,7 +95,7 @@ def corpora(arguments: argparse.Namespace) -> None:
     split = Split() if arguments.limit is None else Split(dev=arguments.limit // 12, test=arguments.limit // 12)
     if not (folder / "Original").exists():
         plain = score_corpus(pooled, out / "plain", BiasScorer(vectors, direction))
-        made.subtract(plain, folder / "Original", CorpusSettings(100, split=split))
+        fairer_corpus("subtract", plain, folder / "Original", CorpusSettings(100, split=split))
     if not (out / "scored" / "done").exists():
         scoring = out / "scoring"
         train(arguments, folder / "Original", vectors, scoring, seed=0)
@@ -109,11 +108,13 @@ def corpora(arguments: argparse.Namespace) -> None:
     scored = CorpusScores.read(out / "scored")
     for percentile in PERCENTILES:
         if not (folder / f"Sub{percentile}").exists():
-            made.subtract(scored, folder / f"Sub{percentile}", CorpusSettings(percentile, split=split))
+            fairer_corpus("subtract", scored, folder / f"Sub{percentile}", CorpusSettings(percentile, split=split))
         if not (folder / f"Aug{percentile}").exists():
-            made.augment(scored, folder / f"Aug{percentile}", CorpusSettings(percentile, mode="paper", split=split))
+            fairer_corpus(
+                "augment", scored, folder / f"Aug{percentile}", CorpusSettings(percentile, mode="paper", split=split)
+            )
     if not (folder / "Random95").exists():
-        made.random_control(scored, folder / "Random95", CorpusSettings(95, split=split), like="subtract")
+        fairer_corpus("subtract", scored, folder / "Random95", CorpusSettings(95, split=split, random=True))
 
 
 def pool(folder: Path, target: Path, limit: int | None) -> None:

@@ -16,9 +16,9 @@ from evenli.errors import EvenliError
 from evenli.registry import MITIGATIONS
 
 if TYPE_CHECKING:
+    from evenli.mitigate.corpora import FairerCorpus
     from evenli.mitigate.methods import Method
     from evenli.mitigate.plan import CorpusSettings
-    from evenli.mitigate.written import FairerCorpus
 
 
 def swap(
@@ -74,11 +74,10 @@ def subtract(
     as_json: shared.Json = False,
 ) -> None:
     """Leave out the most biased pairs of a scored corpus (Sub97 to Sub90 of Dolci et al. 2023)."""
-    from evenli.mitigate import corpora
+    from evenli.mitigate.corpora import fairer_corpus
 
-    settings = _settings(percentile, split, seed)
-    make = corpora.random_control if random else corpora.subtract
-    _print_corpus(make(scored, out, settings, overwrite=overwrite), as_json)
+    settings = _settings(percentile, split, seed, random=random)
+    _print_corpus(fairer_corpus("subtract", scored, out, settings, overwrite=overwrite), as_json)
 
 
 def augment(
@@ -99,21 +98,16 @@ def augment(
     as_json: shared.Json = False,
 ) -> None:
     """Add gender-swapped copies of the most biased pairs of a scored corpus (Aug97 to Aug90 of Dolci et al. 2023)."""
-    from evenli.mitigate import corpora
+    from evenli.mitigate.corpora import fairer_corpus
 
-    settings = _settings(percentile, split, seed, mode=mode, names=not no_names)
-    if random:
-        like: Any = "combined" if replace else "augment"
-        result = corpora.random_control(scored, out, settings, like=like, overwrite=overwrite)
-    else:
-        result = (corpora.combined if replace else corpora.augment)(scored, out, settings, overwrite=overwrite)
-    _print_corpus(result, as_json)
+    settings = _settings(percentile, split, seed, mode=mode, names=not no_names, random=random)
+    method: Any = "combined" if replace else "augment"
+    _print_corpus(fairer_corpus(method, scored, out, settings, overwrite=overwrite), as_json)
 
 
-def _settings(percentile: float, split: str, seed: int, **swapping: Any) -> CorpusSettings:
+def _settings(percentile: float, split: str, seed: int, **options: Any) -> CorpusSettings:
     from evenli.errors import InputError
-    from evenli.mitigate.plan import CorpusSettings
-    from evenli.mitigate.splits import Split
+    from evenli.mitigate.plan import CorpusSettings, Split
 
     chosen: Any = {"auto": "auto", "none": None}.get(split, split)
     if chosen not in {"auto", None}:
@@ -122,7 +116,7 @@ def _settings(percentile: float, split: str, seed: int, **swapping: Any) -> Corp
         except ValueError:
             raise InputError(f"--split {split} is unknown; choose auto, none or two numbers as in 1000,1000") from None
         chosen = Split(dev=dev, test=test)
-    return CorpusSettings(percentile, split=chosen, seed=seed, **swapping)
+    return CorpusSettings(percentile, split=chosen, seed=seed, **options)
 
 
 def _print_corpus(result: FairerCorpus, as_json: bool) -> None:

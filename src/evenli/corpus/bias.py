@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,9 @@ from evenli.errors import InputError
 from evenli.io import hash_text
 from evenli.resources.words import GenderWords, is_word, sentence_starts, split_words
 
-_Sums = tuple[FloatArray, FloatArray, NDArray[np.int64]]
-"""F, M and the number of known tokens of each text."""
+if TYPE_CHECKING:
+    from evenli.corpus.transformer import TransformerArgmax
+
 Note = Literal["", "gender word", "out of vocabulary", "punctuation"]
 _VERSION = 1
 """Raised whenever the same input would score otherwise."""
@@ -44,7 +45,6 @@ class WordBias:
     """One token of a scored sentence.
 
     Attributes:
-        token: The token as it stands in the text.
         count: Dimensions with the maximum in max pooling; None for other weights and for words without a vector.
         importance: Share of the sentence, 0 for words without a vector.
         bias: Cosine with the gender direction, positive towards female.
@@ -62,14 +62,10 @@ class WordBias:
 
 @dataclass(frozen=True)
 class SentenceBias:
-    """The bias of a sentence and how its words make it up.
+    """The bias of a sentence, F, M and Abs, and how its words make it up.
 
     Attributes:
-        text: The sentence.
         words: All tokens in order, those without a vector too.
-        female: F, 0 or above.
-        male: M, 0 or below.
-        absolute: F - M.
         markers: Share of importance on special tokens.
     """
 
@@ -89,24 +85,6 @@ class SentenceBias:
     def unknown(self) -> list[str]:
         """The tokens that were dropped for want of a vector."""
         return [word.token for word in self.words if word.note == "out of vocabulary"]
-
-
-@dataclass(frozen=True)
-class ScoredTexts:
-    """The scores of many texts.
-
-    Attributes:
-        scores: [n, 3]: F, M and Abs.
-        known: Tokens with a vector in each text; where it is 0, the zeros of ``scores`` say nothing.
-    """
-
-    scores: FloatArray
-    known: NDArray[np.int64]
-
-    @property
-    def empty(self) -> NDArray[np.bool_]:
-        """Which texts had no token to weigh."""
-        return np.equal(self.known, 0)
 
 
 class BiasScorer:
@@ -142,18 +120,13 @@ class BiasScorer:
         self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}"
         self._table: PieceSums | PieceWords | None = None
 
+        encoder = getattr(self.weights, "encoder", None)
+        self.wants_gpu = str(getattr(encoder, "device", "")).startswith("cuda")
+        self.note = str(getattr(encoder, "note", ""))
+        """What should be known of the encoder, if anything."""
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}
-
-    @property
-    def wants_gpu(self) -> bool:
-        """True if an encoder on a GPU gives the importance."""
-        return str(getattr(getattr(self.weights, "encoder", None), "device", "")).startswith("cuda")
-
-    @property
-    def note(self) -> str:
-        """What should be known of the encoder, if anything."""
-        return str(getattr(getattr(self.weights, "encoder", None), "note", ""))
 
     def score(self, text: str | None) -> SentenceBias:
         """Score one sentence and show its words."""
@@ -163,51 +136,44 @@ class BiasScorer:
         known = [word for word in words if word.note != "out of vocabulary"]
         importance = self.weights.weigh([[word.token for word in known]])[0] if known else Importance(np.zeros(0))
         if isinstance(self.weights, StaticWeights):
-            female, male, absolute = self.score_many([text])[0].tolist()
+            sums = self.score_many([text])[0].tolist()
         else:
-            female, male, absolute = _sums([word.bias for word in known], importance.shares)
-        return _explained(text, words, importance, (female, male, absolute))
+            sums = _sums([word.bias for word in known], importance.shares)
+        return _explained(text, words, importance, sums)
 
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
-        """F, M and Abs of many texts, [n, 3]; zeros where there is nothing to score, see ``measure``."""
-        return self.measure(texts).scores
-
-    def measure(self, texts: Sequence[str | None]) -> ScoredTexts:
-        """Scores, and how many tokens of each text they rest on."""
+        """F, M and Abs of many texts, [n, 3]; zeros where there is nothing to score."""
         try:
             blocks = [self._block(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
-        except TypeError as error:
-            raise _not_text(texts) or error from None
-        scores, known = np.zeros((0, 3)), np.zeros(0, dtype=np.int64)
-        return ScoredTexts(
-            np.concatenate([scores, *(block.scores for block in blocks)]),
-            np.concatenate([known, *(block.known for block in blocks)]),
-        )
+        except TypeError:
+            for at, text in enumerate(texts):
+                if text is not None and not isinstance(text, str):
+                    kind = type(text).__name__
+                    raise InputError(f"text {at} is of type {kind}; give strings, or None for a missing one") from None
+            raise
+        return np.concatenate([np.zeros((0, 3)), *blocks])
 
-    def _block(self, texts: Sequence[str | None]) -> ScoredTexts:
+    def _block(self, texts: Sequence[str | None]) -> FloatArray:
         """Score each distinct text once: pairs repeat their premises."""
         places: dict[str | None, int] = {}
         order = [places.setdefault(text, len(places)) for text in texts]
-        distinct = list(places)
-        static = isinstance(self.weights, StaticWeights)
-        female, male, known = self._static(distinct) if static else self._contextual(distinct)
+        score = self._static if isinstance(self.weights, StaticWeights) else self._contextual
+        female, male = score(list(places))
         scores = np.stack([female, male, female - male], axis=1)
-        return ScoredTexts(scores, known) if len(distinct) == len(texts) else ScoredTexts(scores[order], known[order])
+        return scores if len(places) == len(texts) else scores[order]
 
-    def _static(self, texts: Sequence[str | None]) -> _Sums:
+    def _static(self, texts: Sequence[str | None]) -> tuple[FloatArray, ...]:
         weights = cast(StaticWeights, self.weights)
         if not isinstance(self._table, PieceSums) or len(self._table) > _PIECES:
             self._table = PieceSums(self._bias, self.gender_words.doubtful, weights.mass)
         rows, owner = self._table.rows(texts)
         # bincount adds in order of position, so that a sentence's sum does not depend on its neighbours.
-        mass, female, male, known = (
-            np.asarray(np.bincount(owner, weights=column[rows], minlength=len(texts)), dtype=np.float64)
-            for column in self._table.columns
-        )
+        sums = (np.bincount(owner, weights=column[rows], minlength=len(texts)) for column in self._table.columns)
+        mass, female, male = (np.asarray(one, dtype=np.float64) for one in sums)
         share = np.divide(1.0 - weights.markers, mass, out=np.zeros(len(texts)), where=mass > 0)
-        return female * share, male * share, known.astype(np.int64)
+        return female * share, male * share
 
-    def _contextual(self, texts: Sequence[str | None]) -> _Sums:
+    def _contextual(self, texts: Sequence[str | None]) -> tuple[FloatArray, ...]:
         if not isinstance(self._table, PieceWords) or len(self._table) > _PIECES:
             self._table = PieceWords(self._bias, self.gender_words.doubtful)
         words, biases, known = self._table.words(texts)
@@ -221,8 +187,7 @@ class BiasScorer:
         weighted = biases * shares
         owner = np.repeat(np.arange(len(texts)), known)
         above, below = weighted > 0, weighted < 0
-        female, male = (_segment_sums(weighted[side], owner[side], len(texts)) for side in (above, below))
-        return female, male, known
+        return tuple(_segment_sums(weighted[side], owner[side], len(texts)) for side in (above, below))
 
     def _word(self, token: str, start: bool) -> WordBias:
         """A token with its bias, before importance."""
@@ -239,34 +204,16 @@ class BiasScorer:
         return 0.0 if _exempt(token, start, self.gender_words, self.punctuation) else float(self._biases.item(index))
 
 
-class ContextualEncoder(Protocol):
-    """An encoder that sees words in context and pools by maximum."""
-
-    @property
-    def identity(self) -> str:
-        """Changes when any output could."""
-        ...
-
-    def lean(self, texts: Sequence[str], direction: FloatArray) -> Sequence[tuple[Pooled, FloatArray]]:
-        """The counts of the words of every text, and the cosine of each word's output with a direction."""
-        ...
-
-
 class ContextualScorer:
     """Scores sentences with the outputs of one encoder: b(w) = cos(output of w in its sentence, direction).
 
-    The variant of the paper for BERT with max pooling. No word lacks a vector here.
-
-    Args:
-        encoder: Gives importance and bias.
-        direction: The gender direction in the space of the encoder's outputs.
-        gender_words: Words with b = 0; None takes the shipped list and names.
-        punctuation: Give tokens without a letter their own bias, too.
+    The variant of the paper for BERT with max pooling. No word lacks a vector here. The arguments are those of
+    ``BiasScorer``, with the direction in the space of the encoder's outputs.
     """
 
     def __init__(
         self,
-        encoder: ContextualEncoder,
+        encoder: TransformerArgmax,
         direction: GenderDirection,
         gender_words: GenderWords | None = None,
         punctuation: bool = False,
@@ -308,35 +255,6 @@ class ContextualScorer:
         return _explained(text, words, Importance(shares, tuple(map(int, pooled.counts))), sums)
 
 
-def reference_score(
-    text: str,
-    vectors: WordVectors,
-    direction: GenderDirection,
-    gender_words: GenderWords,
-    weights: Weights | None = None,
-    punctuation: bool = False,
-) -> tuple[float, float, float]:
-    """F, M and Abs of one sentence, word by word as published; the measure of the fast way in tests and benchmarks."""
-    tokens = split_words(text)
-    kept = []
-    for token, gendered in zip(tokens, gender_words.mark(tokens), strict=True):
-        index = vectors.find(token)
-        if index >= 0:
-            kept.append((token, gendered, vectors.matrix[index].astype(np.float64)))
-    shares = (weights or Uniform()).weigh([[token for token, _, _ in kept]])[0].shares
-    female = male = 0.0
-    for (token, gendered, vector), share in zip(kept, shares, strict=True):
-        if gendered or not (punctuation or is_word(token)):
-            continue
-        norm = np.linalg.norm(vector) * np.linalg.norm(direction.vector)
-        bias = float(vector @ direction.vector / norm) if norm > 0 else 0.0
-        if bias > 0:
-            female += bias * float(share)
-        else:
-            male += bias * float(share)
-    return female, male, female - male
-
-
 def _exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool) -> Note:
     """Why a token has no bias of its own, if so."""
     if not (punctuation or is_word(token)):
@@ -344,7 +262,7 @@ def _exempt(token: str, start: bool, gender_words: GenderWords, punctuation: boo
     return "gender word" if gender_words.has(token, initial=start) else ""
 
 
-def _sums(biases: Sequence[float], shares: FloatArray) -> tuple[float, float, float]:
+def _sums(biases: Sequence[float], shares: FloatArray) -> Sequence[float]:
     weighted = np.asarray(biases, dtype=np.float64) * shares
     female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
     return female, male, female - male
@@ -359,16 +277,7 @@ def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> Fl
     return np.asarray(np.add.reduceat(padded, np.cumsum(counts) - counts), dtype=np.float64)
 
 
-def _not_text(texts: Sequence[object]) -> InputError | None:
-    for at, text in enumerate(texts):
-        if text is not None and not isinstance(text, str):
-            return InputError(f"text {at} is of type {type(text).__name__}; give strings, or None for a missing one")
-    return None
-
-
-def _explained(
-    text: str, words: Sequence[WordBias], importance: Importance, sums: tuple[float, float, float]
-) -> SentenceBias:
+def _explained(text: str, words: Sequence[WordBias], importance: Importance, sums: Sequence[float]) -> SentenceBias:
     """Put importance beside the judged words; those without a vector have none."""
     shares = iter(importance.shares.tolist())
     counts = iter(importance.counts or ())
@@ -382,4 +291,5 @@ def _explained(
     rest = 1.0 - float(importance.shares.sum())
     # Without a token nothing was shared out, and a rest of rounding is none.
     markers = rest if len(importance.shares) and rest > 1e-12 else 0.0
-    return SentenceBias(text, tuple(rows), *sums, markers)
+    female, male, absolute = sums
+    return SentenceBias(text, tuple(rows), female, male, absolute, markers)

@@ -13,15 +13,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.encoders.base import Pooled
 from evenli.errors import InputError
-from evenli.io import hash_text, read_text, write_atomic
+from evenli.io import hash_text
 from evenli.resources.words import split_words
 
 FloatArray = NDArray[np.float64]
@@ -30,11 +29,9 @@ _FORMAT = "evenli word counts 1"
 
 @dataclass(frozen=True)
 class Importance:
-    """The shares of a sentence's tokens; they sum to 1 at most, the rest is on markers.
+    """The shares of a sentence's tokens, and the dimensions of each where the shares come from max pooling.
 
-    Attributes:
-        shares: One share per token.
-        counts: Dimensions per token, where the shares come from max pooling.
+    Shares sum to 1 at most; the rest is on markers.
     """
 
     shares: FloatArray
@@ -47,19 +44,16 @@ class Weights(Protocol):
     @property
     def identity(self) -> str:
         """Changes when any weight could."""
-        ...
 
     def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
         """The importance of the tokens of many sentences."""
-        ...
 
 
 @dataclass(frozen=True)
 class StaticWeights(ABC):
     """Weights that need no sentence: share = (1 - markers) * mass / sum of the masses.
 
-    Attributes:
-        markers: Share of the special tokens, the same in every sentence.
+    ``markers`` is the share of the special tokens, the same in every sentence.
     """
 
     markers: float = field(default=0.0, kw_only=True)
@@ -107,14 +101,7 @@ class Uniform(StaticWeights):
 
 @dataclass(frozen=True)
 class Counts:
-    """How often words occur in a corpus, in lower case.
-
-    Attributes:
-        documents: Number of texts.
-        tokens: Number of tokens in all of them.
-        occurrences: Tokens per word.
-        texts: Texts per word.
-    """
+    """How often words occur in a corpus, in lower case: texts and tokens in all, tokens and texts per word."""
 
     documents: int
     tokens: int
@@ -140,28 +127,9 @@ class Counts:
     @property
     def identity(self) -> str:
         """Hash of all counts, in any order of the words."""
-        return hash_text(self._json())[:16]
-
-    def save(self, path: str | Path) -> None:
-        """Write JSON."""
-        write_atomic(path, self._json() + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Counts:
-        """Read what ``save`` wrote."""
-        try:
-            stored = json.loads(read_text(Path(path)))
-            if stored["format"] != _FORMAT:
-                raise KeyError("format")
-            seen, spread = ({word: int(pair[at]) for word, pair in stored["words"].items()} for at in (0, 1))
-            return cls(int(stored["documents"]), int(stored["tokens"]), seen, spread)
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise InputError(f"{path} holds no word counts ('{_FORMAT}'); write them with Counts.save") from error
-
-    def _json(self) -> str:
         words = {word: [self.occurrences[word], self.texts[word]] for word in sorted(self.occurrences)}
         about = {"format": _FORMAT, "documents": self.documents, "tokens": self.tokens, "words": words}
-        return json.dumps(about, ensure_ascii=False)
+        return hash_text(json.dumps(about, ensure_ascii=False))[:16]
 
 
 @dataclass(frozen=True)
@@ -232,33 +200,17 @@ class Counted:
 
 
 class MaxPoolingEncoder(Protocol):
-    """An encoder that pools by maximum and says which token has the maximum where."""
+    """An encoder that pools by maximum and says which token has the maximum where.
+
+    One that also has ``dimension`` and ``argmax_counts``, as ``BiLSTMMax`` has, counts a whole corpus in arrays.
+    """
 
     @property
     def identity(self) -> str:
         """Changes when any count could."""
-        ...
 
     def argmax(self, texts: Sequence[Sequence[str]]) -> Sequence[Pooled]:
         """The counts of every text, each given as its words."""
-        ...
-
-
-@runtime_checkable
-class CountingEncoder(MaxPoolingEncoder, Protocol):
-    """An encoder that counts for a whole corpus: arrays instead of an object per sentence."""
-
-    @property
-    def dimension(self) -> int:
-        """Dimensions of the sentence embedding."""
-        ...
-
-    def argmax_counts(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Dimensions of every word, sentence after sentence, and the number of words of each sentence.
-
-        A word that the encoder does not know has 0; its markers are left out.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -282,19 +234,20 @@ class MaxPooled:
         return [_aligned(tokens, next(answers)) if tokens else Importance(np.zeros(0), ()) for tokens in sentences]
 
     def shares(self, sentences: Sequence[Sequence[str]]) -> FloatArray:
-        """The shares of ``weigh`` end to end; without any work per sentence if the encoder is a ``CountingEncoder``."""
+        """The shares of ``weigh`` end to end; without any work per sentence if the encoder has ``argmax_counts``."""
         if not sentences:
             return np.zeros(0)
-        if not isinstance(self.encoder, CountingEncoder):
+        encoder: Any = self.encoder
+        if not hasattr(encoder, "argmax_counts"):
             return np.concatenate([one.shares for one in self.weigh(sentences)])
-        counts, lengths = self.encoder.argmax_counts(sentences)
+        counts, lengths = encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
             raise InputError(
                 f"the encoder counted {len(counts)} words in {len(lengths)} sentences; it was given {given.sum()} in "
                 f"{len(given)}, and must count all of them"
             )
-        return counts / float(self.encoder.dimension)
+        return np.asarray(counts / float(encoder.dimension), dtype=np.float64)
 
 
 def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:

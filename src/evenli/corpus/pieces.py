@@ -29,14 +29,7 @@ _PASSES, _ENDS, _GOES_ON = 0, 1, 2
 
 
 class Tokens(dict[str, int]):
-    """The tokens met, by number.
-
-    Attributes:
-        names: The tokens in the order of their numbers.
-        biases: Within a sentence; NaN for tokens to leave out.
-        masses: Weights before a sentence is normalised; NaN for tokens to leave out.
-        states: What each does to the next token.
-    """
+    """The tokens met, by number; biases (within a sentence) and masses are NaN for tokens to leave out."""
 
     def __init__(self, bias: Bias, mass: Callable[[str], float] | None) -> None:
         super().__init__()
@@ -62,15 +55,13 @@ class Tokens(dict[str, int]):
     def _keep_new(self) -> None:
         new, first = self._new, len(self.names)
         size = first + len(new)
-        biases = [self._bias(token, False) for token in new]
-        masses = [
-            np.nan if bias is None or self._mass is None else self._mass(token)
-            for token, bias in zip(new, biases, strict=True)
-        ]
-        self.biases, self.masses = grown(self.biases, size), grown(self.masses, size)
-        self.states = grown(self.states, size)
-        self.biases[first:size] = np.array(biases, dtype=np.float64)
-        self.masses[first:size] = masses
+        self.biases, self.masses, self.states = (grown(old, size) for old in (self.biases, self.masses, self.states))
+        self.biases[first:size] = np.array([self._bias(token, False) for token in new], dtype=np.float64)
+        if self._mass is not None:
+            known = ~np.isnan(self.biases[first:size])
+            self.masses[first:size] = [
+                self._mass(token) if ok else np.nan for token, ok in zip(new, known, strict=True)
+            ]
         codes = {None: _PASSES, True: _ENDS, False: _GOES_ON}
         self.states[first:size] = [_GOES_ON if token.isalnum() else codes[starts_next((token,))] for token in new]
         self.names += new
@@ -80,12 +71,8 @@ class Tokens(dict[str, int]):
 class PieceTable(dict[str, int], ABC):
     """The rows of the pieces met.
 
-    A piece has two rows: the second holds where it begins a sentence, which matters for names that are also words.
-
-    Args:
-        bias: Bias of a token.
-        doubtful: Names that are also words.
-        mass: Weight of a token before the sentence is normalised, if it needs no sentence.
+    A piece has two rows: the second holds where it begins a sentence, which matters for ``doubtful`` tokens: names that
+    are also words. ``mass`` is the weight of a token before the sentence is normalised, if it needs no sentence.
     """
 
     def __init__(self, bias: Bias, doubtful: frozenset[str], mass: Callable[[str], float] | None = None) -> None:
@@ -102,15 +89,7 @@ class PieceTable(dict[str, int], ABC):
 
     @abstractmethod
     def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
-        """Keep new pieces in the rows from ``first`` to ``size``.
-
-        Args:
-            first: The first row.
-            size: The row behind the last.
-            owner: Number of the piece of each token, from 0.
-            tokens: Number of each token.
-            biases: Bias of each token within a sentence, and where its piece begins one.
-        """
+        """Keep new pieces in the rows from ``first`` to ``size``: of each token its piece, number and two biases."""
 
     def __missing__(self, piece: str) -> int:
         # Noted before it is known, so that an interrupt leaves no piece with the row of another.
@@ -168,16 +147,16 @@ class PieceSums(PieceTable):
     """What a piece adds to a sentence, for weights that need no sentence.
 
     Attributes:
-        columns: By row: mass, its product with the biases above and below 0, and number of the known tokens.
+        columns: By row: mass of the known tokens, and its product with the biases above and below 0.
     """
 
-    columns = np.zeros((4, 0))
+    columns = np.zeros((3, 0))
 
     def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
         self.columns = grown(self.columns, size)
         masses, pieces = self._tokens.masses[tokens], (size - first) // 2
         for place, bias in enumerate(biases):
-            adds = (masses, masses * np.maximum(bias, 0.0), masses * np.minimum(bias, 0.0), np.ones(len(tokens)))
+            adds = (masses, masses * np.maximum(bias, 0.0), masses * np.minimum(bias, 0.0))
             for column, add in zip(self.columns, adds, strict=True):
                 column[first + place : size : 2] = np.bincount(owner, weights=add, minlength=pieces)
 

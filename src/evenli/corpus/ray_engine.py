@@ -1,10 +1,8 @@
 """Score a corpus on the machines of a Ray cluster; the result is byte for byte that of ``score_corpus``.
 
 The driver reads the source and writes the directory, so the other machines need access to neither. They get the rows of
-one shard and send back its bytes. The shards of a lost machine are given to another one.
-
-A scorer without an encoder runs in tasks, one per processor. One that wants a GPU runs in actors, one per GPU of the
-cluster: an actor keeps its GPU, and with it the encoder, from the first shard to the last.
+one shard and send back its bytes. The work is done by actors, one per GPU if the scorer wants one, else one per
+processor: an actor keeps its scorer from the first shard to the last. The shards of a lost actor go to another one.
 """
 
 from __future__ import annotations
@@ -18,12 +16,14 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from evenli._extras import need
-from evenli.corpus.run import Job
+from evenli.corpus.run import Chunk, Job, Scorer, Worker
 from evenli.corpus.scored import CorpusScores
-from evenli.corpus.shards import Chunk, Scorer, Worker
 from evenli.errors import EvenliError, InputError, RunError
 
-_WORKERS: dict[tuple[str, tuple[str, ...], int], Worker] = {}
+_EACH = 2
+"""Shards with an actor at a time, so that it need not wait for the next to be read."""
+_RETRIES = 5
+"""How often a shard is tried again after its machine was lost."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,12 @@ class RaySettings:
         address: ``host:port`` of a running cluster, or ``auto``; by default one is started on this machine, unless
             the process is connected already.
         identity: That of the scorer; by default one is made here to ask it.
-        gpus: Give each worker a GPU of its own, where the cluster has any; by default if the scorer ``wants_gpu``.
-        in_flight: Shards sent out and not yet back, which bounds the memory; by default the number of processors and 2.
-            With GPUs it is two for each.
-        retries: How often a shard is tried again after its machine was lost.
+        gpus: Give each actor a GPU of its own, where the cluster has any; by default if the scorer ``wants_gpu``.
     """
 
     address: str | None = None
     identity: str | None = None
     gpus: bool | None = None
-    in_flight: int | None = None
-    retries: int = 5
 
 
 def score_corpus_ray(
@@ -60,47 +55,33 @@ def score_corpus_ray(
 ) -> CorpusScores:
     """Score every text of a corpus with Ray; a run begun by one engine may be finished by the other.
 
-    Args:
-        source: As in ``score_corpus``, like the other arguments that are not listed here.
-        out: The output directory.
-        scorer_factory: Makes the scorer, once in each worker process; it travels there by pickle.
-        cluster: How the cluster is used.
-        columns: Text columns.
-        batch: Sentences handed to the scorer at once.
-        on_progress: Called with the number of rows done.
-        overwrite: Start again.
+    ``scorer_factory`` makes the scorer once in each actor and travels there by pickle. The arguments other than
+    ``cluster`` are those of ``score_corpus``.
     """
     ray = need("ray", extra="scale", purpose="scoring on a cluster")
     cluster = cluster or RaySettings()
-    if batch < 1 or (cluster.in_flight is not None and cluster.in_flight < 1):
-        raise InputError(f"batch and in_flight must be 1 or more, not {batch} and {cluster.in_flight}")
     identity, gpus = cluster.identity, cluster.gpus
     if identity is None or gpus is None:
         scorer = scorer_factory()
         identity = scorer.identity if identity is None else identity
         gpus = bool(getattr(scorer, "wants_gpu", False)) if gpus is None else gpus
-    job = Job.prepare(source, out, identity, columns)
-    with job.opened(overwrite=overwrite), _connected(ray, cluster.address), contextlib.ExitStack() as stack:
-        resources = ray.cluster_resources()
-        setting = (ray.put(scorer_factory), identity, job.columns, batch)
-        crew: _Tasks | _Actors
-        if gpus and resources.get("GPU", 0) >= 1:
-            crew = stack.enter_context(_Actors(ray, setting, int(resources["GPU"]), cluster.retries))
-        else:
-            crew = _Tasks(ray, setting, cluster.in_flight or int(resources.get("CPU", 1)) + 2, cluster.retries)
-        _work_through(job, crew, on_progress)
+    job = Job.prepare(source, out, identity, columns, batch)
+    with job.opened(overwrite=overwrite), _connected(ray, cluster.address):
+        unit = "GPU" if gpus and ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
+        with _Crew(ray, unit, (ray.put(scorer_factory), job.columns, batch)) as crew:
+            _work_through(job, crew, on_progress)
         return job.finish()
 
 
-def _work_through(job: Job, crew: _Tasks | _Actors, on_progress: Callable[[int], None] | None) -> None:
+def _work_through(job: Job, crew: _Crew, on_progress: Callable[[int], None] | None) -> None:
     """Send the missing shards out and store them as they come back, in whatever order."""
     done = 0
 
     def collect() -> None:
         nonlocal done
-        for number, rows, content in crew.collect():
-            job.store(number, content)
-            done += rows
+        for sent, content in crew.collect():
+            job.store(sent.number, content)
+            done += sent.rows
             if on_progress is not None:
                 on_progress(done)
 
@@ -108,80 +89,57 @@ def _work_through(job: Job, crew: _Tasks | _Actors, on_progress: Callable[[int],
         if job.has(chunk):
             done += len(chunk.records)
             continue
-        while crew.full:
+        while crew.out >= _EACH * crew.size:
             collect()
         crew.send(chunk)
-    while crew.busy:
+    while crew.out:
         collect()
 
 
-_Setting = tuple[Any, str, tuple[str, ...], int]
-"""Reference of the scorer's factory, identity, columns and batch size."""
-
-
 class _Sent(NamedTuple):
-    """A shard that was sent out: its number, its rows, its chunk in the object store, how often it was lost."""
-
     number: int
     rows: int
     chunk: Any
+    """Reference in the object store."""
     lost: int = 0
+    """How often its actor was lost."""
 
 
-class _Tasks:
-    """Shards worked on by whatever processor is free; Ray itself repeats those that are lost."""
+class _Actor:
+    def __init__(self, factory: Callable[[], Scorer], columns: tuple[str, ...], batch: int) -> None:
+        self._settings = factory, columns, batch
+        self._worker: Worker | None = None
 
-    def __init__(self, ray: ModuleType, setting: _Setting, limit: int, retries: int) -> None:
-        self._ray, self._setting, self._limit = ray, setting, limit
-        self._remote = ray.remote(max_retries=retries)(_work)
-        self._pending: dict[Any, tuple[int, int]] = {}
+    def ready(self) -> None:
+        """Answers once the actor has its GPU or processor."""
 
-    @property
-    def full(self) -> bool:
-        """Whether a shard must come back before the next is sent."""
-        return len(self._pending) >= self._limit
-
-    @property
-    def busy(self) -> bool:
-        """Whether any shard is out."""
-        return bool(self._pending)
-
-    def send(self, chunk: Chunk) -> None:
-        """Send a shard out."""
-        self._pending[self._remote.remote(*self._setting, chunk)] = chunk.number, len(chunk.records)
-
-    def collect(self) -> Iterator[tuple[int, int, bytes]]:
-        """Wait for a shard: its number, its rows and its bytes."""
-        ready, _ = self._ray.wait(list(self._pending), num_returns=1)
-        for reference in ready:
-            number, rows = self._pending.pop(reference)
-            try:
-                content = _result(self._ray, reference)
-            except _LostError as error:
-                raise _lost_for_good(error) from error
-            yield number, rows, content
+    def work(self, chunk: Chunk) -> bytes:
+        # Made with the first shard, so that what goes wrong is the error of a shard.
+        if self._worker is None:
+            factory, columns, batch = self._settings
+            self._worker = Worker(factory(), columns, batch)
+        return self._worker(chunk)
 
 
-class _Actors:
-    """Shards given to one actor per GPU.
+class _Crew:
+    """The actors and their shards.
 
-    A lost actor is replaced. Its replacement gets work once it has a GPU; until then its shards go to the others.
+    A lost actor is replaced. Its replacement gets work once it has a place; until then its shards go to the others.
     """
 
-    _EACH = 2
-    """Shards with an actor at a time, so that it need not wait for the next to be read."""
-
-    def __init__(self, ray: ModuleType, setting: _Setting, count: int, retries: int) -> None:
-        self._ray, self._setting, self._count, self._retries = ray, setting, count, retries
-        self._kind = ray.remote(num_gpus=1, max_restarts=0)(_GpuWorker)
+    def __init__(self, ray: ModuleType, unit: str, arguments: tuple[Any, ...]) -> None:
+        self._ray, self._unit, self._arguments = ray, unit, arguments
+        self._kind = ray.remote(max_restarts=0, **{f"num_{unit.lower()}s": 1})(_Actor)
+        self._there = int(ray.cluster_resources().get(unit, 0))
+        self.size = max(1, self._there)
         self._starting: dict[Any, Any] = {}
         self._free: list[Any] = []
         self._pending: dict[Any, tuple[Any, _Sent]] = {}
         self._waiting: list[_Sent] = []
         self._alive: set[Any] = set()
 
-    def __enter__(self) -> _Actors:
-        for _ in range(self._count):
+    def __enter__(self) -> _Crew:
+        for _ in range(self.size):
             self._start()
         return self
 
@@ -190,41 +148,39 @@ class _Actors:
             self._ray.kill(actor)
 
     @property
-    def full(self) -> bool:
-        """Whether a shard must come back before the next is sent."""
-        return len(self._pending) + len(self._waiting) >= self._EACH * self._count
-
-    @property
-    def busy(self) -> bool:
-        """Whether any shard is out."""
-        return bool(self._pending or self._waiting)
+    def out(self) -> int:
+        return len(self._pending) + len(self._waiting)
 
     def send(self, chunk: Chunk) -> None:
-        """Send a shard out."""
         self._waiting.append(_Sent(chunk.number, len(chunk.records), self._ray.put(chunk)))
         self._assign()
 
-    def collect(self) -> Iterator[tuple[int, int, bytes]]:
-        """Wait for an event; if it is a shard: its number, its rows and its bytes."""
+    def collect(self) -> Iterator[tuple[_Sent, bytes]]:
+        """Wait for an event; if it is a shard, its bytes."""
         ready, _ = self._ray.wait([*self._pending, *self._starting], num_returns=1, timeout=60)
-        if not ready and not self._pending and self._ray.cluster_resources().get("GPU", 0) < 1:
-            raise RunError("the cluster has lost all its GPUs; finished shards are kept, run again")
+        if not (ready or self._pending) and self._there and self._ray.cluster_resources().get(self._unit, 0) < 1:
+            raise RunError(f"the cluster has lost all its {self._unit}s; finished shards are kept, run again")
         for reference in ready:
             if reference in self._starting:
                 self._started(reference)
                 continue
             actor, sent = self._pending.pop(reference)
             try:
-                content = _result(self._ray, reference)
-            except _LostError as error:
+                content = bytes(self._ray.get(reference))
+            except self._ray.exceptions.RayTaskError as error:
+                # What the worker raised on purpose is raised here.
+                if isinstance(error.cause, EvenliError):
+                    raise error.cause from None
+                raise
+            except self._ray.exceptions.RayError as error:
                 self._lost(actor, sent, error)
                 continue
             self._free.append(actor)
-            yield sent.number, sent.rows, content
+            yield sent, content
         self._assign()
 
     def _start(self) -> None:
-        actor = self._kind.remote()
+        actor = self._kind.remote(*self._arguments)
         self._alive.add(actor)
         self._starting[actor.ready.remote()] = actor
 
@@ -235,18 +191,21 @@ class _Actors:
         except self._ray.exceptions.RayError:
             self._replace(actor)
         else:
-            self._free += [actor] * self._EACH
+            self._free += [actor] * _EACH
 
     def _assign(self) -> None:
         # Spread first: an actor that is free twice stands in the list twice.
         self._free.sort(key=[actor for actor, _ in self._pending.values()].count)
         while self._waiting and self._free:
             actor, sent = self._free.pop(0), self._waiting.pop(0)
-            self._pending[actor.work.remote(*self._setting, sent.chunk)] = actor, sent
+            self._pending[actor.work.remote(sent.chunk)] = actor, sent
 
-    def _lost(self, actor: Any, sent: _Sent, error: _LostError) -> None:
-        if sent.lost >= self._retries:
-            raise _lost_for_good(error) from error
+    def _lost(self, actor: Any, sent: _Sent, error: Exception) -> None:
+        if sent.lost >= _RETRIES:
+            reason = str(error).strip().splitlines()[0]
+            raise RunError(
+                f"the cluster lost a shard for good ({reason}); finished shards are kept, run again"
+            ) from error
         self._waiting.insert(0, sent._replace(lost=sent.lost + 1))
         self._replace(actor)
 
@@ -256,48 +215,6 @@ class _Actors:
             self._free = [other for other in self._free if other != actor]
             self._ray.kill(actor)
             self._start()
-
-
-class _GpuWorker:
-    """The actor of one GPU."""
-
-    def ready(self) -> None:
-        """Answers once the actor has its GPU."""
-
-    def work(
-        self, factory: Callable[[], Scorer], identity: str, columns: tuple[str, ...], batch: int, chunk: Chunk
-    ) -> bytes:
-        """The bytes of a shard."""
-        return _work(factory, identity, columns, batch, chunk)
-
-
-def _work(factory: Callable[[], Scorer], identity: str, columns: tuple[str, ...], batch: int, chunk: Chunk) -> bytes:
-    # Loading vectors may take minutes, so a worker process keeps its scorer from one shard to the next.
-    key = identity, columns, batch
-    if key not in _WORKERS:
-        _WORKERS.clear()
-        _WORKERS[key] = Worker(factory(), columns, batch)
-    return _WORKERS[key](chunk)
-
-
-class _LostError(Exception):
-    """A machine was lost, and a shard with it."""
-
-
-def _result(ray: ModuleType, reference: Any) -> bytes:
-    """The bytes of a shard; what the worker raised on purpose is raised here."""
-    try:
-        return bytes(ray.get(reference))
-    except ray.exceptions.RayTaskError as error:
-        if isinstance(error.cause, EvenliError):
-            raise error.cause from None
-        raise
-    except ray.exceptions.RayError as error:
-        raise _LostError(str(error).strip().splitlines()[0]) from error
-
-
-def _lost_for_good(error: _LostError) -> RunError:
-    return RunError(f"the cluster lost a shard for good ({error}); finished shards are kept, run again")
 
 
 @contextlib.contextmanager

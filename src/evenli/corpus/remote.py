@@ -23,8 +23,6 @@ from evenli.errors import EvenliError, InputError, MissingExtraError
 _BUFFER = 1 << 20
 _BLOCK = 8 << 20
 """Bytes asked of a storage at a time."""
-_PACKAGES = {"s3": "s3fs", "s3a": "s3fs"}
-"""What fsspec needs for an address and the extra brings."""
 _TAGS = ("ETag", "etag", "Content-MD5", "md5Hash", "mtime", "LastModified", "last_modified", "Last-Modified", "created")
 """What tells two contents of one name apart, the best first; each storage has some of them."""
 
@@ -35,39 +33,16 @@ def is_remote(source: object) -> bool:
 
 
 class RemoteFile:
-    """One file behind an address; it is used like a ``Path`` that is read.
-
-    Args:
-        url: The address.
-        system: The fsspec file system.
-        path: The path within it.
-    """
+    """One file behind an address, at ``path`` of an fsspec file system; it is used like a ``Path`` that is read."""
 
     def __init__(self, url: str, system: Any, path: str) -> None:
         self.url, self._system, self._path = url, system, path
+        pure = PurePosixPath(urlsplit(url).path if _is_web(url) else url)  # a web address may have a query
+        self.name, self.suffix, self.suffixes = pure.name, pure.suffix, pure.suffixes
         self._copy: Path | None = None
 
     def __str__(self) -> str:
         return self.url
-
-    @property
-    def name(self) -> str:
-        """The last part of the path, without the query of a web address."""
-        return self._pure.name
-
-    @property
-    def suffix(self) -> str:
-        """As of a ``Path``."""
-        return self._pure.suffix
-
-    @property
-    def suffixes(self) -> list[str]:
-        """As of a ``Path``."""
-        return self._pure.suffixes
-
-    @property
-    def _pure(self) -> PurePosixPath:
-        return PurePosixPath(urlsplit(self.url).path if _is_web(self.url) else self.url)
 
     @cached_property
     def info(self) -> tuple[int, str]:
@@ -120,19 +95,16 @@ def remote_errors(url: str) -> Iterator[None]:
         yield
     except EvenliError:
         raise
-    except FileNotFoundError as error:
-        # Of a web address fsspec says so whatever went wrong; the cause tells whether a server answered.
-        cause = error.__cause__ if _is_web(url) else None
-        if cause is None or isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) == 404:
-            raise InputError(f"no such file or directory: {url}") from error
-        raise _unreadable(url, cause) from error
     except Exception as error:
-        raise _unreadable(url, error) from error
-
-
-def _unreadable(url: str, error: BaseException) -> InputError:
-    reason = " ".join(str(error).split())[:200] or type(error).__name__
-    return InputError(f"cannot read {url}: {reason}; check the address, the network and your credentials")
+        reason: BaseException = error
+        if isinstance(error, FileNotFoundError):
+            # Of a web address fsspec says so whatever went wrong; the cause tells whether a server answered.
+            cause = error.__cause__ if _is_web(url) else None
+            if cause is None or isinstance(cause, FileNotFoundError) or getattr(cause, "status", None) == 404:
+                raise InputError(f"no such file or directory: {url}") from error
+            reason = cause
+        text = " ".join(str(reason).split())[:200] or type(reason).__name__
+        raise InputError(f"cannot read {url}: {text}; check the address, the network and your credentials") from error
 
 
 def _is_web(url: str) -> bool:
@@ -141,7 +113,6 @@ def _is_web(url: str) -> bool:
 
 def _connect(url: str) -> tuple[Any, str]:
     fsspec = need("fsspec", extra="scale", purpose=f"reading {url}")
-    scheme = url.partition("://")[0].lower()
     options: dict[str, Any] = {}
     if _is_web(url):
         # By default a download ends after five minutes, whether or not it is getting on.
@@ -150,8 +121,8 @@ def _connect(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
-        if scheme in _PACKAGES:
-            raise MissingExtraError(_PACKAGES[scheme], "scale", f"reading {url}") from error
+        if url.lower().startswith(("s3://", "s3a://")):
+            raise MissingExtraError("s3fs", "scale", f"reading {url}") from error
         raise InputError(f"reading {url} needs another package: {' '.join(str(error).split())}") from error
     except ValueError as error:
         raise InputError(f"cannot read {url}: {' '.join(str(error).split())}") from error

@@ -8,12 +8,17 @@ must not depend on the sentences beside it.
 from __future__ import annotations
 
 import contextlib
+import io
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
-from evenli.corpus.scored import FLAGS, CorpusScores, ScoredDir
-from evenli.corpus.shards import LONG_TEXT, Chunk, Scorer, Worker
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.corpus.scored import FLAGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.source import (
     Record,
     SourceFile,
@@ -28,6 +33,21 @@ from evenli.errors import InputError, RunError
 
 SHARD_ROWS = 50_000
 _SHARD_BYTES = 64 << 20
+LONG_TEXT = 1_000_000
+"""Characters of a text that are scored; a longer one is kept whole and flagged."""
+_CACHED = 100_000
+_CACHED_CHARACTERS = 1_000
+
+
+class Scorer(Protocol):
+    """Scores sentences one by one: the result for a sentence does not depend on its neighbours."""
+
+    @property
+    def identity(self) -> str:
+        """What fixes the scores: method, vectors, word lists; two scorers of one identity agree."""
+
+    def score_many(self, sentences: list[str], /) -> NDArray[np.float64]:
+        """F, M and Abs of each sentence, shape [n, 3]."""
 
 
 def score_corpus(
@@ -58,9 +78,7 @@ def score_corpus(
         on_progress: Called with the number of rows done, after each shard.
         overwrite: Start again where ``out`` holds another or a finished scored corpus.
     """
-    if batch < 1:
-        raise InputError(f"batch must be 1 or more, not {batch}")
-    job = Job.prepare(source, out, scorer.identity, columns)
+    job = Job.prepare(source, out, scorer.identity, columns, batch)
     worker = Worker(scorer, job.columns, batch)
     with job.opened(overwrite=overwrite):
         for chunk in job.chunks():
@@ -79,6 +97,65 @@ def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> It
             yield from parse(record, job.columns, plain=chunk.plain).texts
 
 
+class Chunk(NamedTuple):
+    """The rows of one shard, not parsed yet; ``start`` is the number of the first."""
+
+    number: int
+    start: int
+    records: list[Record]
+    plain: bool
+
+
+class Worker:
+    """Turns chunks into the bytes of shards; each distinct sentence of a chunk is scored once."""
+
+    def __init__(self, scorer: Scorer, columns: Sequence[str], batch: int) -> None:
+        self._scorer, self._columns, self._batch = scorer, tuple(columns), batch
+        self._recent: dict[str, tuple[float, float, float]] = {}
+
+    def __call__(self, chunk: Chunk) -> bytes:
+        """The shard as the content of a Parquet file."""
+        rows = [parse(record, self._columns, plain=chunk.plain) for record in chunk.records]
+        texts = [row.texts[at][:LONG_TEXT] for at in range(len(self._columns)) for row in rows]
+        scores = self._score(texts).reshape(len(self._columns), len(rows), 3)
+        table: dict[str, Any] = {"row": np.arange(chunk.start, chunk.start + len(rows), dtype=np.int64)}
+        for index, name in enumerate(self._columns):
+            table |= {f"{name}_{kind}": scores[index, :, place] for place, kind in enumerate(SCORES)}
+        table["pair_max"] = scores[:, :, 2].max(axis=0)
+        flags = (
+            [any(not text.strip() for text in row.texts) for row in rows],
+            [any(len(text) > LONG_TEXT for text in row.texts) for row in rows],
+            [row.invalid for row in rows],
+            [row.no_gold for row in rows],
+        )
+        table |= {flag: pl.Series(values, dtype=pl.Boolean) for flag, values in zip(FLAGS, flags, strict=True)}
+        table["original"] = pl.Series([row.original for row in rows], dtype=pl.String)
+        buffer = io.BytesIO()
+        pl.DataFrame(table).write_parquet(buffer, compression="zstd", statistics=False)
+        return buffer.getvalue()
+
+    def _score(self, texts: list[str]) -> NDArray[np.float64]:
+        known = {text: self._recent[text] for text in dict.fromkeys(texts) if text in self._recent}
+        fresh = [text for text in dict.fromkeys(texts) if text not in known and text.strip()]
+        for start in range(0, len(fresh), self._batch):
+            part = fresh[start : start + self._batch]
+            known.update(zip(part, map(tuple, self._checked(part).tolist()), strict=True))
+        scores = np.array([known.get(text, (0.0, 0.0, 0.0)) for text in texts], dtype=np.float64)
+        self._recent |= {text: known[text] for text in fresh if len(text) <= _CACHED_CHARACTERS}
+        for text in list(itertools.islice(self._recent, max(0, len(self._recent) - _CACHED))):
+            del self._recent[text]
+        return scores
+
+    def _checked(self, part: list[str]) -> NDArray[np.float64]:
+        scores = np.asarray(self._scorer.score_many(part), dtype=np.float64)
+        if scores.shape != (len(part), 3):
+            raise InputError(f"the scorer gave an array {scores.shape} for {len(part)} sentences, not ({len(part)}, 3)")
+        bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+        if len(bad):
+            raise InputError(f"the scorer gave no finite score for '{part[bad[0]][:80]}'")
+        return scores
+
+
 class Job:
     """One corpus to score: its files, columns and output directory; both engines work through it."""
 
@@ -88,8 +165,12 @@ class Job:
         self._shards = self._rows = self._blank = 0
 
     @classmethod
-    def prepare(cls, source: str | Path, out: str | Path, identity: str, columns: Sequence[str] | None) -> Job:
+    def prepare(
+        cls, source: str | Path, out: str | Path, identity: str, columns: Sequence[str] | None, batch: int = 1
+    ) -> Job:
         """Look at the source: which files, which columns."""
+        if batch < 1:
+            raise InputError(f"batch must be 1 or more, not {batch}")
         files = source_files(source)
         columns = tuple(columns) if columns is not None else None
         if columns is not None and (not columns or len(set(columns)) < len(columns)):
@@ -111,21 +192,16 @@ class Job:
         """Hold the directory: new, unfinished of this very job, or cleared."""
         with self.run.locked():
             stored = None if overwrite else self.run.header()
-            if stored is not None:
-                self._check_same_job(stored)
-            else:
+            if stored is None:
                 # The old shards go before the manifest changes: it never describes the shards of another job.
                 self.run.clear(["shards", ".scores.json.tmp"])
                 self.run.write_manifest({**self._settings, "status": "running"})
+            elif different := [key for key, value in self._settings.items() if stored.get(key) != value]:
+                raise RunError(
+                    f"{self.run.path} holds the scores of another job (other {', '.join(different)}); choose another "
+                    "--out or pass --overwrite"
+                )
             yield
-
-    def _check_same_job(self, stored: Mapping[str, Any]) -> None:
-        different = [key for key, value in self._settings.items() if stored.get(key) != value]
-        if different:
-            raise RunError(
-                f"{self.run.path} holds the scores of another job (other {', '.join(different)}); choose another "
-                "--out or pass --overwrite"
-            )
 
     def chunks(self) -> Iterator[Chunk]:
         """The source, cut into the rows of one shard each."""
@@ -154,13 +230,8 @@ class Job:
 
     def has(self, chunk: Chunk) -> bool:
         """Whether the shard of these rows exists and is complete."""
-        import polars as pl
-
-        file = self.run.shard(chunk.number)
-        if not file.is_file():
-            return False
         try:
-            rows = pl.read_parquet(file, columns=["row"])["row"]
+            rows = pl.read_parquet(self.run.shard(chunk.number), columns=["row"])["row"]
         except (OSError, pl.exceptions.PolarsError):
             return False
         return len(rows) == len(chunk.records) and rows[0] == chunk.start

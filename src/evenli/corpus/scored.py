@@ -14,14 +14,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from evenli.errors import InputError, RunError
 from evenli.io import is_temporary
 from evenli.store import RunDir
-
-if TYPE_CHECKING:
-    import polars as pl
 
 FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
 SCORES = ("F", "M", "Abs")
@@ -37,9 +36,8 @@ class ScoredDir(RunDir):
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write, in the directory and among the shards."""
-        shards = self.path / "shards"
-        entries = sorted(shards.iterdir()) if shards.is_dir() else []
-        strange = [entry.name for entry in entries if not (is_temporary(entry) or _SHARD.fullmatch(entry.name))]
+        shards = sorted((self.path / "shards").glob("*"))
+        strange = [entry.name for entry in shards if not (is_temporary(entry) or _SHARD.fullmatch(entry.name))]
         return super().foreign_files() + [f"shards/{name}" for name in strange]
 
     def header(self) -> dict[str, Any] | None:
@@ -64,12 +62,7 @@ def is_scored(path: str | Path) -> bool:
 
 @dataclass(frozen=True)
 class CorpusScores:
-    """A finished scored corpus on disk.
-
-    Attributes:
-        path: The directory.
-        header: The content of scores.json.
-    """
+    """A finished scored corpus on disk; ``header`` is the content of its scores.json."""
 
     path: Path
     header: Mapping[str, Any]
@@ -115,8 +108,6 @@ class CorpusScores:
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
         """The shards one after the other, all columns or those named."""
-        import polars as pl
-
         for file in self.shards:
             try:
                 yield pl.read_parquet(file, columns=list(columns) if columns else None)

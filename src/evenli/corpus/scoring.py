@@ -10,13 +10,12 @@ from typing import Any, Literal, get_args
 
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.direction import Pairs, gender_direction
+from evenli.corpus.distribution import thresholds, top_sentences
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
-from evenli.corpus.percentiles import thresholds
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.remote import is_remote
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
-from evenli.corpus.top import top_sentences
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError
 

@@ -35,17 +35,11 @@ class Augmented:
 
     Attributes:
         rows: The original rows, then the added ones.
-        added: How many swapped copies are among them.
-        considered: Rows looked at: all of them, or for ``occupation`` those left after one per premise.
-        without_gender: Of those, rows without a word to swap.
-        counts: Every step: rows given, matched (``occupation``), considered, without_gender, swapped,
-            duplicates dropped, added, rows at the end.
+        counts: Every step: rows given, matched (``occupation``), considered (all, or one per premise), without_gender
+            (no word to swap), swapped, duplicates dropped, added, rows at the end.
     """
 
     rows: tuple[dict[str, Any], ...]
-    added: int
-    considered: int
-    without_gender: int
     counts: Mapping[str, int]
 
 
@@ -83,7 +77,8 @@ def swap_augment(
         Random(shuffle_seed).shuffle(order)
     counts = {"rows_given": len(rows)}
     if select == "occupation":
-        mentions = _mentions(_occupations() if occupations is None else occupations, released=mode == "released")
+        shipped = (row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",)))
+        mentions = _mentions(shipped if occupations is None else occupations, released=mode == "released")
         order = [index for index in order if mentions(rows[index][columns[0]])]
         counts["matched"] = len(order)
         # The last entry of a key stays, so that reversed it is the first row of each premise.
@@ -91,14 +86,18 @@ def swap_augment(
     gendered = _has_sharma_token if (select, mode) == ("occupation", "released") else swapper.gendered
     chosen = sorted(index for index in order if any(gendered(rows[index][column]) for column in columns))
     counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
-    kept = [dict(row) for row in rows]
-    copies = [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
+    result = [dict(row) for row in rows]
+    result += [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
+    added = len(chosen)
     if drop_duplicates:
-        seen: set[tuple[str, ...]] = set()
-        kept, copies = _drop_seen(kept, columns, seen), _drop_seen(copies, columns, seen)
-    total = len(kept) + len(copies)
-    counts |= {"duplicates": len(rows) + len(chosen) - total, "added": len(copies), "rows": total}
-    return Augmented((*kept, *copies), len(copies), counts["considered"], counts["without_gender"], counts)
+        # Of the rows with the same sentences the first stays, with its place.
+        first: dict[tuple[str, ...], int] = {}
+        for index, row in enumerate(result):
+            first.setdefault(tuple(row[column] for column in columns), index)
+        added = sum(index >= len(rows) for index in first.values())
+        result = [result[index] for index in first.values()]
+    counts |= {"duplicates": len(rows) + len(chosen) - len(result), "added": added, "rows": len(result)}
+    return Augmented(tuple(result), counts)
 
 
 def mark_copy(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
@@ -172,7 +171,7 @@ def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, in
         raise InputError(f"{corpus}, row {ragged} has more cells than the header has names; repair it first")
     columns = roles["premise"], roles["hypothesis"]
     result = swap_augment(rows, columns=columns, select=settings.select, mode=settings.mode, names=settings.names)
-    written = result.rows[len(result.rows) - result.added :] if settings.only_swapped else result.rows
+    written = result.rows[len(result.rows) - result.counts["added"] :] if settings.only_swapped else result.rows
     if not written:
         raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
     write_atomic(out, lambda file: _write_rows(written, file))
@@ -189,16 +188,9 @@ def _swap_lines(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, in
     copies = [line for line in dict.fromkeys(swapper.swap_all(gendered)) if line not in known]
     written = copies if settings.only_swapped else [*given, *copies]
     write_atomic(out, "".join(f"{line}\n" for line in written))
-    return {
-        "rows_given": len(given),
-        "considered": len(given),
-        "without_gender": len(given) - len(gendered),
-        "swapped": len(gendered),
-        "duplicates": len(gendered) - len(copies),
-        "added": len(copies),
-        "rows": len(given) + len(copies),
-        "written": len(written),
-    }
+    size, swapped, added = len(given), len(gendered), len(copies)
+    counts = {"rows_given": size, "considered": size, "without_gender": size - swapped, "swapped": swapped}
+    return {**counts, "duplicates": swapped - added, "added": added, "rows": size + added, "written": len(written)}
 
 
 def _write_rows(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
@@ -223,10 +215,6 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
-def _occupations() -> list[str]:
-    return [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
-
-
 def _check_input(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], select: str, occupations: Iterable[str] | None
 ) -> None:
@@ -238,19 +226,6 @@ def _check_input(
         for column in columns:
             if not isinstance(row.get(column), str):
                 raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
-
-
-def _drop_seen(
-    rows: Sequence[dict[str, Any]], columns: Sequence[str], seen: set[tuple[str, ...]]
-) -> list[dict[str, Any]]:
-    """The rows whose texts are not in ``seen``, which they then join."""
-    kept = []
-    for row in rows:
-        texts = tuple(row[column] for column in columns)
-        if texts not in seen:
-            seen.add(texts)
-            kept.append(row)
-    return kept
 
 
 def _has_sharma_token(text: str) -> bool:

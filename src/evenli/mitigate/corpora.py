@@ -3,98 +3,220 @@
 Dolci et al. 2023 make eight variants of SNLI: Sub97 to Sub90 drop the pairs whose score (the larger Abs of the two
 sentences) lies above a percentile, Aug97 to Aug90 append the gender-swapped copy of these pairs. evenli adds the two
 together, and for each a random control with as many changed pairs, so that an effect of the size of the corpus is not
-taken for one of the choice. ``evenli.mitigate.written`` describes the output directory.
+taken for one of the choice. The output directory:
+
+train.jsonl, dev.jsonl, test.jsonl   the corpus, shuffled, or corpus.jsonl in the old order if no split is asked for
+card.json                            thresholds, counts, distributions before and after, hashes
+removed.csv, removed.html            what was dropped, highest score first, for people to read
+added.csv, added.html                the swapped copies beside their sources, likewise
+
+Rows keep all their columns. Columns derived from the sentences (parses, say) are not swapped with them.
 """
 
 from __future__ import annotations
 
-from functools import partial
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from evenli.corpus.scored import CorpusScores
-from evenli.corpus.shards import Scorer
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._version import __version__
+from evenli.corpus.distribution import Parts, percentiles_of
+from evenli.corpus.run import Scorer
+from evenli.corpus.scored import SCORES, CorpusScores
 from evenli.errors import InputError
-from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows
-from evenli.mitigate.written import FairerCorpus, write_corpus
+from evenli.io import COLUMNS, hash_files, json_text
+from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
+from evenli.mitigate.review import Review, Sorter
+from evenli.store import RunDir, replacing
+
+_QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
+_BATCH = 10_000
 
 
-def subtract(
-    scored: CorpusScores | str | Path, out: str | Path, settings: CorpusSettings, *, overwrite: bool = False
-) -> FairerCorpus:
-    """Drop the pairs whose score lies strictly above the percentile.
+@dataclass(frozen=True)
+class FairerCorpus:
+    """A written corpus; ``card`` is the content of its card.json."""
 
-    Args:
-        scored: The scored corpus.
-        out: The output directory.
-        settings: Percentile, split and seed.
-        overwrite: Replace a corpus that is already in ``out``.
-    """
-    return _by_score("subtract", scored, out, settings, None, overwrite)
+    path: Path
+    card: Mapping[str, Any]
 
 
-def augment(
-    scored: CorpusScores | str | Path,
-    out: str | Path,
-    settings: CorpusSettings,
-    *,
-    scorer: Scorer | None = None,
-    overwrite: bool = False,
-) -> FairerCorpus:
-    """Append the gender-swapped copy of each pair above the percentile; the label is kept.
+class _CorpusDir(RunDir):
+    """The output directory. Other results have a card.json too, so a card that is not ours protects its directory."""
 
-    All sentences of the pair are swapped, also if only one exceeded the threshold. A pair in which nothing can be
-    swapped gets no copy, every other one exactly one. Ids of copies end in ``-swapped``.
+    def __init__(self, path: str | Path) -> None:
+        names = ("corpus.jsonl", "train.jsonl", "dev.jsonl", "test.jsonl", "removed.*", "added.*")
+        super().__init__(path, kind="fairer corpus", manifest="card.json", owned=names)
 
-    Args:
-        scored: The scored corpus.
-        out: The output directory.
-        settings: Percentile, how to swap, split and seed.
-        scorer: Scores the copies for the card; without it the distribution after covers the old rows alone.
-        overwrite: Replace a corpus that is already in ``out``.
-    """
-    return _by_score("augment", scored, out, settings, scorer, overwrite)
+    def is_ours(self) -> bool:
+        """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
+        try:
+            card = json.loads(self.manifest_file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(card, dict) and card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+
+    def foreign_files(self) -> list[str]:
+        """Names that we do not write; everything in a directory without our card."""
+        return super().foreign_files() if self.is_ours() else sorted(entry.name for entry in self.path.iterdir())
 
 
-def combined(
-    scored: CorpusScores | str | Path,
-    out: str | Path,
-    settings: CorpusSettings,
-    *,
-    scorer: Scorer | None = None,
-    overwrite: bool = False,
-) -> FairerCorpus:
-    """Replace the pairs above the percentile by their gender-swapped copies; the arguments are those of ``augment``."""
-    return _by_score("combined", scored, out, settings, scorer, overwrite)
-
-
-def random_control(
-    scored: CorpusScores | str | Path,
-    out: str | Path,
-    settings: CorpusSettings,
-    *,
-    like: Method = "subtract",
-    scorer: Scorer | None = None,
-    overwrite: bool = False,
-) -> FairerCorpus:
-    """Do what ``like`` does, with as many pairs dropped and copied, but pick them at random.
-
-    The pairs are drawn from all those with a gold label, whatever their score. The other arguments are those of
-    ``augment``.
-    """
-    if like not in get_args(Method):
-        raise InputError(f"like '{like}' is unknown; choose {', '.join(get_args(Method))}")
-    corpus = ScoredRows.load(scored, settings.percentile)
-    return write_corpus(corpus, out, settings, partial(Plan.by_chance, corpus, like, settings), scorer, overwrite)
-
-
-def _by_score(
+def fairer_corpus(
     method: Method,
     scored: CorpusScores | str | Path,
     out: str | Path,
     settings: CorpusSettings,
-    scorer: Scorer | None,
-    overwrite: bool,
+    *,
+    scorer: Scorer | None = None,
+    overwrite: bool = False,
 ) -> FairerCorpus:
+    """Change the pairs whose score lies strictly above a percentile; ``out`` appears when all of it is written.
+
+    ``subtract`` drops them. ``augment`` appends the gender-swapped copy of each: all its sentences are swapped, also if
+    only one exceeded the threshold, and the label is kept. A pair in which nothing can be swapped gets no copy. Ids of
+    copies end in ``-swapped``. ``combined`` replaces the pairs by their copies.
+
+    Args:
+        method: ``subtract``, ``augment`` or ``combined``.
+        scored: The scored corpus.
+        out: The output directory.
+        settings: Percentile, how to swap, split and seed; or a random choice of as many pairs.
+        scorer: Scores the copies for the card; without it the distribution after covers the old rows alone.
+        overwrite: Replace a corpus that is already in ``out``.
+    """
+    if method not in get_args(Method):
+        raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
     corpus = ScoredRows.load(scored, settings.percentile)
-    return write_corpus(corpus, out, settings, partial(Plan.by_score, corpus, method, settings), scorer, overwrite)
+    before = corpus.scored.header["scorer"]
+    if scorer is not None and scorer.identity != before:
+        raise InputError(f"the corpus was scored by '{before}', not by '{scorer.identity}'; use the same scorer")
+    split = settings.split
+    if split == "auto":
+        split = Split() if len(corpus.scored.columns) > 1 else None
+    with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
+        plan = (Plan.by_chance if settings.random else Plan.by_score)(method, corpus, settings, folder / ".swapped")
+        splits, places = _arrange(corpus, plan, split, settings)
+        sorter, remaining = Sorter(folder, len(places)), iter(places.tolist())
+        for _, frame in corpus.frames(["original"], plan.keep):
+            for original in frame["original"]:
+                sorter.add(next(remaining), original)
+        added = _sort_copies(corpus, plan, sorter, remaining, scorer)
+        lines = sorter.sorted()
+        for name, size in splits.items():
+            with (folder / f"{name}.jsonl").open("w", encoding="utf-8", newline="") as stream:
+                stream.writelines(f"{next(lines)}\n" for _ in range(size))
+        removed = corpus.eligible & ~plan.keep
+        if removed.any():
+            _review_removed(corpus, removed, folder)
+        shutil.rmtree(folder / ".swapped", ignore_errors=True)
+        card = _card(corpus, plan, removed, added)
+        chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
+        card["settings"] = {**plan.settings, **chosen, "split": asdict(split) if split else None}
+        card["counts"]["splits"] = splits
+        card["files"] = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
+        (folder / "card.json").write_text(json_text(card), encoding="utf-8")
+    return FairerCorpus(Path(out), card)
+
+
+def _arrange(
+    corpus: ScoredRows, plan: Plan, split: Split | None, settings: CorpusSettings
+) -> tuple[dict[str, int], NDArray[np.int64]]:
+    """Sizes of the files by name, and the place of every row of the result: the kept rows first, then the copies."""
+    sources = np.concatenate([np.flatnonzero(plan.keep), np.flatnonzero(plan.copy)])
+    if not len(sources):
+        raise InputError(
+            f"nothing is left of {corpus.scored.path}; choose a higher percentile than {settings.percentile}"
+        )
+    if split is None:
+        return {"corpus": len(sources)}, np.arange(len(sources))
+    part, order = assign(sources, split, settings.seed)
+    places = np.empty(len(sources), dtype=np.int64)
+    places[np.concatenate([order[part[order] == which] for which in range(3)])] = np.arange(len(sources))
+    sizes = np.bincount(part, minlength=3).tolist()
+    return dict(zip(("train", "dev", "test"), sizes, strict=True)), places
+
+
+def _sort_copies(
+    corpus: ScoredRows, plan: Plan, sorter: Sorter, places: Iterator[int], scorer: Scorer | None
+) -> NDArray[np.float64] | None:
+    """Put the copies in their places and on the list for review; their scores if there is a scorer."""
+    if plan.swapped is None or not plan.copy.any():
+        return None
+    columns = len(corpus.scored.columns)
+    scores = np.concatenate([*corpus.scores(plan.copy)])
+    review = Review(sorter.folder, "added", ["row", "pair_max", *plan.swapped.names], scores)
+    added: list[NDArray[np.float64]] = []
+    for frame in plan.swapped.frames(plan.copy):
+        for row, score, line, *texts in frame.iter_rows():
+            sorter.add(next(places), line)
+            review.add([row, score, *texts])
+        if scorer is not None:
+            texts = [text for row in frame.iter_rows() for text in row[-columns:]]
+            for at in range(0, len(texts), _BATCH * columns):
+                part = scorer.score_many(texts[at : at + _BATCH * columns])
+                added.append(part[:, 2].reshape(-1, columns).max(axis=1))
+    review.finish()
+    return np.concatenate(added) if scorer is not None else None
+
+
+def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path) -> None:
+    columns = corpus.scored.columns
+    kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
+    scores = np.concatenate([*corpus.scores(removed)])
+    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], scores)
+    names = ["original", "pair_max", *kinds]
+    for rows, frame in corpus.frames(names, removed):
+        for row, (original, *numbers) in zip(rows.tolist(), frame.select(names).iter_rows(), strict=True):
+            record = json.loads(original)
+            gold = next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), "")
+            review.add([row, *numbers, gold, *corpus.texts(record)])
+    review.finish()
+
+
+def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float64] | None) -> dict[str, Any]:
+    limit = corpus.threshold
+    ((percentile, value),) = limit.values.items()
+    kept, copies, eligible = (int(mask.sum()) for mask in (plan.keep, plan.copy, corpus.eligible))
+    extra = [] if added is None else [added]
+    return {
+        "schema": 1,
+        "evenli": __version__,
+        "kind": "fairer corpus",
+        **{key: corpus.scored.header[key] for key in ("source", "scorer", "columns")},
+        "threshold": {
+            "percentile": percentile,
+            "value": value,
+            "method": limit.method,
+            "error_bound": limit.error_bound,
+        },
+        "counts": {
+            "rows": corpus.scored.rows,
+            "no_gold": corpus.scored.rows - eligible,
+            "above_threshold": int(corpus.above.sum()),
+            "removed": int(removed.sum()),
+            "added": copies,
+            "result": kept + copies,
+        },
+        "pair_max": {
+            "before": _summary(lambda: corpus.scores(corpus.eligible), eligible),
+            "after": _summary(lambda: (*corpus.scores(plan.keep), *extra), kept + sum(map(len, extra))),
+            "after_covers": "all rows" if added is not None or not copies else "rows of the source; copies not scored",
+        },
+    }
+
+
+def _summary(parts: Parts, rows: int) -> dict[str, float] | None:
+    """Percentiles and mean of scores."""
+    if not rows:
+        return None
+    percentiles = percentiles_of(parts, rows, _QUANTILES)
+    # One sum over all where they fit: the last digit of a mean depends on the order of adding.
+    exact = percentiles.method == "exact"
+    mean = np.concatenate([*parts()]).mean() if exact else sum(float(part.sum()) for part in parts()) / rows
+    return {**{f"p{percentile:g}": value for percentile, value in percentiles.values.items()}, "mean": float(mean)}

@@ -1,4 +1,4 @@
-"""What happens to each row of a scored corpus: is it kept, does it get a gender-swapped copy."""
+"""What happens to each row of a scored corpus: is it kept, is it swapped, into which split does it go."""
 
 from __future__ import annotations
 
@@ -6,24 +6,40 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from evenli.corpus.percentiles import Thresholds, thresholds
+from evenli.corpus.distribution import Thresholds, thresholds
 from evenli.corpus.scored import CorpusScores
 from evenli.errors import InputError
 from evenli.mitigate.augment import mark_copy
 from evenli.mitigate.review import clean
-from evenli.mitigate.splits import Split, generator
 from evenli.mitigate.swap import Mode, Swapper
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Method = Literal["subtract", "augment", "combined"]
 Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Split:
+    """How a corpus is cut anew.
+
+    Attributes:
+        dev: Rows of the development set.
+        test: Rows of the test set; the rest is for training.
+        leak_guard: Keep a swapped copy in the split of its source; off only to replicate a plain shuffle.
+    """
+
+    dev: int = 10_000
+    test: int = 10_000
+    leak_guard: bool = True
+
+    def __post_init__(self) -> None:
+        if self.dev < 0 or self.test < 0:
+            raise InputError(f"split sizes must be 0 or more, not {self.dev} and {self.test}")
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,7 @@ class CorpusSettings:
         split: Sizes of the new split; None keeps one file in the old order. ``auto`` splits pairs 10,000/10,000/rest
             and leaves plain sentences in one file.
         seed: Of the shuffle, and of the choice of a random control.
+        random: Pick as many pairs at random from all those with a gold label, whatever their score: the control.
     """
 
     percentile: float
@@ -44,6 +61,7 @@ class CorpusSettings:
     names: bool = True
     split: Split | Literal["auto"] | None = "auto"
     seed: int = 0
+    random: bool = False
 
     def __post_init__(self) -> None:
         if self.seed < 0:
@@ -96,21 +114,13 @@ class ScoredRows:
 
 
 class SwappedRows:
-    """The swapped copies of rows that have a word to swap.
+    """The swapped copies of rows that have a word to swap, in a new directory.
 
     Which rows these are is known only once they are swapped, and where a copy goes only once all are known. So that
-    no row is parsed or swapped twice, the copies wait in a directory; one shard is in memory at a time.
-
-    Args:
-        corpus: The scored corpus.
-        among: Rows to swap.
-        swapper: How to swap.
-        directory: For the files; it must not exist yet.
+    no row is parsed or swapped twice, the copies wait in the directory; one shard is in memory at a time.
     """
 
     def __init__(self, corpus: ScoredRows, among: Mask, swapper: Swapper, directory: Path) -> None:
-        import polars as pl
-
         columns = corpus.scored.columns
         self.directory = directory
         self.mask = np.zeros_like(among)
@@ -128,17 +138,12 @@ class SwappedRows:
                     copy = mark_copy(record, dict(zip(columns, after, strict=True)))
                     line = json.dumps(copy, ensure_ascii=False)
                     copies.append([row, score, *map(clean, [line, *before, *after])])
-            schema = [
-                ("row", pl.Int64),
-                ("pair_max", pl.Float64),
-                *((f"text{at}", pl.String) for at in range(1 + len(self.names))),
-            ]
+            texts = [(f"text{at}", pl.String) for at in range(1 + len(self.names))]
+            schema = [("row", pl.Int64), ("pair_max", pl.Float64), *texts]
             pl.DataFrame(copies, schema=schema, orient="row").write_parquet(directory / f"{number:06d}.parquet")
 
     def frames(self, among: Mask) -> Iterator[pl.DataFrame]:
         """Of the rows asked for: ``row``, ``pair_max``, then the copy as JSON, the texts before and those after."""
-        import polars as pl
-
         for file in sorted(self.directory.iterdir()):
             frame = pl.read_parquet(file)
             yield frame.filter(pl.Series(among[frame["row"].to_numpy()], dtype=pl.Boolean))
@@ -154,7 +159,7 @@ class Plan:
     swapped: SwappedRows | None = None
 
     @classmethod
-    def by_score(cls, corpus: ScoredRows, method: Method, settings: CorpusSettings, directory: Path) -> Plan:
+    def by_score(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
         """Change the rows above the percentile: drop them, add a swapped copy of each, or both."""
         keep = corpus.eligible if method == "augment" else corpus.eligible & ~corpus.above
         about: dict[str, Any] = {"method": method}
@@ -164,7 +169,7 @@ class Plan:
         return cls(keep, swapped.mask, about | {"mode": settings.mode, "names": settings.names}, swapped)
 
     @classmethod
-    def by_chance(cls, corpus: ScoredRows, like: Method, settings: CorpusSettings, directory: Path) -> Plan:
+    def by_chance(cls, like: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
         """As many rows dropped and copied as by ``like``, drawn from all those with a gold label."""
         order = generator(settings.seed, 1).permutation(np.flatnonzero(corpus.eligible))
         keep, copy = corpus.eligible.copy(), np.zeros_like(corpus.eligible)
@@ -182,3 +187,38 @@ class Plan:
             keep[chosen] = False
             keep[order[~can_swap][: dropped - copied]] = False
         return cls(keep, copy, about | {"mode": settings.mode, "names": settings.names}, swapped)
+
+
+def assign(groups: NDArray[np.int64], split: Split, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:
+    """Part of each item (0 train, 1 dev, 2 test) and a shuffled order of the items."""
+    total = len(groups)
+    if split.dev + split.test >= total:
+        raise InputError(
+            f"{total} rows cannot give {split.dev} for dev and {split.test} for test and leave some to train on; "
+            "choose smaller splits or none"
+        )
+    rng = generator(seed, 0)
+    order = rng.permutation(total)
+    part = np.zeros(total, dtype=np.int8)
+    if not split.leak_guard:
+        part[order[: split.dev]] = 1
+        part[order[split.dev : split.dev + split.test]] = 2
+        return part, order
+    _, unit, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    left = {1: split.dev, 2: split.test}
+    part_of_unit = np.zeros(len(sizes), dtype=np.int8)
+    for index in rng.permutation(len(sizes)):
+        size = int(sizes[index])
+        # A source and its copy may not fit any more; a later single row then fills the place.
+        which = next((which for which, room in left.items() if room >= size), 0)
+        if which:
+            part_of_unit[index] = which
+            left[which] -= size
+        if not any(left.values()):
+            break
+    return part_of_unit[unit], order
+
+
+def generator(seed: int, purpose: int) -> np.random.Generator:
+    """The random numbers of a seed, others for each purpose: 0 shuffles, 1 picks the rows of a control."""
+    return np.random.default_rng([seed, purpose])

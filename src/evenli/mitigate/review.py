@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
-import struct
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 _BUCKET = 200_000
 _SHOWN = 1_000
-_ENTRY = struct.Struct("<qq")
-"""In a bucket file: the place of a text and its size in bytes, before the text itself."""
 
 
 class Sorter:
     """Puts texts into a given order in bounded memory: into bucket files first, then bucket by bucket."""
 
     def __init__(self, folder: Path, total: int, name: str = "order") -> None:
+        self.folder = folder
         self._files = [folder / f".{name}-{number:04d}" for number in range(-(-total // _BUCKET))]
         self._waiting: list[list[tuple[int, str]]] = [[] for _ in self._files]
         self._held = 0
@@ -32,47 +31,25 @@ class Sorter:
         self._waiting[place // _BUCKET].append((place, text))
         self._held += 1
         if self._held >= _BUCKET and len(self._files) > 1:
-            self._spill()
+            for file, waiting in zip(self._files, self._waiting, strict=True):
+                with file.open("a", encoding="utf-8") as stream:
+                    stream.writelines(f"{json.dumps(entry)}\n" for entry in waiting)
+                waiting.clear()
+            self._held = 0
 
     def sorted(self) -> Iterator[str]:
         """All texts in the order of their places."""
         for file, waiting in zip(self._files, self._waiting, strict=True):
-            for _, text in sorted(waiting + _read_bucket(file)):
-                yield text
+            if file.is_file():
+                with file.open(encoding="utf-8") as stream:
+                    waiting += [(place, text) for place, text in map(json.loads, stream)]
+                file.unlink()
+            yield from (text for _, text in sorted(waiting))
             waiting.clear()
-
-    def _spill(self) -> None:
-        for file, waiting in zip(self._files, self._waiting, strict=True):
-            with file.open("ab") as stream:
-                for place, text in waiting:
-                    data = text.encode()
-                    stream.write(_ENTRY.pack(place, len(data)) + data)
-            waiting.clear()
-        self._held = 0
-
-
-def _read_bucket(file: Path) -> list[tuple[int, str]]:
-    if not file.is_file():
-        return []
-    data, entries, at = file.read_bytes(), [], 0
-    file.unlink()
-    while at < len(data):
-        place, size = _ENTRY.unpack_from(data, at)
-        at += _ENTRY.size
-        entries.append((place, data[at : at + size].decode()))
-        at += size
-    return entries
 
 
 class Review:
-    """A list for human eyes: all of it as CSV, its top as a page.
-
-    Args:
-        folder: Where it is written.
-        name: Of the files, and of what is listed.
-        columns: Headings.
-        scores: Of the rows that will be added, in that order; equal scores keep it.
-    """
+    """A list for human eyes: all of it as CSV, its top as a page; ``scores`` are those of the rows in order."""
 
     def __init__(self, folder: Path, name: str, columns: Sequence[str], scores: NDArray[np.float64]) -> None:
         self._folder, self._name, self._columns = folder, name, columns
@@ -100,18 +77,18 @@ class Review:
         (self._folder / f"{self._name}.html").write_text(self._page(top), encoding="utf-8")
 
     def _page(self, rows: Sequence[Sequence[Any]]) -> str:
-        page = io.StringIO()
         title = f"{self._name.capitalize()} rows"
-        page.write(f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n')
-        page.write("<style>body{font-family:sans-serif}td,th{padding:.2em .6em;text-align:left}</style>\n</head>\n")
         shown = "" if len(rows) == self._added else f" The first {len(rows):,} are shown, the CSV file has all."
-        page.write(f"<body>\n<h1>{title}</h1>\n<p>{self._added:,} rows, highest score first.{shown}</p>\n<table>\n")
-        page.write(f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in self._columns)}</tr>\n")
+        lines = [
+            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>',
+            "<style>body{font-family:sans-serif}td,th{padding:.2em .6em;text-align:left}</style>\n</head>",
+            f"<body>\n<h1>{title}</h1>\n<p>{self._added:,} rows, highest score first.{shown}</p>\n<table>",
+            f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in self._columns)}</tr>",
+        ]
         for cells in rows:
             texts = (f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells)
-            page.write(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>\n")
-        page.write("</table>\n</body>\n</html>\n")
-        return page.getvalue()
+            lines.append(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>")
+        return "\n".join([*lines, "</table>\n</body>\n</html>\n"])
 
 
 def _csv_line(cells: Sequence[Any]) -> str:
