@@ -322,7 +322,7 @@ def test_pair_centring_recovers_the_direction_and_centred_differences_do_not() -
         assert np.abs(rows.mean(axis=0)).max() < 1e-12
         values, axes = np.linalg.eigh(rows.T @ rows)
         assert abs(axes[:, -1] @ direction.vector) == pytest.approx(1, abs=1e-12)
-        assert direction.explained == pytest.approx(values[-1] / values.sum(), abs=1e-12)
+        assert direction.spectrum[0] == pytest.approx(values[-1] / values.sum(), abs=1e-12)
     assert min(right) > 0.95 and max(wrong) < 0.6
 
 
@@ -341,7 +341,7 @@ def test_hand_computed_shares_and_sign() -> None:
     vectors = WordVectors.of(words, [[5, 0, 0], [-5, 0, 0], [0, 1, 0], [0, -1, 0]])
     pairs = [("f1", "m1"), ("f2", "m2")]
     raw = gender_direction(vectors, pairs, unit=False)
-    assert raw.explained == raw.explained_raw == pytest.approx(25 / 26)
+    assert raw.spectrum[0] == raw.explained_raw == pytest.approx(25 / 26)
     assert raw.explained_unit == pytest.approx(1 / 2)
     assert raw.vector == pytest.approx([1, 0, 0])
 
@@ -482,8 +482,8 @@ def test_direction_from_sentences() -> None:
     assert direction.vector @ g > 0.95 and direction.count == 60 and not direction.unit
     d = female - male
     sigma = np.linalg.svd(np.vstack([d / 2, -d / 2]), compute_uv=False)
-    assert direction.explained == direction.explained_raw == pytest.approx(sigma[0] ** 2 / (sigma**2).sum())
-    assert direction.explained_unit == pytest.approx(direction_from_sentences(female, male, unit=True).explained)
+    assert direction.spectrum[0] == direction.explained_raw == pytest.approx(sigma[0] ** 2 / (sigma**2).sum())
+    assert direction.explained_unit == pytest.approx(direction_from_sentences(female, male, unit=True).spectrum[0])
     assert direction_from_sentences(male, female).vector == pytest.approx(-direction.vector)
     half = direction_from_sentences(female[:30], male[:30]), direction_from_sentences(female[30:], male[30:])
     assert agreement(*half) > 0.95
@@ -555,7 +555,7 @@ def test_chart(tmp_path) -> None:
 def test_real_vectors(tmp_path) -> None:
     vectors = load_vectors(os.environ["EVENLI_VECTORS"])
     ten, long = gender_direction(vectors), gender_direction(vectors, "long")
-    assert 0.45 < ten.explained < 0.65 and 0.35 < long.explained < 0.5
+    assert 0.45 < ten.spectrum[0] < 0.65 and 0.35 < long.spectrum[0] < 0.5
     assert agreement(ten, long) > 0.9 and stability(vectors).minimum > 0.8
     pink, dress, football = bias_of(vectors, vectors.rows(["pink", "dress", "football"]), ten)
     assert pink > 0.1 and dress > 0.1 and football < 0

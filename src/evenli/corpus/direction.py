@@ -28,7 +28,6 @@ from evenli.resources import read_lines, read_table
 LISTS = ("ten", "long")
 """Shipped pair lists: the ten definitional pairs and the 48 equalize pairs that are single words."""
 FEWEST = 2
-_FEW = 3
 _CHUNK = 8192  # rows whose cosines are computed at a time, so that the matrix need not be in memory
 
 Pair = tuple[str, str]
@@ -37,32 +36,30 @@ Pairs = str | Path | Sequence[Pair]
 
 @dataclass(frozen=True, eq=False)
 class GenderDirection:
-    """A unit vector that points from male to female, and how well it sums up the pairs it comes from."""
+    """A unit vector that points from male to female, and how well it sums up the pairs it comes from.
+
+    Attributes:
+        explained_unit: Share of the variance of the pair-centred rows on their first component, vectors at length 1.
+        explained_raw: The same share with the lengths of the vectors kept.
+        spectrum: Shares of all components for the vectors that the direction was computed from, largest first.
+        unit: Whether those vectors were brought to length 1 first.
+        pairs: Pairs used, female word first; empty for a direction from sentences.
+        missing: Pairs left out because a word has no vector.
+        source: Name and identity of the vectors.
+        inputs: Hash of what the direction was computed from; empty where that is not known.
+    """
 
     vector: NDArray[np.float64]
     explained_unit: float
-    """Share of the variance of the pair-centred rows on their first component, vectors at length 1; in [1/k, 1]."""
     explained_raw: float
-    """The same share with the lengths of the vectors kept."""
     spectrum: tuple[float, ...]
-    """Shares of all components for the vectors that the direction was computed from, largest first."""
     unit: bool
-    """Whether those vectors were brought to length 1 first."""
     pairs: tuple[Pair, ...]
-    """Pairs used, female word first; empty for a direction from sentences."""
     missing: tuple[Pair, ...]
-    """Pairs left out because a word has no vector."""
     count: int
     source: str
-    """Name and identity of the vectors."""
     notes: tuple[str, ...] = ()
     inputs: str = ""
-    """Hash of what the direction was computed from; empty where that is not known."""
-
-    @property
-    def explained(self) -> float:
-        """Share of the first component for the vectors that the direction was computed from."""
-        return self.spectrum[0]
 
     @property
     def dimension(self) -> int:
@@ -120,24 +117,21 @@ def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool =
         raise InputError(
             f"{vectors.name} has vectors for {len(used)} pair(s), {FEWEST} are needed; missing: {_shown(missing)}"
         )
-    rows = [where for _, where in used]
-    notes = []
-    if len(used) < _FEW:
-        notes.append(f"only {len(used)} pairs: the direction says little beyond these words")
-    if missing:
-        notes.append(f"{len(missing)} pair(s) without vectors: {_shown(missing)}")
-    if repeated:
-        notes.append(f"{len(repeated)} pair(s) with the vectors of another: {_shown(repeated)}")
+    words, rows = list(used.values()), list(used)
+    notes = {
+        f"only {len(used)} pairs: the direction says little beyond these words": len(used) == FEWEST,
+        f"{len(missing)} pair(s) without vectors: {_shown(missing)}": missing,
+        f"{len(repeated)} pair(s) with the vectors of another: {_shown(repeated)}": repeated,
+    }
     return _direction(
         _differences(vectors, rows, unit=True),
         _differences(vectors, rows, unit=False),
         unit=unit,
-        pairs=tuple(pair for pair, _ in used),
+        pairs=tuple(words),
         missing=tuple(missing),
-        count=len(used),
         source=f"{vectors.name} {vectors.identity}",
-        notes=tuple(notes),
-        inputs=hash_text(repr((vectors.identity, [pair for pair, _ in used], unit))),
+        notes=tuple(note for note, holds in notes.items() if holds),
+        inputs=hash_text(repr((vectors.identity, words, unit))),
     )
 
 
@@ -166,16 +160,8 @@ def direction_from_sentences(
         raise InputError("an embedding is a zero vector, which has no direction; leave its sentence out")
     raw, scaled = f - m, f / lengths[0] - m / lengths[1]
     same = int((~raw.any(axis=1)).sum())
-    return _direction(
-        scaled,
-        raw,
-        unit=unit,
-        pairs=(),
-        missing=(),
-        count=len(f),
-        source=source,
-        notes=(f"{same} sentence(s) have the same embedding in both versions",) if same else (),
-    )
+    notes = (f"{same} sentence(s) have the same embedding in both versions",) if same else ()
+    return _direction(scaled, raw, unit=unit, pairs=(), missing=(), source=source, notes=notes)
 
 
 def read_pairs(pairs: Pairs) -> list[Pair]:
@@ -195,14 +181,10 @@ def stability(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool = True) 
     used, _, _ = _resolve(vectors, read_pairs(pairs))
     if len(used) <= FEWEST:
         raise InputError(f"leaving one pair out needs {FEWEST + 1} or more pairs, {vectors.name} has {len(used)}")
-    differences = _differences(vectors, [where for _, where in used], unit=unit)
+    differences = _differences(vectors, list(used), unit=unit)
     whole, _ = _component(differences)
-    return Stability(
-        tuple(
-            (pair, float(whole @ _component(np.delete(differences, left_out, axis=0))[0]))
-            for left_out, (pair, _) in enumerate(used)
-        )
-    )
+    others = (_component(np.delete(differences, left_out, axis=0))[0] for left_out in range(len(used)))
+    return Stability(tuple((pair, float(whole @ other)) for pair, other in zip(used.values(), others, strict=True)))
 
 
 def agreement(a: GenderDirection, b: GenderDirection) -> float:
@@ -230,11 +212,7 @@ def bias_of(vectors: WordVectors, rows: ArrayLike, direction: GenderDirection) -
 def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *, among: int | None = None) -> Nearest:
     """Words with the largest cosines on either side, without the words of the pairs in any case.
 
-    Args:
-        vectors: The word vectors.
-        direction: The direction.
-        count: Words a side.
-        among: Look only at that many words from the top of the file, which are the frequent ones.
+    ``among`` looks only at that many words from the top of the file, which are the frequent ones.
     """
     if count < 1 or (among is not None and among < 1):
         raise InputError(f"count and among must be 1 or more, not {count} and {among}")
@@ -253,13 +231,12 @@ def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *
 
 @dataclass(frozen=True)
 class DirectionReport:
-    """A gender direction and how far it can be trusted."""
+    """A gender direction and how far it can be trusted; it agrees with the direction of another, named pair list."""
 
     vectors: WordVectors
     direction: GenderDirection
     stability: Stability
     agreement: Mapping[str, float]
-    """Cosine with the direction of another pair list, by its name."""
     nearest: Nearest
 
     def to_dict(self) -> dict[str, Any]:
@@ -269,7 +246,7 @@ class DirectionReport:
             "words": len(self.vectors),
             "dimension": self.vectors.dimension,
             "pairs": len(self.direction.pairs),
-            "missing": [list(pair) for pair in self.direction.missing],
+            "missing": list(map(list, self.direction.missing)),
             "explained": self.direction.explained_unit,
             "explained_raw": self.direction.explained_raw,
             "leave_one_out": {"lowest": self.stability.minimum, "mean": self.stability.mean},
@@ -286,13 +263,9 @@ def describe_direction(
     table = vectors if isinstance(vectors, WordVectors) else load_vectors(vectors)
     direction = gender_direction(table, pairs)
     other = "long" if pairs == "ten" else "ten"
-    return DirectionReport(
-        table,
-        direction,
-        stability(table, pairs),
-        {other: agreement(direction, gender_direction(table, other))},
-        nearest(table, direction, count, among=among),
-    )
+    agrees = {other: agreement(direction, gender_direction(table, other))}
+    words = nearest(table, direction, count, among=among)
+    return DirectionReport(table, direction, stability(table, pairs), agrees, words)
 
 
 def save_direction(direction: GenderDirection, path: str | Path) -> Path:
@@ -322,10 +295,8 @@ def load_direction(path: str | Path) -> GenderDirection:
     return direction
 
 
-def _resolve(
-    vectors: WordVectors, pairs: list[Pair]
-) -> tuple[list[tuple[Pair, tuple[int, int]]], list[Pair], list[Pair]]:
-    """Pairs with their rows, pairs without vectors, pairs that repeat the rows of an earlier one."""
+def _resolve(vectors: WordVectors, pairs: list[Pair]) -> tuple[dict[tuple[int, int], Pair], list[Pair], list[Pair]]:
+    """Pairs by their rows, pairs without vectors, pairs that repeat the rows of an earlier one."""
     used: dict[tuple[int, int], Pair] = {}
     missing, repeated = [], []
     for pair in pairs:
@@ -338,7 +309,7 @@ def _resolve(
             repeated.append(pair)
         else:
             used[f, m] = pair
-    return [(pair, where) for where, pair in used.items()], missing, repeated
+    return used, missing, repeated
 
 
 def _differences(vectors: WordVectors, rows: list[tuple[int, int]], *, unit: bool) -> NDArray[np.float64]:
@@ -349,9 +320,8 @@ def _differences(vectors: WordVectors, rows: list[tuple[int, int]], *, unit: boo
 def _direction(scaled: NDArray[np.float64], raw: NDArray[np.float64], *, unit: bool, **about: Any) -> GenderDirection:
     of_unit, of_raw = _component(scaled), _component(raw)
     vector, spectrum = of_unit if unit else of_raw
-    return GenderDirection(
-        vector=vector, explained_unit=of_unit[1][0], explained_raw=of_raw[1][0], spectrum=spectrum, unit=unit, **about
-    )
+    explained = {"explained_unit": of_unit[1][0], "explained_raw": of_raw[1][0]}
+    return GenderDirection(vector=vector, spectrum=spectrum, unit=unit, count=len(raw), **explained, **about)
 
 
 def _component(differences: NDArray[np.float64]) -> tuple[NDArray[np.float64], tuple[float, ...]]:
@@ -383,12 +353,10 @@ def _read_file(path: Path) -> list[Pair]:
         if wrong is not None:
             raise InputError(f"{path}: expected a female and a male word a line, found '{wrong}'")
         return [(words[0], words[1]) for words in split]
-    rows: list[dict[str, Any]] = read_rows(path)
-    pairs = []
-    for row in rows:
-        f, m = (str(row.get(side) or "").strip() for side in ("female", "male"))
-        if not f or not m:
+    rows = read_rows(path)
+    pairs = [(str(row.get("female") or "").strip(), str(row.get("male") or "").strip()) for row in rows]
+    for row, pair in zip(rows, pairs, strict=True):
+        if not all(pair):
             found = ", ".join(f"{key}={value}" for key, value in row.items())
             raise InputError(f"{path}: every row needs the columns female and male, found {found}")
-        pairs.append((f, m))
     return pairs
