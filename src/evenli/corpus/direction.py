@@ -320,7 +320,7 @@ def _differences(vectors: WordVectors, rows: list[tuple[int, int]], *, unit: boo
 def _direction(scaled: NDArray[np.float64], raw: NDArray[np.float64], *, unit: bool, **about: Any) -> GenderDirection:
     of_unit, of_raw = _component(scaled), _component(raw)
     vector, spectrum = of_unit if unit else of_raw
-    explained = {"explained_unit": of_unit[1][0], "explained_raw": of_raw[1][0]}
+    explained: dict[str, Any] = {"explained_unit": of_unit[1][0], "explained_raw": of_raw[1][0]}
     return GenderDirection(vector=vector, spectrum=spectrum, unit=unit, count=len(raw), **explained, **about)
 
 
