@@ -80,7 +80,9 @@ Device = Annotated[str | None, option("cpu, cuda or mps; default: the fastest th
 Dtype = Annotated[str | None, option("float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32.")]
 MaxLength = Annotated[int, option("Longest input in tokens; longer pairs are truncated and counted.", min=8)]
 TokenBudget = Annotated[int | None, option("Tokens per batch; default by device.", min=1)]
-Offline = Annotated[bool, option("Never ask the hub; use its local cache only.", "--offline")]
+Online = Annotated[
+    bool, option("Download from the hub what its local cache lacks; otherwise nothing is asked.", "--online/--offline")
+]
 AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run code when loaded.", "--allow-pickle")]
 Resamples = Annotated[int, option("Bootstrap resamples.", min=100)]
 Seed = Annotated[int, option("Seed of the bootstrap.", min=0)]
@@ -94,7 +96,7 @@ def model_options(
     dtype: str | None,
     max_length: int,
     token_budget: int | None,
-    offline: bool,
+    online: bool,
     allow_pickle: bool,
 ) -> ModelOptions:
     """Gather the loading options of a command."""
@@ -107,7 +109,7 @@ def model_options(
         dtype=dtype,
         max_length=max_length,
         token_budget=token_budget,
-        offline=offline,
+        online=online,
         allow_pickle=allow_pickle,
     )
 

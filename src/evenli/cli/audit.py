@@ -39,7 +39,7 @@ def audit(
     dtype: shared.Dtype = None,
     max_length: shared.MaxLength = 128,
     token_budget: shared.TokenBudget = None,
-    offline: shared.Offline = False,
+    online: shared.Online = False,
     allow_pickle: shared.AllowPickle = False,
     resamples: shared.Resamples = 2000,
     seed: shared.Seed = 0,
@@ -58,7 +58,7 @@ def audit(
     from evenli.stats.intervals import Scoring
     from evenli.suites.base import Request, check_suites, data_by_suite
 
-    options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)
+    options = shared.model_options(labels, device, dtype, max_length, token_budget, online, allow_pickle)
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
     request = Request(lang, axis=axis, split=split, tokenised=tokenised)
@@ -101,7 +101,7 @@ def predict(
     dtype: shared.Dtype = None,
     max_length: shared.MaxLength = 128,
     token_budget: shared.TokenBudget = None,
-    offline: shared.Offline = False,
+    online: shared.Online = False,
     allow_pickle: shared.AllowPickle = False,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     as_json: shared.Json = False,
@@ -113,7 +113,7 @@ def predict(
     from evenli.suites.files import read_pairs
 
     pairs = read_pairs(data, lang, suite="user")
-    options = shared.model_options(labels, device, dtype, max_length, token_budget, offline, allow_pickle)
+    options = shared.model_options(labels, device, dtype, max_length, token_budget, online, allow_pickle)
     asked = load_model(model, lang=lang, options=options)
     settings = PredictSettings(overwrite=overwrite)
     with shared.progress_bar(not as_json) as progress:

@@ -42,7 +42,7 @@ def meta(
     device: shared.Device = None,
     no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
     stage: Annotated[str, option("Stop after: prepare, train or score.")] = "score",
-    offline: shared.Offline = False,
+    online: shared.Online = False,
     as_json: shared.Json = False,
     seeds: Annotated[list[str] | None, typer.Option(hidden=True, is_eager=True, callback=_refuse_seeds)] = None,
 ) -> None:
@@ -68,7 +68,7 @@ def meta(
         recipe={name: value for name, value in recipe.items() if value is not None},
         device=device,
         graph=not no_graph,
-        offline=offline,
+        online=online,
         shown=not as_json,
     )
     design = _design(place, given, new=out is not None, quick=quick)

@@ -44,7 +44,7 @@ def train_nli(
     checkpoint_minutes: Annotated[
         float, option("Time between checkpoints inside an epoch; one follows every epoch anyway.", min=0)
     ] = 10.0,
-    offline: shared.Offline = False,
+    online: shared.Online = False,
     as_json: shared.Json = False,
 ) -> None:
     """Fine-tune a three-label classifier; a killed run continues when the same command is given again."""
@@ -59,7 +59,7 @@ def train_nli(
         graph=not no_graph,
         log=log or [],
         checkpoint_minutes=checkpoint_minutes,
-        offline=offline,
+        online=online,
         shown=not as_json,
     )
     outcomes = train(base, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)

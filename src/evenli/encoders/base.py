@@ -58,12 +58,19 @@ class EncoderRequest:
 
     pooling: str = "mean"
     device: str | None = None
+    online: bool = False
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling)
 
 
-def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None) -> Encoder:
+DATA_BACKENDS = tuple(name for name in ENCODERS.builtin if name != "py")
+"""Backends that read files; the others run code, and a spec that stands in a file may not name them."""
+
+
+def load_encoder(
+    spec: str, *, pooling: str = "mean", device: str | None = None, online: bool = False
+) -> Encoder:
     """Load an encoder from its spec.
 
     Other packages add kinds through entry points of the group ``evenli.encoders``: a function
@@ -76,9 +83,10 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None)
             may have a revision, ``NAME@REVISION``.
         pooling: For ``hf`` and ``onnx``: mean, cls or max. A mitigated encoder keeps the one it was fitted with.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        online: Download from the hub what its local cache lacks; nothing is asked otherwise.
     """
-    request = EncoderRequest(pooling, device)
     kind, target = parse_spec(spec)
+    request = EncoderRequest(pooling, device, online)
     encoder: Encoder = ENCODERS.get(kind)(target, request)
     if not callable(getattr(encoder, "encode", None)):
         raise ModelError(f"the encoder backend '{kind}' gave {type(encoder).__name__}, which has no encode(texts)")

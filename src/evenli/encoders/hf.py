@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,9 @@ import numpy as np
 from evenli._extras import need
 from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
 from evenli.errors import ModelError
-from evenli.io import MATTERS, checkpoint_files, hash_files, hash_text
-from evenli.models.loading import check_folder, one_line, pick_device
+from evenli.io import checkpoint_files, hash_files, hash_text
+from evenli.models.hub import check_tensors, find_checkpoint, load_part, snapshot
+from evenli.models.loading import one_line, pick_device
 from evenli.models.positions import longest_input
 
 _LIBRARY = "sentence_transformers."
@@ -30,28 +30,32 @@ _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
 class TransformerEncoder:
     """A Hugging Face encoder, a folder or ``id[@revision]``; mean, first-token or max pooling over its real tokens."""
 
-    def __init__(self, spec: str, pooling: str = "mean", *, device: str | None = None, batch_size: int = 64) -> None:
+    def __init__(
+        self, spec: str, pooling: str = "mean", *, device: str | None = None, batch_size: int = 64, online: bool = False
+    ) -> None:
         check_pooling(pooling)
         self.spec = f"hf:{spec}"
         self._torch = need("torch", extra="hf", purpose="a transformer encoder")
         transformers = quiet_transformers()
-        local = Path(spec).is_dir()
-        name, _, revision = (spec, "", "") if local else spec.partition("@")
-        if local:
-            check_folder(Path(name))
-        source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
-        with one_line(name, local=local, revision=revision):
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
-            model = transformers.AutoModel.from_pretrained(
-                name, dtype=self._torch.float32, use_safetensors=True, **source
+        source = find_checkpoint(spec, online=online)
+        with one_line(source.name):
+            self._tokenizer = load_part(transformers.AutoTokenizer, source)
+            model, loading = load_part(
+                transformers.AutoModel,
+                source,
+                dtype=self._torch.float32,
+                use_safetensors=True,
+                output_loading_info=True,
             )
+        # Checkpoints of other tasks bring a head along, and many have no pooling layer; neither is used here.
+        check_tensors({**loading, "unexpected_keys": ()}, source.name, optional=("pooler.", "lm_head.", "cls."))
         self._device = pick_device(self._torch, device)
         self._model = model.eval().to(self._device)
         self._limit = longest_input(model.config, 512, tokenizer_limit=self._tokenizer.model_max_length)
         self._pooling, self._batch = pooling, batch_size
         # A checkpoint on the hub is identified by its commit, a folder by its files.
-        self._source = "" if local else f"{name}@{getattr(model.config, '_commit_hash', None) or revision}"
-        self._folder = Path(name).resolve() if local else None
+        self._source = f"{source.name}@{source.revision}" if source.revision else ""
+        self._folder = None if source.revision else source.folder.resolve()
 
     @cached_property
     def identity(self) -> str:
@@ -96,7 +100,7 @@ def quiet_transformers() -> Any:
 
 def load(target: str, request: EncoderRequest) -> TransformerEncoder:
     """The encoder of a checkpoint."""
-    return TransformerEncoder(target, request.pooling, device=request.device)
+    return TransformerEncoder(target, request.pooling, device=request.device, online=request.online)
 
 
 def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableEncoder:
@@ -110,11 +114,9 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
     place = pick_device(torch, request.device)
     local = Path(target).is_dir()
-    name, _, revision = (target, "", "") if local else target.partition("@")
-    with one_line(name, local=local, revision=revision):
-        name, folder = (name, Path(name)) if local else _fetch(name, revision)
+    name, folder = (target, Path(target)) if local else _fetch(target, request.online)
     _check_folder(folder)
-    with one_line(name, local=True):
+    with one_line(name):
         model = library.SentenceTransformer(
             str(folder),
             device=place,
@@ -174,24 +176,11 @@ def _check_fields(folder: Path, file: Path) -> None:
         )
 
 
-def _fetch(name: str, revision: str) -> tuple[str, Path]:
+def _fetch(target: str, online: bool) -> tuple[str, Path]:
     """The name with its owner, and the folder of its files, which is called after the commit."""
-    hub = need("huggingface_hub", extra="hf", purpose="models of the hub")
+    name, _, revision = target.partition("@")
     if "/" not in name:
-        with contextlib.suppress(OSError):  # perhaps a plain model, without owner
-            return f"sentence-transformers/{name}", _snapshot(hub, f"sentence-transformers/{name}", revision)
-    return name, _snapshot(hub, name, revision)
-
-
-def _snapshot(hub: Any, name: str, revision: str) -> Path:
-    cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
-    try:
-        # No pickles, no code and no other forms of the weights.
-        wanted = [f"*{suffix}" for suffix in sorted(MATTERS)]
-        return Path(hub.snapshot_download(name, revision=revision or None, cache_dir=cache, allow_patterns=wanted))
-    except OSError as error:
-        # Without a network, the cache may lack files that no loader asks for.
-        cached = getattr(error, "snapshot_path", None)
-        if cached is None:
-            raise
-        return Path(cached)
+        with suppress(ModelError):  # perhaps a plain model, without owner
+            owned = f"sentence-transformers/{name}"
+            return owned, snapshot(owned, revision, nested=True, online=online)
+    return name, snapshot(name, revision, nested=True, online=online)

@@ -72,7 +72,7 @@ class SweepSettings:
             keeps its own recipe; other values are refused.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
         graph: Use CUDA graphs and the compiler on CUDA.
-        offline: Never ask the hub.
+        online: Download from the hub what its local cache lacks.
         shown: Show notes and progress on stderr.
     """
 
@@ -80,7 +80,7 @@ class SweepSettings:
     recipe: Mapping[str, Any] = field(default_factory=dict)
     device: str | None = None
     graph: bool = True
-    offline: bool = False
+    online: bool = False
     shown: bool = True
 
 

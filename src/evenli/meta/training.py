@@ -45,7 +45,7 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
         before, recipe = folder.training(), _recipe(folder, settings)
         if not missing and not before:
             return 0
-        start = load_base(base, offline=settings.offline)
+        start = load_base(base, online=settings.online)
         # With nothing left to train the device and its arithmetic make no difference.
         place = pick_device(torch, settings.device) if missing else "cpu"
         dtype = recipe.dtype_on(place) if missing else before["recipe"].get("dtype")

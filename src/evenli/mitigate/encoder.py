@@ -17,6 +17,8 @@ import numpy as np
 
 from evenli.corpus.direction import gender_direction
 from evenli.encoders.base import (
+    DATA_BACKENDS,
+    parse_spec,
     MITIGATED,
     Encoder,
     EncoderRequest,
@@ -270,16 +272,18 @@ def _identity(encoder: Encoder) -> str:
 def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
     """The encoder of ``mitigated:FOLDER``: its base with the eraser behind it, or debiased vectors.
 
-    It keeps the pooling it was fitted with.
+    It keeps the pooling it was fitted with. Where the base is code of the user's own the user names it,
+    ``mitigated:FOLDER,py:module:function``: what stands in a file never imports code.
     """
-    folder = Path(target)
+    path, _, given = (target, "", "") if Path(target).is_dir() else target.partition(",")
+    folder = Path(path)
     about = read_mitigated(folder)
     file = folder / (_VECTORS if about["eraser"].get("file") == _VECTORS else _ERASER)
     if not file.is_file():
         raise ModelError(f"{folder} is not complete: no {file.name} in it; run the mitigation again")
     if hash_files([file]) != about["eraser"]["sha256"]:
         raise ModelError(f"{file} is not the one that {MITIGATED} describes; run the mitigation again")
-    base = _load_base(folder, about["base"], request.device)
+    base = _load_base(folder, about["base"], request, given)
     if file.name == _VECTORS:
         debiased = VectorMean(load_vectors(file), "hard-debiasing")
         _check_differs(base, debiased, folder)
@@ -309,15 +313,22 @@ def read_mitigated(folder: str | Path) -> dict[str, Any]:
     return dict(about)
 
 
-def _load_base(folder: Path, stored: dict[str, Any], device: str | None) -> Encoder:
+def _load_base(folder: Path, stored: dict[str, Any], request: EncoderRequest, given: str) -> Encoder:
     """The base encoder of a directory, unchanged since the mitigation."""
-    for place in map(Path, parts_of(stored["spec"])):
+    spec = given or stored["spec"]
+    if not given and parse_spec(spec)[0] not in DATA_BACKENDS:
+        raise ModelError(
+            f"the base of {folder} is code ({spec}), which is never imported because a file names it; if you trust it, "
+            f"write mitigated:{folder},{spec}"
+        )
+    for place in map(Path, parts_of(spec)):
         if place.is_absolute() and not place.exists():
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
     try:
-        base = load_encoder(stored["spec"], pooling=stored["pooling"], device=device)
+        online = request.online and bool(given)  # a stored name is not looked up either
+        base = load_encoder(spec, pooling=stored["pooling"], device=request.device, online=online)
     except EvenliError as error:
-        raise ModelError(f"the base of {folder} cannot be loaded ({stored['spec']}): {error}") from error
+        raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
     if _identity(base) != stored["identity"]:
         raise ModelError(
             f"the base of {folder}, {stored['spec']}, has changed since the mitigation; bring it back or mitigate the "

@@ -27,7 +27,7 @@ class ModelOptions:
         max_length: Longest input in tokens; longer pairs are truncated and counted.
         token_budget: Tokens per batch; None picks by device.
         threads: CPU threads for ONNX Runtime; None uses all.
-        offline: Never ask the hub, use its local cache only.
+        online: Download from the hub what its local cache lacks; nothing is asked otherwise.
         allow_pickle: Accept pickle checkpoints, which can run code when loaded.
     """
 
@@ -37,7 +37,7 @@ class ModelOptions:
     max_length: int = 128
     token_budget: int | None = None
     threads: int | None = None
-    offline: bool = False
+    online: bool = False
     allow_pickle: bool = False
 
     def label_order(self, stored: Callable[[], tuple[str, ...]], name: str) -> tuple[tuple[str, ...], list[int]]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli.errors import LabelError, ModelError
-from evenli.io import checkpoint_files, hash_files
 from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
-from evenli.models.loading import OR_ALLOW, check_folder, one_line, pick_device
+from evenli.models.hub import check_tensors, find_checkpoint, load_part
+from evenli.models.loading import OR_ALLOW, one_line, pick_device
 from evenli.models.positions import longest_input
 from evenli.models.speedups import pack_linear_layers, shorten_last_layer
 from evenli.models.tokens import Tokens, tokenise
@@ -27,35 +24,6 @@ def load(target: str, request: ModelRequest) -> HFModel:
     return HFModel(target, request.options, spec=request.spec)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """A checkpoint on disk or on the hub, from which the parts of a model are loaded."""
-
-    name: str
-    revision: str
-    local: bool
-    offline: bool
-
-    @classmethod
-    def find(cls, target: str, options: ModelOptions) -> _Source:
-        name, _, revision = target.partition("@") if not Path(target).exists() else (target, "", "")
-        local = Path(name).is_dir()
-        if local:
-            check_folder(Path(name), allow_pickle=options.allow_pickle, advice=OR_ALLOW)
-        return cls(name, revision, local, options.offline)
-
-    def load(self, part: Any, **arguments: Any) -> Any:
-        """Load with ``part.from_pretrained``; what goes wrong is one line."""
-        if self.offline:
-            arguments["local_files_only"] = True
-        with one_line(self.name, local=self.local, revision=self.revision, advice=OR_ALLOW):
-            return part.from_pretrained(self.name, revision=self.revision or None, trust_remote_code=False, **arguments)
-
-    def fingerprint(self, commit: str) -> str:
-        """Changes when the answers may: hash of the files, or name and commit of a hub model."""
-        return hash_files(checkpoint_files(Path(self.name))) if self.local else f"hub:{self.name}@{commit}"
-
-
 class HFModel:
     """An ``AutoModelForSequenceClassification`` with three labels."""
 
@@ -64,9 +32,10 @@ class HFModel:
         transformers = need("transformers", extra="hf", purpose="loading Hugging Face models")
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
-        source = _Source.find(target, options)
-        config = source.load(transformers.AutoConfig)
-        self._tokenizer = tokenizer = source.load(transformers.AutoTokenizer, use_fast=True)
+        source = find_checkpoint(target, online=options.online, allow_pickle=options.allow_pickle, advice=OR_ALLOW)
+        with one_line(source.name):
+            config = load_part(transformers.AutoConfig, source)
+            self._tokenizer = tokenizer = load_part(transformers.AutoTokenizer, source, use_fast=True)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         self._types = "token_type_ids" in tokenizer.model_input_names
 
@@ -83,7 +52,12 @@ class HFModel:
 
         safe = None if options.allow_pickle else True
         classifier = transformers.AutoModelForSequenceClassification
-        model = source.load(classifier, dtype=torch.float32, use_safetensors=safe).eval()
+        with one_line(source.name):
+            model, loading = load_part(
+                classifier, source, dtype=torch.float32, use_safetensors=safe, output_loading_info=True
+            )
+        check_tensors(loading, source.name)
+        model.eval()
         shorten_last_layer(model, torch)
         if kind == "cpu" and dtype == "float32":
             pack_linear_layers(model, torch)
@@ -93,13 +67,12 @@ class HFModel:
         self.bucket, budget = (1, 2_048) if kind == "cpu" else (8, 65_536)
         self.token_budget = options.token_budget or budget
         limit = longest_input(config, options.max_length, tokenizer_limit=tokenizer.model_max_length)
-        commit = getattr(config, "_commit_hash", None) or source.revision
         self.info = ModelInfo(
             spec=spec,
             backend="hf",
             name=source.name,
-            revision=commit,
-            fingerprint=source.fingerprint(commit),
+            revision=source.revision,
+            fingerprint=source.fingerprint,
             labels=labels,
             device=self._device,
             dtype=dtype,

@@ -1,9 +1,8 @@
-"""Checkpoints on disk or on the hub: what is refused before anything is loaded, and errors in one line."""
+"""Checkpoints on disk: what is refused before anything is loaded, and errors in one line."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,8 +57,8 @@ def read_fields(file: Path) -> dict[str, Any]:
 
 
 @contextmanager
-def one_line(name: str, *, local: bool, revision: str = "", advice: str = CONVERT) -> Iterator[None]:
-    """Turn the loader's many errors into one line that says what to do; ``advice`` is that about a pickle."""
+def one_line(name: str) -> Iterator[None]:
+    """Turn the loader's many errors about a checkpoint on this machine into one line."""
     try:
         yield
     except EvenliError:
@@ -68,16 +67,7 @@ def one_line(name: str, *, local: bool, revision: str = "", advice: str = CONVER
         text = " ".join(str(error).split()) or type(error).__name__
         if "trust_remote_code" in text or "custom code" in text:
             raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
-        if not local and ("safetensors" in text and "does not appear to have" in text):
-            raise ModelError(f"{name} has no safetensors weights; {advice}") from error
-        if local:
-            raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
-        at = f"@{revision}" if revision else ""
-        offline = " (the hub is switched off by HF_HUB_OFFLINE)" if os.environ.get("HF_HUB_OFFLINE") == "1" else ""
-        raise ModelError(
-            f"cannot get {name}{at} from the hub or its local cache{offline}: unknown id or revision, or no network. "
-            f"A local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
-        ) from error
+        raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
 
 
 def pick_device(torch: Any, wanted: str | None) -> str:

@@ -10,9 +10,9 @@ import torch
 
 from evenli._extras import need
 from evenli.errors import LabelError, ModelError
-from evenli.io import checkpoint_files, hash_files
 from evenli.labels import LABELS, label_columns
-from evenli.models.loading import check_folder, one_line
+from evenli.models.hub import find_checkpoint, load_part
+from evenli.models.loading import one_line
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Base:
     fresh: tuple[str, ...]
 
 
-def load_base(spec: str, *, offline: bool = False) -> Base:
+def load_base(spec: str, *, online: bool = False) -> Base:
     """Load the model to start from.
 
     A base without classifier, or with one of other labels, gets a new one. A base that already knows the three labels
@@ -44,41 +44,34 @@ def load_base(spec: str, *, offline: bool = False) -> Base:
 
     Args:
         spec: ``hf:id[@revision]``, a hub id or a directory.
-        offline: Never ask the hub, use its local cache only.
+        online: Download from the hub what its local cache lacks.
     """
     transformers = need("transformers", extra="hf", purpose="training")
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     target = spec.removeprefix("hf:")
-    local = Path(target).is_dir()
-    name, _, revision = (target, "", "") if local else target.partition("@")
-    if local:
-        check_folder(Path(name))
-    source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
-    if offline:
-        source["local_files_only"] = True
-    with one_line(name, local=local, revision=revision):
-        config = transformers.AutoConfig.from_pretrained(name, **source)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **source)
+    source = find_checkpoint(target, online=online)
+    name = source.name
+    with one_line(name):
+        config = load_part(transformers.AutoConfig, source)
+        tokenizer = load_part(transformers.AutoTokenizer, source)
         names = [str(config.id2label[index]) for index in sorted(config.id2label)]
         config.num_labels = len(LABELS)
-        model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(
-            name,
+        model, loading = load_part(
+            transformers.AutoModelForSequenceClassification,
+            source,
             config=config,
             dtype=torch.float32,
             use_safetensors=True,
             ignore_mismatched_sizes=True,
             output_loading_info=True,
-            **source,
         )
     _check_tokenizer(tokenizer, config, name)
     fresh = _fresh_parameters(model, loading, name)
     fresh += _sort_outputs(model, names, fresh)
     model.config.id2label = dict(enumerate(LABELS))
     model.config.label2id = {label: index for index, label in enumerate(LABELS)}
-    commit = getattr(config, "_commit_hash", None) or revision
-    fingerprint = hash_files(checkpoint_files(Path(name))) if local else f"hub:{name}@{commit}"
-    return Base(model, tokenizer, name, "" if local else commit, fingerprint, tuple(fresh))
+    return Base(model, tokenizer, name, source.revision, source.fingerprint, tuple(fresh))
 
 
 def save_model(base: Base, weights: dict[str, Any], folder: Path) -> None:

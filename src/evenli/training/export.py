@@ -177,7 +177,7 @@ def _load(folder: Path) -> tuple[Any, Any]:
     check_folder(folder)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    with one_line(str(folder), local=True):
+    with one_line(str(folder)):
         # Plain attention exports to a third fewer nodes than the fused operator.
         model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(
             folder,

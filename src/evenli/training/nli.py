@@ -42,7 +42,7 @@ class TrainSettings:
         graph: Use CUDA graphs and the compiler on CUDA.
         log: Additional trackers, see TRACKERS.
         checkpoint_minutes: Time between checkpoints inside an epoch; one follows every epoch anyway.
-        offline: Never ask the hub.
+        online: Download from the hub what its local cache lacks.
         shown: Show notes and progress on stderr.
     """
 
@@ -51,7 +51,7 @@ class TrainSettings:
     graph: bool = True
     log: Sequence[str] = ()
     checkpoint_minutes: float = 10.0
-    offline: bool = False
+    online: bool = False
     shown: bool = True
 
 
@@ -111,7 +111,7 @@ def train(
     device = world.device or pick_device(torch, settings.device)
     progress = Progress(shown=settings.shown and world.leads)
     train_pairs, dev_pairs, shared = _read(data, dev, settings.style, progress.note)
-    start = load_base(base, offline=settings.offline)
+    start = load_base(base, online=settings.online)
     limit = _longest(start, recipe.max_length)
     tokens = tokenise(train_pairs, start.tokenizer, limit)
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
