@@ -17,6 +17,7 @@ ORDER = [
     "labels",
     "format",
     "_version",
+    "_network",
     "_extras",
     "io",
     "store",

@@ -16,7 +16,6 @@ from evenli.encoders.base import CallableEncoder, encode_checked, load_encoder
 from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import InputError, ModelError
 from evenli.evaluate.seat.tests import read_test
-from evenli.models.loading import CONVERT, OR_ALLOW, one_line
 
 
 @pytest.fixture
@@ -78,12 +77,6 @@ def test_advice_about_pickles_names_no_option_that_is_not_there(tmp_path: Path, 
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(ModelError, match="pickle"):
         load_encoder(f"{kind}:{pickled}")
-    for advice, expected in ((CONVERT, "safetensors$"), (OR_ALLOW, "--allow-pickle")):
-        with (
-            pytest.raises(ModelError, match=f"me/it.*{expected}"),
-            one_line("me/it", local=False, advice=advice),
-        ):
-            raise OSError("me/it does not appear to have a file named model.safetensors")
 
 
 def test_encoders_that_misbehave_are_named() -> None:

@@ -243,7 +243,7 @@ def test_unsafe_checkpoints_are_refused(tmp_path: Path, checkpoint: Path) -> Non
 def test_bad_specs(spec: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ModelError, match=message):
-        load_model(spec, options=ModelOptions(offline=True))
+        load_model(spec, options=ModelOptions())
 
 
 def test_broken_folders(tmp_path: Path, checkpoint: Path) -> None:

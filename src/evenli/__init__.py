@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from evenli._network import silence
 from evenli._version import __version__
+
+silence()  # before any dependency is imported
 
 if TYPE_CHECKING:
     from evenli.evaluate.audit import Audit, audit

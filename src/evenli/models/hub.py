@@ -78,6 +78,9 @@ def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, al
     try:
         return Path(hub.snapshot_download(name, allow_patterns=wanted, local_files_only=not online, **places))
     except Exception as error:  # unknown id, no network, a cache that lacks files: each has a class of its own
+        cached = getattr(error, "snapshot_path", None)
+        if cached is not None:  # the cache lacks files that no loader asks for
+            return Path(cached)
         local = f"a local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
         if not online:
             raise ModelError(
@@ -89,6 +92,8 @@ def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, al
 
 def load_part(part: Any, checkpoint: Checkpoint, **arguments: Any) -> Any:
     """``part.from_pretrained`` on a directory: no remote code, and no question to the hub."""
+    if arguments.get("output_loading_info"):
+        arguments["ignore_mismatched_sizes"] = True  # check_tensors names them; the library only points to its log
     return part.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True, **arguments)
 
 

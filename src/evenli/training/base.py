@@ -63,7 +63,6 @@ def load_base(spec: str, *, online: bool = False) -> Base:
             config=config,
             dtype=torch.float32,
             use_safetensors=True,
-            ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
     _check_tokenizer(tokenizer, config, name)
