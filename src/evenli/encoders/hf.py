@@ -5,12 +5,11 @@ Safetensors only, and no code but that of the two libraries.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
-import os
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,7 +179,7 @@ def _fetch(target: str, online: bool) -> tuple[str, Path]:
     """The name with its owner, and the folder of its files, which is called after the commit."""
     name, _, revision = target.partition("@")
     if "/" not in name:
-        with suppress(ModelError):  # perhaps a plain model, without owner
+        with contextlib.suppress(ModelError):  # perhaps a plain model, without owner
             owned = f"sentence-transformers/{name}"
             return owned, snapshot(owned, revision, nested=True, online=online)
     return name, snapshot(name, revision, nested=True, online=online)
