@@ -68,9 +68,7 @@ DATA_BACKENDS = tuple(name for name in ENCODERS.builtin if name != "py")
 """Backends that read files; the others run code, and a spec that stands in a file may not name them."""
 
 
-def load_encoder(
-    spec: str, *, pooling: str = "mean", device: str | None = None, online: bool = False
-) -> Encoder:
+def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None, online: bool = False) -> Encoder:
     """Load an encoder from its spec.
 
     Other packages add kinds through entry points of the group ``evenli.encoders``: a function

@@ -5,6 +5,7 @@ Safetensors only, and no code but that of the two libraries.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Sequence

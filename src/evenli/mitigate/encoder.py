@@ -18,13 +18,13 @@ import numpy as np
 from evenli.corpus.direction import gender_direction
 from evenli.encoders.base import (
     DATA_BACKENDS,
-    parse_spec,
     MITIGATED,
     Encoder,
     EncoderRequest,
     encode_checked,
     load_encoder,
     name_of,
+    parse_spec,
     parts_of,
     resolved_spec,
 )
