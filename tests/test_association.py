@@ -17,10 +17,15 @@ from scipy.stats import chisquare, false_discovery_control, norm
 from evenli.errors import InputError
 from evenli.evaluate.compare import holm
 from evenli.evaluate.seat import SeatResult, SeatSettings, seat, seat_from_vectors
-from evenli.evaluate.seat.association import association_test, benjamini_hochberg
-from evenli.evaluate.seat.partitions import _all_halves, _random_halves
-from evenli.evaluate.seat.results import AVERAGED, AssociationResult, average_effect
-from evenli.evaluate.seat.tests import TextSet, choose_tests, read_test, seat_tests, texts_of
+from evenli.evaluate.seat.association import (
+    AssociationResult,
+    _all_halves,
+    _random_halves,
+    association_test,
+    benjamini_hochberg,
+)
+from evenli.evaluate.seat.run import average_effect
+from evenli.evaluate.seat.tests import AVERAGED, TextSet, choose_tests, read_test, seat_tests, texts_of
 from evenli.report.association import print_associations
 from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
 
@@ -39,7 +44,7 @@ ONE, FIFTH, MINUS_FIFTH, MINUS_ONE = [1, 0], [4, 3], [3, 4], [0, 1]
 
 
 def run(x, y, a=A, b=B, *, words=None, resamples: int = 0, **settings) -> AssociationResult:
-    return association_test(x, y, a, b, SeatSettings(resamples=resamples, **settings), words=words)
+    return association_test((x, y, a, b), SeatSettings(resamples=resamples, **settings), words=words)
 
 
 def drawn(n: int, *, attributes: int = 6, dimensions: int = 10, shift: float = 0.0, seed: int = 0) -> list[np.ndarray]:
@@ -114,7 +119,7 @@ def test_eight_words_a_side_are_counted_exactly() -> None:
 def test_all_halves_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     pooled = np.sort(np.random.default_rng(0).normal(size=10))
     whole = np.array([sum(half) for half in itertools.combinations(pooled, 5)])
-    monkeypatch.setattr("evenli.evaluate.seat.partitions._COUNTED", 100)
+    monkeypatch.setattr("evenli.evaluate.seat.association._COUNTED", 100)
     parts = list(_all_halves(pooled))
     assert [len(part) for part in parts] == [100, 100, 52]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-15)

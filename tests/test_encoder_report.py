@@ -21,9 +21,8 @@ from evenli.evaluate import encoder_report as report_module
 from evenli.evaluate.encoder_report import _labels, encoder_report
 from evenli.evaluate.encoder_results import EncoderReport, ReportSettings
 from evenli.evaluate.seat import SeatSettings, seat_from_vectors
-from evenli.evaluate.seat.average import average_change, average_estimate, undefined_estimate
-from evenli.evaluate.seat.results import AVERAGED
-from evenli.evaluate.seat.tests import AssociationTest, TextSet, seat_tests, texts_of
+from evenli.evaluate.seat.run import average_change, average_estimate, undefined_estimate
+from evenli.evaluate.seat.tests import AVERAGED, AssociationTest, TextSet, seat_tests, texts_of
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart

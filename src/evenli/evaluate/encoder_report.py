@@ -32,10 +32,8 @@ from evenli.evaluate.encoder_results import (
     difference,
 )
 from evenli.evaluate.seat import seat, seat_tests
-from evenli.evaluate.seat.average import average_change, average_estimate, undefined_estimate
-from evenli.evaluate.seat.results import AVERAGED
-from evenli.evaluate.seat.run import encode_tests
-from evenli.evaluate.seat.tests import texts_of
+from evenli.evaluate.seat.run import average_change, average_estimate, encode_tests, undefined_estimate
+from evenli.evaluate.seat.tests import AVERAGED, texts_of
 from evenli.evaluate.senteval import SentEvalResult, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text

@@ -8,8 +8,8 @@ from typing import Any
 
 from evenli._version import __version__
 from evenli.evaluate.seat import AssociationResult, SeatSettings
-from evenli.evaluate.seat.results import AVERAGED
-from evenli.evaluate.seat.results import DEFAULTS as SEAT_DEFAULTS
+from evenli.evaluate.seat.association import DEFAULTS as SEAT_DEFAULTS
+from evenli.evaluate.seat.tests import AVERAGED
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings
 from evenli.evaluate.senteval.results import DEFAULTS as SENTEVAL_DEFAULTS
 from evenli.mitigate.residual import Residual

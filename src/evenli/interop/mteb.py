@@ -13,8 +13,7 @@ from evenli._extras import need
 from evenli.encoders.base import Encoder, encode_checked
 from evenli.errors import InputError
 from evenli.evaluate.seat import SeatSettings
-from evenli.evaluate.seat.results import AVERAGED
-from evenli.evaluate.seat.tests import choose_tests, texts_of
+from evenli.evaluate.seat.tests import AVERAGED, choose_tests, texts_of
 from evenli.interop import PRIMARY, seat_metrics
 from evenli.io import hash_text
 

@@ -13,8 +13,7 @@ from evenli._extras import need
 from evenli._version import __version__
 from evenli.errors import RunError
 from evenli.evaluate.seat import SeatSettings
-from evenli.evaluate.seat.results import AVERAGED
-from evenli.evaluate.seat.tests import Level, choose_tests, texts_of
+from evenli.evaluate.seat.tests import AVERAGED, Level, choose_tests, texts_of
 from evenli.interop import PRIMARY, seat_metrics
 
 need("sentence_transformers", extra="bench", purpose="the SEAT evaluator")

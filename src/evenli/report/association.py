@@ -8,7 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli.evaluate.seat.results import AVERAGED, AssociationResult, SeatResult, average_effect
+from evenli.evaluate.seat import AssociationResult, SeatResult
+from evenli.evaluate.seat.run import average_effect
+from evenli.evaluate.seat.tests import AVERAGED
 from evenli.format import interval, p_value, percent, signed
 from evenli.resources import read_table
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.evaluate.seat.association import association_test
-from evenli.evaluate.seat.results import SeatSettings, average_effect
+from evenli.evaluate.seat.association import SeatSettings, association_test
+from evenli.evaluate.seat.run import average_effect
 from evenli.evaluate.seat.tests import read_test, seat_tests
 from evenli.reproduction.ledger import Published, Row, chapter, public_file
 from evenli.resources import read_table
@@ -77,8 +77,8 @@ def seat_sizes(data: Path | None) -> Iterator[Row]:
 def seat_partitions(data: Path | None) -> Iterator[Row]:
     """Eight words a side are few enough to count every partition."""
     generator = np.random.default_rng(0)
-    x, y, a, b = (generator.normal(size=(8, 4)) for _ in range(4))
-    result = association_test(x, y, a, b, SeatSettings(resamples=0))
+    sets = [generator.normal(size=(8, 4)) for _ in range(4)]
+    result = association_test(sets, SeatSettings(resamples=0))
     counted = result.permutations if result.exact else None
     closed_form = Published("closed form", reason="all halves of 16; the released code enumerates them too")
     yield closed_form.row("partitions counted for eight targets a side", math.comb(16, 8), counted)

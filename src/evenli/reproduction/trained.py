@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.evaluate.seat.results import average_effect
+from evenli.evaluate.seat.run import average_effect
 from evenli.reproduction.ledger import Published, Row, Value, chapter, sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.measure import get_measure

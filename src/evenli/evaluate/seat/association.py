@@ -7,36 +7,116 @@ no accident of these texts; an effect of 0 does not show that a model is free of
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evenli.errors import InputError
-from evenli.evaluate.seat.bootstrap import (
-    CONSTANT,
-    NO_SPREAD,
-    Index,
-    Values,
-    draw_words,
-    percentile_interval,
-    resampled_effects,
-    unit,
-    word_index,
-)
-from evenli.evaluate.seat.partitions import permutation_p
-from evenli.evaluate.seat.results import DEFAULTS, SETS, AssociationResult, SeatSettings
+from evenli.evaluate.seat.tests import LEVELS, Level
+from evenli.types import Number, Record
 
-_FEWEST = 2
+Sides = Literal["one", "two"]
+Values = NDArray[np.float64]
+Index = NDArray[np.intp]
+
+NO_SPREAD = "no interval: some choices of words leave no spread between targets"
+_SETS = ("X", "Y", "A", "B")
+_CONSTANT = 1e-12  # a spread of associations up to this is none
+_ROUNDING = 1e-13  # error of one association; sums of n of them tie within n times this
+_CHUNK = 1_000_000  # bytes of selections held at once while sampling
+_COUNTED = 100_000  # halves held at once where all are counted
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)  # [byte, bit]
+_COUNTS = _BITS.sum(axis=1, dtype=np.uint8)
+_MASKS = np.array([128 >> bit for bit in range(8)], dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class SeatSettings:
+    """What association tests depend on besides encoder and texts.
+
+    Attributes:
+        level: Texts of the built-in tests: ``sentence`` (SEAT) or ``word`` (WEAT).
+        seed: Of partitions and resamples.
+        permutations: Most partitions to count per test; at least 100.
+        resamples: Bootstrap resamples, or 0 for no intervals.
+        coverage: Of the intervals.
+        sides: ``one`` (X goes with A) or ``two`` (either way).
+        ddof: 1 for the sample standard deviation (as published), 0 for that of the population.
+    """
+
+    level: Level = "sentence"
+    seed: int = 0
+    permutations: int = 100_000
+    resamples: int = 2_000
+    coverage: float = 0.95
+    sides: Sides = "one"
+    ddof: int = 1
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise InputError(f"unknown level '{self.level}'; choose {' or '.join(LEVELS)}")
+        if self.sides not in ("one", "two"):
+            raise InputError(f"a test has one or two sides, not '{self.sides}'; choose one or two")
+        if self.ddof not in (0, 1):
+            raise InputError(f"ddof is {self.ddof}; choose 1 (sample, as published) or 0 (population)")
+        if self.permutations < 100:
+            raise InputError(f"{self.permutations} permutations are too few for a p-value; use at least 100")
+        if self.resamples and self.resamples < 100:
+            raise InputError(f"{self.resamples} resamples are too few for an interval; use at least 100, or 0 for none")
+        if not 0 < self.coverage < 1:
+            raise InputError(f"the coverage level is {self.coverage}; it lies between 0 and 1, such as 0.95")
+
+
+DEFAULTS = SeatSettings()
+
+
+class AssociationResult(Record, frozen=True):
+    """One association test.
+
+    Attributes:
+        sizes: Number of X, Y, A and B.
+        level: Coverage of the interval.
+        sides: As in the settings, like ``ddof``.
+        effect: ``d``, standard deviations between the means of X and Y; 0 no difference, positive if X goes with A.
+            Between -2 and 2 for equal sets (up to ``ddof``). NaN with a note where it is undefined.
+        p: Share of equal partitions of the targets that separate at least as much; never 0.
+        low: Lower end of the bootstrap interval of ``d`` over the words behind targets and attributes.
+        exact: Whether all partitions were counted.
+        permutations: Partitions counted, the observed one among them.
+        p_holm: ``p`` corrected by Holm for the tests run together.
+        p_bh: ``p`` corrected by Benjamini and Hochberg (false discovery rate).
+        kind: ``word`` or ``sentence``.
+        note: Why there is no value or no interval, or what distorts it.
+        missing_vectors: Words of the test that the encoder has no vector for.
+    """
+
+    sizes: dict[str, int]
+    level: float
+    sides: Sides
+    ddof: int
+    effect: Number = math.nan
+    p: Number = math.nan
+    low: Number = math.nan
+    high: Number = math.nan
+    exact: bool = False
+    permutations: int = 0
+    p_holm: Number = math.nan
+    p_bh: Number = math.nan
+    name: str = ""
+    kind: str = ""
+    note: str = ""
+    missing_vectors: tuple[str, ...] = ()
 
 
 def association_test(
-    x: ArrayLike,
-    y: ArrayLike,
-    a: ArrayLike,
-    b: ArrayLike,
+    sets: Sequence[ArrayLike],
     settings: SeatSettings = DEFAULTS,
     *,
     words: Sequence[Sequence[str]] | None = None,
@@ -44,46 +124,141 @@ def association_test(
 ) -> AssociationResult:
     """Test whether X goes with A, and Y with B.
 
-    ``s(w) = mean cos(w, A) - mean cos(w, B)`` and ``d = (mean s(X) - mean s(Y)) / std s(X and Y)``. ``p`` is that of
-    ``permutation_p``. The interval is a percentile bootstrap: the words behind X, Y, A and B are drawn anew, each set
-    on its own, and all sentences of a word come along. It speaks of the choice of words.
+    ``s(w) = mean cos(w, A) - mean cos(w, B)`` and ``d = (mean s(X) - mean s(Y)) / std s(X and Y)``. The interval is a
+    percentile bootstrap: the words behind X, Y, A and B are drawn anew, each set on its own, and all sentences of a
+    word come along. It speaks of the choice of words.
 
     Args:
-        x: Embeddings of the first targets, [n, dimensions].
-        y: Embeddings of the second targets, as many.
-        a: Embeddings of the first attributes.
-        b: Embeddings of the second attributes.
+        sets: Embeddings of the targets X and Y and of the attributes A and B, each [n, dimensions].
         settings: Permutations, resamples and the like; its ``level`` is not used.
         words: The word behind every embedding, for each of the four sets; default: each is its own.
         generator: Source of partitions and resamples; default: one from the seed of the settings.
     """
     # Wrong input is an error; input on which the test is undefined is a result without a number.
-    sets = [_matrix(part, name) for part, name in zip((x, y, a, b), SETS, strict=True)]
-    widths = {part.shape[1] for part in sets if len(part)}
+    tables = [_matrix(part, name) for part, name in zip(sets, _SETS, strict=True)]
+    widths = {part.shape[1] for part in tables if len(part)}
     if len(widths) > 1:
         raise InputError(f"embeddings of {sorted(widths)} dimensions do not compare; encode all sets with one model")
-    index = _word_indices(words, sets)
-    sizes = {name: len(part) for name, part in zip(SETS, sets, strict=True)}
-    empty = AssociationResult(sizes, settings.coverage, settings.sides, settings.ddof, note=_why_undefined(sets))
+    sizes = [len(part) for part in tables]
+    if words is not None and [len(part) for part in words] != sizes:
+        raise InputError(f"{[len(part) for part in words]} words for {sizes} embeddings; give one word for each")
+    named = dict(zip(_SETS, sizes, strict=True))
+    empty = AssociationResult(named, settings.coverage, settings.sides, settings.ddof, note=_why_undefined(tables))
     if empty.note:
         return empty
-    units = [unit(part) for part in sets]
-    n = len(units[0])
-    s = np.concatenate(units[:2]) @ (units[2].mean(axis=0) - units[3].mean(axis=0))
-    spread = float(s.std(ddof=settings.ddof))
-    if spread <= CONSTANT:
+    units = UnitSets.of(tables, words, settings.ddof)
+    if math.isnan(units.effect):
         return replace(empty, note="undefined: all targets have the same association, so nothing separates X from Y")
-    effect = float((s[:n].mean() - s[n:].mean()) / spread)
     generator = generator or np.random.default_rng(settings.seed)
-    permuted = permutation_p(s, settings.sides, settings.permutations, generator)
-    low, high, note = _interval(units, index, settings, generator)
-    return replace(empty, effect=effect, low=low, high=high, note=note, **permuted._asdict())
+    p, exact, counted = _permutation_p(units.associations, settings.sides, settings.permutations, generator)
+    result = replace(empty, effect=units.effect, p=p, exact=exact, permutations=counted)
+    single = [name for name, index in zip(_SETS, units.index, strict=True) if index.max() == 0]
+    if not settings.resamples or single:
+        return replace(result, note=f"no interval: only one word behind {' and '.join(single)}" if single else "")
+    effects = units.resampled(lambda at: draw_words(units.index[at], settings.resamples, generator))
+    if np.isnan(effects).any():
+        return replace(result, note=NO_SPREAD)
+    low, high = percentile_interval(effects, settings.coverage)
+    return replace(result, low=low, high=high)
+
+
+def _matrix(values: ArrayLike, name: str) -> Values:
+    try:
+        rows = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the embeddings of {name} are not a table of numbers: {error}") from error
+    if rows.size and rows.ndim != 2:
+        raise InputError(f"the embeddings of {name} have the shape {rows.shape}; give one row per text")
+    return rows if rows.size else rows.reshape(0, 0)
+
+
+def _why_undefined(sets: Sequence[Values]) -> str:
+    small = [f"|{name}| = {len(part)}" for name, part in zip(_SETS, sets, strict=True) if len(part) < 2]
+    if small:
+        return f"undefined: {', '.join(small)}; every set needs at least 2"
+    if len(sets[0]) != len(sets[1]):
+        return f"undefined: |X| = {len(sets[0])} and |Y| = {len(sets[1])}; the test needs equal sizes"
+    for name, part in zip(_SETS, sets, strict=True):
+        faults = {"not finite numbers": ~np.isfinite(part).all(axis=1)}
+        faults["zero and have no direction"] = ~part.any(axis=1)
+        for fault, rows in faults.items():
+            if rows.any():
+                return f"undefined: {rows.sum()} of {len(part)} embeddings of {name} are {fault}"
+    return ""
+
+
+@dataclass(frozen=True)
+class UnitSets:
+    """Vectors of X, Y, A and B at length 1, and a number for the word behind every one."""
+
+    units: Sequence[Values]
+    index: Sequence[Index]
+    ddof: int = 1
+
+    @classmethod
+    def of(cls, sets: Sequence[NDArray[Any]], words: Sequence[Sequence[str]] | None, ddof: int) -> UnitSets:
+        """Scale the vectors; words are numbered in the order of the alphabet."""
+        if words is None:
+            return cls([_unit(part) for part in sets], [np.arange(len(part)) for part in sets], ddof)
+        index = [np.unique(np.asarray(part, dtype=str), return_inverse=True)[1].astype(np.intp) for part in words]
+        return cls([_unit(part) for part in sets], index, ddof)
+
+    @cached_property
+    def associations(self) -> Values:
+        """``s`` of every target."""
+        x, y, a, b = self.units
+        return np.asarray(np.concatenate([x, y]) @ (a.mean(axis=0) - b.mean(axis=0)))
+
+    @cached_property
+    def effect(self) -> float:
+        """``d``; NaN where nothing varies."""
+        return float(self._effects(self.associations[None], np.ones((1, len(self.associations))))[0])
+
+    def resampled(self, draw: Callable[[int], Values]) -> Values:
+        """The effect in every resample; ``draw`` tells how often each word of a set is drawn, [resamples, words]."""
+        # Attributes are drawn first; another order would give other intervals for the same seed.
+        draws = {at: draw(at) for at in (2, 3, 0, 1)}
+        targets = np.concatenate(self.units[:2])
+        s = np.zeros((len(draws[0]), len(targets)))
+        for sign, at in ((1, 2), (-1, 3)):
+            # The sentences of a word come together, so one product per word is enough.
+            by_word = np.zeros((draws[at].shape[1], targets.shape[1]))
+            np.add.at(by_word, self.index[at], self.units[at])
+            s += sign * (draws[at] @ (by_word @ targets.T)) / (draws[at] @ np.bincount(self.index[at]))[:, None]
+        return self._effects(s, np.concatenate([draws[at][:, self.index[at]] for at in (0, 1)], axis=1))
+
+    def _effects(self, s: Values, weights: Values) -> Values:
+        """Effects where every target counts ``weights`` times; both are [resamples, targets]."""
+        n = len(self.units[0])
+
+        def mean(part: slice) -> Values:
+            return np.asarray((weights[:, part] * s[:, part]).sum(axis=1) / weights[:, part].sum(axis=1))
+
+        centred = s - mean(slice(None))[:, None]
+        spread = np.sqrt((weights * centred**2).sum(axis=1) / (weights.sum(axis=1) - self.ddof))
+        return np.asarray((mean(slice(n)) - mean(slice(n, None))) / np.where(spread > _CONSTANT, spread, np.nan))
+
+
+def _unit(rows: NDArray[Any]) -> Values:
+    rows = rows.astype(np.float64)
+    scaled = rows / np.abs(rows).max(axis=1, keepdims=True)  # squares of very large or small numbers would overflow
+    return np.asarray(scaled / np.linalg.norm(scaled, axis=1, keepdims=True))
+
+
+def draw_words(index: Index, resamples: int, generator: np.random.Generator) -> Values:
+    """How often every word is drawn with replacement, [resamples, words]."""
+    words = int(index.max()) + 1
+    return generator.multinomial(words, np.full(words, 1 / words), size=resamples).astype(np.float64)
+
+
+def percentile_interval(values: Values, coverage: float) -> tuple[float, float]:
+    """The ends between which the middle ``coverage`` of the resampled values lies."""
+    low, high = np.quantile(values, [(1 - coverage) / 2, (1 + coverage) / 2])
+    return float(low), float(high)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Benjamini and Hochberg's correction (1995); an undefined p stays undefined and does not count.
-
-    Rejecting what is at most ``q`` keeps the expected share of false rejections at ``q``.
 
     >>> [round(p, 4) for p in benjamini_hochberg([0.01, 0.04, 0.03])]
     [0.03, 0.04, 0.04]
@@ -97,54 +272,68 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     return [float(p) for p in corrected]
 
 
-def _interval(
-    units: Sequence[Values], index: Sequence[Index], settings: SeatSettings, generator: np.random.Generator
-) -> tuple[float, float, str]:
-    if not settings.resamples:
-        return math.nan, math.nan, ""
-    single = [name for name, words in zip(SETS, index, strict=True) if words.max() == 0]
-    if single:
-        return math.nan, math.nan, f"no interval: only one word behind {' and '.join(single)}"
-    # Attributes are drawn first; another order would give other intervals for the same seed.
-    a, b, x, y = (draw_words(index[at], settings.resamples, generator) for at in (2, 3, 0, 1))
-    effects = resampled_effects(units, index, (x, y, a, b), settings.ddof)
-    if np.isnan(effects).any():
-        return math.nan, math.nan, NO_SPREAD
-    return (*percentile_interval(effects, settings.coverage), "")
+def _permutation_p(
+    s: Values, sides: Sides, permutations: int, generator: np.random.Generator
+) -> tuple[float, bool, int]:
+    """Share of partitions into equal halves with ``sum s(X') >= sum s(X)``, whether all were counted, and how many.
+
+    All partitions are counted if they are no more than ``permutations``. Otherwise ``permutations - 1`` random ones are
+    drawn and the observed one added, ``p = (k + 1) / (n + 1)``. Two-sided, the sums are compared by their distance from
+    the mean. Ties count.
+    """
+    n = len(s) // 2
+    pooled = s - s.mean()
+    observed = float(pooled[:n].sum())
+    # In sorted order the draws depend on the values only, not on the order of words or on which half is called X.
+    pooled.sort()
+    partitions = math.comb(2 * n, n)
+    exact = partitions <= permutations
+    slack = _ROUNDING * len(s)
+    hits = 0
+    for sums in _all_halves(pooled) if exact else _sampled_halves(pooled, permutations - 1, generator):
+        reached = np.abs(sums) >= abs(observed) - slack if sides == "two" else sums >= observed - slack
+        hits += int(np.count_nonzero(reached))
+    return (hits / partitions, True, partitions) if exact else ((hits + 1) / permutations, False, permutations)
 
 
-def _word_indices(words: Sequence[Sequence[str]] | None, sets: Sequence[Values]) -> list[Index]:
-    if words is None:
-        return [np.arange(len(part)) for part in sets]
-    counts, expected = [len(part) for part in words], [len(part) for part in sets]
-    if counts != expected:
-        raise InputError(f"{counts} words for {expected} embeddings; give one word for each")
-    return [word_index(part) for part in words]
+def _all_halves(pooled: Values) -> Iterator[Values]:
+    n = len(pooled) // 2
+    halves = itertools.combinations(range(len(pooled)), n)
+    for _ in range(0, math.comb(len(pooled), n), _COUNTED):
+        items = itertools.chain.from_iterable(itertools.islice(halves, _COUNTED))
+        yield pooled[np.fromiter(items, dtype=np.intp).reshape(-1, n)].sum(axis=1)
 
 
-def _matrix(values: ArrayLike, name: str) -> Values:
-    try:
-        rows = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"the embeddings of {name} are not a table of numbers: {error}") from error
-    if rows.size == 0:
-        return rows.reshape(0, 0)
-    if rows.ndim != 2:
-        raise InputError(f"the embeddings of {name} have the shape {rows.shape}; give one row per text")
-    return rows
+def _sampled_halves(pooled: Values, count: int, generator: np.random.Generator) -> Iterator[Values]:
+    """Sums over random halves. Eight items share a byte, and the sum of every byte's items is looked up."""
+    padded = np.pad(pooled, (0, -len(pooled) % 8))
+    tables = padded.reshape(-1, 8) @ _BITS.T
+    step = max(1, _CHUNK // len(tables))
+    for start in range(0, count, step):
+        halves = _random_halves(min(step, count - start), len(pooled), generator)
+        sums = np.zeros(halves.shape[1])
+        for table, chosen in zip(tables, halves, strict=True):
+            sums += table[chosen]
+        yield sums
 
 
-def _why_undefined(sets: Sequence[Values]) -> str:
-    small = [f"|{name}| = {len(part)}" for name, part in zip(SETS, sets, strict=True) if len(part) < _FEWEST]
-    if small:
-        return f"undefined: {', '.join(small)}; every set needs at least {_FEWEST}"
-    if len(sets[0]) != len(sets[1]):
-        return f"undefined: |X| = {len(sets[0])} and |Y| = {len(sets[1])}; the test needs equal sizes"
-    for name, part in zip(SETS, sets, strict=True):
-        bad = int(np.count_nonzero(~np.isfinite(part).all(axis=1)))
-        if bad:
-            return f"undefined: {bad} of {len(part)} embeddings of {name} are not finite numbers"
-        zeros = int(np.count_nonzero(~part.any(axis=1)))
-        if zeros:
-            return f"undefined: {zeros} of {len(part)} embeddings of {name} are zero and have no direction"
-    return ""
+def _random_halves(count: int, size: int, generator: np.random.Generator) -> NDArray[np.uint8]:
+    """``count`` random selections of half of ``size`` items, as bits, [size / 8, count]; all halves are equally likely.
+
+    Fair coins choose a set that is uniform among those of its size. Taking random members out, or random others in,
+    until half are left keeps it so. That needs about sqrt(size) steps per selection, where a shuffle needs ``size``.
+    """
+    chosen = generator.integers(256, size=(-(-size // 8), count), dtype=np.uint8)
+    chosen[-1] &= 0xFF << (-size % 8) & 0xFF  # the last byte has bits that stand for no item
+    surplus = _COUNTS[chosen].sum(axis=0, dtype=np.int32) - size // 2
+    columns = np.flatnonzero(surplus)
+    while columns.size:
+        # One random item per unfinished selection; it is flipped only if that brings the selection nearer to half.
+        items = generator.integers(size, size=columns.size)
+        byte, bit = items >> 3, _MASKS[items & 7]
+        movable = ((chosen[byte, columns] & bit) > 0) == (surplus[columns] > 0)
+        moved = columns[movable]
+        chosen[byte[movable], moved] ^= bit[movable]
+        surplus[moved] -= np.sign(surplus[moved])
+        columns = columns[surplus[columns] != 0]
+    return chosen

@@ -1,25 +1,89 @@
-"""Run association tests on an encoder."""
+"""Run association tests on an encoder; average their effects."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from evenli._version import __version__
 from evenli.encoders.base import Embeddings, Encoder, encode_checked
 from evenli.errors import InputError
 from evenli.evaluate.compare import holm
-from evenli.evaluate.seat.association import association_test, benjamini_hochberg
-from evenli.evaluate.seat.results import DEFAULTS, AssociationResult, SeatResult, SeatSettings
-from evenli.evaluate.seat.tests import AssociationTest, choose_tests, texts_of
-from evenli.io import hash_text
+from evenli.evaluate.seat import association
+from evenli.evaluate.seat.association import DEFAULTS, NO_SPREAD, AssociationResult, SeatSettings, UnitSets, Values
+from evenli.evaluate.seat.tests import AVERAGED, AssociationTest, choose_tests, texts_of
+from evenli.io import hash_text, to_plain
+from evenli.types import Estimate
 
+Vectors = Mapping[str, NDArray[Any]]
 _SHOWN = 3
+
+
+@dataclass(frozen=True)
+class AverageEffect:
+    """Mean of the effects of several tests, with their signs and without; NaN with a note if one is missing."""
+
+    signed: float
+    absolute: float
+    note: str = ""
+
+
+def average_effect(effects: Mapping[str, float], names: Sequence[str] = AVERAGED) -> AverageEffect:
+    """Mean effect of some tests, signed as published, and of the sizes: opposite effects cancel in the signed mean."""
+    missing = [name for name in names if math.isnan(effects.get(name, math.nan))]
+    if missing:
+        return AverageEffect(math.nan, math.nan, f"undefined: no effect for {', '.join(missing)}")
+    chosen = np.array([effects[name] for name in names])
+    return AverageEffect(float(chosen.mean()), float(np.abs(chosen).mean()))
+
+
+@dataclass(frozen=True, repr=False)
+class SeatResult:
+    """Several association tests of one encoder.
+
+    ``result["C6"]`` is the result of one test, ``result.mean`` the average of the gender tests C6 to C8b.
+    """
+
+    tests: tuple[AssociationResult, ...]
+    settings: SeatSettings = DEFAULTS
+    encoder: str = ""
+
+    def __getitem__(self, name: str) -> AssociationResult:
+        return {test.name: test for test in self.tests}[name]
+
+    def __repr__(self) -> str:
+        mean = self.mean
+        average = "" if mean.note else f", mean effect {mean.signed:+.3f}, of sizes {mean.absolute:.3f}"
+        return f"SeatResult({len(self.tests)} tests{average})"
+
+    @property
+    def mean(self) -> AverageEffect:
+        """Average of the gender tests C6 to C8b; NaN with a note if one of them was not run."""
+        return self.average(AVERAGED)
+
+    def average(self, names: Sequence[str] | None = None) -> AverageEffect:
+        """Average of some tests; None for all."""
+        effects = {test.name: test.effect for test in self.tests}
+        return average_effect(effects, list(effects) if names is None else names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; NaN becomes null."""
+        mean = self.mean
+        return {
+            "identity": self.encoder,
+            "version": __version__,
+            "settings": asdict(self.settings),
+            "tests": [test.to_dict() for test in self.tests],
+            "mean": None if mean.note else to_plain({"signed": mean.signed, "absolute": mean.absolute}),
+        }
 
 
 def seat(
@@ -45,9 +109,6 @@ def seat_from_vectors(
 ) -> SeatResult:
     """Run tests on embeddings that are there already and correct their p-values for each other.
 
-    The draws of a test depend on the seed and on the test's name: its result alone is its result among others, but for
-    the correction.
-
     Args:
         tests: From ``seat_tests`` or ``read_test``.
         vectors: Embedding of every text of the tests. A text has one vector wherever it occurs.
@@ -61,13 +122,13 @@ def seat_from_vectors(
     seed = int(np.random.default_rng(settings.seed).integers(2**63))
     results = []
     for test in tests:
-        x, y, a, b = ([np.asarray(vectors[text]) for text in part.texts] for part in test.sets)
+        sets = [[np.asarray(vectors[text]) for text in part.texts] for part in test.sets]
         generator = np.random.default_rng([seed, int(hash_text(test.name), 16)])
         words = [part.words for part in test.sets]
-        result = association_test(x, y, a, b, settings, words=words, generator=generator)
+        result = association.association_test(sets, settings, words=words, generator=generator)
         results.append(replace(result, name=test.name, kind=test.level))
     p_values = [result.p for result in results]
-    corrected = zip(results, holm(p_values), benjamini_hochberg(p_values), strict=True)
+    corrected = zip(results, holm(p_values), association.benjamini_hochberg(p_values), strict=True)
     return SeatResult(tuple(replace(one, p_holm=by_holm, p_bh=by_bh) for one, by_holm, by_bh in corrected), settings)
 
 
@@ -77,19 +138,76 @@ def encode_tests(encoder: Encoder, tests: Sequence[AssociationTest]) -> dict[str
     return dict(zip(texts, encode_checked(encoder, texts), strict=True))
 
 
-def missing_vectors(encoder: Any, words: Sequence[str]) -> list[str]:
-    """Those of ``words`` that the encoder has no vector for; none if it takes any text, as transformers do."""
-    while not hasattr(encoder, "unknown") and hasattr(encoder, "encoder"):
-        encoder = encoder.encoder  # what stands before an eraser or behind a cache
-    return list(encoder.unknown(words)) if hasattr(encoder, "unknown") else []
-
-
-def _with_missing(encoder: Encoder, test: AssociationTest, result: AssociationResult) -> AssociationResult:
+def _with_missing(encoder: Any, test: AssociationTest, result: AssociationResult) -> AssociationResult:
     """Name the words without a vector: their sentences differ in the frames only, and no number shows that."""
     words = list(dict.fromkeys(word for part in test.sets for word in part.words))
-    missing = missing_vectors(encoder, words)
+    while not hasattr(encoder, "unknown") and hasattr(encoder, "encoder"):
+        encoder = encoder.encoder  # what stands before an eraser or behind a cache
+    # Transformers take any text and have no such method.
+    missing = tuple(encoder.unknown(words)) if hasattr(encoder, "unknown") else ()
     if not missing:
         return result
     some = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
     note = f"{len(missing)} of {len(words)} words have no vector ({some}), which distorts the test"
-    return replace(result, note="; ".join(filter(None, (result.note, note))), missing_vectors=tuple(missing))
+    return replace(result, note="; ".join(filter(None, (result.note, note))), missing_vectors=missing)
+
+
+def average_estimate(tests: Sequence[AssociationTest], vectors: Vectors, settings: SeatSettings = DEFAULTS) -> Estimate:
+    """Mean size of the effects of several tests, ``mean |d|``, with an interval over the choice of words.
+
+    Words are drawn anew for every set, once for all tests that use the set. Noise has no sign, so resampled sizes are
+    too large where an effect is near 0: the signs of the effects are held as observed, and the interval ends at 0.
+    """
+    return _estimate(*_sizes(tests, vectors, settings, {}), settings, len(tests), lowest=0.0)
+
+
+def average_change(
+    tests: Sequence[AssociationTest], before: Vectors, after: Vectors, settings: SeatSettings = DEFAULTS
+) -> Estimate:
+    """How much the mean size of the effects differs between two encoders; negative if the second has smaller ones.
+
+    Both are asked with the same words in every resample. What words alone do to an effect, which is most of the width
+    of :func:`average_estimate`, drops out of the difference.
+    """
+    if not all(np.any(vectors[text]) for vectors in (before, after) for text in texts_of(tests)):
+        return undefined_estimate("undefined: an embedding is zero and has no direction", settings, len(tests))
+    draws: dict[tuple[str, ...], Values] = {}
+    (first, earlier), (second, later) = (_sizes(tests, vectors, settings, draws) for vectors in (before, after))
+    return _estimate(second - first, later - earlier, settings, len(tests))
+
+
+def undefined_estimate(note: str, settings: SeatSettings, n: int = 0) -> Estimate:
+    """No value, and why."""
+    return Estimate(math.nan, math.nan, math.nan, math.nan, settings.coverage, n, {}, note)
+
+
+def _sizes(
+    tests: Sequence[AssociationTest], vectors: Vectors, settings: SeatSettings, draws: dict[tuple[str, ...], Values]
+) -> tuple[float, Values]:
+    """The mean size of the effects, and in every resample, signs held; ``draws`` keeps the draws of every set."""
+    generator = np.random.default_rng(settings.seed)
+    resampled, observed = np.zeros(settings.resamples), 0.0
+    for test in tests:
+        sets = [np.stack([vectors[text] for text in part.texts]) for part in test.sets]
+        units = UnitSets.of(sets, [part.words for part in test.sets], settings.ddof)
+
+        def draw(at: int, test: AssociationTest = test, units: UnitSets = units) -> Values:
+            key = (test.sets[at].title, *sorted(set(test.sets[at].words)))
+            if key not in draws:
+                draws[key] = association.draw_words(units.index[at], settings.resamples, generator)
+            return draws[key]
+
+        # The sign of the observed effect, not of the resampled one: the size of noise is not an effect.
+        resampled += np.sign(units.effect) * units.resampled(draw) / len(tests)
+        observed += abs(units.effect) / len(tests)
+    return observed, resampled
+
+
+def _estimate(
+    value: float, resampled: Values, settings: SeatSettings, tests: int, lowest: float = -math.inf
+) -> Estimate:
+    if not np.isfinite(resampled).all():
+        return replace(undefined_estimate(NO_SPREAD, settings, tests), value=value)
+    low, high = association.percentile_interval(resampled, settings.coverage)
+    se, note = float(resampled.std(ddof=1)), "over the words of the tests, signs held"
+    return Estimate(value, max(low, lowest), high, se, settings.coverage, tests, {}, note)

@@ -18,6 +18,8 @@ from evenli.resources import read_table
 
 Level = Literal["word", "sentence"]
 LEVELS: tuple[Level, ...] = ("word", "sentence")
+AVERAGED = ("C6", "C6b", "C7", "C7b", "C8", "C8b")
+"""The gender tests, over which Dolci et al. 2023 average."""
 _ROLES = {"targ1": "x", "targ2": "y", "attr1": "a", "attr2": "b"}
 
 
@@ -91,12 +93,7 @@ def seat_tests(level: Level = "sentence", names: Sequence[str] | None = None) ->
 def choose_tests(
     tests: Sequence[str | Path | AssociationTest] | None = None, level: Level = "sentence"
 ) -> list[AssociationTest]:
-    """Tests by name, from a JSON file or as they are, in the order given, each once.
-
-    Args:
-        tests: Names such as ``C6``, paths of files for ``read_test``, or tests; None for all eight.
-        level: Of the tests that are given by name.
-    """
+    """Tests by name, from a JSON file or as they are, in the order given, each once; None for all eight."""
     if tests is None:
         return seat_tests(level)
     if isinstance(tests, str) or not tests:
@@ -110,10 +107,9 @@ def choose_tests(
         else:
             chosen += seat_tests(level, [str(test)])
     names = [test.name for test in chosen]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        # Seeds and results go by name.
-        raise InputError(f"two tests are called {twice}; rename one of the files")
+    for name in names:
+        if names.count(name) > 1:  # seeds and results go by name
+            raise InputError(f"two tests are called {name}; rename one of the files")
     return chosen
 
 
@@ -179,11 +175,7 @@ def _text_sets(level: Level) -> dict[str, TextSet]:
 
 
 def _sentence(frame: str, row: dict[str, str]) -> str:
-    """Fill a frame; ``singular`` carries its article.
-
-    >>> _sentence("{a} is a thing.", {"singular": "an honor", "plural": "honors"})
-    'An honor is a thing.'
-    """
+    """Fill a frame; ``singular`` carries its article."""
     text = frame.format(a=row["singular"], one=row["singular"].rpartition(" ")[2], many=row["plural"])
     return text[0].upper() + text[1:]
 
