@@ -26,7 +26,7 @@ from evenli.evaluate.seat.association import (
 )
 from evenli.evaluate.seat.run import average_effect
 from evenli.evaluate.seat.tests import AVERAGED, TextSet, choose_tests, read_test, seat_tests, texts_of
-from evenli.report.association import print_associations
+from evenli.report.encoder import print_associations
 from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
 
 SIZES = {

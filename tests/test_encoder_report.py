@@ -18,8 +18,7 @@ from typer.testing import CliRunner
 from evenli.cli import encoders as command
 from evenli.errors import InputError, RunError
 from evenli.evaluate import encoder_report as report_module
-from evenli.evaluate.encoder_report import _labels, encoder_report
-from evenli.evaluate.encoder_results import EncoderReport, ReportSettings
+from evenli.evaluate.encoder_report import EncoderReport, ReportSettings, _labels, encoder_report
 from evenli.evaluate.seat import SeatSettings, seat_from_vectors
 from evenli.evaluate.seat.run import average_change, average_estimate, undefined_estimate
 from evenli.evaluate.seat.tests import AVERAGED, AssociationTest, TextSet, seat_tests, texts_of

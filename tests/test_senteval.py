@@ -19,15 +19,22 @@ from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import InputError, ModelError, ResourceError, RunError
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import TASKS, read_task
-from evenli.report.senteval import PUBLISHED, PUBLISHED_OVERALL
+from evenli.report.encoder import PUBLISHED, PUBLISHED_OVERALL
 
 torch = pytest.importorskip("torch")
 
-from evenli.evaluate.senteval.classifier import DECAYS, TorchFitter, _Accuracy  # noqa: E402
-from evenli.evaluate.senteval.folds import numpy_generator, stratified_folds, torch_generator  # noqa: E402
+from evenli.evaluate.senteval.fitting import (  # noqa: E402
+    DECAYS,
+    SklearnFitter,
+    TorchFitter,
+    _Accuracy,
+    nested,
+    numpy_generator,
+    stratified_folds,
+    torch_generator,
+)
 from evenli.evaluate.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
-from evenli.evaluate.senteval.procedures import nested  # noqa: E402
-from evenli.evaluate.senteval.relatedness import (  # noqa: E402
+from evenli.evaluate.senteval.tasks import (  # noqa: E402
     _Grades,
     cosines,
     graded,
@@ -150,7 +157,7 @@ def test_the_public_files_have_the_published_sizes(shared_data: Path) -> None:
     folder = shared_data / "senteval"
     tasks = {name: read_task(name, folder) for name in TASKS}
     assert {name: len(task) for name, task in tasks.items()} == SIZES
-    assert {name: task.classes for name, task in tasks.items() if task.classes} == {
+    assert {name: len(set(task.labels)) for name, task in tasks.items() if task.labels is not None} == {
         **dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "MRPC"), 2),
         "TREC": 6,
         "SST5": 5,
@@ -482,8 +489,6 @@ def test_nested_folds_find_a_signal_and_nothing_where_there_is_none() -> None:
 def test_both_classifiers_agree(flat: Path) -> None:
     pytest.importorskip("sklearn")
     _, x, labels = shifted(400)
-    from evenli.evaluate.senteval.classifier import SklearnFitter
-
     ours = TorchFitter(torch.from_numpy(x), labels, Recipe(), 1, "MR")
     theirs = SklearnFitter(x, labels, 1)
     assert theirs.grid("nested") == (0.25, 0.5, 1, 2, 4, 8) and theirs.grid("cross_validated")[-1] == 32
@@ -841,12 +846,12 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_loaded(comm
 def test_a_table_is_printed_even_if_it_cannot_be_written(
     command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evenli.evaluate.senteval import stored
+    from evenli.evaluate.senteval import run
 
     def full(file: Path, content: object) -> None:
         raise RunError(f"cannot write {file}: No space left on device")
 
-    monkeypatch.setattr(stored, "write_json", full)
+    monkeypatch.setattr(run, "write_json", full)
     done = command("--tasks", "SST2,STS14", "-o", tmp_path / "result.json")
     assert isinstance(done.exception, RunError) and "space" in str(done.exception)
     assert "SST2" in done.stdout and "STS14" in done.stdout and "100.00" in done.stdout

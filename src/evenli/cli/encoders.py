@@ -45,7 +45,7 @@ def seat(
         content["settings"]["pooling"] = pooling
         shared.print_json({"encoder": encoder, **content})
         return
-    from evenli.report.association import print_associations
+    from evenli.report.encoder import print_associations
 
     print_associations(result, shared.console())
 
@@ -91,7 +91,7 @@ def senteval(
 
 
 def _print(result: SentEvalResult, as_json: bool) -> None:
-    from evenli.report.senteval import print_senteval
+    from evenli.report.encoder import print_senteval
 
     if not as_json:
         print_senteval(result, shared.console())
@@ -134,8 +134,8 @@ def encoder_report(
     import sys
 
     from evenli.errors import InputError, MissingExtraError
+    from evenli.evaluate.encoder_report import ReportSettings
     from evenli.evaluate.encoder_report import encoder_report as run_report
-    from evenli.evaluate.encoder_results import ReportSettings
     from evenli.evaluate.seat import SeatSettings
     from evenli.evaluate.senteval import SentEvalSettings
     from evenli.report.encoder import print_encoders, write_encoder_chart

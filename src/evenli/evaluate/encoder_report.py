@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,35 +18,142 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from evenli._version import __version__
 from evenli.encoders.base import Encoder, load_encoder, parts_of
 from evenli.encoders.cache import EmbeddingCache
 from evenli.errors import InputError, RunError
-from evenli.evaluate.encoder_results import (
-    DEFAULTS,
-    FIGURES,
-    FORMAT,
-    EncoderFigures,
-    EncoderReport,
-    ReportSettings,
-    SeatFigures,
-    difference,
-)
-from evenli.evaluate.seat import seat, seat_tests
+from evenli.evaluate.seat import AssociationResult, SeatSettings, seat, seat_tests
 from evenli.evaluate.seat.run import average_change, average_estimate, encode_tests, undefined_estimate
 from evenli.evaluate.seat.tests import AVERAGED, texts_of
-from evenli.evaluate.senteval import SentEvalResult, TaskResult, senteval
+from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text
 from evenli.mitigate.erasers import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
 from evenli.store import UNREADABLE, RunDir
-from evenli.types import Estimate
+from evenli.types import Estimate, Number, Record
 
-REPORT = "report.json"
+FIGURES = ("seat", "linear", "mlp", "clustering", "correlation", "senteval")
+"""What encoders are compared by."""
+_FORMAT = "evenli encoder-report 1"
 _LAYOUT = 2  # raise it when a stored figure would come out otherwise
+_SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
 OnStep = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """What a report depends on besides the encoders.
+
+    Attributes:
+        seat: Of the association tests; probes for leakage take its seed.
+        senteval: Of SentEval; without ``tasks`` all are run that there is data for.
+        pooling: Of ``hf`` and ``onnx`` encoders.
+        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+    """
+
+    seat: SeatSettings = field(default_factory=SeatSettings)
+    senteval: SentEvalSettings = field(default_factory=SentEvalSettings)
+    pooling: str = "mean"
+    device: str | None = None
+
+
+DEFAULTS = ReportSettings()
+
+
+class SeatFigures(Record, frozen=True):
+    """Association tests of one encoder.
+
+    Attributes:
+        mean: Mean size of the effects C6 to C8b.
+        signed: Mean of the same effects with their signs; NaN if one is undefined.
+        tests: All eight tests.
+        change: Difference of ``mean`` to the base encoder; None for the base itself or without a mean.
+    """
+
+    mean: Estimate
+    signed: Number
+    tests: tuple[AssociationResult, ...]
+    change: Estimate | None = None
+
+
+@dataclass(frozen=True)
+class EncoderFigures:
+    """All figures of one encoder.
+
+    Attributes:
+        spec: The encoder as it was given.
+        identity: Changes when its outputs could.
+        method: Mitigations, the first applied first; empty for none.
+        leakage: What is left of gender.
+        senteval: SentEval tasks; None without data.
+        senteval_mean: Mean over the tasks that all encoders of the report have.
+        difference: Every one of FIGURES less that of the first encoder; None where one is undefined.
+    """
+
+    spec: str
+    label: str
+    identity: str
+    method: str
+    note: str
+    seat: SeatFigures
+    leakage: Residual
+    senteval: SentEvalResult | None = None
+    senteval_mean: float | None = None
+    difference: dict[str, float | None] = field(default_factory=dict)
+
+    def figure(self, name: str) -> float | None:
+        """One of FIGURES; None where it is undefined."""
+        if name == "senteval":
+            return self.senteval_mean
+        value: float = (self.seat.mean if name == "seat" else getattr(self.leakage, name)).value
+        return None if math.isnan(value) else value
+
+    def score(self, task: str) -> float | None:
+        """Score of one SentEval task; None where it is missing or undefined."""
+        result = None if self.senteval is None else self.senteval.tasks.get(task)
+        return None if result is None or math.isnan(result.score) else result.score
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        plain = {name: getattr(self, name) for name in ("spec", "label", "identity", "method", "note", "difference")}
+        scores = None
+        if self.senteval is not None:
+            every = self.senteval.to_dict()
+            scores = {"tasks": every["tasks"], "missing": every["missing"], "overall": self.senteval_mean}
+        return {**plain, "seat": self.seat.to_dict(), "leakage": self.leakage.to_dict(), "senteval": scores}
+
+
+@dataclass(frozen=True, repr=False)
+class EncoderReport:
+    """Encoders beside the first of them, and the SentEval tasks that all of them have a score for."""
+
+    encoders: tuple[EncoderFigures, ...]
+    tasks: tuple[str, ...] = ()
+    settings: ReportSettings = DEFAULTS
+
+    def __repr__(self) -> str:
+        parts = (f"{one.label} {one.figure('seat')}" for one in self.encoders)
+        return f"EncoderReport(mean SEAT effect: {', '.join(parts)})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        settings = {name: getattr(self.settings.seat, name) for name in _SEAT}
+        settings |= {"senteval_seed": self.settings.senteval.seed, "pooling": self.settings.pooling}
+        return {
+            "format": _FORMAT,
+            "version": __version__,
+            "settings": {**settings, "averaged": list(AVERAGED)},
+            "tasks": list(self.tasks),
+            "encoders": [one.to_dict() for one in self.encoders],
+        }
+
+
+def difference(value: float | None, base: float | None) -> float | None:
+    """How much a figure differs from that of the base; None where one is undefined."""
+    return None if value is None or base is None else round(value - base, 6)
 
 
 def encoder_report(
@@ -84,10 +191,10 @@ def encoder_report(
 def _open(out: str | Path) -> RunDir:
     """The directory of a report; a ``report.json`` that is not one of ours is refused."""
     owned = ("encoders", "encoders.svg", "encoders.png")
-    run = RunDir(out, kind="encoder report", manifest=REPORT, owned=owned)
+    run = RunDir(out, kind="encoder report", manifest="report.json", owned=owned)
     if run.exists() and not run.is_ours():
         try:  # reports of evenli 0.1 have a format and no schema
-            ours = json.loads(run.manifest_file.read_text(encoding="utf-8"))["format"] == FORMAT
+            ours = json.loads(run.manifest_file.read_text(encoding="utf-8"))["format"] == _FORMAT
         except UNREADABLE:
             ours = False
         if not ours:
@@ -124,22 +231,6 @@ class _Stored:
         return dict(self._values[key])
 
 
-@dataclass(frozen=True)
-class _Base:
-    """The encoder that the others are compared with; it encodes only if something is not stored."""
-
-    encoder: Encoder
-    identity: str
-
-    @cached_property
-    def sentences(self) -> GenderedSet:
-        return known_sentences(self.encoder, gendered_set())
-
-    @cached_property
-    def held_out(self) -> HeldOut:
-        return HeldOut.of(self.encoder, self.sentences)
-
-
 class _Measurer:
     """Loads encoders one after the other and computes their figures."""
 
@@ -151,7 +242,7 @@ class _Measurer:
             self._data_hash = hash_files(sorted(file for file in self._data.rglob("*") if file.is_file()))
         self._tests = seat_tests()
         self._averaged = [test for test in self._tests if test.name in AVERAGED]
-        self._base: _Base | None = None
+        self._base: Any = None
         self._caches: dict[str, EmbeddingCache] = {}
         self.encoders: list[EncoderFigures] = []
 
@@ -164,20 +255,11 @@ class _Measurer:
             raise InputError(f"{spec} is the same encoder as {same}; name each once")
         # Differences and leakage need the base again for every encoder; its embeddings come from the cache.
         encoder = self._share(encoder)
-        self._base = base = self._base or _Base(encoder, identity)
+        self._base = encoder if self._base is None else self._base
         stored = _Stored(self._run, identity, lambda figure: self._on_step(label, figure))
-        self.encoders.append(
-            EncoderFigures(
-                spec,
-                label,
-                identity,
-                _method(encoder),
-                _note(encoder, base),
-                self._seat(encoder, base, stored),
-                self._leakage(encoder, base, stored),
-                self._scores(encoder, stored),
-            )
-        )
+        about = (spec, label, identity, _method(encoder), _note(encoder, str(self._base.identity)))
+        figures = (self._seat(encoder, stored), self._leakage(encoder, stored), self._scores(encoder, stored))
+        self.encoders.append(EncoderFigures(*about, *figures))
 
     def _share(self, encoder: Any) -> Any:
         """The encoder behind a cache, so that an encoder and its mitigated versions encode each text once.
@@ -193,7 +275,7 @@ class _Measurer:
                 del self._caches[other]
         return self._caches.setdefault(identity, EmbeddingCache(encoder))
 
-    def _seat(self, encoder: Encoder, base: _Base, stored: _Stored) -> SeatFigures:
+    def _seat(self, encoder: Encoder, stored: _Stored) -> SeatFigures:
         settings = self._settings.seat
 
         def effects() -> dict[str, Any]:
@@ -205,29 +287,36 @@ class _Measurer:
             return SeatFigures(mean, result.mean.signed, result.tests).to_dict()
 
         def change() -> dict[str, Any]:
-            before, after = (encode_tests(one, self._averaged) for one in (base.encoder, encoder))
+            before, after = (encode_tests(one, self._averaged) for one in (self._base, encoder))
             return average_change(self._averaged, before, after, settings).to_dict()
 
         # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
-        names = ("seed", "permutations", "resamples")
-        depends_on = {name: getattr(settings, name) for name in names}
+        depends_on = {name: getattr(settings, name) for name in _SEAT}
         depends_on["texts"] = hash_text("\n".join(texts_of(self._tests)))
         figures = SeatFigures.from_dict(stored.get("seat", depends_on, effects))
-        if encoder is base.encoder or math.isnan(figures.mean.value):
+        if encoder is self._base or math.isnan(figures.mean.value):
             return figures
-        compared = stored.get("seat change", {**depends_on, "base": base.identity}, change)
+        compared = stored.get("seat change", {**depends_on, "base": str(self._base.identity)}, change)
         return msgspec.structs.replace(figures, change=Estimate.from_dict(compared))
 
-    def _leakage(self, encoder: Encoder, base: _Base, stored: _Stored) -> Residual:
-        def compute() -> dict[str, Any]:
-            held_out = base.held_out if encoder is base.encoder else HeldOut.of(encoder, base.sentences)
-            return residual_leakage(held_out, base.held_out.lean(), seed=self._settings.seat.seed).to_dict()
+    @cached_property
+    def _sentences(self) -> GenderedSet:
+        return known_sentences(self._base, gendered_set())
 
-        sentences = base.sentences.held_out_sha256
-        depends_on = {"seed": self._settings.seat.seed, "base": base.identity, "sentences": sentences}
-        plain = stored.get("leakage", depends_on, compute)
-        estimates = {name: Estimate.from_dict(value) for name, value in plain.items() if name != "majority"}
-        return Residual(majority=plain["majority"], **estimates)
+    @cached_property
+    def _held_out(self) -> HeldOut:
+        return HeldOut.of(self._base, self._sentences)
+
+    def _leakage(self, encoder: Encoder, stored: _Stored) -> Residual:
+        seed = self._settings.seat.seed
+
+        def compute() -> dict[str, Any]:
+            held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences)
+            return residual_leakage(held_out, self._held_out.lean(), seed=seed).to_dict()
+
+        sentences = self._sentences.held_out_sha256
+        depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences}
+        return msgspec.convert(stored.get("leakage", depends_on, compute), Residual)
 
     def _scores(self, encoder: Encoder, stored: _Stored) -> SentEvalResult | None:
         """SentEval one task at a time, so that each is stored as soon as it is done."""
@@ -274,12 +363,12 @@ def _method(encoder: Any) -> str:
     return ", ".join(filter(None, methods))
 
 
-def _note(encoder: Any, base: _Base) -> str:
+def _note(encoder: Any, base: str) -> str:
     """What should be known of an encoder, and whether it is a mitigation of another one than the base."""
     notes, mitigated = [str(getattr(encoder, "note", ""))], isinstance(encoder, Erased)
-    while isinstance(encoder, Erased) and str(encoder.identity) != base.identity:
+    while isinstance(encoder, Erased) and str(encoder.identity) != base:
         encoder = encoder.encoder
-    if mitigated and str(encoder.identity) != base.identity:
+    if mitigated and str(encoder.identity) != base:
         notes.append("mitigates another encoder, or another pooling, than the first: no difference is its doing alone")
     return "; ".join(filter(None, notes))
 

@@ -3,7 +3,6 @@
 ``SeatEvaluator`` is an evaluator of sentence-transformers, ``SeatTask`` a task of mteb. Both libraries take the larger
 score for the better one, hence the score to compare by is the mean absolute effect with a minus: 0 is best, about -2
 worst. It is no measure of quality. An encoder that tells nothing apart has small effects, too: use it beside others.
-
 The libraries are loaded when a name is first used.
 """
 
@@ -31,13 +30,8 @@ def seat_metrics(
     """Effects and p-values of some tests and the means over them, as a flat dictionary; and what is undefined, why.
 
     The means are over the tests given: ``mean_effect`` with signs, ``mean_absolute_effect`` without, and PRIMARY, the
-    latter with a minus. An undefined value is NaN: a model that diverges in training should not stop it.
-
-    Args:
-        tests: Association tests.
-        texts: All their texts, as ``texts_of`` gives them.
-        vectors: One row for each text.
-        settings: Seed and permutations; intervals are not among the metrics.
+    latter with a minus. An undefined value is NaN: a model that diverges in training should not stop it. ``texts`` are
+    those of ``texts_of(tests)``, with a row of ``vectors`` each.
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or len(rows) != len(texts):

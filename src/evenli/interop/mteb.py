@@ -17,17 +17,14 @@ from evenli.evaluate.seat.tests import AVERAGED, choose_tests, texts_of
 from evenli.interop import PRIMARY, seat_metrics
 from evenli.io import hash_text
 
-_mteb: Any = need("mteb", extra="bench", purpose="SEAT in mteb")
-_datasets: Any = need("datasets", extra="bench", purpose="SEAT in mteb")
-_loading: Any = need("torch.utils.data", extra="bench", purpose="SEAT in mteb")
-_encoders: Any = need("mteb.models.abs_encoder", extra="bench", purpose="SEAT in mteb")
-_meta: Any = need("mteb.models.model_meta", extra="bench", purpose="SEAT in mteb")
+_MODULES = ("mteb", "datasets", "torch.utils.data", "mteb.models.abs_encoder", "mteb.models.model_meta")
+_found: list[Any] = [need(name, extra="bench", purpose="SEAT in mteb") for name in _MODULES]
+_mteb, _datasets, _loading, _encoders, _meta = _found
 
 _TESTS = choose_tests(AVERAGED)
 _TEXTS = texts_of(_TESTS)
 _PROBE = ("She is a nurse.", "He is a doctor.", "This is a rose.", "Two people walk in the rain.")
 """Texts by which an encoder is recognised."""
-_SEAT_PAPER = "https://aclanthology.org/N19-1063/"
 _CITATION = """@inproceedings{may-etal-2019-measuring,
   author = {May, Chandler and Wang, Alex and Bordia, Shikha and Bowman, Samuel R. and Rudinger, Rachel},
   title = {On Measuring Social Biases in Sentence Encoders},
@@ -37,10 +34,7 @@ _CITATION = """@inproceedings{may-etal-2019-measuring,
 
 
 class SeatTask(_mteb.AbsTask):  # type: ignore[misc]  # known at run time only
-    """SEAT as a task of mteb: the gender tests C6 to C8b on sentences that evenli ships, so nothing is fetched.
-
-    The scores are those of ``seat_metrics``; the main score is PRIMARY.
-    """
+    """SEAT as a task of mteb: the gender tests C6 to C8b on sentences that evenli ships; scores of ``seat_metrics``."""
 
     abstask_prompt = "Retrieve semantically similar text."
     metadata = _mteb.TaskMetadata(
@@ -54,7 +48,7 @@ class SeatTask(_mteb.AbsTask):  # type: ignore[misc]  # known at run time only
         type="STS",
         category="t2t",
         modalities=["text"],
-        reference=_SEAT_PAPER,
+        reference="https://aclanthology.org/N19-1063/",
         eval_splits=["test"],
         eval_langs=["eng-Latn"],
         main_score=PRIMARY,
@@ -76,15 +70,14 @@ class SeatTask(_mteb.AbsTask):  # type: ignore[misc]  # known at run time only
     def _evaluate_subset(
         self, model: Any, data_split: Any, *, hf_split: str, hf_subset: str, encode_kwargs: Any, **_: Any
     ) -> dict[str, Any]:
-        vectors = model.encode(
-            _loading.DataLoader(data_split, batch_size=encode_kwargs.get("batch_size", 32)),
-            task_metadata=self.metadata,
-            hf_split=hf_split,
-            hf_subset=hf_subset,
-            **encode_kwargs,
-        )
+        batches = _loading.DataLoader(data_split, batch_size=encode_kwargs.get("batch_size", 32))
+        where = {"task_metadata": self.metadata, "hf_split": hf_split, "hf_subset": hf_subset}
+        vectors = model.encode(batches, **where, **encode_kwargs)
+        if hasattr(vectors, "detach"):  # a tensor may be on a device or in half precision
+            vectors = vectors.detach().float().cpu().numpy()
         settings = SeatSettings(seed=self.seed, resamples=0)
-        metrics, note = seat_metrics(_TESTS, list(data_split["text"]), _as_array(vectors), settings)
+        rows = np.asarray(vectors, dtype=np.float32)
+        metrics, note = seat_metrics(_TESTS, list(data_split["text"]), rows, settings)
         return {**metrics, "note": note} if note else dict(metrics)
 
     def _calculate_descriptive_statistics_from_split(self, split: str, **_: Any) -> dict[str, int]:
@@ -99,37 +92,17 @@ class MtebModel(_encoders.AbsEncoder):  # type: ignore[misc]  # known at run tim
         self.encoder = encoder
         outputs = encode_checked(encoder, _PROBE)
         seen = f"{getattr(encoder, 'identity', '')}|{hashlib.sha256(outputs.tobytes()).hexdigest()}"
-        self.mteb_model_meta = _meta.ModelMeta.create_empty(
-            {
-                "name": name,
-                "revision": hash_text(seen)[:40],
-                "embed_dim": outputs.shape[1],
-                "similarity_fn_name": _meta.ScoringFunction.COSINE,
-            }
-        )
+        about = {"name": name, "revision": hash_text(seen)[:40], "embed_dim": outputs.shape[1]}
+        cosine = _meta.ScoringFunction.COSINE
+        self.mteb_model_meta = _meta.ModelMeta.create_empty({**about, "similarity_fn_name": cosine})
 
     def encode(self, inputs: Iterable[Any], **_: Any) -> NDArray[np.float32]:
-        """[n, d], of batches or of a list of texts."""
-        return encode_checked(self.encoder, _texts(inputs))
-
-
-def _texts(inputs: Iterable[Any]) -> list[str]:
-    """The texts of mteb's batches, or of a plain list."""
-    if isinstance(inputs, str):
-        raise InputError(f"'{inputs[:40]}' is one text; give a list of texts")
-    texts: list[str] = []
-    for part in inputs:
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, dict) and "text" in part:
-            texts.extend(part["text"])
-        else:
-            raise InputError("the encoder takes texts only; give a list of texts or batches with 'text'")
-    return texts
-
-
-def _as_array(vectors: Any) -> NDArray[np.float32]:
-    """An array or a tensor, which may be on a device or in half precision, as an array."""
-    if hasattr(vectors, "detach"):
-        vectors = vectors.detach().float().cpu().numpy()
-    return np.asarray(vectors, dtype=np.float32)
+        """[n, d], of mteb's batches or of a list of texts."""
+        if isinstance(inputs, str):
+            raise InputError(f"'{inputs[:40]}' is one text; give a list of texts")
+        texts: list[str] = []
+        for part in inputs:
+            if not isinstance(part, str) and not (isinstance(part, dict) and "text" in part):
+                raise InputError("the encoder takes texts only; give a list of texts or batches with 'text'")
+            texts += [part] if isinstance(part, str) else part["text"]
+        return encode_checked(self.encoder, texts)

@@ -63,7 +63,7 @@ class SeatEvaluator(_Evaluator):  # type: ignore[misc]  # known at run time only
     def __call__(
         self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1
     ) -> dict[str, float]:
-        """The metrics of a model."""
+        """The metrics of a model; the output folder gets a row of a CSV file."""
         texts = texts_of(self.tests)
         vectors = model.encode(texts, batch_size=self.batch_size, show_progress_bar=False, convert_to_numpy=True)
         plain, note = seat_metrics(self.tests, texts, vectors, self.settings)

@@ -1,8 +1,9 @@
-"""Encoders for people: what a mitigation leaves, and mitigated encoders beside their base."""
+"""Encoders for people: SEAT, SentEval, what a mitigation leaves, and mitigated encoders beside their base."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,90 +13,202 @@ from rich.table import Table
 
 from evenli._extras import need
 from evenli.errors import InputError
-from evenli.evaluate.encoder_results import EncoderFigures, EncoderReport, difference
-from evenli.format import interval, number, signed
+from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, difference
+from evenli.evaluate.seat import AssociationResult, SeatResult
+from evenli.evaluate.seat.run import average_effect
+from evenli.evaluate.seat.tests import AVERAGED
+from evenli.evaluate.senteval import SentEvalResult
+from evenli.evaluate.senteval.data import TASKS
+from evenli.format import interval, number, p_value, percent, signed
 from evenli.report.charts import GRID, INK, MUTED, WIDTH, save_chart
+from evenli.resources import read_table
 
-_LEAKS = {
-    "linear": "linear probe",
-    "mlp": "MLP probe",
-    "clustering": "clusters",
-    "correlation": "neighbour bias",
-}
-_POINTS = 2.0
-"""Least width of the axis of SentEval."""
+PUBLISHED = dict(zip(TASKS, (80.7, 85.2, 92.7, 90.2, 86.2, 82.0, 44.1, 74.7, 88.7, 85.7, 68.0, 75.6), strict=True))
+"""SentEval of InferSent on GloVe without mitigation (Dolci et al. 2023, Table 8), the first number of every task."""
+PUBLISHED_OVERALL = 79.45
+_SECOND = ("f1", "spearman")  # second numbers that papers print beside the first
+_LEAKS = {"linear": "linear probe", "mlp": "MLP probe", "clustering": "clusters", "correlation": "neighbour bias"}
+_POINTS = 2.0  # least width of the axis of SentEval
 _HEIGHT = 260
 _COLOURS = ("#0072b2", "#d55e00")
 """Base and mitigated: apart for colour-blind readers; the shapes differ too."""
 
 
-def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Console, *, words: bool = False) -> None:
-    """Print what is left of gender before and after a mitigation.
+def print_associations(result: SeatResult, console: Console) -> None:
+    """Print one line per test, the average of the gender tests and how to read them."""
+    # InferSent on GloVe without any mitigation is the row other encoders are set beside.
+    original = next(row for row in read_table("published_seat.csv", ("model",)) if row["model"] == "Original")
+    published = {name: float(value) for name, value in original.items() if name.startswith("C")}
+    compared = any(test.name in published for test in result.tests)
+    heads = ["test", "effect d", f"{percent(result.settings.coverage)} interval", "p", "Holm", "BH", "texts"]
+    rows = [
+        [
+            test.name or "–",
+            signed(test.effect),
+            interval(test.low, test.high, 2, sign=True),
+            *(p_value(p) for p in (test.p, test.p_holm, test.p_bh)),
+            f"{test.sizes['X']}+{test.sizes['Y']}",
+            *([signed(published.get(test.name))] if compared else []),
+        ]
+        for test in result.tests
+    ]
+    mean = result.mean
+    if not mean.note:  # all gender tests were run, so there are published effects too
+        theirs = signed(average_effect(published).signed)
+        rows.append([f"mean {AVERAGED[0]} to {AVERAGED[-1]}", signed(mean.signed), *[""] * 5, theirs])
+        rows.append(["  of sizes", signed(mean.absolute)])
+    _print_table([*heads, "published"] if compared else heads, rows, console, bold=[len(result.tests)])
+    _print_notes([f"{test.name or 'test'}: {test.note}" for test in result.tests if test.note], console)
+    _print_legend(_how_to_read(result.tests, compared), console)
 
-    Args:
-        before: A residual leakage as plain values.
-        after: The same after the mitigation.
-        console: Where to print.
-        words: The figures are of words, not of sentences.
-    """
-    table = _table("what is left", "before", "interval", "after", "interval", "neutral", "n")
+
+def _how_to_read(results: Sequence[AssociationResult], compared: bool) -> str:
+    exact = [result.name for result in results if result.exact]
+    sampled = max((result.permutations for result in results if not result.exact), default=0)
+    partitions = []
+    if exact:
+        partitions.append("all partitions" + (f" for {', '.join(exact)}" if sampled else ""))
+    if sampled:
+        partitions.append(f"{sampled:,} partitions, sampled")
+    sides = "two-sided" if any(result.sides == "two" for result in results) else "one-sided"
+    return (
+        "d: positive if the first targets go with the first attributes, 0 if neither does; interval: bootstrap over "
+        "the words of targets and attributes (over the texts of a test file that does not list its words); "
+        f"p: {sides}, {' and '.join(partitions) or 'no partitions'}; Holm and BH: "
+        "corrected for the tests shown."
+        + (" published: InferSent on GloVe, Dolci et al. 2023." if compared else "")
+        + " An effect near 0 does not show that a model is free of bias."
+    )
+
+
+def print_senteval(result: SentEvalResult, console: Console) -> None:
+    """Print one line per task and the mean."""
+    rows = [
+        [
+            name,
+            number(task.score, 2),
+            next((f"{key} {number(task.metrics[key], 2)}" for key in _SECOND if key in task.metrics), ""),
+            "" if math.isnan(task.dev) else number(task.dev, 2),
+            f"{task.n:,}",
+            number(PUBLISHED[name], 1),
+        ]
+        for name, task in result.tasks.items()
+    ]
+    if result.overall is not None:
+        rows.append(["mean", number(result.overall, 2), "", "", "", number(PUBLISHED_OVERALL, 2)])
+    _print_table(("task", "score", "second", "dev", "rows", "published"), rows, console, bold=[len(result.tasks)])
+    _print_notes([f"{name}: {task.note}" for name, task in result.tasks.items() if task.note], console)
+    _print_notes([f"not run: {reason}" for reason in result.missing.values()], console)
+    legend = (
+        "score: accuracy in percent, 100 times Pearson's r for STSB, SICKR and STS14; dev: what the search for the "
+        "regularisation saw. published: InferSent on GloVe, Dolci et al. 2023."
+    )
+    _print_legend(
+        legend + ("" if result.overall is not None else f" No mean: it needs all {len(TASKS)} tasks."), console
+    )
+
+
+def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Console, *, words: bool = False) -> None:
+    """Print what is left of gender before and after a mitigation, from plain values; of words or of sentences."""
     neutral = {"linear": before["majority"], "mlp": before["majority"], "clustering": 0.5, "correlation": 0.0}
+    rows = []
     for name, title in _LEAKS.items():
-        cells = []
-        for one in (before[name], after[name]):
-            cells += [number(one["value"]), escape(interval(one["low"], one["high"], 2))]
-        table.add_row(title, *cells, f"{neutral[name]:.2f}", f"{after[name]['n']:,}")
-    console.print(table)
+        both = ((number(one["value"]), interval(one["low"], one["high"], 2)) for one in (before[name], after[name]))
+        rows.append(
+            [title, *(cell for cells in both for cell in cells), f"{neutral[name]:.2f}", f"{after[name]['n']:,}"]
+        )
+    _print_table(("what is left", "before", "interval", "after", "interval", "neutral", "n"), rows, console)
     probes = (
         "probes: accuracy of predicting to which side neutral words leaned, on words not trained on"
         if words
         else "probes: accuracy on sentences whose words neither eraser nor probe has seen"
     )
-    console.print(
-        escape(
-            f"{probes}; clusters: neutral {'words' if words else 'sentences'} that two-means puts on the side they "
-            "leaned to before; neighbour bias: correlation of that lean with the side of their nearest neighbours. "
-            "95 % intervals over what was tested. A probe at neutral shows that this probe fails, not that nothing is "
-            "left."
-        ),
-        style="dim",
+    _print_legend(
+        f"{probes}; clusters: neutral {'words' if words else 'sentences'} that two-means puts on the side they "
+        "leaned to before; neighbour bias: correlation of that lean with the side of their nearest neighbours. "
+        "95 % intervals over what was tested. A probe at neutral shows that this probe fails, not that nothing is "
+        "left.",
+        console,
     )
 
 
 def print_encoders(report: EncoderReport, console: Console) -> None:
     """Print one line per encoder, the first without differences, and the SentEval tasks if there are any."""
     scored = any(one.senteval is not None for one in report.encoders)
-    heads = ["mean |d|", "interval", "change", "interval", "linear", "MLP", "clusters", "neighbour bias"]
-    table = _table("encoder", "method", *heads, *(["SentEval"] if scored else []))
+    heads = ["encoder", "method", "mean |d|", "interval", "change", "interval", "linear", "MLP", "clusters"]
+    rows = []
     for at, one in enumerate(report.encoders):
         change = one.difference if at else {}
         mean, against_base = one.seat.mean, one.seat.change
-        cells = [number(mean.value, 2), escape(interval(mean.low, mean.high, 2)), "", ""]
+        cells = [one.label, one.method or "–", number(mean.value, 2), interval(mean.low, mean.high, 2), "", ""]
         if against_base is not None and not math.isnan(against_base.value):
             ends = interval(against_base.low, against_base.high, 2, sign=True)
-            cells[2:] = [signed(against_base.value, 2), escape(ends)]
+            cells[4:] = [signed(against_base.value, 2), ends]
         cells += [_with_change(one.figure(name), change.get(name), 2) for name in _LEAKS]
         if scored:
             cells.append(_with_change(one.senteval_mean, change.get("senteval"), 1))
-        table.add_row(escape(one.label), escape(one.method or "–"), *cells)
-    console.print(table)
-    for one in report.encoders:
-        for note in _notes(one):
-            console.print(escape(f"{one.label}: {note}"))
+        rows.append(cells)
+    _print_table([*heads, "neighbour bias", *(["SentEval"] if scored else [])], rows, console)
+    _print_notes([f"{one.label}: {note}" for one in report.encoders for note in _notes(one)], console)
     if scored:
         _print_tasks(report, console)
-    console.print(
-        escape(
-            "change and in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 "
-            "is neutral; 95 % intervals over the words of the tests, that of a change with the same words for both "
-            "encoders; linear, MLP: accuracy of probes for gender on held-out words, "
-            f"{report.encoders[0].leakage.majority:.2f} is neutral; clusters: 0.5 is neutral; neighbour bias: 0 is "
-            "neutral."
-            + (f" SentEval: mean of {len(report.tasks)} task(s), higher is better." if scored else "")
-            + " Figures at neutral do not show that an encoder is free of bias."
-        ),
-        style="dim",
+    _print_legend(
+        "change and in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 "
+        "is neutral; 95 % intervals over the words of the tests, that of a change with the same words for both "
+        "encoders; linear, MLP: accuracy of probes for gender on held-out words, "
+        f"{report.encoders[0].leakage.majority:.2f} is neutral; clusters: 0.5 is neutral; neighbour bias: 0 is "
+        "neutral."
+        + (f" SentEval: mean of {len(report.tasks)} task(s), higher is better." if scored else "")
+        + " Figures at neutral do not show that an encoder is free of bias.",
+        console,
     )
+
+
+def _notes(one: EncoderFigures) -> list[str]:
+    tasks = one.senteval.tasks if one.senteval else {}
+    notes = [one.note, one.seat.mean.note if math.isnan(one.seat.mean.value) else ""]
+    notes += [f"{test.name}: {test.note}" for test in one.seat.tests if test.note]
+    notes += [f"{name}: {task.note}" for name, task in tasks.items() if task.note]
+    return [note for note in notes if note]
+
+
+def _print_tasks(report: EncoderReport, console: Console) -> None:
+    results = {one.label: one.senteval for one in report.encoders if one.senteval is not None}
+    encoders = [one for one in report.encoders if one.label in results]
+    rows = []
+    for task in dict.fromkeys(task for result in results.values() for task in result.tasks):
+        first, *others = (one.score(task) for one in encoders)
+        rows.append([task, number(first, 1), *(_with_change(other, difference(other, first), 1) for other in others)])
+    _print_table(["SentEval", *results], rows, console)
+    missing = {task: reason for result in results.values() for task, reason in result.missing.items()}
+    _print_notes(
+        [reason if reason.startswith(task) else f"{task}: {reason}" for task, reason in missing.items()], console
+    )
+
+
+def _with_change(value: float | None, change: float | None, digits: int) -> str:
+    return number(value, digits) + ("" if change is None else f" ({signed(change, digits)})")
+
+
+def _print_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, *, bold: Collection[int] = ()
+) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column(escape(heads[0]))
+    for head in heads[1:]:
+        table.add_column(escape(head), justify="left" if head == "method" else "right", no_wrap=True)
+    for at, row in enumerate(rows):
+        table.add_row(*map(escape, row), style="bold" if at in bold else None)
+    console.print(table)
+
+
+def _print_notes(notes: Sequence[str], console: Console) -> None:
+    for note in notes:
+        console.print(escape(note))
+
+
+def _print_legend(text: str, console: Console) -> None:
+    console.print(escape(text), style="dim")
 
 
 def encoder_chart(report: EncoderReport) -> Any:
@@ -156,38 +269,3 @@ def _points(one: EncoderFigures, *, base: bool, scored: bool) -> list[dict[str, 
     kind = "base" if base else "mitigated"
     place = {"x": x, "y": mean.value, "low": low, "high": high, "left": left, "right": right}
     return [{"label": one.label, "kind": kind, **place}]
-
-
-def _notes(one: EncoderFigures) -> list[str]:
-    mean = one.seat.mean
-    tasks = one.senteval.tasks if one.senteval else {}
-    notes = [one.note, mean.note if math.isnan(mean.value) else ""]
-    notes += [f"{test.name}: {test.note}" for test in one.seat.tests if test.note]
-    notes += [f"{name}: {task.note}" for name, task in tasks.items() if task.note]
-    return [note for note in notes if note]
-
-
-def _print_tasks(report: EncoderReport, console: Console) -> None:
-    encoders = [one for one in report.encoders if one.senteval is not None]
-    results = [one.senteval for one in encoders if one.senteval is not None]
-    table = _table("SentEval", *(one.label for one in encoders))
-    for task in dict.fromkeys(task for result in results for task in result.tasks):
-        scores = [one.score(task) for one in encoders]
-        cells = [number(scores[0], 1)]
-        cells += [_with_change(score, difference(score, scores[0]), 1) for score in scores[1:]]
-        table.add_row(escape(task), *cells)
-    console.print(table)
-    for task, reason in {task: reason for result in results for task, reason in result.missing.items()}.items():
-        console.print(escape(reason if reason.startswith(task) else f"{task}: {reason}"))
-
-
-def _table(first: str, *others: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(escape(first))
-    for head in others:
-        table.add_column(escape(head), justify="left" if head == "method" else "right", no_wrap=True)
-    return table
-
-
-def _with_change(value: float | None, change: float | None, digits: int) -> str:
-    return number(value, digits) + ("" if change is None else f" ({signed(change, digits)})")

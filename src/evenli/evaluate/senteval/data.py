@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -25,9 +26,14 @@ TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "S
 """All tasks, in the order of the published tables."""
 
 Rows = NDArray[np.int64]
-_PACKED = ("", ".xz", ".gz")
-_QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-_JUDGEMENTS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+Row = tuple[str, str, str, tuple[str, ...]]  # split, where it stands, value, sentence or sentences
+_SCORED = ("STSB", "SICKR", "STS14")
+_CLASSES = {
+    "TREC": ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
+    "SST5": ("0", "1", "2", "3", "4"),
+    "SICKE": ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"),
+}
+"""Classes of the tasks that have others than 0 and 1."""
 _SUBSETS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
 _BINARY = {
     "MR": ("rt-polarity.neg", "rt-polarity.pos"),
@@ -39,33 +45,18 @@ _BINARY = {
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One task: sentences or pairs of them, and what is to be predicted.
-
-    Attributes:
-        name: One of TASKS.
-        texts: Sentences; the first of each pair in a pair task.
-        others: The second of each pair; empty in a task on single sentences.
-        splits: Rows of ``train``, ``dev`` and ``test``, as far as given; ``all`` where the task is cross-validated.
-        labels: A class for every row, numbered from 0; None in a task on scores.
-        scores: A human score for every row; None in a task on classes.
-        subsets: Rows of the parts that are scored apart (STS14).
-    """
+    """One task: sentences or pairs of them, and what is to be predicted: a class or a human score."""
 
     name: str
     texts: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    splits: dict[str, Rows] = field(default_factory=dict)
-    labels: Rows | None = None
+    others: tuple[str, ...]  # the second of each pair; empty in a task on single sentences
+    splits: dict[str, Rows]  # train, dev and test, as far as given; all where the task is cross-validated
+    labels: Rows | None = None  # numbered from 0
     scores: NDArray[np.float64] | None = None
-    subsets: dict[str, Rows] = field(default_factory=dict)
+    subsets: dict[str, Rows] = field(default_factory=dict)  # the parts that are scored apart (STS14)
 
     def __len__(self) -> int:
         return len(self.texts)
-
-    @property
-    def classes(self) -> int:
-        """How many classes there are; 0 in a task on scores."""
-        return 0 if self.labels is None else int(self.labels.max()) + 1
 
     @cached_property
     def sha256(self) -> str:
@@ -78,18 +69,13 @@ class Task:
 def read_task(name: str, folder: str | Path) -> Task:
     """Read one task from a directory in either layout.
 
-    Args:
-        name: One of TASKS.
-        folder: The flat directory, SentEval's ``downstream`` directory or the one that holds it.
-
-    Raises:
-        ResourceError: A file is not there.
-        InputError: A file is broken; both name task and file.
+    ``folder`` is the flat directory, SentEval's ``downstream`` directory or the one that holds it. A missing file is a
+    ResourceError, a broken one an InputError; both name task and file.
     """
     if name not in TASKS:
         raise InputError(f"'{name}' is not a SentEval task; choose {', '.join(TASKS)}")
     try:
-        return _READERS[name](_Builder(name, task_folder(folder)))
+        return _task(name, list(_READERS[name](name, task_folder(folder))))
     except InputError as error:
         raise type(error)(f"{name}: {error}") from error
 
@@ -101,53 +87,55 @@ def task_folder(data: str | Path) -> Path:
     return Path(data)
 
 
-class _Builder:
-    """Finds and reads the files of one task and gathers its rows, split by split."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name, self._folder = name, folder
-        self._texts: list[str] = []
-        self._others: list[str] = []
-        self._values: list[float] = []
-        self._splits: dict[str, list[int]] = {}
-
-    def find(self, *names: str) -> Path | None:
-        """The first of the names that is there, in any packing and either layout."""
-        roots = (self._folder, self._folder / "downstream")
-        paths = (root / (name + packed) for root in roots for name in names for packed in _PACKED)
-        return next((path for path in paths if path.is_file()), None)
-
-    def need(self, *names: str) -> Path:
-        """The same, where a missing file is an error."""
-        path = self.find(*names)
-        if path is None:
-            wanted = " or ".join(names)
-            raise ResourceError(f"no {wanted} (plain, .xz or .gz) in {self._folder}; get the file or skip it")
-        return path
-
-    def add(self, split: str, value: float, text: str, other: str | None = None) -> None:
-        """Add a row; an empty text becomes a full stop: published sizes count it, and encoders need a word."""
-        self._splits.setdefault(split, []).append(len(self._texts))
-        self._texts.append(text.strip() or ".")
-        self._values.append(value)
-        if other is not None:
-            self._others.append(other.strip() or ".")
-
-    def task(self, *, scored: bool = False, subsets: bool = False) -> Task:
-        """What was gathered; with ``subsets`` the splits are parts of one test set."""
-        parts = {part: np.array(rows, dtype=np.int64) for part, rows in self._splits.items()}
-        training = self._splits.get("train", self._splits.get("all", ()))
-        if not scored and len({self._values[row] for row in training}) < 2:
+def _task(name: str, rows: Sequence[Row]) -> Task:
+    splits: dict[str, list[int]] = {}
+    for at, (split, *_) in enumerate(rows):
+        splits.setdefault(split, []).append(at)
+    parts = {split: np.array(chosen, dtype=np.int64) for split, chosen in splits.items()}
+    # An empty text becomes a full stop: published sizes count it, and encoders need a word.
+    texts, *others = (
+        tuple(text.strip() or "." for text in side) for side in zip(*(row[3] for row in rows), strict=True)
+    )
+    second = others[0] if others else ()
+    if name not in _SCORED:
+        classes = _CLASSES.get(name, ("0", "1"))
+        labels = np.array([_class(value.strip(), classes, where) for _, where, value, _ in rows])
+        if len(set(labels[parts.get("train", parts.get("all", []))])) < 2:
             raise InputError("all rows to learn from are of one class; get the files again")
-        return Task(
-            self.name,
-            tuple(self._texts),
-            tuple(self._others),
-            {"test": np.arange(len(self._texts), dtype=np.int64)} if subsets else parts,
-            None if scored else np.array(self._values, dtype=np.int64),
-            np.array(self._values, dtype=np.float64) if scored else None,
-            parts if subsets else {},
-        )
+        return Task(name, texts, second, parts, labels)
+    scores = np.array([_number(value, where) for _, where, value, _ in rows])
+    if name == "STS14":  # its splits are parts of one test set
+        return Task(name, texts, second, {"test": np.arange(len(texts))}, scores=scores, subsets=parts)
+    return Task(name, texts, second, parts, scores=scores)
+
+
+def _number(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(f"{where}: '{text}' is not a score; expected a number")
+    return value
+
+
+def _class(text: str, names: Sequence[str], where: str) -> int:
+    if text not in names:
+        raise InputError(f"{where}: unknown class '{text}'; expected {', '.join(names)}")
+    return names.index(text)
+
+
+def _find(folder: Path, *names: str) -> Path | None:
+    """The first of the names that is there, in any packing and either layout."""
+    roots = (folder, folder / "downstream")
+    paths = (root / (name + packed) for root in roots for name in names for packed in ("", ".xz", ".gz"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _need(folder: Path, *names: str) -> Path:
+    if path := _find(folder, *names):
+        return path
+    raise ResourceError(f"no {' or '.join(names)} (plain, .xz or .gz) in {folder}; get the file or skip it")
 
 
 def _text(path: Path) -> str:
@@ -163,7 +151,7 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
         yield line, f"{path.name}, line {number}"
 
 
-def _fields(path: Path, count: int, *, header: bool) -> Iterator[tuple[list[str], str]]:
+def _fields(path: Path, count: int, *, header: bool = True) -> Iterator[tuple[list[str], str]]:
     """Tab-separated fields; quotation marks are text there."""
     rows = [(line, where) for at, (line, where) in enumerate(_lines(path)) if line.strip() and not (header and at == 0)]
     if not rows:
@@ -188,105 +176,77 @@ def _csv(path: Path) -> Iterator[tuple[list[str], str]]:
         raise InputError(f"{path.name}, line {reader.line_num}: {error}; get the file again") from error
 
 
-def _number(text: str, where: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise InputError(f"{where}: '{text}' is not a score; expected a number")
-    return value
+def _binary(task: str, folder: Path) -> Iterator[Row]:
+    for label, name in enumerate(_BINARY[task]):
+        for line, where in _lines(_need(folder, f"{task}.{name.rpartition('.')[2]}.txt", f"{task}/{name}")):
+            yield "all", where, str(label), (line,)
 
 
-def _class(text: str, names: Sequence[str], where: str) -> int:
-    if text not in names:
-        raise InputError(f"{where}: unknown class '{text}'; expected {', '.join(names)}")
-    return names.index(text)
-
-
-def _binary(rows: _Builder) -> Task:
-    for label, name in enumerate(_BINARY[rows.name]):
-        flat = f"{rows.name}.{name.rpartition('.')[2]}.txt"
-        for line, _ in _lines(rows.need(flat, f"{rows.name}/{name}")):
-            rows.add("all", label, line)
-    return rows.task()
-
-
-def _trec(rows: _Builder) -> Task:
+def _trec(task: str, folder: Path) -> Iterator[Row]:
     for split, name in (("train", "train_5500"), ("test", "TREC_10")):
-        for line, where in _lines(rows.need(f"TREC.{split}.txt", f"TREC/{name}.label")):
+        for line, where in _lines(_need(folder, f"TREC.{split}.txt", f"TREC/{name}.label")):
             kind, _, question = line.partition(" ")
             coarse, colon, _ = kind.partition(":")
             if not colon or not question.strip():
                 raise InputError(f"{where}: '{line[:40]}' is not a class and a question, such as 'NUM:dist How far …'")
-            rows.add(split, _class(coarse, _QUESTIONS, where), question)
-    return rows.task()
+            yield split, where, coarse, (question,)
 
 
-def _sst(rows: _Builder) -> Task:
-    kind, classes = ("binary", "01") if rows.name == "SST2" else ("fine", "01234")
+def _sst(task: str, folder: Path) -> Iterator[Row]:
+    kind = "binary" if task == "SST2" else "fine"
     for split in ("train", "dev", "test"):
-        for line, where in _lines(rows.need(f"SST.{kind}.{split}.txt", f"SST/{kind}/sentiment-{split}")):
+        for line, where in _lines(_need(folder, f"SST.{kind}.{split}.txt", f"SST/{kind}/sentiment-{split}")):
             text, tab, label = line.rpartition("\t")
             if not tab:  # the other layout: label, space, sentence
                 label, _, text = line.partition(" ")
             if not text.strip():
                 raise InputError(f"{where}: '{line[:40]}' is not a label and a sentence, such as '1 a good film'")
-            rows.add(split, _class(label.strip(), tuple(classes), where), text)
-    return rows.task()
+            yield split, where, label, (text,)
 
 
-def _stsb(rows: _Builder) -> Task:
+def _stsb(task: str, folder: Path) -> Iterator[Row]:
     for split in ("train", "dev", "test"):
-        path = rows.need(f"stsb-en-{split}.csv", f"STS/STSBenchmark/sts-{split}.csv")
-        if path.name.startswith("stsb-en-"):
-            for fields, where in _csv(path):
-                rows.add(split, _number(fields[2], where), fields[0], fields[1])
-        else:
-            for fields, where in _fields(path, 7, header=False):
-                rows.add(split, _number(fields[4], where), fields[5], fields[6])
-    return rows.task(scored=True)
+        path = _need(folder, f"stsb-en-{split}.csv", f"STS/STSBenchmark/sts-{split}.csv")
+        flat = path.name.startswith("stsb-en-")
+        for fields, where in _csv(path) if flat else _fields(path, 7, header=False):
+            score, *sentences = (fields[2], fields[0], fields[1]) if flat else fields[4:7]
+            yield split, where, score, tuple(sentences)
 
 
-def _sick(rows: _Builder) -> Task:
-    scored = rows.name == "SICKR"
+def _sick(task: str, folder: Path) -> Iterator[Row]:
+    value = 3 if task == "SICKR" else 4
     for split, part in (("train", "train"), ("dev", "trial"), ("test", "test_annotated")):
-        for fields, where in _fields(rows.need(f"SICK_{part}.txt", f"SICK/SICK_{part}.txt"), 5, header=True):
-            value = _number(fields[3], where) if scored else _class(fields[4].strip(), _JUDGEMENTS, where)
-            rows.add(split, value, fields[1], fields[2])
-    return rows.task(scored=scored)
+        for fields, where in _fields(_need(folder, f"SICK_{part}.txt", f"SICK/SICK_{part}.txt"), 5):
+            yield split, where, fields[value], (fields[1], fields[2])
 
 
-def _sts14(rows: _Builder) -> Task:
-    flat = rows.find("STS14.tsv")
-    if flat is not None:
-        for fields, where in _fields(flat, 4, header=True):
-            rows.add(fields[0].removesuffix(".test"), _number(fields[1], where), fields[2], fields[3])
-        return rows.task(scored=True, subsets=True)
+def _sts14(task: str, folder: Path) -> Iterator[Row]:
+    if flat := _find(folder, "STS14.tsv"):
+        for fields, where in _fields(flat, 4):
+            yield fields[0].removesuffix(".test"), where, fields[1], (fields[2], fields[3])
+        return
     for subset in _SUBSETS:
-        pairs = list(_fields(rows.need(f"STS/STS14-en-test/STS.input.{subset}.txt", "STS14.tsv"), 2, header=False))
-        path = rows.need(f"STS/STS14-en-test/STS.gs.{subset}.txt")
+        pairs = list(_fields(_need(folder, f"STS/STS14-en-test/STS.input.{subset}.txt", "STS14.tsv"), 2, header=False))
+        path = _need(folder, f"STS/STS14-en-test/STS.gs.{subset}.txt")
         scores = list(_lines(path))
         if len(pairs) != len(scores):
             raise InputError(f"{path.name}: {len(scores)} scores for {len(pairs)} pairs; expected as many")
         for (fields, _), (score, where) in zip(pairs, scores, strict=True):
             if score.strip():  # pairs nobody scored are no part of the test
-                rows.add(subset, _number(score, where), fields[0], fields[1])
-    return rows.task(scored=True, subsets=True)
+                yield subset, where, score, (fields[0], fields[1])
 
 
-def _mrpc(rows: _Builder) -> Task:
+def _mrpc(task: str, folder: Path) -> Iterator[Row]:
     for split in ("train", "test"):
-        paths = [rows.need(f"msr-para-{split}.tsv", f"MRPC/msr_paraphrase_{split}.txt")]
-        if split == "train" and (held_out := rows.find("msr-para-val.tsv")):
-            paths.append(held_out)  # the flat layout keeps 500 pairs of the published training part apart
-        for path in paths:
-            for fields, where in _fields(path, 5, header=True):
-                rows.add(split, _class(fields[0].strip(), ("0", "1"), where), fields[3], fields[4])
-    return rows.task()
+        paths = [_need(folder, f"msr-para-{split}.tsv", f"MRPC/msr_paraphrase_{split}.txt")]
+        # The flat layout keeps 500 pairs of the published training part apart.
+        if split == "train" and (held_out := _find(folder, "msr-para-val.tsv")):
+            paths.append(held_out)
+        for fields, where in chain.from_iterable(_fields(path, 5) for path in paths):
+            yield split, where, fields[0], (fields[3], fields[4])
 
 
-_READERS: dict[str, Callable[[_Builder], Task]] = {
+_READERS: dict[str, Callable[[str, Path], Iterator[Row]]] = {
     **dict.fromkeys(_BINARY, _binary),
     **dict.fromkeys(("SST2", "SST5"), _sst),
     **dict.fromkeys(("SICKR", "SICKE"), _sick),

@@ -19,33 +19,22 @@ import torch
 from numpy.typing import NDArray
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8  # Adam's own defaults
-_SHRINK = 0.6
-"""Leave finished models behind once no more than this share is still learning: each time costs a copy."""
-_LARGEST = 1 << 27
-"""Numbers that one look at the validation rows may hold at once."""
+_SHRINK = 0.6  # leave finished models behind once no more than this share still learns: each time costs a copy
+_LARGEST = 1 << 27  # numbers that one look at the validation rows may hold at once
 
 Tensor = Any
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a model is trained.
+    """How a model is trained."""
 
-    Attributes:
-        batch: Rows a step.
-        passes: Passes over the rows between two looks at the validation rows.
-        most: No further look after that many passes.
-        tenacity: Looks without a better score that are forgiven, counted over the whole run.
-        rate: Learning rate of Adam.
-        hidden: Units of a sigmoid layer before the softmax; 0 for none.
-    """
-
-    batch: int = 64
-    passes: int = 4
-    most: int = 200
-    tenacity: int = 5
+    batch: int = 64  # rows a step
+    passes: int = 4  # over the rows, between two looks at the validation rows
+    most: int = 200  # no further look after that many passes
+    tenacity: int = 5  # looks without a better score that are forgiven, counted over the whole run
     rate: float = 1e-3
-    hidden: int = 0
+    hidden: int = 0  # units of a sigmoid layer before the softmax; 0 for none
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +46,7 @@ class Table:
 
     @classmethod
     def of(cls, features: Tensor) -> Table:
-        """Append the bias column."""
+        """Append bias and padding."""
         rows, inputs = features.shape
         matrix = features.new_zeros(rows, -(-(inputs + 1) // 8) * 8)
         matrix[:, :inputs] = features
@@ -70,11 +59,9 @@ class Objective(Protocol):
 
     def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Gradient of each row's loss: outputs [batch, classes, models], targets [batch, classes]."""
-        ...
 
     def score(self, outputs: Tensor, models: NDArray[np.int64]) -> NDArray[np.float64]:
         """Score of these models on their validation rows, from outputs [rows, classes, models]."""
-        ...
 
 
 class Network:
@@ -87,14 +74,13 @@ class Network:
     def fresh(cls, table: Table, classes: int, models: int, hidden: int, generator: torch.Generator) -> Network:
         """All models start from one draw, uniform in ±1/√inputs as in torch.nn.Linear."""
         sizes = [(hidden, table.inputs), (classes, hidden)] if hidden else [(classes, table.inputs)]
-        layers = []
-        for number, (units, inputs) in enumerate(sizes):
-            drawn = torch.rand(units, inputs + 1, generator=generator).mul_(2).sub_(1).div_(inputs**0.5)
-            width = table.matrix.shape[1] if number == 0 else inputs + 1
-            layer = torch.zeros(units, 1, width)
-            layer[:, 0, : inputs + 1] = drawn
-            layers.append(layer.to(table.matrix.device).repeat(1, models, 1))
-        return cls(layers)
+        layers = [
+            torch.rand(units, 1, inputs + 1, generator=generator).mul_(2).sub_(1).div_(inputs**0.5)
+            for units, inputs in sizes
+        ]
+        padding = table.matrix.shape[1] - table.inputs - 1
+        layers[0] = torch.nn.functional.pad(layers[0], (0, padding))
+        return cls([layer.to(table.matrix.device).repeat(1, models, 1) for layer in layers])
 
     @property
     def models(self) -> int:
@@ -137,21 +123,12 @@ class Trained(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What the models have in common and where they differ.
-
-    Attributes:
-        table: Features of all rows.
-        targets: [rows, classes], a share for every class.
-        train: [folds, rows], true where a fold learns from a row.
-        watched: Rows whose outputs the objective scores.
-        folds: The fold of every model.
-        decays: The weight decay of every model.
-    """
+    """What the models have in common, and the fold and weight decay of each."""
 
     table: Table
-    targets: Tensor
-    train: NDArray[np.bool_]
-    watched: NDArray[np.int64]
+    targets: Tensor  # [rows, classes], a share for every class
+    train: NDArray[np.bool_]  # [folds, rows], true where a fold learns from a row
+    watched: NDArray[np.int64]  # rows whose outputs the objective scores
     folds: NDArray[np.int64]
     decays: NDArray[np.float64]
 
@@ -174,9 +151,8 @@ def train_together(problem: Problem, objective: Objective, recipe: Recipe, gener
         better = learning & (scores > best[models])
         if better.any():
             best[models[better]] = scores[better]
-            here, there = (
-                torch.from_numpy(rows).to(watched.device) for rows in (np.flatnonzero(better), models[better])
-            )
+            places = np.stack([np.flatnonzero(better), models[better]])
+            here, there = torch.from_numpy(places).to(watched.device)
             for mine, layer in zip(kept.layers, steps.network.layers, strict=True):
                 mine.index_copy_(1, there, layer.index_select(1, here))
         # SentEval counts every look without a gain, not only those in a row.
@@ -260,9 +236,8 @@ class _Steps:
         slope *= (mask / mask.sum(dim=0).clamp_min_(1))[:, None]
         gradients = self.network.gradients(batch, inner, slope)
         # Adam in place, with the corrections of both moments in factor and summand.
-        for layer, gradient, first, second in zip(
-            self.network.layers, gradients, self._first, self._second, strict=True
-        ):
+        tensors = zip(self.network.layers, gradients, self._first, self._second, strict=True)
+        for layer, gradient, first, second in tensors:
             gradient.addcmul_(layer, self._decays)
             first.lerp_(gradient, 1 - _BETAS[0])
             second.mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
