@@ -17,9 +17,11 @@ from evenli.evaluate.seat.tests import AVERAGED, choose_tests, texts_of
 from evenli.interop import PRIMARY, seat_metrics
 from evenli.io import hash_text
 
-_MODULES = ("mteb", "datasets", "torch.utils.data", "mteb.models.abs_encoder", "mteb.models.model_meta")
-_found: list[Any] = [need(name, extra="bench", purpose="SEAT in mteb") for name in _MODULES]
-_mteb, _datasets, _loading, _encoders, _meta = _found
+_mteb: Any = need("mteb", extra="bench", purpose="SEAT in mteb")
+_datasets: Any = need("datasets", extra="bench", purpose="SEAT in mteb")
+_loading: Any = need("torch.utils.data", extra="bench", purpose="SEAT in mteb")
+_encoders: Any = need("mteb.models.abs_encoder", extra="bench", purpose="SEAT in mteb")
+_meta: Any = need("mteb.models.model_meta", extra="bench", purpose="SEAT in mteb")
 
 _TESTS = choose_tests(AVERAGED)
 _TEXTS = texts_of(_TESTS)
