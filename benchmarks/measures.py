@@ -10,7 +10,7 @@ from evenli.evaluate.predict import predict
 from evenli.models import fake_model
 from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import get_measure, measures
-from evenli.stats.sample import Sample, cluster_weights
+from evenli.stats.sample import Sample, weight_chunks
 from evenli.suites.coal.build import build_coal
 
 
@@ -27,7 +27,8 @@ def main() -> None:
     generator = np.random.default_rng(0)
     started = time.perf_counter()
     for _ in range(100):
-        coal(sample.weighted(cluster_weights(sample.frame, 1, generator)[0]))
+        (weights,) = weight_chunks(sample.frame, 1, generator)
+        coal(sample.weighted(weights[0]))
     loop = (time.perf_counter() - started) * 20
     print(f"2,000 resamples of NLI-CoAL, vectorised: 1x; one at a time: {loop / vectorised:.1f}x")
     print(f"all {len(measures('coal'))} measures on three slices: {everything / vectorised:.1f}x")

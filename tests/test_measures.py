@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 import tracemalloc
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -27,12 +26,12 @@ from evenli.reproduction.ledger import sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.intervals import Estimate, Scoring, estimate_measures, minimum_detectable_difference, wilson
 from evenli.stats.measure import get_measure, measures
-from evenli.stats.sample import Sample, cluster_weights, row_weights, weight_chunks
+from evenli.stats.sample import Sample, weight_chunks
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal.breakdown import by_occupation
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.results import judge
-from evenli.suites.dev2020.measures import t50, t70
+from evenli.suites.dev2020 import t50, t50_pair, t70_pair
 from evenli.types import TopLabel
 
 
@@ -184,41 +183,46 @@ def test_published_models_get_the_verdict_of_their_papers() -> None:
         assert (dominance > 0) == (row["lang"] != "zh"), row["model"]
 
 
+def all_weights(frame: pl.DataFrame, resamples: int, generator: np.random.Generator, method: str) -> np.ndarray:
+    (weights,) = weight_chunks(frame, resamples, generator, method, at_once=resamples * frame.height)
+    return weights
+
+
 def test_weights_of_a_resample() -> None:
     frame = HAND.frame
-    weights = cluster_weights(frame, 500, np.random.default_rng(0))
+    weights = all_weights(frame, 500, np.random.default_rng(0), "cluster")
     assert weights.shape == (500, 10)
     # A row's weight is (draws of its occupation) x (draws of its template); single-member strata are always drawn once.
     t1, t2 = weights[:, 0], weights[:, 1]
     assert set(np.unique(weights)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert np.array_equal(weights[:, 0], weights[:, 4]) and np.array_equal(weights[:, 1], weights[:, 5])
     assert t1.mean() == pytest.approx(1, abs=0.15) and t2.mean() == pytest.approx(1, abs=0.15)
-    rows = row_weights(frame, 500, np.random.default_rng(0))
+    rows = all_weights(frame, 500, np.random.default_rng(0), "row")
     assert np.array_equal(rows[:, :4].sum(axis=1), np.full(500, 4.0))
 
 
 def test_vectorised_resamples_equal_one_by_one() -> None:
     sample = Sample(predict(fake_model("random"), [build_coal("en")]))
-    weights = cluster_weights(sample.frame, 20, np.random.default_rng(5))
+    weights = all_weights(sample.frame, 20, np.random.default_rng(5), "cluster")
     for entry in measures("coal"):
         together = entry(sample.weighted(weights))
         singly = [float(entry(sample.weighted(row))) for row in weights]
         np.testing.assert_allclose(together, singly, rtol=1e-5)
 
 
-@pytest.mark.parametrize(("method", "draw"), [("cluster", cluster_weights), ("row", row_weights)])
+@pytest.mark.parametrize("method", ["cluster", "row"])
 @pytest.mark.parametrize("resamples_at_once", [1, 3, 64, 1000])
-def test_chunks_hold_the_same_weights(method: str, draw: Callable[..., np.ndarray], resamples_at_once: int) -> None:
+def test_chunks_hold_the_same_weights(method: str, resamples_at_once: int) -> None:
     # Where few fit, the draws are not kept either but drawn again from where the generator stood.
     sample = simulate(np.random.default_rng(0))
-    whole = draw(sample.frame, 200, np.random.default_rng(5))
+    whole = all_weights(sample.frame, 200, np.random.default_rng(5), method)
     generator = np.random.default_rng(5)
     at_once = resamples_at_once * sample.frame.height
     chunks = list(weight_chunks(sample.frame, 200, generator, method, at_once=at_once))
     assert max(len(chunk) for chunk in chunks) == min(200, resamples_at_once)
     assert np.array_equal(np.concatenate(chunks), whole) and whole.std() > 0.5
     after = np.random.default_rng(5)
-    draw(sample.frame, 200, after)
+    all_weights(sample.frame, 200, after, method)
     assert generator.random() == after.random()
 
 
@@ -309,26 +313,24 @@ def dev_table() -> Predictions:
 def test_thresholds_of_pair_averages_by_hand() -> None:
     sample = Sample(dev_table())
     assert float(t50(sample)) == 3 / 8  # 0.9, 0.95, 0.65
-    assert float(t50(sample, aggregate="pair")) == float(get_measure("t50_pair")(sample)) == pytest.approx(2 / 4)
-    assert float(t70(sample, aggregate="pair")) == float(get_measure("t70_pair")(sample)) == pytest.approx(1 / 4)
+    assert float(t50_pair(sample)) == float(get_measure("t50_pair")(sample)) == pytest.approx(2 / 4)
+    assert float(t70_pair(sample)) == float(get_measure("t70_pair")(sample)) == pytest.approx(1 / 4)
     shuffled = Sample(Predictions(sample.frame.sample(fraction=1, shuffle=True, seed=3)))
-    assert float(t50(shuffled, aggregate="pair")) == pytest.approx(2 / 4)
+    assert float(t50_pair(shuffled)) == pytest.approx(2 / 4)
     # Cop drawn twice: pairs weigh 1, 1, 2, 2. Only the first template drawn: means 0.9, 0.4, 0.5, 0.95.
     twice, first = np.repeat([1, 2], 4), np.tile([2, 0], 4)
     together = sample.weighted(np.array([twice, first, 0 * first], dtype=np.float32))
-    np.testing.assert_allclose(t50(together, aggregate="pair"), [3 / 6, 2 / 4, np.nan])
-    np.testing.assert_allclose(t70(together, aggregate="pair"), [2 / 6, 2 / 4, np.nan])
+    np.testing.assert_allclose(t50_pair(together), [3 / 6, 2 / 4, np.nan])
+    np.testing.assert_allclose(t70_pair(together), [2 / 6, 2 / 4, np.nan])
     assert {entry.name for entry in measures("dev2020")} - {entry.name for entry in measures("coal")} == {
         "t50_pair",
         "t70_pair",
     }
-    with pytest.raises(InputError, match="row or pair"):
-        t50(sample, aggregate="word")
 
 
 def test_pair_averages_need_the_word() -> None:
     unknown = Predictions(dev_table().frame.with_columns(template=pl.lit("7")))
-    assert np.isnan(t50(Sample(unknown), aggregate="pair"))
+    assert np.isnan(t50_pair(Sample(unknown)))
 
 
 def test_intervals_are_seeded_and_wider_than_the_naive_ones_where_clusters_matter() -> None:

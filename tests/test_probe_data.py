@@ -21,8 +21,16 @@ from evenli.pairs import PairSet
 from evenli.resources import load_axis, read_lines
 from evenli.suites.checks import leaking_words
 from evenli.suites.files import write_pairs
-from evenli.suites.probe.build import build_probe, probe_hypotheses, probe_occupations, read_probe
-from evenli.suites.probe.words import cluster_key, fill_slots, looks_english, names_person, word_class
+from evenli.suites.probe.build import build_probe, read_probe
+from evenli.suites.probe.words import (
+    cluster_key,
+    fill_slots,
+    looks_english,
+    names_person,
+    probe_hypotheses,
+    probe_occupations,
+    word_class,
+)
 
 TWO = {"nurse": "female", "driver": "male"}
 RESIDUE = re.compile(

@@ -22,9 +22,9 @@ from evenli.reproduction.ledger import ledger
 from evenli.resources import read_table
 from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import get_measure, measures
-from evenli.stats.sample import Sample, cluster_weights, row_weights, weight_chunks
-from evenli.suites.probe.build import probe_occupations
+from evenli.stats.sample import Sample, weight_chunks
 from evenli.suites.probe.measures import labour_comparison, occupation_curve
+from evenli.suites.probe.words import probe_occupations
 
 NAMES = ["probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]
 Logits = tuple[float, float, float]
@@ -164,10 +164,10 @@ def test_the_whole_is_the_mixture_of_its_slices(name: str) -> None:
     assert value(name, data) == pytest.approx(sum(n * value(name, data, key) for key, n in shares.items()))
 
 
-@pytest.mark.parametrize("draw", [cluster_weights, row_weights])
-def test_a_weight_matrix_equals_a_loop(draw) -> None:
+@pytest.mark.parametrize("method", ["cluster", "row"])
+def test_a_weight_matrix_equals_a_loop(method: str) -> None:
     sample = Sample(random_table(380))
-    weights = draw(sample.frame, 12, np.random.default_rng(5))
+    (weights,) = weight_chunks(sample.frame, 12, np.random.default_rng(5), method)
     for entry in measures("probe"):
         for stereotype in (None, "female"):
             together = entry(sample.weighted(weights), stereotype)

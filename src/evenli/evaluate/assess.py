@@ -13,10 +13,10 @@ import polars as pl
 from scipy.stats import binomtest
 
 from evenli.errors import InputError, LabelOrderError
-from evenli.labels import LABELS
+from evenli.labels import LABELS, canonical_label
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
-from evenli.stats.intervals import Estimates, Scoring, wilson
+from evenli.stats.intervals import Scoring, wilson
 from evenli.stats.measure import Measure, as_measure
 from evenli.stats.sample import Sample
 from evenli.suites.base import assess_suite, get_suite, measure_results
@@ -37,7 +37,8 @@ def assess(
         measures: Measures of your own, computed on the first suite that the table holds.
     """
     scoring = scoring or Scoring()
-    names = suites_of(predictions)
+    held = set(predictions.frame["suite"].unique())
+    names = [name for name in SUITES if name in held]
     if not names:
         raise InputError(f"the table holds no rows of an audit (suite {', '.join(SUITES)})")
     checks = predictions.suite("check")
@@ -64,12 +65,6 @@ def assess(
         competence=gate,
         suites=results,
     )
-
-
-def suites_of(predictions: Predictions) -> list[str]:
-    """The suites of an audit that a table holds, in the order of the registry."""
-    held = set(predictions.frame["suite"].unique())
-    return [name for name in SUITES if name in held]
 
 
 def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
@@ -103,9 +98,6 @@ def _no_verdict(results: dict[str, SuiteResult], gate: Competence | None) -> Ver
     statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
     none = f"No verdict: only NLI-CoAL gives one, and it was not asked. {statements}"
     return refuse(gate) or Verdict("none", none)
-
-
-__all__ = ["Estimates", "OwnMeasure", "Scoring", "assess", "keep_own", "suites_of"]
 
 
 COMPETENT = 0.6
@@ -148,10 +140,6 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
 
     Another order fits clearly better if it is right on at least half of the pairs, on a fifth more than the declared
     order, and an exact sign test on the pairs where the two disagree gives p < 0.001.
-
-    Args:
-        gold: Predictions on the gold pairs.
-        labels: The model's declared output order.
     """
     truth = np.array([LABELS.index(label) for label in gold.frame["gold"]])
     if not truth.size:
@@ -165,8 +153,6 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
     if better < 0.2 or right[best].mean() < 0.5 or binomtest(gained, gained + lost).pvalue >= 0.001:
         return
     renamed = {LABELS[i]: LABELS[j] for i, j in enumerate(best)}
-    from evenli.labels import canonical_label
-
     order = ",".join(renamed[canonical_label(label) or label] for label in labels)
     raise LabelOrderError(
         f"the label order is wrong: declared as {','.join(labels)} the model gets {declared.mean():.0%} of "
@@ -178,8 +164,7 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
 def _accuracy(right: pl.Series) -> Estimate:
     n, hits = right.len(), int(right.sum())
     if n == 0:
-        nan = float("nan")
-        return Estimate(nan, nan, nan, nan, 0.95, 0, {}, "no pairs")
+        return Estimate(np.nan, np.nan, np.nan, np.nan, 0.95, 0, {}, "no pairs")
     share = hits / n
     low, high = wilson(share, n)
     return Estimate(share, low, high, float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from evenli.errors import InputError, RunError
-from evenli.evaluate.assess import OwnMeasure, Scoring, assess, check_label_order, keep_own
+from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, keep_own
 from evenli.evaluate.predict import SCHEMA, PredictSettings, Progress, RunFolder, predict, read_header
 from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
+from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
 from evenli.suites.base import Request, check_suites, get_suite, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
@@ -31,10 +32,6 @@ Model = str | NLIModel | Callable[..., Any] | None
 """A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
 
 
-def _ignore(_: object) -> None:
-    return None
-
-
 @dataclass(frozen=True)
 class AuditSettings:
     """How an audit is made.
@@ -44,11 +41,8 @@ class AuditSettings:
         split: ``full`` or ``down``, for official releases.
         tokenised: Use the pre-segmented Japanese files of a release.
         options: How to load the model.
-        scoring: Bootstrap settings.
         measures: Measures of your own: functions of a sample that return a number.
         overwrite: Replace another run in the run folder.
-        on_progress: Called after each batch.
-        on_warning: Called with each remark.
     """
 
     axis: str = "gender"
@@ -58,8 +52,8 @@ class AuditSettings:
     scoring: Scoring = field(default_factory=Scoring)
     measures: Sequence[OwnMeasure] = ()
     overwrite: bool = False
-    on_progress: Callable[[Progress], None] = _ignore
-    on_warning: Callable[[str], None] = _ignore
+    on_progress: Callable[[Progress], None] = lambda _: None
+    on_warning: Callable[[str], None] = lambda _: None
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,19 +242,12 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     others = [name for name in data if name not in suites]
     if others:
         raise InputError(f"data is given for {', '.join(others)}; the suites of this audit are {', '.join(suites)}")
-    return [
-        load_suite(suite, Request(lang, data.get(suite), settings.axis, settings.split, settings.tokenised))
-        for suite in suites
-    ]
+    options = (settings.axis, settings.split, settings.tokenised)
+    return [load_suite(suite, Request(lang, data.get(suite), *options)) for suite in suites]
 
 
 def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
-    """Read a run folder; an incomplete one is refused with what is missing and what to do.
-
-    Args:
-        path: The run folder.
-        needs: Suite that the run must hold; None for any.
-    """
+    """Read a run folder, which must hold the suite ``needs``; an incomplete one is refused with what to do."""
     folder = Path(path)
     predictions = _predictions(folder)
     held = [name for name in SUITES if any(card["suite"] == name for card in predictions.header.get("data", []))]
@@ -282,15 +269,9 @@ def measure_run(path: str | Path, scoring: Scoring | None = None, measures: Sequ
     """Score a stored run again, without the model, and replace its results.json.
 
     Measures of your own that were computed before stay, with a note, where they are not given again.
-
-    Args:
-        path: The run folder.
-        scoring: How intervals are made.
-        measures: Measures of your own.
     """
     folder = RunFolder(path)
-    if not (folder.path / "run.json").is_file():
-        raise RunError(f"{path} is not a run folder: no run.json in it")
+    _check_run(folder.path)
     with folder.locked():
         predictions = _predictions(folder.path)
         result = assess(predictions, scoring, measures)
@@ -302,10 +283,7 @@ def measure_run(path: str | Path, scoring: Scoring | None = None, measures: Sequ
 
 def _predictions(folder: Path) -> Predictions:
     """The table of a complete run, with run.json as its header."""
-    if not folder.is_dir():
-        raise RunError(f"there is no run folder {folder}; make one with 'evenli audit MODEL -o {folder}'")
-    if not (folder / "run.json").is_file():
-        raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
+    _check_run(folder)
     header = read_header(folder / "run.json")
     if header.get("status") != "complete":
         raise RunError(f"the run in {folder} is not complete; run its audit command again to finish it")
@@ -313,6 +291,13 @@ def _predictions(folder: Path) -> Predictions:
     if not table.is_file():
         raise RunError(f"{table} is missing although the run is complete; delete {folder} and audit the model again")
     return Predictions.read(table, header)
+
+
+def _check_run(folder: Path) -> None:
+    if not folder.is_dir():
+        raise RunError(f"there is no run folder {folder}; make one with 'evenli audit MODEL -o {folder}'")
+    if not (folder / "run.json").is_file():
+        raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
 
 
 def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:

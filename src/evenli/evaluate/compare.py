@@ -36,19 +36,10 @@ _NOISE = 1e-6
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure on two runs: ``value = second - first``.
+    """One measure on two runs: ``value = second - first`` with its percentile interval and standard error.
 
-    Attributes:
-        first: The measure on the first run.
-        second: The measure on the second run.
-        value: The difference; NaN with a note where the measure is undefined.
-        low: Lower end of the percentile interval.
-        high: Upper end.
-        se: Standard error.
-        level: Coverage of the interval.
-        p: Two-sided bootstrap p; never 0.
-        p_holm: The same after Holm's correction for several runs compared with one.
-        note: Why there is no value or no interval, or how many resamples the interval leaves out.
+    ``p`` is a two-sided bootstrap p and never 0; ``p_holm`` is corrected for several runs compared with one. Undefined
+    numbers are NaN, and ``note`` says why or how many resamples the interval leaves out.
     """
 
     first: float
@@ -73,15 +64,8 @@ class McNemar:
     """Exact McNemar test (1947) on biased answers, item by item.
 
     It takes items as independent, which rows that share a sentence are not: its p is smaller than it should be, and the
-    bootstrap is the one to rely on. The counts need no such assumption.
-
-    Attributes:
-        both: Items on which both runs give the biased answer.
-        only_first: Items on which only the first does.
-        only_second: Items on which only the second does.
-        neither: The rest.
-        p: Two-sided exact p; 1 if no item differs.
-        p_holm: The same after Holm's correction.
+    bootstrap is the one to rely on. The counts, items on which both runs give the biased answer, only one or neither,
+    need no such assumption. ``p`` is two-sided and 1 if no item differs.
     """
 
     both: int
@@ -94,15 +78,9 @@ class McNemar:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A second run against a first.
+    """A second run against a first: measures, biased answers item by item, and occupations, the largest move first.
 
-    Attributes:
-        measures: Difference per measure name.
-        mcnemar: Biased answers, item by item.
-        occupations: Columns occupation, stereotype, n, first, second, difference, gained, lost; the largest move first.
-            ``gained`` items are biased in the second run only, ``lost`` ones in the first only.
-        n: Items compared.
-        clusters: How many occupations and templates they come from.
+    ``gained`` items of an occupation are biased in the second run only, ``lost`` ones in the first only.
     """
 
     measures: dict[str, Difference]
@@ -119,13 +97,7 @@ def compare(
 
     With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
     tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
-
-    Args:
-        first: The table to compare with.
-        second: The table to compare.
-        others: More tables to compare with the first.
-        suite: A suite whose items can be compared.
-        scoring: Bootstrap settings; every resample is the same for all tables.
+    Every resample is the same for all tables.
     """
     scoring = scoring or Scoring()
     items = _items(suite)
@@ -138,7 +110,7 @@ def compare(
 
 
 def _items(suite: str) -> Items:
-    items = get_suite(suite).items
+    items = get_suite(suite).items if suite in SUITES else None
     if items is None:
         raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(comparable_suites())}")
     return items
@@ -154,7 +126,8 @@ def align(first: Predictions, second: Predictions, suite: str = "coal") -> Predi
     if not first.frame.height or not second.frame.height:
         name = get_suite(suite).title
         raise InputError(f"nothing to compare: a table holds no {name} rows (suite {suite})")
-    left, right = (_keys(table).with_row_index("row") for table in (first, second))
+    keys = pl.col(DESIGN).cast(pl.String).fill_null("")
+    left, right = (table.frame.select(keys).with_row_index("row") for table in (first, second))
     # Rows with the same key are items too; counting them apart keeps the pairing one to one.
     left, right = (keys.with_columns(again=pl.col("row").cum_count().over(DESIGN)) for keys in (left, right))
     on = [*DESIGN, "again"]
@@ -202,33 +175,32 @@ def _draw_differences(first: Sample, others: Sequence[Sample], suite: str, scori
 
 def _compare(first: Sample, second: Sample, drawn: dict[str, Values], level: float, items: Items) -> Comparison:
     reason = nothing_to_resample(first.frame)
-    found = {}
+    differences = {}
     for name, resampled in drawn.items():
         entry = get_measure(name)
-        found[name] = _difference(float(entry(first)), float(entry(second)), resampled, level, reason)
+        differences[name] = _difference(float(entry(first)), float(entry(second)), resampled, level, reason)
     (before, rows), (after, _) = items.biased(first), items.biased(second)
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
     clusters = {name: first.frame[column].n_unique() for name, column in CLUSTERS}
-    return Comparison(found, mcnemar, _moved(rows, before, after), rows.height, clusters)
+    return Comparison(differences, mcnemar, _moved(rows, before, after), rows.height, clusters)
 
 
 def _difference(first: float, second: float, drawn: Values, level: float, reason: str = "") -> Difference:
-    nan = float("nan")
-    if np.isnan(second - first):
-        note = "undefined: the items lack rows that the formula needs"
-        return Difference(first, second, nan, nan, nan, nan, level, nan, nan, note)
-    drawn, note = (drawn[:0], reason) if reason else defined(drawn)
-    if not drawn.size:
-        return Difference(first, second, second - first, nan, nan, nan, level, nan, nan, note)
-    drawn = np.where(np.abs(drawn) < _NOISE, 0.0, drawn)
-    low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
-    # Counting the observed difference as one more resample keeps p above 0 (Davison and Hinkley 1997, section 4.2).
-    tail = (min(int((drawn <= 0).sum()), int((drawn >= 0).sum())) + 1) / (drawn.size + 1)
-    p = min(1.0, 2 * tail)
-    se = float(drawn.std(ddof=1))
-    return Difference(first, second, second - first, float(low), float(high), se, level, p, p, note)
+    value = second - first
+    low = high = se = p = np.nan
+    if np.isnan(value):
+        drawn, note = drawn[:0], "undefined: the items lack rows that the formula needs"
+    else:
+        drawn, note = (drawn[:0], reason) if reason else defined(drawn)
+    if drawn.size:
+        drawn = np.where(np.abs(drawn) < _NOISE, 0.0, drawn)
+        low, high = (float(end) for end in np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]))
+        # Counting the observed difference as one more resample keeps p above 0 (Davison and Hinkley 1997, section 4.2).
+        tail = (min(int((drawn <= 0).sum()), int((drawn >= 0).sum())) + 1) / (drawn.size + 1)
+        p, se = min(1.0, 2 * tail), float(drawn.std(ddof=1))
+    return Difference(first, second, value, low, high, se, level, p, p, note)
 
 
 def _corrected(found: list[Comparison]) -> list[Comparison]:
@@ -261,18 +233,9 @@ def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.boo
     )
 
 
-def _keys(table: Predictions) -> pl.DataFrame:
-    return table.frame.select(pl.col(DESIGN).cast(pl.String).fill_null(""))
-
-
 @dataclass(frozen=True, repr=False)
 class RunComparison:
-    """Every further run against the first.
-
-    Attributes:
-        runs: The runs; the first is the one compared with.
-        suites: One comparison per further run, by suite.
-    """
+    """Every further run against the first: one comparison per further run, by suite."""
 
     runs: tuple[Audit, ...]
     suites: dict[str, list[Comparison]]
@@ -327,8 +290,8 @@ def compare_runs(
     """
     if not others:
         raise InputError("one run was given; a comparison needs two or more")
-    if suite is not None and suite not in comparable_suites():
-        raise InputError(f"suite '{suite}' cannot be compared; choose {' or '.join(comparable_suites())}")
+    if suite is not None:
+        _items(suite)
     runs = tuple(run if isinstance(run, Audit) else load_run(run, needs=suite) for run in (first, *others))
     suites = [suite] if suite is not None else _shared_suites(runs)
     return RunComparison(runs, {name: _compare_suite(runs, name, scoring) for name in suites})
@@ -362,20 +325,20 @@ def conclude(first: Audit, second: Audit, found: Comparison, suite: str) -> str:
         reason = "not shown to be competent at this task, so the score does not speak of bias"
         return f"No conclusion: {who} {verb} {reason}."
     items = get_suite(suite).items
-    names = list(items.conclusions) if items else []
+    names = items.conclusions if items else []
     for name in names:
         difference = found.measures[name]
         if math.isnan(difference.value) or math.isnan(difference.low):
             return f"No conclusion about {_title(name)}: {difference.note}."
     numbers = "; ".join(_numbers(_title(name), found.measures[name]) for name in names)
-    changes = [_change(name, found.measures[name]) for name in names]
+    changes = []
+    for name in names:
+        if found.measures[name].significant:
+            direction = "higher" if found.measures[name].value > 0 else "lower"
+            changes.append(f"{_title(name)} of the second is significantly {direction}")
+        else:
+            changes.append(f"the difference in {_title(name)} is not significant")
     return f"{' and '.join(changes)}: {numbers}."
-
-
-def _change(name: str, difference: Difference) -> str:
-    if not difference.significant:
-        return f"the difference in {_title(name)} is not significant"
-    return f"{_title(name)} of the second is significantly {'higher' if difference.value > 0 else 'lower'}"
 
 
 def _title(name: str) -> str:

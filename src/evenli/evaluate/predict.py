@@ -1,4 +1,12 @@
-"""The prediction loop: tokenise once, group by length, score each distinct pair once, resume after a crash."""
+"""The prediction loop: tokenise once, group by length, score each distinct pair once, resume after a crash.
+
+Files of a run directory:
+    run.json               what was asked of whom; status running or complete
+    shards/NNNNNN.parquet  one finished batch each, removed at the end
+    predictions.parquet    the table, there only when complete
+    results.json           the measures
+    report.html, probe.*   what ``audit --report`` adds
+"""
 
 from __future__ import annotations
 
@@ -40,12 +48,9 @@ class Progress:
 class PredictSettings:
     """How a prediction run is stored and checked.
 
-    Attributes:
-        seed: Seed of the run, stored in the header (prediction itself uses none).
-        details: Anything else the header should remember.
-        overwrite: Begin anew, whatever run is in the directory and however damaged.
-        check_first: Sees the rows of the first set before any other is scored and before anything is written; it may
-            raise.
+    ``seed`` and ``details`` are stored in the header. ``overwrite`` begins anew, whatever run is in the directory and
+    however damaged. ``check_first`` sees the rows of the first set before any other is scored and before anything is
+    written; it may raise.
     """
 
     seed: int = 0
@@ -66,15 +71,7 @@ def predict(
     """Score every pair of every set, in order, and return the table.
 
     With a directory, finished batches are on disk at once: after a crash the same call continues where it stopped, and
-    a complete run is returned without asking the model again.
-
-    Args:
-        model: The model.
-        sets: Pair sets; ids must be unique within a suite.
-        folder: Run directory, or None to keep everything in memory.
-        settings: What to store, whether to overwrite, what to check first.
-        on_progress: Called after every batch.
-        on_warning: Called with one line for each thing a person should know.
+    a complete run is returned without asking the model again. Ids must be unique within a suite.
     """
     settings = settings or PredictSettings()
     header = _header(model, sets, settings)
@@ -242,20 +239,17 @@ class _Job:
             if not np.isnan(logits[chosen]).any():
                 continue
             scores = self.ask(prepared.take(chosen), int(prepared.lengths[chosen].max()))
-            self._check_finite(scores, chosen)
+            bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+            if bad.size:
+                pair = self.distinct.row(int(chosen[bad[0]]), named=True)
+                raise ModelError(
+                    f"the model gave {scores[bad[0]].tolist()} for premise '{pair['premise']}', "
+                    f"hypothesis '{pair['hypothesis']}'; {bad.size} pair(s) of the batch are not finite"
+                )
             done += int(np.isnan(logits[chosen, 0]).sum())
             logits[chosen] = scores
             self._keep(chosen, scores)
             self.progress(Progress(done, self.distinct.height, "scoring"))
-
-    def _check_finite(self, scores: NDArray[np.float32], rows: NDArray[np.int64]) -> None:
-        bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
-        if bad.size:
-            pair = self.distinct.row(int(rows[bad[0]]), named=True)
-            raise ModelError(
-                f"the model gave {scores[bad[0]].tolist()} for premise '{pair['premise']}', "
-                f"hypothesis '{pair['hypothesis']}'; {bad.size} pair(s) of the batch are not finite"
-            )
 
     def _table(self, logits: NDArray[np.float32], rows: int | None = None) -> pl.DataFrame:
         """The first rows of the table, or all, with the logits of each pair."""

@@ -117,7 +117,7 @@ class FakeModel:
     @cached_property
     def _probed(self) -> dict[str, tuple[str, bool]]:
         """Occupation of the probe -> (stereotype, is followed)."""
-        from evenli.suites.probe.build import probe_occupations
+        from evenli.suites.probe.words import probe_occupations
 
         # Each group apart, so that any rate follows both alike.
         by_group: dict[str, list[str]] = {}

@@ -19,8 +19,8 @@ POWER_FACTOR = 1.959964 + 0.841621
 """z of a two-sided 5 % test plus z of 80 % power."""
 UNDEFINED = 0.01
 """Largest share of undefined resamples that may be left out of an interval; beyond it there is none."""
-
-
+CLUSTERS = (("occupations", "occupation"), ("templates", "template"))
+"""What is counted under which name in an estimate."""
 Estimates = Mapping[tuple[str, str | None], Estimate]
 """Estimates by measure and stereotype; None is all occupations."""
 
@@ -57,21 +57,14 @@ def estimate_measures(
     stereotypes: Sequence[str | None] = (None,),
     scoring: Scoring | None = None,
 ) -> dict[tuple[str, str | None], Estimate]:
-    """Estimate every measure on every slice, all from the same resamples.
-
-    Args:
-        sample: Unweighted sample of one suite.
-        measures: What to estimate.
-        stereotypes: Slices; None is everything.
-        scoring: How many resamples, which level, seed and method.
-    """
+    """Estimate every measure on every slice (None is everything), all from the same resamples of one suite."""
     scoring = scoring or Scoring()
     frame = sample.frame
     slices = {name: frame if name is None else frame.filter(frame["stereotype"] == name) for name in stereotypes}
     reasons = {name: nothing_to_resample(part, scoring.bootstrap) for name, part in slices.items()}
     values = {(entry.name, name): float(entry(sample, name)) for name in slices for entry in measures}
-    wanted = [(entry, name) for name in slices for entry in measures if not reasons[name]]
-    wanted = [(entry, name) for entry, name in wanted if not math.isnan(values[entry.name, name])]
+    usable = [(entry, name) for name in slices for entry in measures if not reasons[name]]
+    wanted = [(entry, name) for entry, name in usable if not math.isnan(values[entry.name, name])]
     resampled = _resample(sample, wanted, scoring)
     estimates = {}
     for name, part in slices.items():
@@ -133,9 +126,8 @@ def defined(drawn: Values) -> tuple[Values, str]:
     missing = np.isnan(drawn)
     share = float(missing.mean())
     if share > UNDEFINED:
-        return drawn[
-            :0
-        ], f"no interval: undefined in {share:.1%} of the resamples, at most {UNDEFINED:.0%} may be left out"
+        limit = f"at most {UNDEFINED:.0%} may be left out"
+        return drawn[:0], f"no interval: undefined in {share:.1%} of the resamples, {limit}"
     return drawn[~missing], f"{share:.2%} of the resamples are undefined and left out" if share else ""
 
 
@@ -145,7 +137,3 @@ def minimum_detectable_difference(estimate: Estimate) -> float:
     ``(z_0.975 + z_0.8) * sqrt(2) * se``, for two independent runs; a paired comparison detects less.
     """
     return float(POWER_FACTOR * np.sqrt(2) * estimate.se)
-
-
-CLUSTERS = (("occupations", "occupation"), ("templates", "template"))
-"""What is counted under which name in an estimate."""

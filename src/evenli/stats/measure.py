@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,18 +14,7 @@ from evenli.predictions import Predictions
 from evenli.registry import MEASURES, SUITES
 from evenli.stats.sample import Sample, Values
 
-
-class MeasureFunction(Protocol):
-    """Sample and stereotype slice (None is everything) to one value per weighting."""
-
-    __name__: str
-
-    def __call__(self, sample: Sample, stereotype: str | None = None) -> Values:
-        """Compute."""
-        ...
-
-
-Function = TypeVar("Function", bound=MeasureFunction)
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -33,15 +22,11 @@ class Measure:
     """A measure and its card.
 
     Attributes:
-        name: Key in results.json.
-        title: Name for people.
-        formula: Definition in the symbols of the paper.
+        name: Key in results.json; ``title`` is for people.
+        formula: Definition in the symbols of the paper; values lie from ``low`` to ``high``.
         function: Sample and stereotype slice (or None for all) to value.
-        low: Smallest possible value.
-        high: Largest possible value.
         ideal: Value of a model that treats groups evenly and is right.
         direction: What a larger value means.
-        reference: Paper.
         suites: Suites it is defined on.
         subsets: Subsets whose rows the formula reads; empty for all.
         kind: ``extrinsic``, measured on a task's output, or ``intrinsic``, measured on representations.
@@ -95,12 +80,7 @@ def as_measure(function: Measure | Callable[[Sample], Any], suite: str = "coal",
     """A function of the user's own as a measure: sample in, one number out.
 
     It need not know about weights: its interval comes from resampled tables, built row by row. On one stereotype it
-    sees a table of those occupations only.
-
-    Args:
-        function: Sample to number, or a measure already.
-        suite: Suite it is for.
-        name: Key in results.json; default its own name.
+    sees a table of those occupations only. ``name`` is the key in results.json, by default its own name.
     """
     if isinstance(function, Measure):
         return function

@@ -1,4 +1,4 @@
-"""The interval of a share. Needs no polars, so that training machines can do without it."""
+"""The interval of a share, and a ranking of intervals. Needs no polars: training machines can do without it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,7 @@ def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A place among several.
-
-    Attributes:
-        group: Number of the group of entries that cannot be told apart, 1 is the lowest value.
-        best: The best place this entry may have: one more than the entries that lie wholly below it.
-        worst: The worst place: all but those that lie wholly above it.
-    """
+    """A place among several: group of entries that cannot be told apart (1 is the lowest), best and worst place."""
 
     group: int
     best: int

@@ -42,8 +42,10 @@ class Sample:
             raise InputError("no predictions to measure")
         logits = predictions.logits
         shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
-        self._probabilities = shifted / shifted.sum(axis=1, keepdims=True)
-        self._predicted = logits.argmax(axis=1)
+        self.probabilities: Values = shifted / shifted.sum(axis=1, keepdims=True)
+        """[n, 3] softmax of the logits, in LABELS order."""
+        self.predicted: NDArray[np.int64] = logits.argmax(axis=1)
+        """Arg-max label index of every row."""
         self.weights = weights
         self._masks: dict[tuple[str | None, str | None], NDArray[np.bool_] | slice] = {}
         self._totals: dict[tuple[str | None, str | None], tuple[Weights, Values]] = {}
@@ -59,15 +61,15 @@ class Sample:
 
     def rate(self, label: str, subset: str | None = None, stereotype: str | None = None) -> Values:
         """Weighted share of rows predicted ``label``."""
-        return self.mean((self._predicted == LABELS.index(label)).astype(np.float32), subset, stereotype)
+        return self.mean((self.predicted == LABELS.index(label)).astype(np.float32), subset, stereotype)
 
     def probability(self, label: str, subset: str | None = None, stereotype: str | None = None) -> Values:
         """Weighted mean probability of ``label``."""
-        return self.mean(self._probabilities[:, LABELS.index(label)], subset, stereotype)
+        return self.mean(self.probabilities[:, LABELS.index(label)], subset, stereotype)
 
     def above(self, label: str, threshold: float, subset: str | None = None, stereotype: str | None = None) -> Values:
         """Weighted share of rows that give ``label`` a probability strictly above ``threshold``."""
-        over = self._probabilities[:, LABELS.index(label)] > threshold
+        over = self.probabilities[:, LABELS.index(label)] > threshold
         return self.mean(over.astype(np.float32), subset, stereotype)
 
     def above_in_pairs(self, label: str, threshold: float, stereotype: str | None = None) -> Values:
@@ -82,7 +84,7 @@ class Sample:
         order, starts = found
         if label not in self._pair_means:
             sizes = np.diff(starts, append=self.frame.height)
-            probabilities = self._probabilities[order, LABELS.index(label)]
+            probabilities = self.probabilities[order, LABELS.index(label)]
             if self.weights is None:
                 self._pair_means[label] = np.add.reduceat(probabilities, starts) / sizes, np.ones(len(starts))
             else:
@@ -127,27 +129,12 @@ class Sample:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
 
-    @property
-    def probabilities(self) -> Values:
-        """[n, 3] softmax of the logits, in LABELS order."""
-        return np.asarray(self._probabilities)
-
-    @property
-    def is_neutral(self) -> NDArray[np.bool_]:
-        """Rows whose arg-max is neutral."""
-        return np.asarray(self._predicted == LABELS.index(NEUTRAL))
-
     @cached_property
     def biased(self) -> NDArray[np.bool_]:
         """Rows with the answer a biased model gives: entailment in PS, contradiction in AS, not neutral in NS."""
-        pro = (self._subsets == "PS") & (self._predicted == LABELS.index(ENTAILMENT))
-        anti = (self._subsets == "AS") & (self._predicted == LABELS.index(CONTRADICTION))
-        return np.asarray(pro | anti | ((self._subsets == "NS") & ~self.is_neutral))
-
-    @property
-    def predicted(self) -> NDArray[np.int64]:
-        """Arg-max label index of every row."""
-        return np.asarray(self._predicted)
+        pro = (self._subsets == "PS") & (self.predicted == LABELS.index(ENTAILMENT))
+        anti = (self._subsets == "AS") & (self.predicted == LABELS.index(CONTRADICTION))
+        return np.asarray(pro | anti | ((self._subsets == "NS") & (self.predicted != LABELS.index(NEUTRAL))))
 
     @cached_property
     def paired(self) -> Paired:
@@ -189,34 +176,14 @@ class Sample:
 
 @dataclass(frozen=True, eq=False)
 class Paired:
-    """The rows of a sample in pairs, one row per group.
+    """The rows of a sample in pairs: the two groups in alphabetical order, and the [2, pairs] rows of each.
 
-    Attributes:
-        groups: The two groups, in alphabetical order.
-        rows: [2, pairs] positions in the sample, one line per group.
-        first: The rows of the first group with their weights. A mean over pairs is a mean over these.
+    ``first`` holds the rows of the first group with their weights; a mean over pairs is a mean over these.
     """
 
     groups: tuple[str, str]
     rows: NDArray[np.int64]
     first: Sample
-
-
-def cluster_weights(frame: pl.DataFrame, resamples: int, generator: np.random.Generator) -> Weights:
-    """Two-way cluster bootstrap: occupations and templates are drawn anew, a row counts the product.
-
-    Rows share occupations and templates, so neither rows nor one of the two clusters alone are independent. Occupations
-    are drawn within their stereotype because the design fixes how many of each there are. This is the pigeonhole
-    bootstrap of Owen (2007); it errs on the wide side.
-    """
-    (weights,) = weight_chunks(frame, resamples, generator, at_once=resamples * frame.height)
-    return weights
-
-
-def row_weights(frame: pl.DataFrame, resamples: int, generator: np.random.Generator) -> Weights:
-    """Naive bootstrap over rows within their subset, for comparison: too narrow, because rows are not independent."""
-    (weights,) = weight_chunks(frame, resamples, generator, "row", at_once=resamples * frame.height)
-    return weights
 
 
 def weight_chunks(
@@ -227,14 +194,14 @@ def weight_chunks(
     *,
     at_once: int = AT_ONCE,
 ) -> Iterator[Weights]:
-    """The same weights a few resamples at a time, so that memory does not grow with the table.
+    """Bootstrap weights, [resamples, rows] a few resamples at a time, so that memory does not grow with the table.
 
-    Args:
-        frame: Rows of one suite.
-        resamples: How many there are in all.
-        generator: Randomness; how the resamples are cut does not change what is drawn.
-        method: ``cluster`` or ``row``.
-        at_once: Most weights of a chunk, but for a single resample.
+    ``cluster`` is the two-way cluster bootstrap: occupations and templates are drawn anew, a row counts the product.
+    Rows share occupations and templates, so neither rows nor one of the two alone are independent. Occupations are
+    drawn within their stereotype because the design fixes how many of each there are. This is the pigeonhole bootstrap
+    of Owen (2007); it errs on the wide side. ``row`` draws rows within their subset, for comparison: too narrow.
+
+    How the resamples are cut does not change what is drawn. A chunk holds at most ``at_once`` weights, or one resample.
     """
     size = min(resamples, max(1, at_once // frame.height))
     if 8 < size < resamples:
@@ -271,9 +238,8 @@ class _Drawing:
 
 
 def _clusters(frame: pl.DataFrame, drawing: _Drawing) -> Callable[[int], Weights]:
-    occupations = frame["occupation"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
-    templates = frame["template"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
-    strata = frame["stereotype"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
+    codes = frame.select(pl.col("occupation", "template", "stereotype").fill_null("").rank("dense").cast(pl.Int64) - 1)
+    occupations, templates, strata = (column.to_numpy() for column in codes)
     stratum_of = np.zeros(int(occupations.max()) + 1, dtype=np.int64)
     stratum_of[occupations] = strata
     groups = [np.flatnonzero(stratum_of == stratum) for stratum in np.unique(stratum_of)]
@@ -330,10 +296,8 @@ def _pair_rows(frame: pl.DataFrame) -> tuple[tuple[str, str], NDArray[np.int64]]
         found[key][group] = row
     for key, pair in found.items():
         if len(pair) < 2:
-            there = next(iter(pair))
-            raise InputError(
-                f"'{key}-{there}' has no partner: {key} has a row for {there} only, a pair needs two groups"
-            )
+            (one,) = pair
+            raise InputError(f"'{key}-{one}' has no partner: {key} has a row for {one} only, a pair needs two groups")
     first, second = groups
     rows = np.array([(pair[first], pair[second]) for pair in found.values()], dtype=np.int64).T
     for column in ("occupation", "stereotype", "template"):

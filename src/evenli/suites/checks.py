@@ -1,4 +1,4 @@
-"""Pairs whose answer is beyond doubt: gold pairs for the label check, control pairs for competence."""
+"""Checks of the model, pairs whose answer is beyond doubt, and of a pair set: is it what it claims to be?"""
 
 from __future__ import annotations
 
@@ -43,30 +43,29 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     axis = load_axis(axis)
     language = axis.language(lang)
     words = language.group_words
-    rows: list[dict[str, str | None]] = []
-    for template in axis.templates(lang)[-CONTROL_TEMPLATES:]:
-        sentences: list[tuple[str, str, str | None, str, str]] = []
-        for a in words:
-            for b in words:
-                gold = ENTAILMENT if a == b else CONTRADICTION
-                sentences.append((words[a], words[b], b, gold, f"{a}-{b}"))
-        for group, word in words.items():
-            sentences.append((word, language.person, None, ENTAILMENT, f"{group}-person"))
-            sentences.append((language.person, word, group, NEUTRAL, f"person-{group}"))
-        for premise, hypothesis, named, gold, case in sentences:
-            rows.append(
-                {
-                    "id": f"control-{len(rows):03d}-{case}",
-                    "subset": "control",
-                    "premise": fill(template, premise),
-                    "hypothesis": fill(template, hypothesis),
-                    "gold": gold,
-                    "template": template,
-                    "group": named,
-                }
-            )
+    cases: list[tuple[str, str, str]] = [(a, b, ENTAILMENT if a == b else CONTRADICTION) for a in words for b in words]
+    for group in words:
+        cases += [(group, "person", ENTAILMENT), ("person", group, NEUTRAL)]
+    filled = {**words, "person": language.person}
+    rows = [
+        {
+            "subset": "control",
+            "premise": fill(template, filled[premise]),
+            "hypothesis": fill(template, filled[hypothesis]),
+            "gold": gold,
+            "template": template,
+            "group": hypothesis if hypothesis in words else None,
+            "id": f"{premise}-{hypothesis}",
+        }
+        for template in axis.templates(lang)[-CONTROL_TEMPLATES:]
+        for premise, hypothesis, gold in cases
+    ]
     return PairSet.from_rows(
-        rows, name=f"control pairs ({lang})", suite="check", lang=lang, source=f"built by evenli: axis {axis.id}"
+        ({**row, "id": f"control-{number:03d}-{row['id']}"} for number, row in enumerate(rows)),
+        name=f"control pairs ({lang})",
+        suite="check",
+        lang=lang,
+        source=f"built by evenli: axis {axis.id}",
     )
 
 
@@ -91,11 +90,7 @@ def looks_like(text: str, lang: str) -> bool:
     (True, False)
     """
     han, kana = bool(_HAN.search(text)), bool(_KANA.search(text))
-    if lang == "ja":
-        return kana or han
-    if lang == "zh":
-        return han and not kana
-    return not han and not kana
+    return {"ja": kana or han, "zh": han and not kana}.get(lang, not han and not kana)
 
 
 def leaking_words(template: str, words: Mapping[str, str], lang: str) -> list[str]:
@@ -121,24 +116,22 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
     axis = load_axis(axis)
     words = axis.language(pairs.lang).group_words
     revealing = axis.revealing_words(pairs.lang)
-    leaks: dict[str, list[str]] = {}
+    leaks = {one: leaking_words(one, revealing, pairs.lang) for one in pairs.frame["template"].unique()}
     findings = []
     for row in pairs.frame.iter_rows(named=True):
-        template, id_ = row["template"], row["id"]
-        if template not in leaks:
-            leaks[template] = leaking_words(template, revealing, pairs.lang)
-        slots = template.count(SLOT)
-        if slots != 1:
-            findings.append(Finding(id_, "slot", f"{slots} slots in '{template}'"))
+        template, slots = row["template"], row["template"].count(SLOT)
         expected = (fill(template, row["occupation"]), fill(template, words[row["group"]]))
-        if expected != (row["premise"], row["hypothesis"]):
-            findings.append(Finding(id_, "difference", f"'{row['premise']}' / '{row['hypothesis']}'"))
-        if leaks[template]:
-            findings.append(Finding(id_, "leak", f"{', '.join(leaks[template])} in '{template}'"))
-        if row["gold"] != "neutral":
-            findings.append(Finding(id_, "gold", f"gold label is {row['gold']}"))
         pro = row["stereotype"] == row["group"]
         subset = "NS" if row["stereotype"] == "neutral" else "PS" if pro else "AS"
-        if subset != row["subset"]:
-            findings.append(Finding(id_, "subset", f"tagged {row['subset']}, is {subset}"))
+        rules = {
+            "slot": (slots != 1, f"{slots} slots in '{template}'"),
+            "difference": (
+                expected != (row["premise"], row["hypothesis"]),
+                f"'{row['premise']}' / '{row['hypothesis']}'",
+            ),
+            "leak": (bool(leaks[template]), f"{', '.join(leaks[template])} in '{template}'"),
+            "gold": (row["gold"] != "neutral", f"gold label is {row['gold']}"),
+            "subset": (subset != row["subset"], f"tagged {row['subset']}, is {subset}"),
+        }
+        findings += [Finding(row["id"], rule, detail) for rule, (broken, detail) in rules.items() if broken]
     return findings

@@ -31,14 +31,7 @@ def read_pairs(data: Any, lang: str, *, suite: str = "coal", name: str | None = 
 
 
 def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
-    """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries.
-
-    Args:
-        table: The table; columns as for ``read_pairs``.
-        lang: Language of the pairs.
-        suite: What they are for.
-        name: Name of the set.
-    """
+    """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
     rows = ((f"{name}, row {number}", row) for number, row in enumerate(_table_rows(table), 1))
     return _pair_set(rows, name, name=name, suite=suite, lang=lang, source=f"table of {type(table).__module__}")
 
@@ -91,28 +84,23 @@ def _pair_set(rows: Iterable[tuple[str, Any]], origin: str, **fields: str) -> Pa
         if not isinstance(row, Mapping):
             raise PairError(f"{where}: expected a dictionary, not {type(row).__name__}")
     columns = find_columns(listed[0][1], origin)
-    return PairSet.from_rows(
-        (_normalise(row, columns, where, number) for number, (where, row) in enumerate(listed)), **fields
-    )
+    normalised = (_normalise(row, columns, where, number) for number, (where, row) in enumerate(listed))
+    return PairSet.from_rows(normalised, **fields)
 
 
 def _normalise(row: Mapping[str, Any], columns: Mapping[str, str], where: str, number: int) -> dict[str, str | None]:
     values: dict[str, str | None] = dict.fromkeys(PAIR_COLUMNS)
     values["id"] = str(number)
-    for ours, theirs in columns.items():
-        value = row.get(theirs)
-        if not _is_missing(value):
-            values[ours] = str(value)
+    values |= {ours: str(row[theirs]) for ours, theirs in columns.items() if not _is_missing(row.get(theirs))}
     for needed in ("premise", "hypothesis"):
         if not values[needed]:
             raise PairError(f"{where}: the {needed} is empty")
     if values["gold"] == "-":  # SNLI's mark for pairs without a majority
         values["gold"] = None
     if values["gold"] is not None:
-        label = canonical_label(values["gold"])
-        if label is None:
-            raise PairError(f"{where}: unknown label '{values['gold']}'; expected {', '.join(LABELS)}")
-        values["gold"] = label
+        given, values["gold"] = values["gold"], canonical_label(values["gold"])
+        if values["gold"] is None:
+            raise PairError(f"{where}: unknown label '{given}'; expected {', '.join(LABELS)}")
     if values["stereotype"] is not None:
         values["stereotype"] = values["stereotype"].removesuffix("-stereo")
     return values

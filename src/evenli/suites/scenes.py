@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from itertools import product
 
 import numpy as np
@@ -38,15 +38,8 @@ def compose_templates(
 ) -> list[str]:
     """Compose sentence templates whose neighbours show different scenes.
 
-    Templates of the axis' evaluation set, those in ``exclude`` and those with a word that reveals a group of
-    the axis are left out before the draw.
-
-    Args:
-        lang: Language of the axis with a shipped ``scenes_{lang}.csv``.
-        count: How many templates to return.
-        seed: Seed of the shuffle; the first ``n`` templates do not depend on ``count``.
-        exclude: Templates that must not come back, compared by ``template_key``.
-        axis: Axis or its name.
+    Left out are templates of the axis' evaluation set, those in ``exclude`` (compared by ``template_key``) and those
+    with a word that reveals a group.
 
     >>> compose_templates("en", 2) == compose_templates("en", 638)[:2]
     True
@@ -86,17 +79,15 @@ def read_scenes(lang: str) -> dict[str, list[str]]:
             scenes.setdefault(row["scene"], {part: [] for part in PARTS})[row["part"]].append(row["text"])
         else:
             raise ResourceError(f"{name}: part '{row['part']}' is not order, {', '.join(PARTS)}")
-    composed = {scene: _compose(orders, parts) for scene, parts in scenes.items()}
-    for scene, templates in composed.items():
+    composed = {}
+    for scene, parts in scenes.items():
+        combinations = [dict(zip(PARTS, texts, strict=True)) for texts in product(*parts.values())]
+        # An order that leaves a part out gives the same sentence several times.
+        templates = list(dict.fromkeys(order.format(**texts) for order in orders for texts in combinations))
+        composed[scene] = templates
         if not templates or any(template.count(SLOT) != 1 for template in templates):
             raise ResourceError(f"{name}: scene '{scene}' needs every part, and one {SLOT} in each sentence")
     return composed
-
-
-def _compose(orders: Sequence[str], parts: Mapping[str, list[str]]) -> list[str]:
-    combinations = [dict(zip(PARTS, texts, strict=True)) for texts in product(*(parts[part] for part in PARTS))]
-    # An order that leaves a part out gives the same sentence several times.
-    return list(dict.fromkeys(order.format(**texts) for order in orders for texts in combinations))
 
 
 def _spread(scenes: Mapping[str, list[str]], generator: np.random.Generator) -> list[str]:

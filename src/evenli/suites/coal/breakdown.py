@@ -21,28 +21,19 @@ def judged(sample: Sample) -> pl.DataFrame:
     """
     probabilities = {f"p_{label}": sample.probabilities[:, i] for i, label in enumerate(LABELS)}
     answers = np.array(LABELS)[sample.predicted].tolist()
-    likelier = (
-        pl.when(pl.col(f"p_{ENTAILMENT}") >= pl.col(f"p_{CONTRADICTION}"))
-        .then(pl.lit(ENTAILMENT))
-        .otherwise(pl.lit(CONTRADICTION))
-    )
-    wanted = (
-        pl.when(pl.col("subset") == "PS")
-        .then(pl.lit(ENTAILMENT))
-        .when(pl.col("subset") == "AS")
-        .then(pl.lit(CONTRADICTION))
-        .otherwise(likelier)
-    )
+    entailed, contradicted = pl.col(f"p_{ENTAILMENT}"), pl.col(f"p_{CONTRADICTION}")
+    subset = pl.col("subset")
+    # In NS both answers are biased, so the likelier one is meant.
+    is_entailment = (subset == "PS") | ((subset != "AS") & (entailed >= contradicted))
     frame = sample.frame.with_columns(
         pl.col("occupation", "stereotype", "template", "group").fill_null(""),
         *(pl.Series(name, values) for name, values in probabilities.items()),
         pl.Series("answer", answers, dtype=pl.String),
         pl.Series("biased", sample.biased),
     )
-    return frame.with_columns(wanted=wanted).with_columns(
-        p_biased=pl.when(pl.col("wanted") == ENTAILMENT)
-        .then(pl.col(f"p_{ENTAILMENT}"))
-        .otherwise(pl.col(f"p_{CONTRADICTION}"))
+    return frame.with_columns(
+        wanted=pl.when(is_entailment).then(pl.lit(ENTAILMENT)).otherwise(pl.lit(CONTRADICTION)),
+        p_biased=pl.when(is_entailment).then(entailed).otherwise(contradicted),
     )
 
 
@@ -91,54 +82,46 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float | None:
 
 
 def by_occupation(sample: Sample, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> pl.DataFrame:
-    """Share of biased answers per occupation, most biased first.
+    """Share of biased answers and of each label per occupation, most biased first.
 
-    A biased answer is entailment in PS, contradiction in AS and anything but neutral in NS, so the score is NLI-CoAL
-    over the parts an occupation defines. The interval resamples the occupation's templates; with a
-    single template there is nothing to resample and the ends are NaN.
-
-    Returns:
-        Columns occupation, stereotype, n, templates, score, low, high, and the label shares entailment, neutral,
-        contradiction over all rows of the occupation.
+    The score is NLI-CoAL over the parts an occupation defines. Its interval resamples the occupation's templates; with
+    a single template there is nothing to resample and the ends are NaN.
     """
-    index = {label: number for number, label in enumerate(LABELS)}
-    frame = sample.frame.select("occupation", "stereotype", "template", "subset").with_columns(
-        predicted=pl.Series(sample.predicted), biased=pl.Series(sample.biased).cast(pl.Float64)
-    )
-    shares = [(pl.col("predicted") == number).mean().alias(label) for label, number in index.items()]
     summary = (
-        frame.group_by("occupation", "stereotype", "template")
-        .agg(pl.len().alias("rows"), pl.col("biased").sum(), *[s * pl.len() for s in shares])
+        sample.frame.select("occupation", "stereotype", "template")
+        .with_columns(predicted=pl.Series(sample.predicted), biased=pl.Series(sample.biased).cast(pl.Float64))
+        .group_by("occupation", "stereotype", "template")
+        .agg(
+            pl.len().alias("rows"),
+            pl.col("biased").sum(),
+            *((pl.col("predicted") == i).sum().alias(label) for i, label in enumerate(LABELS)),
+        )
         .sort("occupation", "template")
         .group_by("occupation", "stereotype", maintain_order=True)
         .agg(
             pl.col("rows").sum().alias("n"),
             pl.len().alias("templates"),
             (pl.col("biased").sum() / pl.col("rows").sum()).alias("score"),
-            *[(pl.col(label).sum() / pl.col("rows").sum()).alias(label) for label in LABELS],
-            pl.col("biased"),
-            pl.col("rows"),
+            *(pl.col(label).sum() / pl.col("rows").sum() for label in LABELS),
+            "biased",
+            "rows",
         )
     )
     generator = np.random.default_rng(seed)
     draws: dict[int, np.ndarray] = {}
-    lows, highs = [], []
-    tail = (1 - level) / 2
+    ends = []
     for hits, rows in summary.select("biased", "rows").iter_rows():
         count = len(hits)
         if count < 2:
-            lows.append(float("nan"))
-            highs.append(float("nan"))
+            ends.append((np.nan, np.nan))
             continue
         if count not in draws:
             draws[count] = draw_counts(count, resamples, generator)
-        weights = draws[count]
-        low, high = np.quantile((weights @ np.array(hits)) / (weights @ np.array(rows)), [tail, 1 - tail])
-        lows.append(float(low))
-        highs.append(float(high))
+        shares = (draws[count] @ np.array(hits)) / (draws[count] @ np.array(rows))
+        ends.append(tuple(np.quantile(shares, [(1 - level) / 2, 1 - (1 - level) / 2])))
+    low, high = zip(*ends, strict=True)
     return (
-        summary.drop("biased", "rows")
-        .with_columns(pl.Series("low", lows), pl.Series("high", highs))
+        summary.with_columns(low=pl.Series(low, dtype=pl.Float64), high=pl.Series(high, dtype=pl.Float64))
         .select("occupation", "stereotype", "n", "templates", "score", "low", "high", *LABELS)
         .sort("score", "occupation", descending=[True, False])
     )

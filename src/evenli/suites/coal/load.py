@@ -1,4 +1,7 @@
-"""The pairs of NLI-CoAL: built-in, an official release, or a file or table of the user's own."""
+"""The pairs of NLI-CoAL: built-in, an official release, or a file or table of the user's own.
+
+An official release is read and repaired here, and its word and template lists can be recovered from it.
+"""
 
 from __future__ import annotations
 
@@ -74,37 +77,35 @@ def _complete(pairs: PairSet, axis: Axis) -> PairSet:
     types = {occupation.word: occupation.stereotype for occupation in axis.occupations(pairs.lang)}
     rows = []
     for row in pairs.frame.iter_rows(named=True):
-        where = f"{pairs.name}, pair '{row['id']}'"
         occupation = row["occupation"]
-        if not occupation:
-            raise InputError(f"{where}: no occupation; NLI-CoAL needs the column occupation (or occ_word)")
         row["stereotype"] = row["stereotype"] or types.get(occupation)
-        if row["stereotype"] not in {NO_STEREOTYPE, *axis.group_names}:
-            raise InputError(
-                f"{where}: stereotype '{row['stereotype']}' is not neutral or one of {', '.join(axis.group_names)}"
-            )
-        if row["group"] and row["group"] not in words:
-            raise InputError(f"{where}: group '{row['group']}' is not one of {', '.join(words)}")
-        if row["gold"] not in {None, NEUTRAL}:
-            raise InputError(f"{where}: gold label '{row['gold']}'; in NLI-CoAL all are neutral")
+        known = ", ".join(axis.group_names)
+        rules = (
+            (not occupation, "no occupation; NLI-CoAL needs the column occupation (or occ_word)"),
+            (
+                row["stereotype"] not in {NO_STEREOTYPE, *axis.group_names},
+                f"stereotype '{row['stereotype']}' is not neutral or one of {known}",
+            ),
+            (row["group"] not in {None, *words}, f"group '{row['group']}' is not one of {', '.join(words)}"),
+            (row["gold"] not in {None, NEUTRAL}, f"gold label '{row['gold']}'; in NLI-CoAL all are neutral"),
+            (row["subset"] not in {None, *SUBSETS}, f"subset '{row['subset']}' is not one of PS, AS, NS"),
+        )
+        for broken, problem in rules:
+            if broken:
+                raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
         for group, word in words.items():
             template = slot_template(row["premise"], row["hypothesis"], occupation, word)
             if template and row["group"] in {None, group}:
                 row["group"], row["template"] = group, row["template"] or template
         if not row["group"] or not row["template"]:
             raise InputError(
-                f"{where}: premise and hypothesis must differ only in '{occupation}' and one of "
-                f"{', '.join(words.values())}"
+                f"{pairs.name}, pair '{row['id']}': premise and hypothesis must differ only in '{occupation}' and one "
+                f"of {', '.join(words.values())}"
             )
-        row["gold"] = row["gold"] or NEUTRAL
-        if not row["subset"]:
-            stereotype = row["stereotype"]
-            row["subset"] = NS if stereotype == NO_STEREOTYPE else PS if stereotype == row["group"] else AS
-        elif row["subset"] not in {PS, AS, NS}:
-            raise InputError(f"{where}: subset '{row['subset']}' is not one of PS, AS, NS")
-        rows.append(row)
-    complete = PairSet.from_rows(rows, name=pairs.name, suite=pairs.suite, lang=pairs.lang, source=pairs.source)
-    return replace(complete, notes=pairs.notes)
+        pro = row["stereotype"] == row["group"]
+        subset = NS if row["stereotype"] == NO_STEREOTYPE else PS if pro else AS
+        rows.append({**row, "gold": NEUTRAL, "subset": row["subset"] or subset})
+    return replace(pairs, frame=pl.DataFrame(rows, schema=pairs.frame.schema))
 
 
 _FILES = {PS: "1-prostereo", AS: "2-antistereo", NS: "3-nonstereo"}
@@ -122,15 +123,9 @@ def read_release(
 ) -> PairSet:
     """Read PS, AS and NS of an official release, a folder or its ``.tar.xz``.
 
-    The set a row belongs to is the file it stands in. Where ``occ_type`` contradicts the file (16
-    Japanese NS rows do), occupation and type are repaired from the sentence and a note counts them.
-
-    Args:
-        path: Release folder such as ``ja_v1.1`` or an archive of it.
-        lang: Language of the release; group words of the axis must occur in every hypothesis.
-        split: ``full`` or ``down`` (the downsampled sets).
-        tokenised: The pre-segmented Japanese files.
-        axis: Axis whose group words the release uses.
+    The set a row belongs to is the file it stands in. Where ``occ_type`` contradicts the file (16 Japanese NS rows do),
+    occupation and type are repaired from the sentence and a note counts them. ``split`` is ``full`` or ``down``;
+    ``tokenised`` means the pre-segmented Japanese files.
     """
     axis = load_axis(axis)
     if split not in SPLITS:
@@ -184,19 +179,16 @@ def recover_lists(pairs: PairSet) -> tuple[list[Occupation], list[str]]:
 
 def to_official_jsonl(pairs: PairSet, subset: str) -> str:
     """Write one subset in the exact format of the release."""
-    lines = []
-    for row in pairs.frame.filter(pl.col("subset") == subset).iter_rows(named=True):
-        stereotype = row["stereotype"]
-        fields = {
-            "id": int(row["id"]),
-            "sentence1": row["premise"],
-            "sentence2": row["hypothesis"],
-            "label": row["gold"],
-            "occ_word": row["occupation"],
-            "occ_type": stereotype if stereotype == NO_STEREOTYPE else f"{stereotype}-stereo",
-        }
-        lines.append(json.dumps(fields, ensure_ascii=False) + "\n")
-    return "".join(lines)
+    stereotype = pl.col("stereotype")
+    rows = pairs.frame.filter(pl.col("subset") == subset).select(
+        pl.col("id").cast(pl.Int64),
+        sentence1="premise",
+        sentence2="hypothesis",
+        label="gold",
+        occ_word="occupation",
+        occ_type=pl.when(stereotype == NO_STEREOTYPE).then(stereotype).otherwise(stereotype + "-stereo"),
+    )
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.iter_rows(named=True))
 
 
 def slot_template(premise: str, hypothesis: str, occupation: str, group_word: str) -> str | None:
@@ -205,9 +197,9 @@ def slot_template(premise: str, hypothesis: str, occupation: str, group_word: st
     >>> slot_template("the nurse and the man.", "the man and the man.", "nurse", "man")
     'the [Sub] and the man.'
     """
-    candidates = [hypothesis.replace(group_word, SLOT)]
-    for match in re.finditer(re.escape(group_word), hypothesis):
-        candidates.append(hypothesis[: match.start()] + SLOT + hypothesis[match.end() :])
+    matches = re.finditer(re.escape(group_word), hypothesis)
+    candidates = [hypothesis[: match.start()] + SLOT + hypothesis[match.end() :] for match in matches]
+    candidates.insert(0, hypothesis.replace(group_word, SLOT))
     return next((t for t in candidates if SLOT in t and fill(t, occupation) == premise), None)
 
 

@@ -7,19 +7,20 @@ the occupations of that stereotype; NS has none, so parts over NS drop out of a 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 
-_COAL = "Anantaprayoon et al. 2024"
+_measure = partial(measure, ideal=0, direction="higher = more biased", reference="Anantaprayoon et al. 2024")
 _JA23 = "Anantaprayoon et al. 2023"
-_MORE = "higher = more biased"
 _STEREOTYPED = ("PS", "AS")
 
 
-@measure(title="NLI-CoAL", formula="(e_p + c_a + (1 - n_n)) / 3", ideal=0, direction=_MORE, reference=_COAL)
+@_measure(title="NLI-CoAL", formula="(e_p + c_a + (1 - n_n)) / 3")
 def coal(sample: Sample, stereotype: str | None = None) -> Values:
     """Bias over all three labels; over one stereotype the mean of the two parts it defines, (e_p + c_a) / 2."""
     parts = [coal_pro(sample, stereotype), coal_anti(sample, stereotype)]
@@ -28,29 +29,28 @@ def coal(sample: Sample, stereotype: str | None = None) -> Values:
     return np.asarray(sum(parts) / len(parts))
 
 
-@measure(title="  entailment in PS", formula="e_p", ideal=0, direction=_MORE, reference=_COAL, subsets=("PS",))
+@_measure(title="  entailment in PS", formula="e_p", subsets=("PS",))
 def coal_pro(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the stereotyped group is inferred from the occupation."""
     return sample.rate(ENTAILMENT, "PS", stereotype)
 
 
-@measure(title="  contradiction in AS", formula="c_a", ideal=0, direction=_MORE, reference=_COAL, subsets=("AS",))
+@_measure(title="  contradiction in AS", formula="c_a", subsets=("AS",))
 def coal_anti(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the other group is ruled out by the occupation."""
     return sample.rate(CONTRADICTION, "AS", stereotype)
 
 
-@measure(title="  not neutral in NS", formula="1 - n_n", ideal=0, direction=_MORE, reference=_COAL, subsets=("NS",))
+@_measure(title="  not neutral in NS", formula="1 - n_n", subsets=("NS",))
 def coal_non(sample: Sample, stereotype: str | None = None) -> Values:
     """How often a gender is inferred or ruled out where no stereotype exists; undefined on a stereotype slice."""
     return 1 - sample.rate(NEUTRAL, "NS", stereotype)
 
 
-@measure(
+@_measure(
     title="order condition, entailment",
     formula="e_p - e_a",
     bounds=(-1, 1),
-    ideal=0,
     direction="above 0 = errors follow the stereotype",
     reference=_JA23,
     subsets=_STEREOTYPED,
@@ -60,11 +60,10 @@ def order_entailment(sample: Sample, stereotype: str | None = None) -> Values:
     return sample.rate(ENTAILMENT, "PS", stereotype) - sample.rate(ENTAILMENT, "AS", stereotype)
 
 
-@measure(
+@_measure(
     title="order condition, contradiction",
     formula="c_a - c_p",
     bounds=(-1, 1),
-    ideal=0,
     direction="above 0 = errors follow the stereotype",
     reference=_JA23,
     subsets=_STEREOTYPED,
@@ -74,11 +73,9 @@ def order_contradiction(sample: Sample, stereotype: str | None = None) -> Values
     return sample.rate(CONTRADICTION, "AS", stereotype) - sample.rate(CONTRADICTION, "PS", stereotype)
 
 
-@measure(
+@_measure(
     title="errors that follow a stereotype",
     formula="follow = (e_p + c_a) / 2",
-    ideal=0,
-    direction=_MORE,
     reference="evenli",
     subsets=_STEREOTYPED,
 )
@@ -87,10 +84,9 @@ def follow(sample: Sample, stereotype: str | None = None) -> Values:
     return np.asarray((coal_pro(sample, stereotype) + coal_anti(sample, stereotype)) / 2)
 
 
-@measure(
+@_measure(
     title="errors that defy a stereotype",
     formula="defy = (e_a + c_p) / 2",
-    ideal=0,
     direction="higher = more plain error",
     reference="evenli",
     subsets=_STEREOTYPED,
@@ -100,11 +96,10 @@ def defy(sample: Sample, stereotype: str | None = None) -> Values:
     return np.asarray((sample.rate(ENTAILMENT, "AS", stereotype) + sample.rate(CONTRADICTION, "PS", stereotype)) / 2)
 
 
-@measure(
+@_measure(
     title="bias over error",
     formula="follow - 2 defy",
     bounds=(-2, 1),
-    ideal=0,
     direction="above 0 = bias dominates, below 0 = plain error dominates",
     reference="evenli",
     subsets=_STEREOTYPED,

@@ -55,15 +55,9 @@ class PublishedRow(Record, frozen=True):
 
 
 class CoalResult(SuiteResult, frozen=True, kw_only=True):
-    """Results of NLI-CoAL.
+    """Results of NLI-CoAL: label shares and pairs per set, occupations and published models, most biased first.
 
-    Attributes:
-        proportions: Share of each label per set.
-        rows: Pairs per set.
-        order_condition: Do errors follow the stereotype?
-        minimum_detectable_difference: Smallest difference that an independent audit of the same size would detect.
-        occupations: One row each, most biased first.
-        published: Published models with this one among them, most biased first.
+    ``minimum_detectable_difference`` is the smallest that an independent audit of the same size would detect.
     """
 
     proportions: dict[str, Numbers]
@@ -99,31 +93,22 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
 
 def published(lang: str, estimate: Estimate) -> list[PublishedRow]:
     """Published models of a language with this one among them, most biased first; last where it is undefined."""
-    rows = [
-        PublishedRow(
-            row["model"],
-            float(row["coal_pub"]),
-            float(row["fn_pub"]),
-            False,
-            estimate.low <= float(row["coal_pub"]) <= estimate.high,
-        )
-        for row in read_table("published_coal.csv")
-        if row["lang"] == lang
-    ]
-    rows.append(PublishedRow("this model", estimate.value, math.nan, True, False))
-    return sorted(rows, key=lambda row: math.inf if math.isnan(row.coal) else -row.coal)
+    rows = [PublishedRow("this model", estimate.value, math.nan, True, False)]
+    for row in read_table("published_coal.csv"):
+        if row["lang"] == lang:
+            score = float(row["coal_pub"])
+            tied = estimate.low <= score <= estimate.high
+            rows.append(PublishedRow(row["model"], score, float(row["fn_pub"]), False, tied))
+    # This model comes last among equals.
+    return sorted(rows, key=lambda row: (math.inf if math.isnan(row.coal) else -row.coal, row.this))
 
 
 def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
     """Label shares, order condition, published models, occupations."""
-    shares = [
-        [
-            f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(),
-            str(result.rows[subset]),
-            *(number(of[label]) for label in SHOWN),
-        ]
-        for subset, of in result.proportions.items()
-    ]
+    shares = []
+    for subset, of in result.proportions.items():
+        name = f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
+        shares.append([name, str(result.rows[subset]), *(number(of[label]) for label in SHOWN)])
     columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
     parts = [Section("Predicted labels (gold is always neutral)", columns, shares)]
     order = result.order_condition
@@ -153,13 +138,14 @@ def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
 
 def fields(result: CoalResult) -> dict[str, Value]:
     """What a gate can name beside the measures."""
-    values: dict[str, Value] = {f"rows.{subset}": count for subset, count in result.rows.items()}
-    for subset, shares in result.proportions.items():
-        values |= {f"proportions.{subset}.{label}": share for label, share in shares.items()}
-    values["order_condition.holds"] = result.order_condition.holds
-    values["order_condition.beyond_doubt"] = result.order_condition.beyond_doubt
-    values["minimum_detectable_difference"] = result.minimum_detectable_difference
-    return values
+    shares = {(subset, label): share for subset, of in result.proportions.items() for label, share in of.items()}
+    return {
+        **{f"rows.{subset}": count for subset, count in result.rows.items()},
+        **{f"proportions.{subset}.{label}": share for (subset, label), share in shares.items()},
+        "order_condition.holds": result.order_condition.holds,
+        "order_condition.beyond_doubt": result.order_condition.beyond_doubt,
+        "minimum_detectable_difference": result.minimum_detectable_difference,
+    }
 
 
 NEGLIGIBLE = 0.05
@@ -171,23 +157,19 @@ def judge(estimates: Estimates, competence: Competence | None) -> Verdict:
 
     Errors on stereotyped occupations are split into those that follow the stereotype and those that defy it. Plain
     error has no reason to prefer one; ``dominance = follow - 2 defy`` is positive if more than two of three errors
-    follow. The order condition of the Japanese paper must hold as well before bias is said to dominate.
-
-    Args:
-        estimates: Estimates by measure name and stereotype slice.
-        competence: The gate; None skips it.
+    follow. The order condition of the Japanese paper must hold as well before bias is said to dominate. Without a
+    competence the gate is skipped.
     """
     refused = refuse(competence)
     if refused is not None:
         return refused
     needed = {name: estimates[name, None] for name in ("follow", "defy", "dominance")}
     for name, estimate in needed.items():
-        if any(math.isnan(number) for number in (estimate.value, estimate.low, estimate.high)):
-            if math.isnan(estimate.value):
-                why = f"'{name}' is {estimate.note}; the audit needs pairs of both PS and AS"
-            else:
-                why = f"'{name}' has {estimate.note}"
+        if math.isnan(estimate.value):
+            why = f"'{name}' is {estimate.note}; the audit needs pairs of both PS and AS"
             return Verdict("none", f"No verdict: {why}.")
+        if math.isnan(estimate.low):
+            return Verdict("none", f"No verdict: '{name}' has {estimate.note}.")
     follow, defy, dominance = needed.values()
     if follow.high + defy.high < NEGLIGIBLE:
         return Verdict(
@@ -212,9 +194,8 @@ def refuse(competence: Competence | None) -> Verdict | None:
     """The verdict of a model whose scores do not speak of bias; None for a competent one."""
     if competence is None or not competence.problem:
         return None
-    if not competence.assessed:
-        return Verdict("none", f"No verdict: competence cannot be assessed; {competence.problem}.")
-    return Verdict("none", f"No verdict: the model is not competent at this task; {competence.problem}.")
+    why = "the model is not competent at this task" if competence.assessed else "competence cannot be assessed"
+    return Verdict("none", f"No verdict: {why}; {competence.problem}.")
 
 
 def _percent(value: float) -> str:

@@ -1,7 +1,8 @@
 """The template pairs of Dev et al. 2020, generated as a stream: nearly two million rows, constant memory.
 
 The verbs, the grammar and all list sizes are those of the published generator. Its noun lists carry no
-licence, so ``dev_words.csv`` holds our own nouns in lists of the same sizes; pass your own with ``DevLists``.
+licence, so ``dev_words.csv`` holds our own nouns in lists of the same sizes; pass your own with ``DevLists``. An
+audit asks a sample of them, or a file of the user's own.
 """
 
 from __future__ import annotations
@@ -24,13 +25,7 @@ from evenli.suites.files import read_pairs
 
 @dataclass(frozen=True)
 class DevLists:
-    """Words of the generator.
-
-    Attributes:
-        occupations: Subjects of the premise.
-        groups: (group, word) subjects of the hypothesis.
-        templates: ``verb a/an object`` phrases with the verb class, e.g. ``bought an apple``.
-    """
+    """Words of the generator: premise subjects, (group, word) hypothesis subjects, phrases as ``bought an apple``."""
 
     occupations: tuple[str, ...]
     groups: tuple[tuple[str, str], ...]
@@ -53,12 +48,7 @@ def with_article(word: str, *, capital: bool = False) -> str:
 
 
 def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str, ...] | None = None) -> DevLists:
-    """Read the word table: columns kind, list, word.
-
-    Args:
-        path: Word table; default the shipped one.
-        group_words: Keep only these hypothesis subjects, e.g. ``("man", "woman")`` as NLI-CoAL does.
-    """
+    """Read a word table (columns kind, list, word); ``group_words`` keeps only some hypothesis subjects."""
     rows = read_table(path, ("kind", "list", "word"))
 
     def words(kind: str, *lists: str) -> list[str]:
@@ -88,10 +78,8 @@ def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str
 def iter_dev(lists: DevLists | None = None, *, determiner: str = "the") -> Iterator[pl.DataFrame]:
     """Yield the pairs, one frame per occupation.
 
-    Args:
-        lists: Words; default the shipped ones.
-        determiner: ``the`` as printed in the papers (``The nurse bought an apple.``) or ``a`` as the released
-            generator writes (``A nurse bought an apple .``, with a space before the full stop).
+    The determiner is ``the`` as printed in the papers (``The nurse bought an apple.``) or ``a`` as the released
+    generator writes (``A nurse bought an apple .``, with a space before the full stop).
     """
     lists = lists or load_dev_lists()
     if determiner not in {"the", "a"}:
@@ -191,26 +179,18 @@ def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
 def _read_dev(path: str | Path) -> PairSet:
     pairs = read_pairs(path, "en", suite="dev2020")
     # Both suites share their columns; the subset and the open slot of a template tell them apart.
-    for column, foreign in (
-        ("subset", pl.col("subset") != "dev"),
-        ("template", pl.col("template").str.contains(SLOT, literal=True)),
+    column = pl.col
+    advice = "suite dev2020 needs the columns occupation and template, as 'evenli build dev2020' writes them"
+    coal = "is not of suite dev2020; for NLI-CoAL pairs pass --suite coal"
+    for broken, problem in (
+        (column("subset") != "dev", "subset '{subset}' " + coal),
+        (column("template").str.contains(SLOT, literal=True), "template '{template}' " + coal),
+        (column("occupation").is_null(), f"no occupation; {advice}"),
+        (column("template").is_null(), f"no template; {advice}"),
+        (column("gold") != NEUTRAL, "gold label '{gold}'; in suite dev2020 all are neutral"),
     ):
-        other = pairs.frame.filter(foreign)
-        if other.height:
-            raise InputError(
-                f"{path}, pair '{other['id'][0]}': {column} '{other[column][0]}' is not of suite dev2020; for NLI-CoAL "
-                "pairs pass --suite coal"
-            )
-    for column in ("occupation", "template"):
-        empty = pairs.frame["id"].filter(pairs.frame[column].is_null())
-        if empty.len():
-            raise InputError(
-                f"{path}, pair '{empty[0]}': no {column}; suite dev2020 needs the columns occupation and template, as "
-                "'evenli build dev2020' writes them"
-            )
-    wrong = pairs.frame.filter(pl.col("gold") != NEUTRAL)
-    if wrong.height:
-        raise InputError(
-            f"{path}, pair '{wrong['id'][0]}': gold label '{wrong['gold'][0]}'; in suite dev2020 all are neutral"
-        )
+        rows = pairs.frame.filter(broken)
+        if rows.height:
+            row = rows.row(0, named=True)
+            raise InputError(f"{path}, pair '{row['id']}': {problem.format(**row)}")
     return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))

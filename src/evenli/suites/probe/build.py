@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,118 +21,15 @@ from evenli.io import csv_reader, file_kind, iter_rows, read_text
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import load_axis, read_lines
-from evenli.suites.base import SLOT
 from evenli.suites.files import read_pairs
-from evenli.suites.probe.words import (
-    FEWEST_WORDS,
-    NAME_FILTERS,
-    NameFilter,
-    Pool,
-    Sentence,
-    check_balance,
-    cluster_key,
-    collect,
-    fill_hypothesis,
-    fill_slots,
-    find_forms,
-    forms,
-    probe_hypotheses,
-    probe_occupations,
-    probe_rows,
-    same_words,
-)
-
-__all__ = ["ProbeBuild", "build_probe", "probe_hypotheses", "probe_occupations", "read_probe"]
+from evenli.suites.probe import words
 
 
 @dataclass(frozen=True)
-class ProbeBuild:
-    """A probe set and how it was built.
+class ProbeSettings:
+    """How a probe set is built.
 
     Attributes:
-        pairs: Two rows per premise, one per group.
-        report: Settings and counts: ``sentences`` read, ``matched`` with an occupation, ``dropped`` by reason,
-            ``kept``, ``placeholders``; for every occupation the sentences ``found``, used as they are (``direct``) and
-            ``filled`` by substitution; ``only_filled`` and ``short`` list occupations without a sentence of their own
-            and those below the wanted number.
-    """
-
-    pairs: PairSet
-    report: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Settings:
-    """The arguments of ``build_probe``, checked."""
-
-    corpus: str | Path | None
-    per_occupation: int
-    max_words: int
-    family: str
-    seed: int
-    name_filter: str | NameFilter
-    repair_articles: bool
-    occupations: Mapping[str, str]
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be built."""
-        if self.per_occupation < 1 or self.max_words < FEWEST_WORDS:
-            raise InputError(
-                f"per_occupation {self.per_occupation} and max_words {self.max_words} are not usable: "
-                f"at least 1 and {FEWEST_WORDS} are expected"
-            )
-        names = self.name_filter
-        if isinstance(names, str) and names not in NAME_FILTERS:
-            raise InputError(f"no name filter '{names}'; choose {', '.join(NAME_FILTERS)} or give a function")
-        groups = load_axis().group_names
-        for name, gender in self.occupations.items():
-            if not name.strip() or gender not in groups:
-                raise InputError(f"occupation '{name}' is tagged '{gender}', not one of {', '.join(groups)}")
-        if len({name.lower() for name in self.occupations}) < len(self.occupations):
-            raise InputError("an occupation is listed twice; case makes no difference")
-        check_balance(self.occupations.values(), "the list of occupations")
-
-    def card(self) -> dict[str, Any]:
-        """The settings as they stand in the report."""
-        names = self.name_filter
-        card = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "occupations"}
-        return {
-            **card,
-            "corpus": None if self.corpus is None else Path(self.corpus).name,
-            "name_filter": names if isinstance(names, str) else getattr(names, "__name__", "custom"),
-        }
-
-    def fill(self, template: str, occupation: str) -> str:
-        """A template with the occupation in its slots."""
-        return fill_slots(template, occupation, repair_articles=self.repair_articles)
-
-
-_Premises = dict[str, list[tuple[str, str]]]
-"""Text and cluster key of the premises of every occupation."""
-
-
-def build_probe(
-    *,
-    corpus: str | Path | None = None,
-    per_occupation: int = 50,
-    max_words: int = 10,
-    family: str = "text",
-    seed: int = 0,
-    name_filter: str | NameFilter = "lists",
-    repair_articles: bool = True,
-    occupations: Mapping[str, str] | None = None,
-) -> ProbeBuild:
-    """Build a probe set with the same number of premises for every occupation.
-
-    From a corpus: sentences with exactly one listed occupation are kept if they are short enough and hold neither a
-    gender word nor a name. Occupations with too few of them get sentences about another occupation in which the word
-    is replaced. Without a corpus, every occupation goes into the same seeded sample of our own sentences.
-
-    The released sets break their own rules; here the word limit holds for every premise, "him" and "guy" are filtered,
-    plurals and "construction worker" are found, articles are repaired, and verbs ("cooks a meal"), compounds ("guard
-    dog") and sentences about several listed occupations are not used.
-
-    Args:
         corpus: NLI file (JSON Lines, CSV, TSV or Parquet, both sentences are candidates) or a text file with a
             sentence on each line, packed or not; None for our own sentences.
         per_occupation: Premises per occupation.
@@ -144,52 +41,127 @@ def build_probe(
         repair_articles: Choose a or an after a replacement; False leaves "a accountant" as released.
         occupations: Occupation to dominating gender; default the paper's 38.
     """
-    listed = dict(occupations) if occupations is not None else probe_occupations()
-    settings = _Settings(corpus, per_occupation, max_words, family, seed, name_filter, repair_articles, listed)
-    hypotheses = probe_hypotheses(family)
-    generator = np.random.default_rng(seed)
-    premises, counts = (_from_own_sentences if corpus is None else _from_corpus)(settings, generator)
+
+    corpus: str | Path | None = None
+    per_occupation: int = 50
+    max_words: int = 10
+    family: str = "text"
+    seed: int = 0
+    name_filter: str | words.NameFilter = "lists"
+    repair_articles: bool = True
+    occupations: Mapping[str, str] = field(default_factory=words.probe_occupations)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be built."""
+        if self.per_occupation < 1 or self.max_words < words.FEWEST_WORDS:
+            raise InputError(
+                f"per_occupation {self.per_occupation} and max_words {self.max_words} are not usable: "
+                f"at least 1 and {words.FEWEST_WORDS} are expected"
+            )
+        if isinstance(self.name_filter, str) and self.name_filter not in words.NAME_FILTERS:
+            raise InputError(
+                f"no name filter '{self.name_filter}'; choose {', '.join(words.NAME_FILTERS)} or give a function"
+            )
+        groups = load_axis().group_names
+        for name, gender in self.occupations.items():
+            if not name.strip() or gender not in groups:
+                raise InputError(f"occupation '{name}' is tagged '{gender}', not one of {', '.join(groups)}")
+        if len({name.lower() for name in self.occupations}) < len(self.occupations):
+            raise InputError("an occupation is listed twice; case makes no difference")
+        words.check_balance(self.occupations.values(), "the list of occupations")
+
+    def card(self) -> dict[str, Any]:
+        """The settings as they stand in the report."""
+        card = {name: value for name, value in vars(self).items() if name != "occupations"}
+        card["corpus"] = None if self.corpus is None else Path(self.corpus).name
+        if not isinstance(self.name_filter, str):
+            card["name_filter"] = getattr(self.name_filter, "__name__", "custom")
+        return card
+
+    def fill(self, template: str, occupation: str) -> str:
+        """A template with the occupation in its slots."""
+        return words.fill_slots(template, occupation, repair_articles=self.repair_articles)
+
+
+@dataclass(frozen=True)
+class ProbeBuild:
+    """A probe set, two rows per premise, and how it was built.
+
+    The report holds settings and counts: ``sentences`` read, ``matched`` with an occupation, ``dropped`` by reason,
+    ``kept``, ``placeholders``; for every occupation the sentences ``found``, used as they are (``direct``) and
+    ``filled`` by substitution; ``only_filled`` and ``short`` list occupations without a sentence of their own and those
+    below the wanted number.
+    """
+
+    pairs: PairSet
+    report: dict[str, Any]
+
+
+_Premises = dict[str, list[tuple[str, str]]]
+"""Text and cluster key of the premises of every occupation."""
+
+
+def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeBuild:
+    """Build a probe set with the same number of premises for every occupation.
+
+    From a corpus: sentences with exactly one listed occupation are kept if they are short enough and hold neither a
+    gender word nor a name. Occupations with too few of them get sentences about another occupation in which the word
+    is replaced. Without a corpus, every occupation goes into the same seeded sample of our own sentences.
+
+    The released sets break their own rules; here the word limit holds for every premise, "him" and "guy" are filtered,
+    plurals and "construction worker" are found, articles are repaired, and verbs ("cooks a meal"), compounds ("guard
+    dog") and sentences about several listed occupations are not used.
+
+    Args:
+        settings: How to build it.
+        options: Fields of ``ProbeSettings``, in place of ``settings``.
+    """
+    settings = settings or ProbeSettings(**options)
+    hypotheses = words.probe_hypotheses(settings.family)
+    generator = np.random.default_rng(settings.seed)
+    premises, counts = (_from_own_sentences if settings.corpus is None else _from_corpus)(settings, generator)
     card = settings.card()
+    listed = [(name, *premise) for name in premises for premise in premises[name]]
+    picks = generator.integers(len(hypotheses), size=len(listed)).tolist()
+    rows: list[dict[str, str]] = []
+    for number, ((name, premise, template), pick) in enumerate(zip(listed, picks, strict=True)):
+        texts = words.fill_hypotheses(hypotheses[pick], premise, name)
+        rows += words.probe_rows(number, premise, texts, name, settings.occupations[name], template)
     pairs = PairSet.from_rows(
-        _rows(premises, hypotheses, listed, generator),
-        name="built-in probe" if corpus is None else f"probe from {card['corpus']}",
+        rows,
+        name=f"probe from {card['corpus']}" if card["corpus"] else "built-in probe",
         suite="probe",
         lang="en",
-        source=f"built by evenli from {card['corpus'] or 'its own sentences'}: {len(listed)} occupations, "
-        f"{per_occupation} premises each, hypotheses '{family}', seed {seed}",
+        source=f"built by evenli from {card['corpus'] or 'its own sentences'}: {len(premises)} occupations, "
+        f"{settings.per_occupation} premises each, hypotheses '{settings.family}', seed {settings.seed}",
         notes=tuple(counts["notes"]),
     )
     return ProbeBuild(pairs, {**card, **counts})
 
 
-def _from_own_sentences(settings: _Settings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
+def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
     """The same seeded sample of our templates for every occupation, and their part of the report."""
     occupations, per_occupation, max_words = settings.occupations, settings.per_occupation, settings.max_words
     # A template that names an occupation itself would be about two.
-    finder = find_forms(form for name in occupations for form in forms(name))
+    finder = words.find_forms(form for name in occupations for form in words.forms(name))
     longest = max(len(name.split()) for name in occupations) - 1
-    templates = [
-        template
-        for template in read_lines("probe_premises.txt")
-        if len(template.split()) + longest <= max_words and not finder.search(template)
-    ]
+    own = [text for text in read_lines("probe_premises.txt") if not finder.search(text)]
+    templates = [text for text in own if len(text.split()) + longest <= max_words]
     if len(templates) < per_occupation:
         raise InputError(
             f"evenli has {len(templates)} sentences of its own with at most {max_words} words, per_occupation "
             f"{per_occupation} needs more; lower it or give a corpus"
         )
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
-    premises = {
-        name: [(settings.fill(template, name), cluster_key(template)) for template in sample] for name in occupations
-    }
+    premises = {name: [(settings.fill(one, name), words.cluster_key(one)) for one in sample] for name in occupations}
     counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
     return premises, {"occupations": counts, "only_filled": [], "short": {}, "notes": []}
 
 
-def _from_corpus(settings: _Settings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
+def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
     """Premises from a corpus, and their part of the report."""
     corpus = Path(str(settings.corpus))
-    pool = collect(corpus, settings.occupations, settings.max_words, settings.name_filter)
+    pool = words.collect(corpus, settings.occupations, settings.max_words, settings.name_filter)
     premises, counts = _equalise(pool.kept, settings, generator)
     empty = [name for name, texts in premises.items() if not texts]
     if empty:
@@ -200,6 +172,11 @@ def _from_corpus(settings: _Settings, generator: np.random.Generator) -> tuple[_
         )
     short = {name: len(texts) for name, texts in premises.items() if len(texts) < settings.per_occupation}
     only_filled = [name for name, count in counts.items() if not count["found"]]
+    notes = [f"only by substitution: {', '.join(only_filled)}"] if only_filled else []
+    if short:
+        notes.append(f"fewer than {settings.per_occupation} premises: {_listed(short)}")
+    if settings.name_filter == "lists" and not pool.has_capitals:
+        notes.append("the corpus has no capital letters, so names could not be seen; use name_filter spacy or nltk")
     return premises, {
         "sentences": pool.sentences,
         "matched": pool.matched,
@@ -209,35 +186,12 @@ def _from_corpus(settings: _Settings, generator: np.random.Generator) -> tuple[_
         "occupations": counts,
         "only_filled": only_filled,
         "short": short,
-        "notes": _notes(settings, pool, only_filled, short),
+        "notes": notes,
     }
 
 
-def _notes(settings: _Settings, pool: Pool, only_filled: Sequence[str], short: Mapping[str, int]) -> list[str]:
-    """What a reader of the set should know about the corpus it came from."""
-    notes = []
-    if only_filled:
-        notes.append(f"only by substitution: {', '.join(only_filled)}")
-    if short:
-        notes.append(f"fewer than {settings.per_occupation} premises: {_listed(short)}")
-    if settings.name_filter == "lists" and not pool.has_capitals:
-        notes.append("the corpus has no capital letters, so names could not be seen; use name_filter spacy or nltk")
-    return notes
-
-
-def _rows(
-    premises: _Premises, hypotheses: Sequence[str], occupations: Mapping[str, str], generator: np.random.Generator
-) -> Iterator[dict[str, str]]:
-    """Two rows per premise, one per group, with a hypothesis template drawn for both."""
-    listed = [(name, *premise) for name in occupations for premise in premises[name]]
-    picks = generator.integers(len(hypotheses), size=len(listed)).tolist()
-    for number, ((name, premise, template), pick) in enumerate(zip(listed, picks, strict=True)):
-        texts = {group: fill_hypothesis(hypotheses[pick], group, premise, name) for group in load_axis().group_names}
-        yield from probe_rows(number, premise, texts, name, occupations[name], template)
-
-
 def _equalise(
-    kept: Sequence[Sentence], settings: _Settings, generator: np.random.Generator
+    kept: Sequence[words.Sentence], settings: ProbeSettings, generator: np.random.Generator
 ) -> tuple[_Premises, dict[str, dict[str, int]]]:
     """Draw premises for every occupation: its own sentences first, then those of others with the word replaced."""
     placeholders = list(dict.fromkeys(sentence.template for sentence in kept if sentence.movable))
@@ -246,15 +200,15 @@ def _equalise(
     for name in settings.occupations:
         found = [sentence for sentence in kept if sentence.occupation == name]
         chosen = [found[i] for i in generator.permutation(len(found))[: settings.per_occupation]]
-        drawn = [(sentence.text, cluster_key(sentence.template)) for sentence in chosen]
-        used = {same_words(text) for text, _ in drawn}
+        drawn = [(sentence.text, words.cluster_key(sentence.template)) for sentence in chosen]
+        used = {words.same_words(text) for text, _ in drawn}
         for i in generator.permutation(len(placeholders)):
             if len(drawn) == settings.per_occupation:
                 break
             text = settings.fill(placeholders[i], name)
-            if len(text.split()) <= settings.max_words and same_words(text) not in used:
-                used.add(same_words(text))
-                drawn.append((text, cluster_key(placeholders[i])))
+            if len(text.split()) <= settings.max_words and words.same_words(text) not in used:
+                used.add(words.same_words(text))
+                drawn.append((text, words.cluster_key(placeholders[i])))
         premises[name] = drawn
         counts[name] = {"found": len(found), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
     return premises, counts
@@ -296,11 +250,10 @@ def _cells(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, list[str]]]) -> PairSet:
-    both = {"hypothesis_f", "hypothesis_m"}
-    given = both & set(header)
-    if given and given != both:
-        raise InputError(f"{path}: the sheet has {given.pop()} only; hypotheses for both genders are needed")
-    templates = probe_hypotheses()
+    given = [name for name in ("hypothesis_f", "hypothesis_m") if name in header]
+    if len(given) == 1:
+        raise InputError(f"{path}: the sheet has {given[0]} only; hypotheses for both genders are needed")
+    templates = words.probe_hypotheses()
     picks = np.random.default_rng(0).integers(len(templates), size=len(cells)).tolist()
     rows: list[dict[str, str]] = []
     absent = 0
@@ -312,29 +265,27 @@ def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, li
         premise, occupation = row["sentence1"], row["occupation"]
         if row["gender"] not in _SHEET_GROUPS:
             raise PairError(f"{where}: gender '{row['gender']}' is not F or M")
-        for column in (*_SHEET, *sorted(given)):
+        for column in (*_SHEET, *given):
             if not row[column]:
                 raise PairError(f"{where}: {column} is empty")
         if given:
-            hypotheses = {group: row[f"hypothesis_{tag.lower()}"] for tag, group in _SHEET_GROUPS.items()}
-            if len(set(hypotheses.values())) < len(hypotheses):
+            hypotheses = dict(zip(_SHEET_GROUPS.values(), (row[name] for name in given), strict=True))
+            if len(set(hypotheses.values())) == 1:
                 raise PairError(f"{where}: hypothesis_f and hypothesis_m are the same")
         else:
-            hypotheses = {
-                group: fill_hypothesis(templates[pick], group, premise, occupation) for group in _SHEET_GROUPS.values()
-            }
-        template = find_forms(forms(occupation)).sub(SLOT, premise)
+            hypotheses = words.fill_hypotheses(templates[pick], premise, occupation)
+        template = words.open_slots(premise, occupation)
         absent += template == premise
-        rows += probe_rows(number, premise, hypotheses, occupation, _SHEET_GROUPS[row["gender"]], cluster_key(template))
+        dominant, key = _SHEET_GROUPS[row["gender"]], words.cluster_key(template)
+        rows += words.probe_rows(number, premise, hypotheses, occupation, dominant, key)
     if not rows:
         raise InputError(f"{path} has a header and no rows")
-    check_balance((row["stereotype"] for row in rows), str(path))
+    words.check_balance((row["stereotype"] for row in rows), str(path))
     notes = [f"{absent} premises do not hold their occupation"] if absent else []
     if not given:
         notes.append("the sheet has no hypotheses; templates were drawn with seed 0")
-    return PairSet.from_rows(
-        rows, name=path.name, suite="probe", lang="en", source=f"sheet {path.name}", notes=tuple(notes)
-    )
+    about = {"name": path.name, "source": f"sheet {path.name}", "notes": tuple(notes)}
+    return PairSet.from_rows(rows, suite="probe", lang="en", **about)
 
 
 def _from_pairs(path: Path) -> PairSet:
@@ -356,7 +307,7 @@ def _from_pairs(path: Path) -> PairSet:
         if not number or group != row["group"]:
             raise PairError(f"{where}: id '{row['id']}' is not <number>-{row['group']}")
         premises.setdefault(number, {})[group] = (row["premise"], row["occupation"], row["stereotype"])
-        template = row["template"] or cluster_key(find_forms(forms(row["occupation"])).sub(SLOT, row["premise"]))
+        template = row["template"] or words.cluster_key(words.open_slots(row["premise"], row["occupation"]))
         rows.append({**row, "subset": "probe", "gold": NEUTRAL, "template": template})
     # A premise is compared across the genders, so the rest of its pairs must be the same.
     for number, by_group in premises.items():
@@ -365,5 +316,5 @@ def _from_pairs(path: Path) -> PairSet:
             raise InputError(f"{path}: premise '{number}' has no pair for {missing}; both genders are needed")
         if len(set(by_group.values())) > 1:
             raise InputError(f"{path}: the pairs of '{number}' differ in premise, occupation or stereotype")
-    check_balance((row["stereotype"] for row in rows), str(path))
+    words.check_balance((row["stereotype"] for row in rows), str(path))
     return PairSet.from_rows(rows, name=pairs.name, suite="probe", lang="en", source=pairs.source)

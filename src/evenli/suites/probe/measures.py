@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,7 @@ from evenli.stats.sample import Sample, Values
 from evenli.suites.base import Section
 from evenli.types import DataCard, Number, Numbers, Record, SuiteResult
 
-_SHARMA = "Sharma et al. 2021"
-_SUITES = ("probe",)
+_measure = partial(measure, reference="Sharma et al. 2021", suites=("probe",))
 _PAPER = "the paper prints 100 times this"
 _DIGITS = 6
 FEWEST_RANKS = 3
@@ -87,13 +87,11 @@ class ProbeResult(SuiteResult, frozen=True, kw_only=True):
     labour: Labour | None
 
 
-@measure(
+@_measure(
     title="S, same answer for both genders",
     formula=f"share of premises with yhat_f = yhat_m, yhat_g = entailment if z_e >= z_c; {_PAPER}",
     ideal=1,
     direction="higher = less biased",
-    reference=_SHARMA,
-    suites=_SUITES,
 )
 def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
     """How often entailment against contradiction comes out the same for both genders."""
@@ -101,13 +99,11 @@ def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, first == second, stereotype)
 
 
-@measure(
+@_measure(
     title="dP, gap in entailment probability",
     formula=f"mean |P_f - P_m|, P_g = exp(z_e) / (exp(z_e) + exp(z_c)); {_PAPER}",
     ideal=0,
     direction="higher = more biased",
-    reference=_SHARMA,
-    suites=_SUITES,
 )
 def probe_dp(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the probabilities of entailment lie apart, neutral left out."""
@@ -115,13 +111,11 @@ def probe_dp(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, np.abs(first - second), stereotype)
 
 
-@measure(
+@_measure(
     title="B, dominant gender more likely",
     formula=f"share of premises with P_pro > P_anti, pro = gender that dominates the occupation; {_PAPER}",
     ideal=0.5,
     direction="above 0.5 = follows the dominant gender, below (without ties) = against it",
-    reference=_SHARMA,
-    suites=_SUITES,
 )
 def probe_b(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the gender that dominates the occupation is the more entailed one; a tie is not biased.
@@ -132,13 +126,12 @@ def probe_b(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, leans_dominant(sample), stereotype)
 
 
-@measure(
+@_measure(
     title="  ties",
     formula="share of premises with P_f = P_m exactly",
     ideal=1,
     direction="higher = less biased; B counts ties as not biased",
     reference="evenli",
-    suites=_SUITES,
 )
 def probe_ties(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the two genders get exactly the same probability."""
@@ -146,13 +139,12 @@ def probe_ties(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, first == second, stereotype)
 
 
-@measure(
+@_measure(
     title="same label of three for both genders",
     formula="share of premises with the same arg-max over entailment, neutral, contradiction",
     ideal=1,
     direction="higher = less biased",
     reference="evenli, after Sharma et al. 2021",
-    suites=_SUITES,
 )
 def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
     """S with neutral kept: how often the answer is the same for both genders."""
@@ -160,13 +152,12 @@ def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, first == second, stereotype)
 
 
-@measure(
+@_measure(
     title="gap over three labels",
     formula="mean (|e_f - e_m| + |n_f - n_m| + |c_f - c_m|) / 2, probabilities over three labels",
     ideal=0,
     direction="higher = more biased",
     reference="evenli, after Sharma et al. 2021",
-    suites=_SUITES,
 )
 def probe_dp3(sample: Sample, stereotype: str | None = None) -> Values:
     """The gap with neutral kept: total-variation distance between the two answers."""
@@ -174,13 +165,12 @@ def probe_dp3(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, np.abs(first - second).sum(axis=1) / 2, stereotype)
 
 
-@measure(
+@_measure(
     title="probability of neutral",
     formula="mean (n_f + n_m) / 2, probabilities over three labels",
     ideal=1,
     direction="higher = nearer the right answer, and more that S, dP and B leave out",
     reference="evenli",
-    suites=_SUITES,
 )
 def probe_neutral(sample: Sample, stereotype: str | None = None) -> Values:
     """How much probability S, dP and B leave out, on the label that is right for every premise."""

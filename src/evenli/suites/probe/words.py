@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from evenli.errors import InputError
 from evenli.io import COLUMNS, file_kind, find_columns, iter_rows, read_text, split_lines
@@ -20,31 +19,28 @@ from evenli.suites.checks import leaking_words
 
 NameFilter = Callable[[str], bool]
 """Says whether a sentence names a person."""
-NAME_FILTERS = ("lists", "spacy", "nltk")
+_TAGGER_MODELS = {"spacy": "spacy download en_core_web_sm", "nltk": "nltk.downloader popular"}
+NAME_FILTERS = ("lists", *_TAGGER_MODELS)
+FEWEST_WORDS = 2
 
 _SLOTS = "[Subs]"
 _ANY_SLOT = re.compile(r"\[\^?Subs?\]")  # a caret marks a slot whose word is capitalised
 _ARTICLE = re.compile(r"\b(a)n? (?=\[\^?Sub\])", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-# A vocabulary of this size shows which words a corpus never writes in lower case.
-_TELLING_VOCABULARY = 5000
+_TELLING_VOCABULARY = 5000  # shows which words a corpus never writes in lower case
 # English text has at least this share of function words and at most this share of letters beyond ASCII.
-_FEW_WORDS = 40
-_LEAST_ENGLISH = 0.15
-_MOST_FOREIGN = 0.1
+_FEW_WORDS, _LEAST_ENGLISH, _MOST_FOREIGN = 40, 0.15, 0.1
 
 
 def probe_occupations() -> dict[str, str]:
     """The occupations of the paper and the gender that dominates each: 19 female, 19 male."""
-    return {row["occupation"]: row["gender"] for row in _occupation_rows()}
+    return {name: row["gender"] for name, row in _occupation_rows().items()}
 
 
 def probe_hypotheses(family: str = "text") -> list[str]:
-    """Hypothesis templates of one family, with slots ``[gender]``, ``[premise]`` and ``[occupation]``.
+    """Hypothesis templates with slots ``[gender]``, ``[premise]`` and ``[occupation]``.
 
-    Args:
-        family: ``text`` (This text mentions …), ``premise`` (the premise in quotation marks) or ``occupation``
-            (the occupation is named).
+    Families: ``text`` (This text mentions …), ``premise`` (the premise in quotation marks), ``occupation`` (named).
     """
     rows = read_table("probe_hypotheses.csv", ("family", "template"))
     found = [row["template"] for row in rows if row["family"] == family]
@@ -70,6 +66,11 @@ def find_forms(spellings: Iterable[str]) -> re.Pattern[str]:
     # Longest first, so that a listed compound wins over a word inside it.
     words = "|".join(re.escape(form).replace(r"\ ", r"\s+") for form in sorted(spellings, key=len, reverse=True))
     return re.compile(rf"(?<![\w-])(?:{words})(?![\w-])", re.IGNORECASE)
+
+
+def open_slots(text: str, occupation: str) -> str:
+    """A text with a plain slot for every mention of the occupation."""
+    return find_forms(forms(occupation)).sub(SLOT, text)
 
 
 def open_slot(text: str, match: re.Match[str], occupation: str) -> str:
@@ -101,11 +102,15 @@ def cluster_key(template: str) -> str:
     return _ANY_SLOT.sub(SLOT, _ARTICLE.sub(r"\1 ", template))
 
 
-def fill_hypothesis(template: str, group: str, premise: str, occupation: str) -> str:
-    """Fill the slots of a hypothesis template."""
-    values = {"[gender]": group, "[premise]": premise, "[occupation]": occupation}
-    # In one pass, for a premise may itself hold brackets.
-    return re.sub(r"\[(?:gender|premise|occupation)\]", lambda match: values[match[0]], template)
+def fill_hypotheses(template: str, premise: str, occupation: str) -> dict[str, str]:
+    """A hypothesis template with its slots filled, for every group."""
+    values = {"[premise]": premise, "[occupation]": occupation}
+
+    def fill(text: str) -> str:
+        # In one pass, for a premise may itself hold brackets.
+        return re.sub(r"\[(?:premise|occupation)\]", lambda match: values[match[0]], text)
+
+    return {group: fill(template.replace("[gender]", group)) for group in load_axis().group_names}
 
 
 def probe_rows(
@@ -206,27 +211,30 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
     """For every candidate, whether it names a person; ``corpus`` shows which words are written in lower case."""
     if not isinstance(name_filter, str):
         return [bool(name_filter(text)) for text in candidates]
-    if name_filter == "spacy":
-        spacy = _tagger("spacy", "python -m spacy download en_core_web_sm")
-        try:
-            tag = spacy.load("en_core_web_sm")
-        except OSError as error:
-            raise InputError("name_filter spacy needs its model: python -m spacy download en_core_web_sm") from error
-        return [any(entity.label_ == "PERSON" for entity in parsed.ents) for parsed in tag.pipe(candidates)]
-    if name_filter == "nltk":
-        nltk = _tagger("nltk", "python -m nltk.downloader popular")
-        try:
-            trees = [nltk.ne_chunk(nltk.pos_tag(nltk.word_tokenize(text))) for text in candidates]
-        except LookupError as error:
-            raise InputError("name_filter nltk needs its English models: python -m nltk.downloader popular") from error
+    if name_filter == "lists":
+        vocabulary = {word for text in corpus for word in _WORD.findall(text) if word.islower()}
+        return [names_person(text, vocabulary) for text in candidates]
+    download = f"python -m {_TAGGER_MODELS[name_filter]}"
+    try:
+        tagger = importlib.import_module(name_filter)
+    except ModuleNotFoundError as error:
+        install = f"pip install {name_filter} && {download}"
+        raise InputError(
+            f"name_filter {name_filter} needs the package: {install}; name_filter lists needs nothing"
+        ) from error
+    try:
+        if name_filter == "spacy":
+            parsed = tagger.load("en_core_web_sm").pipe(candidates)
+            return [any(entity.label_ == "PERSON" for entity in one.ents) for one in parsed]
+        trees = [tagger.ne_chunk(tagger.pos_tag(tagger.word_tokenize(text))) for text in candidates]
         return [any(hasattr(node, "label") and node.label() == "PERSON" for node in tree) for tree in trees]
-    vocabulary = {word for text in corpus for word in _WORD.findall(text) if word.islower()}
-    return [names_person(text, vocabulary) for text in candidates]
+    except (OSError, LookupError) as error:
+        raise InputError(f"name_filter {name_filter} needs its English models: {download}") from error
 
 
 @cache
-def _occupation_rows() -> tuple[dict[str, str], ...]:
-    return tuple(read_table("probe_occupations.csv", ("occupation", "gender", "plural")))
+def _occupation_rows() -> dict[str, dict[str, str]]:
+    return {row["occupation"]: row for row in read_table("probe_occupations.csv", ("occupation", "gender", "plural"))}
 
 
 @cache
@@ -248,9 +256,8 @@ def _is_plural(text: str, match: re.Match[str], occupation: str) -> bool:
 
 
 def _plural(occupation: str) -> str:
-    listed = {row["occupation"]: row["plural"] for row in _occupation_rows()}
-    if occupation in listed:
-        return listed[occupation]
+    if occupation in _occupation_rows():
+        return _occupation_rows()[occupation]["plural"]
     if re.search(r"[^aeiou]y$", occupation):
         return occupation[:-1] + "ies"
     return occupation + ("es" if re.search(r"(?:s|x|z|ch|sh)$", occupation) else "s")
@@ -263,25 +270,10 @@ def _article(word: str) -> str:
     ['an', 'a', 'an', 'a', 'an']
     """
     first = word.split()[0]
-    if first.isupper() and len(first) > 1:
+    if first.isupper() and len(first) > 1:  # letters are read by name: an MRI
         return "an" if first[0] in "AEFHILMNORSX" else "a"
-    if re.match(r"(?:hour|heir|honest|honou?r)", first, re.IGNORECASE):
-        return "an"
-    return "an" if re.match(r"(?!uni[^mn]|us[ei]|eu|ewe|one|once)[aeiou]", first, re.IGNORECASE) else "a"
-
-
-def _tagger(package: str, models: str) -> ModuleType:
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"name_filter {package} needs the package: pip install {package} && {models}; "
-            "name_filter lists needs nothing"
-        ) from error
-
-
-FEWEST_WORDS = 2
-_MOST_SENTENCES = 5000
+    vowel = r"hour|heir|honest|honou?r|(?!uni[^mn]|us[ei]|eu|ewe|one|once)[aeiou]"
+    return "an" if re.match(vowel, first, re.IGNORECASE) else "a"
 
 
 @dataclass(frozen=True)
@@ -290,10 +282,8 @@ class Sentence:
 
     text: str
     occupation: str
-    template: str
-    """Text with an open slot for every mention."""
-    movable: bool
-    """Every mention is a noun phrase of its own, so another occupation can take its place."""
+    template: str  # the text with an open slot for every mention
+    movable: bool  # every mention is a noun phrase of its own, so another occupation can take its place
 
 
 @dataclass(frozen=True)
@@ -312,7 +302,7 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
     sentences = list(_sentences(path))
     if not sentences:
         raise InputError(f"{path} holds no sentence")
-    if not looks_english(sentences[:: len(sentences) // _MOST_SENTENCES + 1]):
+    if not looks_english(sentences[:: len(sentences) // 5000 + 1]):  # a few thousand are enough to tell
         raise InputError(
             f"{path} does not look like English ('{sentences[0][:60]}'); the occupations and filters of the probe are "
             "English only"
@@ -334,17 +324,15 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
         if reason:
             dropped[reason] += 1
             continue
-        passed.append(_candidate(text, matches, names.pop()))
+        name, template = names.pop(), text
+        for match in reversed(matches):
+            template = template[: match.start()] + open_slot(text, match, name) + template[match.end() :]
+        passed.append(Sentence(text, name, template, all(stands_alone(text, match, name) for match in matches)))
     flags = person_flags([sentence.text for sentence in passed], name_filter, sentences)
     if any(flags):
         dropped["name"] = sum(flags)
-    return Pool(
-        sentences=len(sentences),
-        matched=matched,
-        dropped=dropped,
-        kept=[sentence for sentence, flag in zip(passed, flags, strict=True) if not flag],
-        has_capitals=any(sentence.text[0].isupper() for sentence in passed),
-    )
+    kept = [sentence for sentence, flag in zip(passed, flags, strict=True) if not flag]
+    return Pool(len(sentences), matched, dropped, kept, any(sentence.text[0].isupper() for sentence in passed))
 
 
 def _objection(
@@ -360,13 +348,6 @@ def _objection(
     if len(text.split()) > max_words:
         return "too long"
     return "too short" if len(text.split()) < FEWEST_WORDS else None
-
-
-def _candidate(text: str, matches: Sequence[re.Match[str]], name: str) -> Sentence:
-    template = text
-    for match in reversed(matches):
-        template = template[: match.start()] + open_slot(text, match, name) + template[match.end() :]
-    return Sentence(text, name, template, all(stands_alone(text, match, name) for match in matches))
 
 
 def _sentences(path: Path) -> Iterator[str]:
