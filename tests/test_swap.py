@@ -18,7 +18,7 @@ from evenli.mitigate.augment import swap_augment
 from evenli.mitigate.pronouns import her_is_possessive
 from evenli.mitigate.swap import Swapper
 from evenli.resources import read_table
-from evenli.suites.probe.build import probe_occupations
+from evenli.suites.probe.words import probe_occupations
 
 HER_HIS = Path(__file__).parent / "data" / "her_his.csv"
 PRINTED = (
