@@ -18,6 +18,7 @@ ORDER = [
     "format",
     "_version",
     "_network",
+    "_callable",
     "_extras",
     "io",
     "store",

@@ -1,4 +1,4 @@
-"""evenli: assess and mitigate gender bias in language-inference models.
+"""evenli: assess and mitigate gender bias in language-inference models and sentence encoders.
 
 >>> import evenli
 >>> evenli.audit("fake:oracle:0.3").coal.value
@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from evenli._network import silence
@@ -15,48 +16,59 @@ from evenli._version import __version__
 silence()  # before any dependency is imported
 
 if TYPE_CHECKING:
-    from evenli.evaluate.audit import Audit, audit
-    from evenli.evaluate.predict import predict
-    from evenli.models import load_model
-    from evenli.pairs import PairSet
-    from evenli.predictions import Predictions
-    from evenli.report.gate import gate
-    from evenli.report.html import report
-    from evenli.suites.coal.build import build_coal
-    from evenli.suites.coal.load import load_coal
+    from evenli.corpus.scoring import score as score
+    from evenli.encoders import load_encoder as load_encoder
+    from evenli.evaluate.audit import Audit as Audit
+    from evenli.evaluate.audit import audit as audit
+    from evenli.evaluate.audit import load_run as load_run
+    from evenli.evaluate.compare import compare_runs as compare  # noqa: F401
+    from evenli.evaluate.seat import seat as seat
+    from evenli.evaluate.senteval import senteval as senteval
+    from evenli.mitigate.api import mitigate as mitigate
+    from evenli.mitigate.api import swap as swap
+    from evenli.models import load_model as load_model
+    from evenli.pairs import PairSet as PairSet
+    from evenli.report.gate import gate as gate
+    from evenli.report.html import report as report
+    from evenli.training import train as train
 
-__all__ = [
-    "Audit",
-    "PairSet",
-    "Predictions",
-    "__version__",
-    "audit",
-    "build_coal",
-    "gate",
-    "load_coal",
-    "load_model",
-    "predict",
-    "report",
-]
-
-_HOMES = {
-    "Audit": "evenli.evaluate.audit",
-    "audit": "evenli.evaluate.audit",
-    "gate": "evenli.report.gate",
-    "report": "evenli.report.html",
-    "PairSet": "evenli.pairs",
-    "build_coal": "evenli.suites.coal.build",
-    "load_coal": "evenli.suites.coal.load",
-    "load_model": "evenli.models",
-    "Predictions": "evenli.predictions",
-    "predict": "evenli.evaluate.predict",
+_PUBLIC = {
+    "Audit": "evaluate.audit:Audit",
+    "PairSet": "pairs:PairSet",
+    "audit": "evaluate.audit:audit",
+    "compare": "evaluate.compare:compare_runs",
+    "gate": "report.gate:gate",
+    "load_encoder": "encoders:load_encoder",
+    "load_model": "models:load_model",
+    "load_run": "evaluate.audit:load_run",
+    "mitigate": "mitigate.api:mitigate",
+    "report": "report.html:report",
+    "score": "corpus.scoring:score",
+    "seat": "evaluate.seat:seat",
+    "senteval": "evaluate.senteval:senteval",
+    "swap": "mitigate.api:swap",
+    "train": "training:train",
 }
+"""Public names and where they live; each is imported when it is first used, so that ``import evenli`` stays fast."""
+_FORMER = {
+    "Predictions": "predictions:Predictions",
+    "build_coal": "suites.coal.build:build_coal",
+    "load_coal": "suites.coal.load:load_coal",
+    "predict": "evaluate.predict:predict",
+}
+"""Names that stood here once; they go with the next release."""
+
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name on first use: ``import evenli`` and ``evenli --help`` stay fast."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'evenli' has no attribute '{name}'")
-    from importlib import import_module
+    home = _PUBLIC.get(name) or _FORMER.get(name)
+    if home is None:
+        raise AttributeError(f"module 'evenli' has no attribute '{name}'; it has {', '.join(_PUBLIC)}")
+    module, _, attribute = home.partition(":")
+    return getattr(import_module(f"evenli.{module}"), attribute)
 
-    return getattr(import_module(_HOMES[name]), name)
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
