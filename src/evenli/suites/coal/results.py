@@ -55,9 +55,15 @@ class PublishedRow(Record, frozen=True):
 
 
 class CoalResult(SuiteResult, frozen=True, kw_only=True):
-    """Results of NLI-CoAL: label shares and pairs per set, occupations and published models, most biased first.
+    """Results of NLI-CoAL.
 
-    ``minimum_detectable_difference`` is the smallest that an independent audit of the same size would detect.
+    Attributes:
+        proportions: Share of each label per set.
+        rows: Pairs per set.
+        order_condition: Do errors follow the stereotype?
+        minimum_detectable_difference: Smallest difference that an independent audit of the same size would detect.
+        occupations: One row each, most biased first.
+        published: Published models with this one among them, most biased first.
     """
 
     proportions: dict[str, Numbers]

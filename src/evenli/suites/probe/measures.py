@@ -78,7 +78,15 @@ class Labour(Record, frozen=True):
 
 
 class ProbeResult(SuiteResult, frozen=True, kw_only=True):
-    """Results of the probe: occupations by gap, largest first; ``labour`` is None where too few are known."""
+    """Results of the probe.
+
+    Attributes:
+        rows: Pairs asked, two per premise.
+        premises: Premises.
+        proportions: Share of each label.
+        occupations: One row each, largest gap first.
+        labour: Comparison with labour statistics; None where too few occupations have any.
+    """
 
     rows: int
     premises: int
