@@ -28,7 +28,7 @@ from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import score_corpus
 from evenli.corpus.scored import CorpusScores
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
-from evenli.report.score_chart import distribution_chart, write_distribution_chart
+from evenli.report.scores import distribution_chart, write_distribution_chart
 
 
 class Lengths:

@@ -17,10 +17,9 @@ import polars as pl
 import pytest
 
 from evenli.corpus import run as corpus
-from evenli.corpus.remote import RemoteFile, is_remote, remote_files
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
-from evenli.corpus.source import Record, fingerprint, read_records, source_files
+from evenli.corpus.source import Record, RemoteFile, fingerprint, is_remote, read_records, remote_files, source_files
 from evenli.errors import InputError, MissingExtraError, RunError
 from test_corpus import Lengths, digest
 

@@ -55,7 +55,7 @@ def score(
     from evenli.errors import InputError
 
     if chart is not None:
-        from evenli.report.score_chart import check_chart
+        from evenli.report.scores import check_chart
 
         check_chart(chart)
     if out is None and is_scored(source):
@@ -102,11 +102,11 @@ def _advance(bar: Callable[[Progress], None], rows: int) -> None:
 
 def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> None:
     from evenli.corpus.scoring import summarise
-    from evenli.report.sentence import print_corpus
+    from evenli.report.scores import print_corpus
 
     summary = {**summarise(out, top), "charts": []}
     if chart is not None:
-        from evenli.report.score_chart import write_distribution_chart
+        from evenli.report.scores import write_distribution_chart
 
         summary["charts"] = [str(file) for file in write_distribution_chart(out, chart)]
     if as_json:
@@ -118,7 +118,7 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
 def _print_sentence(scorer: BiasScorer, sentence: str, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from evenli.report.sentence import print_sentence
+    from evenli.report.scores import print_sentence
 
     if scorer.note:
         shared.warn(scorer.note)
@@ -140,7 +140,7 @@ def direction(
     """The gender direction of word vectors: explained variance, stability, agreement of pair lists, nearest words."""
     from evenli.corpus.direction import describe_direction
     from evenli.errors import InputError
-    from evenli.report.direction import print_direction, write_direction
+    from evenli.report.scores import print_direction, write_direction
 
     if vectors is None:
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")

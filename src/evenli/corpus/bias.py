@@ -81,11 +81,6 @@ class SentenceBias:
         """True if no token could be weighed, so that the zeros say nothing about the text."""
         return all(word.note == "out of vocabulary" for word in self.words)
 
-    @property
-    def unknown(self) -> list[str]:
-        """The tokens that were dropped for want of a vector."""
-        return [word.token for word in self.words if word.note == "out of vocabulary"]
-
 
 class BiasScorer:
     """Scores sentences with word vectors.
@@ -119,7 +114,6 @@ class BiasScorer:
         listing = "\n".join((*parts, f"punctuation={bool(punctuation)}"))
         self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}"
         self._table: PieceSums | PieceWords | None = None
-
         encoder = getattr(self.weights, "encoder", None)
         self.wants_gpu = str(getattr(encoder, "device", "")).startswith("cuda")
         self.note = str(getattr(encoder, "note", ""))

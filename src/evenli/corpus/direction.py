@@ -76,23 +76,6 @@ class GenderDirection:
         return self.inputs or self.vector.astype(np.float64).tobytes().hex()
 
 
-@dataclass(frozen=True)
-class Stability:
-    """Cosines between the direction of all pairs and the directions with one pair left out."""
-
-    cosines: tuple[tuple[Pair, float], ...]
-
-    @property
-    def minimum(self) -> float:
-        """Cosine without the pair that matters most."""
-        return min(cosine for _, cosine in self.cosines)
-
-    @property
-    def mean(self) -> float:
-        """Mean of the cosines."""
-        return float(np.mean([cosine for _, cosine in self.cosines]))
-
-
 class Nearest(NamedTuple):
     """The words most to the female and most to the male side, with their cosines."""
 
@@ -176,15 +159,15 @@ def read_pairs(pairs: Pairs) -> list[Pair]:
     return [(f, m) for f, m in pairs]
 
 
-def stability(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool = True) -> Stability:
-    """How far the direction turns when one pair is left out: cosine 1 is not at all."""
+def stability(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool = True) -> dict[Pair, float]:
+    """How far the direction turns without each pair: the cosine with that of all pairs, 1 is not at all."""
     used, _, _ = _resolve(vectors, read_pairs(pairs))
     if len(used) <= FEWEST:
         raise InputError(f"leaving one pair out needs {FEWEST + 1} or more pairs, {vectors.name} has {len(used)}")
     differences = _differences(vectors, list(used), unit=unit)
     whole, _ = _component(differences)
     others = (_component(np.delete(differences, left_out, axis=0))[0] for left_out in range(len(used)))
-    return Stability(tuple((pair, float(whole @ other)) for pair, other in zip(used.values(), others, strict=True)))
+    return {pair: float(whole @ other) for pair, other in zip(used.values(), others, strict=True)}
 
 
 def agreement(a: GenderDirection, b: GenderDirection) -> float:
@@ -235,12 +218,13 @@ class DirectionReport:
 
     vectors: WordVectors
     direction: GenderDirection
-    stability: Stability
+    stability: Mapping[Pair, float]
     agreement: Mapping[str, float]
     nearest: Nearest
 
     def to_dict(self) -> dict[str, Any]:
         """As strict JSON, without the numbers of the direction."""
+        cosines = list(self.stability.values())
         return {
             "vectors": self.vectors.name,
             "words": len(self.vectors),
@@ -249,7 +233,7 @@ class DirectionReport:
             "missing": list(map(list, self.direction.missing)),
             "explained": self.direction.explained_unit,
             "explained_raw": self.direction.explained_raw,
-            "leave_one_out": {"lowest": self.stability.minimum, "mean": self.stability.mean},
+            "leave_one_out": {"lowest": min(cosines), "mean": float(np.mean(cosines))},
             "agreement": dict(self.agreement),
             "female": [list(word) for word in self.nearest.female],
             "male": [list(word) for word in self.nearest.male],
@@ -286,8 +270,6 @@ def load_direction(path: str | Path) -> GenderDirection:
         about["pairs"], about["missing"] = (tuple((f, m) for f, m in about[key]) for key in ("pairs", "missing"))
         about["spectrum"], about["notes"] = (tuple(about[key]) for key in ("spectrum", "notes"))
         direction = GenderDirection(vector=np.asarray(vector, dtype=np.float64), **about)
-    except FileNotFoundError:
-        raise InputError(f"no such file: {path}") from None
     except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} is not a stored direction ({error})") from error
     if direction.vector.ndim != 1 or not abs(np.linalg.norm(direction.vector) - 1) < 1e-6:

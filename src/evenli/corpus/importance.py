@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -63,9 +63,11 @@ class StaticWeights(ABC):
             raise InputError(f"the share of the markers must be at least 0 and below 1, not {self.markers}")
 
     @property
-    @abstractmethod
     def identity(self) -> str:
-        """Changes when any weight could."""
+        """Name, counts, other numbers and the share of the markers."""
+        own = [getattr(self, field.name) for field in fields(self) if field.name != "markers"]
+        parts = [str(getattr(value, "identity", repr(value))) for value in own]
+        return ":".join([type(self).__name__.lower(), *parts, repr(self.markers)])
 
     @abstractmethod
     def mass(self, token: str) -> float:
@@ -88,11 +90,6 @@ class Uniform(StaticWeights):
     >>> Uniform().of(["a", "pink", "dress", "a"]).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """
-
-    @property
-    def identity(self) -> str:
-        """The share of the markers is all there is."""
-        return f"uniform:{self.markers!r}"
 
     def mass(self, token: str) -> float:
         """1 for any token."""
@@ -138,11 +135,6 @@ class Idf(StaticWeights):
 
     counts: Counts
 
-    @property
-    def identity(self) -> str:
-        """Counts and share of the markers."""
-        return f"idf:{self.counts.identity}:{self.markers!r}"
-
     def mass(self, token: str) -> float:
         """The smoothed inverse document frequency, at least 1."""
         return 1.0 + math.log((1 + self.counts.documents) / (1 + self.counts.texts.get(token.lower(), 0)))
@@ -160,11 +152,6 @@ class Sif(StaticWeights):
         if not self.a > 0:
             raise InputError(f"the smoothing a of SIF must be above 0, not {self.a}; 0.001 is usual")
 
-    @property
-    def identity(self) -> str:
-        """Counts, smoothing and share of the markers."""
-        return f"sif:{self.counts.identity}:{self.a!r}:{self.markers!r}"
-
     def mass(self, token: str) -> float:
         """Between 0 and 1; 1 for a word the corpus does not have."""
         return self.a / (self.a + self.counts.occurrences.get(token.lower(), 0) / self.counts.tokens)
@@ -180,10 +167,7 @@ class Counted:
     def __post_init__(self) -> None:
         object.__setattr__(self, "counts", tuple(map(int, self.counts)))
         if min(self.counts, default=0) < 0 or self.total < 1 or sum(self.counts) > self.total:
-            raise InputError(
-                f"counts must be 0 or more and sum to {self.total} at most, not {list(self.counts)}; "
-                "the rest is on the markers"
-            )
+            raise InputError(f"counts must be 0 or more and sum to {self.total} at most, not {list(self.counts)}")
 
     @property
     def identity(self) -> str:
@@ -243,10 +227,7 @@ class MaxPooled:
         counts, lengths = encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
-            raise InputError(
-                f"the encoder counted {len(counts)} words in {len(lengths)} sentences; it was given {given.sum()} in "
-                f"{len(given)}, and must count all of them"
-            )
+            raise InputError(f"the encoder counted {len(counts)} words; it was given {given.sum()}, and must count all")
         return np.asarray(counts / float(encoder.dimension), dtype=np.float64)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -28,44 +28,20 @@ _PASSES, _ENDS, _GOES_ON = 0, 1, 2
 """What a token does to the next one: nothing, make it begin a sentence, make it stand within one."""
 
 
-class Tokens(dict[str, int]):
-    """The tokens met, by number; biases (within a sentence) and masses are NaN for tokens to leave out."""
+class _Tokens(dict[str, tuple[float, float, int]]):
+    """Of each token met: bias within a sentence and mass, NaN for one to leave out, and what it does to the next."""
 
     def __init__(self, bias: Bias, mass: Callable[[str], float] | None) -> None:
         super().__init__()
         self._bias, self._mass = bias, mass
-        self._new: list[str] = []
-        self.names: list[str] = []
-        self.biases, self.masses = np.zeros(0), np.zeros(0)
-        self.states = np.zeros(0, dtype=np.int8)
 
-    def __missing__(self, token: str) -> int:
-        number = len(self.names) + len(self._new)
-        self._new.append(token)
-        self[token] = number
-        return number
-
-    def numbers(self, tokens: Sequence[str]) -> _IntArray:
-        """The number of each token."""
-        found = np.fromiter(map(self.__getitem__, tokens), dtype=np.int64, count=len(tokens))
-        if self._new:
-            self._keep_new()
-        return found
-
-    def _keep_new(self) -> None:
-        new, first = self._new, len(self.names)
-        size = first + len(new)
-        self.biases, self.masses, self.states = (grown(old, size) for old in (self.biases, self.masses, self.states))
-        self.biases[first:size] = np.array([self._bias(token, False) for token in new], dtype=np.float64)
-        if self._mass is not None:
-            known = ~np.isnan(self.biases[first:size])
-            self.masses[first:size] = [
-                self._mass(token) if ok else np.nan for token, ok in zip(new, known, strict=True)
-            ]
+    def __missing__(self, token: str) -> tuple[float, float, int]:
+        bias = self._bias(token, False)
+        mass = np.nan if bias is None or self._mass is None else self._mass(token)
         codes = {None: _PASSES, True: _ENDS, False: _GOES_ON}
-        self.states[first:size] = [_GOES_ON if token.isalnum() else codes[starts_next((token,))] for token in new]
-        self.names += new
-        self._new = []
+        state = _GOES_ON if token.isalnum() else codes[starts_next((token,))]
+        self[token] = found = (np.nan if bias is None else bias, mass, state)
+        return found
 
 
 class PieceTable(dict[str, int], ABC):
@@ -78,7 +54,7 @@ class PieceTable(dict[str, int], ABC):
     def __init__(self, bias: Bias, doubtful: frozenset[str], mass: Callable[[str], float] | None = None) -> None:
         super().__init__()
         self._bias, self._names = bias, doubtful
-        self._tokens = Tokens(bias, mass)
+        self._tokens = _Tokens(bias, mass)
         self._new: list[str] = [""]
         self._size = 0
         self._doubtful = np.zeros(0, dtype=np.bool_)
@@ -88,8 +64,8 @@ class PieceTable(dict[str, int], ABC):
         self._after[:2] = True
 
     @abstractmethod
-    def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
-        """Keep new pieces in the rows from ``first`` to ``size``: of each token its piece, number and two biases."""
+    def _store(self, rows: slice, owner: _IntArray, words: list[str], masses: _FloatArray, biases: _FloatArray) -> None:
+        """Keep new pieces in these rows: of each known token its piece, itself, its mass and its two biases."""
 
     def __missing__(self, piece: str) -> int:
         # Noted before it is known, so that an interrupt leaves no piece with the row of another.
@@ -122,24 +98,23 @@ class PieceTable(dict[str, int], ABC):
         cuts = [cut(piece) for piece in self._new]
         owner = np.repeat(np.arange(len(cuts)), np.fromiter(map(len, cuts), dtype=np.int64, count=len(cuts)))
         flat = list(chain.from_iterable(cuts))
-        tokens = self._tokens.numbers(flat)
-        biases = [self._tokens.biases[tokens], self._tokens.biases[tokens]]
+        bias, masses, states = np.array([self._tokens[token] for token in flat], dtype=np.float64).reshape(-1, 3).T
+        biases = np.stack([bias, bias])
         for piece in sorted({int(owner[at]) for at, token in enumerate(flat) if token in self._names}):
-            places = np.flatnonzero(owner == piece)
             for initial, column in enumerate(biases):
                 starts, _ = sentence_starts(cuts[piece], bool(initial))
                 found = [self._bias(token, start) for token, start in zip(cuts[piece], starts, strict=True)]
-                column[places] = np.array(found, dtype=np.float64)
+                column[owner == piece] = np.array(found, dtype=np.float64)
         self._doubtful, self._after = grown(self._doubtful, size), grown(self._after, size)
-        known = ~np.isnan(biases[0])
+        known = ~np.isnan(bias)
         self._doubtful[first + 2 * owner[known & (biases[0] != biases[1])]] = True
-        states = self._tokens.states[tokens]
         decides = states != _PASSES
         # The last token that decides does so for the piece; assignment keeps the last of several.
         state = np.full(len(cuts), _PASSES)
         state[owner[decides]] = states[decides]
         self._after[first:size:2], self._after[first + 1 : size : 2] = state == _ENDS, state != _GOES_ON
-        self._store(first, size, owner[known], tokens[known], [column[known] for column in biases])
+        words = list(compress(flat, known.tolist()))
+        self._store(slice(first, size), owner[known], words, masses[known], biases[:, known])
         self._size, self._new = size, []
 
 
@@ -152,21 +127,21 @@ class PieceSums(PieceTable):
 
     columns = np.zeros((3, 0))
 
-    def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
-        self.columns = grown(self.columns, size)
-        masses, pieces = self._tokens.masses[tokens], (size - first) // 2
+    def _store(self, rows: slice, owner: _IntArray, words: list[str], masses: _FloatArray, biases: _FloatArray) -> None:
+        self.columns = grown(self.columns, rows.stop)
         for place, bias in enumerate(biases):
             adds = (masses, masses * np.maximum(bias, 0.0), masses * np.minimum(bias, 0.0))
             for column, add in zip(self.columns, adds, strict=True):
-                column[first + place : size : 2] = np.bincount(owner, weights=add, minlength=pieces)
+                part = column[rows.start + place : rows.stop : 2]
+                part[:] = np.bincount(owner, weights=add, minlength=len(part))
 
 
 class PieceWords(PieceTable):
     """The known words of a piece and their biases, for weights that depend on the sentence."""
 
     def __init__(self, bias: Bias, doubtful: frozenset[str]) -> None:
-        self._filled = 0
-        self._words, self._biases = np.zeros(0, dtype=np.int64), np.zeros((2, 0))
+        self._words: list[str] = []
+        self._biases = np.zeros((2, 0))
         self._firsts, self._lengths = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         super().__init__(bias, doubtful)
 
@@ -177,19 +152,19 @@ class PieceWords(PieceTable):
         lengths = self._lengths[pieces]
         ends = np.cumsum(lengths)
         places = np.repeat(self._firsts[pieces] - ends + lengths, lengths) + np.arange(ends[-1])
-        words = list(map(self._tokens.names.__getitem__, self._words[places].tolist()))
+        words = list(map(self._words.__getitem__, places.tolist()))
         counts = np.bincount(owner, weights=lengths, minlength=len(texts)).astype(np.int64)
         return words, self._biases[np.repeat(begins, lengths), places], counts
 
-    def _store(self, first: int, size: int, owner: _IntArray, tokens: _IntArray, biases: list[_FloatArray]) -> None:
-        first, size, filled = first // 2, size // 2, self._filled + len(tokens)
-        self._words, self._biases = grown(self._words, filled), grown(self._biases, filled)
-        self._words[self._filled : filled], self._biases[:, self._filled : filled] = tokens, biases
+    def _store(self, rows: slice, owner: _IntArray, words: list[str], masses: _FloatArray, biases: _FloatArray) -> None:
+        filled, first, size = len(self._words), rows.start // 2, rows.stop // 2
+        self._words += words
+        self._biases = grown(self._biases, len(self._words))
+        self._biases[:, filled : len(self._words)] = biases
         self._firsts, self._lengths = grown(self._firsts, size), grown(self._lengths, size)
         lengths = np.bincount(owner, minlength=size - first)
-        self._firsts[first:size] = self._filled + np.cumsum(lengths) - lengths
+        self._firsts[first:size] = filled + np.cumsum(lengths) - lengths
         self._lengths[first:size] = lengths
-        self._filled = filled
 
 
 def grown(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -63,7 +63,7 @@ def score_corpus(
     """Score every text of a corpus and write the directory ``out``.
 
     The source is a JSON Lines, CSV, TSV, Parquet or plain text file (all but Parquet may be compressed), a directory of
-    such files or a glob pattern, local or remote (``s3://bucket/folder``, see ``evenli.corpus.remote``); several files
+    such files or a glob pattern, local or remote (``s3://bucket/folder``, see ``evenli.corpus.source``); several files
     are read in the order of their names. In plain text each line is a row. Nothing is dropped: an empty text scores 0
     and is flagged, bytes that are not UTF-8 are replaced and flagged, of a text with more than a million characters the
     first million is scored. Blank lines between JSON Lines are not rows. Rows whose gold label is ``-`` are scored and

@@ -13,9 +13,9 @@ from evenli.corpus.direction import Pairs, gender_direction
 from evenli.corpus.distribution import thresholds, top_sentences
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
-from evenli.corpus.remote import is_remote
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
+from evenli.corpus.source import is_remote
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError
 

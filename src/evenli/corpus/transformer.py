@@ -23,8 +23,6 @@ _MARKER = -1
 
 
 class _Text(NamedTuple):
-    """A text, its words and where each begins."""
-
     text: str
     words: tuple[str, ...]
     starts: NDArray[np.int64]
@@ -88,13 +86,9 @@ class TransformerArgmax:
 
         A text may be given as its words, which are then encoded with a space between two of them.
         """
-        prepared = [_prepare(text) for text in texts]
-        outputs = self._outputs(prepared, None)
-        return [self._pooled(text, outputs[at]) for at, text in enumerate(prepared)]
+        return [self._pooled(text, one) for text, one in self._outputs(texts, None)]
 
-    def lean(
-        self, texts: Sequence[str | Sequence[str]], direction: NDArray[np.float64]
-    ) -> list[tuple[Pooled, FloatArray]]:
+    def lean(self, texts: Sequence[str | Sequence[str]], direction: FloatArray) -> list[tuple[Pooled, FloatArray]]:
         """The counts of the words and the cosine of each word's output with a direction.
 
         A word of several pieces has the mean of their cosines, weighted by the count of each piece, so that importance
@@ -103,12 +97,9 @@ class TransformerArgmax:
         axis = np.asarray(direction, dtype=np.float64)
         if axis.shape != (self.dimension,):
             raise InputError(f"the direction has shape {axis.shape}; this encoder needs ({self.dimension},)")
-        prepared = [_prepare(text) for text in texts]
-        outputs = self._outputs(prepared, axis)
         answers = []
-        for at, text in enumerate(prepared):
-            one, size = outputs[at], len(text.words)
-            real = one.owners != _MARKER
+        for text, one in self._outputs(texts, axis):
+            real, size = one.owners != _MARKER, len(text.words)
             owners, counts = one.owners[real], one.counts[real]
             # A word with count 0 has no weighted mean; the plain one shows where it would lean.
             weights = np.where(np.bincount(owners, counts, size)[owners] > 0, counts, 1.0)
@@ -119,8 +110,7 @@ class TransformerArgmax:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Max-pooled sentence embeddings, [n, dimension]."""
-        outputs = self._outputs([_prepare(text) for text in texts], None)
-        rows = [outputs[at].embedding for at in range(len(texts))]
+        rows = [one.embedding for _, one in self._outputs(texts, None)]
         return np.array(rows, dtype=np.float32).reshape(-1, self.dimension)
 
     def _pooled(self, text: _Text, outputs: _Outputs) -> Pooled:
@@ -128,18 +118,22 @@ class TransformerArgmax:
         counts = np.bincount(outputs.owners[real], outputs.counts[real], len(text.words))
         return Pooled(text.words, counts.astype(np.int64).tolist(), self.dimension)
 
-    def _outputs(self, texts: Sequence[_Text], direction: FloatArray | None) -> dict[int, _Outputs]:
-        """The outputs of every text by its position; texts of similar length are encoded together."""
-        order = sorted(range(len(texts)), key=lambda at: len(texts[at].text))
-        batches = (order[start : start + self._batch] for start in range(0, len(order), self._batch))
-        return {at: one for some in batches for at, one in self._encode_batch(texts, some, direction)}
+    def _outputs(
+        self, texts: Sequence[str | Sequence[str]], direction: FloatArray | None
+    ) -> list[tuple[_Text, _Outputs]]:
+        """The outputs of every text; texts of similar length are encoded together."""
+        prepared = [_prepare(text) for text in texts]
+        order = sorted(range(len(prepared)), key=lambda at: len(prepared[at].text))
+        found: dict[int, _Outputs] = {}
+        for start in range(0, len(order), self._batch):
+            some = order[start : start + self._batch]
+            found.update(zip(some, self._encode_batch([prepared[at] for at in some], direction), strict=True))
+        return [(text, found[at]) for at, text in enumerate(prepared)]
 
-    def _encode_batch(
-        self, texts: Sequence[_Text], chosen: Sequence[int], direction: FloatArray | None
-    ) -> Iterator[tuple[int, _Outputs]]:
+    def _encode_batch(self, texts: Sequence[_Text], direction: FloatArray | None) -> Iterator[_Outputs]:
         torch = self._torch
         batch = self._tokenizer(
-            [texts[at].text for at in chosen],
+            [text.text for text in texts],
             truncation=True,
             max_length=self._limit,
             padding=True,
@@ -154,10 +148,10 @@ class TransformerArgmax:
             hidden = self._model(**tensors).last_hidden_state.float()
             counts, top = _argmax_counts(torch, hidden, tensors["attention_mask"].bool())
             cosines = np.zeros(counts.shape) if direction is None else _cosines(torch, hidden, direction)
-        for row, at in enumerate(chosen):
+        for row, text in enumerate(texts):
             kept = batch["attention_mask"][row].numpy().astype(bool)
-            owners = _owners(texts[at].starts, offsets[row][kept], special[row][kept])
-            yield at, _Outputs(owners, counts[row][kept], cosines[row][kept], top[row])
+            owners = _owners(text.starts, offsets[row][kept], special[row][kept])
+            yield _Outputs(owners, counts[row][kept], cosines[row][kept], top[row])
 
 
 def _prepare(text: str | Sequence[str]) -> _Text:

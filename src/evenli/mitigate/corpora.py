@@ -100,7 +100,7 @@ def fairer_corpus(
     if split == "auto":
         split = Split() if len(corpus.scored.columns) > 1 else None
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
-        plan = (Plan.by_chance if settings.random else Plan.by_score)(method, corpus, settings, folder / ".swapped")
+        plan = Plan.make(method, corpus, settings, folder / ".swapped")
         splits, places = _arrange(corpus, plan, split, settings)
         sorter, remaining = Sorter(folder, len(places)), iter(places.tolist())
         for _, frame in corpus.frames(["original"], plan.keep):

@@ -72,13 +72,11 @@ class CorpusSettings:
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """A scored corpus and two bits per row; the scores themselves stay on disk."""
+    """A scored corpus, and which of its rows have a gold label and which of these score above the threshold."""
 
     scored: CorpusScores
     eligible: Mask
-    """Which rows have a gold label."""
     above: Mask
-    """Which of them score strictly more than the threshold."""
     threshold: Thresholds
 
     @classmethod
@@ -159,34 +157,26 @@ class Plan:
     swapped: SwappedRows | None = None
 
     @classmethod
-    def by_score(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
-        """Change the rows above the percentile: drop them, add a swapped copy of each, or both."""
-        keep = corpus.eligible if method == "augment" else corpus.eligible & ~corpus.above
-        about: dict[str, Any] = {"method": method}
-        if method == "subtract":
-            return cls(keep, np.zeros_like(keep), about)
-        swapped = SwappedRows(corpus, corpus.above, Swapper(settings.mode, settings.names), directory)
-        return cls(keep, swapped.mask, about | {"mode": settings.mode, "names": settings.names}, swapped)
-
-    @classmethod
-    def by_chance(cls, like: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
-        """As many rows dropped and copied as by ``like``, drawn from all those with a gold label."""
-        order = generator(settings.seed, 1).permutation(np.flatnonzero(corpus.eligible))
-        keep, copy = corpus.eligible.copy(), np.zeros_like(corpus.eligible)
-        dropped = int(corpus.above.sum())
-        about: dict[str, Any] = {"method": "random_control", "like": like}
-        if like == "subtract":
-            keep[order[:dropped]] = False
-            return cls(keep, copy, about)
-        swapped = SwappedRows(corpus, corpus.eligible, Swapper(settings.mode, settings.names), directory)
-        copied = int((swapped.mask & corpus.above).sum())
-        can_swap = swapped.mask[order]
-        chosen = order[can_swap][:copied]
-        copy[chosen] = True
-        if like == "combined":
-            keep[chosen] = False
-            keep[order[~can_swap][: dropped - copied]] = False
-        return cls(keep, copy, about | {"mode": settings.mode, "names": settings.names}, swapped)
+    def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
+        """Drop the rows above the percentile, add a swapped copy of each, or both; ``directory`` holds the copies."""
+        about: dict[str, Any] = {"method": "random_control", "like": method} if settings.random else {"method": method}
+        swapped, can_swap = None, np.zeros_like(corpus.eligible)
+        if method != "subtract":
+            among = corpus.eligible if settings.random else corpus.above
+            swapped = SwappedRows(corpus, among, Swapper(settings.mode, settings.names), directory)
+            can_swap = swapped.mask
+            about |= {"mode": settings.mode, "names": settings.names}
+        drop, copy = corpus.above, can_swap & corpus.above
+        if settings.random:
+            # As many rows dropped and copied, drawn from all those with a gold label.
+            order = generator(settings.seed, 1).permutation(np.flatnonzero(corpus.eligible))
+            dropped, copied = int(drop.sum()), int(copy.sum())
+            drop, copy = np.zeros_like(drop), np.zeros_like(copy)
+            chosen = order[can_swap[order]][:copied]
+            copy[chosen] = True
+            drop[chosen] = True
+            drop[order[~can_swap[order]][: dropped - copied]] = True
+        return cls(corpus.eligible if method == "augment" else corpus.eligible & ~drop, copy, about, swapped)
 
 
 def assign(groups: NDArray[np.int64], split: Split, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int64]]:

@@ -1,0 +1,175 @@
+"""Bias scores and gender directions: charts, and what a terminal shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evenli._extras import need
+from evenli.corpus.bias import SentenceBias
+from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
+from evenli.corpus.distribution import PERCENTILES, Distribution, distribution
+from evenli.corpus.scored import CorpusScores
+from evenli.encoders.vectors import WordVectors
+from evenli.errors import InputError
+from evenli.report.charts import ACCENT, INK, MUTED, WIDTH, save_chart
+
+_HEIGHT, _LINE, _COMPONENTS = 160, 13, 10
+_COLOURS = {"female": "#d55e00", "male": "#0072b2"}
+"""Apart for colour-blind readers; the sides of 0 and the shapes of the marks tell them apart without colour."""
+
+
+def check_chart(file: str | Path) -> Path:
+    """The chart to write, or why it cannot be written; to be asked before a corpus is scored for it."""
+    file = Path(file)
+    if file.suffix.lower() not in (".svg", ".png"):
+        raise InputError(f"{file}: charts are written as .svg and .png; give a name with one of them")
+    _altair()
+    return file
+
+
+def write_distribution_chart(scored: CorpusScores | str | Path, file: str | Path) -> list[Path]:
+    """Draw a scored corpus; ``NAME.svg`` or ``NAME.png``, either writes both."""
+    file = check_chart(file)
+    return save_chart(distribution_chart(distribution(scored, PERCENTILES)), file.stem, file.parent)
+
+
+def distribution_chart(scores: Distribution) -> Any:
+    """Rows by score above, with a line per threshold; texts by F and M below, M to the left of 0."""
+    alt = _altair()
+    highest = float(scores.edges[-1])
+    bars = _histogram(alt, _bars(scores.edges, scores.rows), "rows", "score of a row (largest Abs)", [0, highest])
+    layers = [bars.mark_bar(color=MUTED)]
+    for line, (percentile, value) in enumerate(sorted(scores.thresholds.values.items())):
+        # The label of a lower threshold stands above the beginning of the lines to its right.
+        top, side, dx = line * _LINE, *(("right", -3) if value > 0.75 * highest else ("left", 3))
+        point = alt.Chart(alt.InlineData(values=[{"at": value, "label": f"{percentile:g} %: {value:.4f}"}]))
+        rule = point.mark_rule(color=ACCENT).encode(x="at:Q", y=alt.value(top), y2=alt.value(_HEIGHT))
+        text = point.mark_text(align=side, dx=dx, fontSize=10, color=INK, baseline="top")
+        layers += [rule, text.encode(x="at:Q", y=alt.value(top), text="label:N")]
+    values = [{**bar, "side": "female (F)"} for bar in _bars(scores.edges, scores.female)]
+    values += [{**bar, "side": "male (M)"} for bar in _bars(-scores.edges, scores.male)]
+    colours = alt.Scale(domain=["male (M)", "female (F)"], range=[_COLOURS["male"], _COLOURS["female"]])
+    below = _histogram(alt, values, "texts", "score of a text", [-highest, highest]).mark_bar()
+    below = below.encode(color=alt.Color("side:N", scale=colours, legend=alt.Legend(title=None, orient="top")))
+    panels = [panel.properties(width=WIDTH, height=_HEIGHT) for panel in (alt.layer(*layers), below)]
+    # Independent, or the legend of the lower panel would stand above both.
+    return alt.vconcat(*panels).resolve_scale(color="independent")
+
+
+def _histogram(alt: Any, values: list[dict[str, Any]], counted: str, title: str, domain: list[float]) -> Any:
+    axis = alt.Axis(title=title, grid=False, tickCount=6, labelFlush=False)
+    across = alt.X("from:Q", scale=alt.Scale(domain=domain, nice=False), axis=axis)
+    up = alt.Y("count:Q", axis=alt.Axis(title=counted, tickCount=4))
+    return alt.Chart(alt.InlineData(values=values)).encode(x=across, x2="to:Q", y=up, y2="zero:Q")
+
+
+def _bars(edges: NDArray[np.float64], counts: NDArray[np.int64]) -> list[dict[str, Any]]:
+    values = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
+    return [{"from": start, "to": end, "count": count, "zero": 0} for start, end, count in values if count]
+
+
+def write_direction(report: DirectionReport, folder: str | Path) -> list[Path]:
+    """Write ``direction.npz`` and the chart as ``direction.svg`` and ``direction.png``; returns the files."""
+    file = save_direction(report.direction, Path(folder) / "direction.npz")
+    return [file, *save_chart(direction_chart(report.direction, report.vectors), "direction", folder)]
+
+
+def direction_chart(direction: GenderDirection, vectors: WordVectors) -> Any:
+    """Explained variance by component above the cosines of the pairs' words with the direction."""
+    alt = _altair()
+    shares = [{"component": i, "share": share} for i, share in enumerate(direction.spectrum[:_COMPONENTS], 1)]
+    bars = alt.Chart(alt.InlineData(values=shares)).mark_bar(color="#4d4d4d").properties(width=WIDTH, height=140)
+    bars = bars.encode(
+        x=alt.X("component:O", axis=alt.Axis(title="component", labelAngle=0)),
+        y=alt.Y("share:Q", axis=alt.Axis(title="explained variance", format=".0%", tickCount=5)),
+    )
+    if not direction.pairs:
+        return bars
+    values = []
+    for pair in direction.pairs:
+        for side, word, cosine in zip(_COLOURS, pair, bias_of(vectors, vectors.rows(pair), direction), strict=True):
+            values.append({"pair": "–".join(pair), "side": side, "word": word, "cosine": float(cosine)})
+    base = alt.Chart(alt.InlineData(values=values))
+    rows = alt.Y("pair:N", sort=None, axis=alt.Axis(title=None, labelLimit=WIDTH // 2))
+    line = base.mark_line(color="#b0b7bf").encode(x="cosine:Q", y=rows, detail="pair:N")
+    sides, legend = list(_COLOURS), alt.Legend(title=None, orient="bottom")
+    marks = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=alt.X("cosine:Q", axis=alt.Axis(title="cosine with the direction")),
+        y=rows,
+        color=alt.Color("side:N", scale=alt.Scale(domain=sides, range=list(_COLOURS.values())), legend=legend),
+        shape=alt.Shape("side:N", scale=alt.Scale(domain=sides, range=["circle", "square"]), legend=legend),
+    )
+    return alt.vconcat(bars, alt.layer(line, marks).properties(width=WIDTH, height=alt.Step(16)))
+
+
+def print_sentence(bias: SentenceBias, console: Console) -> None:
+    """Print the words of a sentence with importance, gender bias and their product, and the score they add up to."""
+    counted = any(word.count is not None for word in bias.words)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("token", overflow="fold", max_width=24)
+    for heading in [*(["count"] if counted else []), "importance", "gender bias", "weighted"]:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True, style="dim")
+    for word in bias.words:
+        known = word.note != "out of vocabulary"
+        cells = [f"{word.importance:.2%}", _signed(word.bias), _signed(word.weighted)] if known else ["", "", ""]
+        counts = ["" if word.count is None else f"{word.count:,}"] if counted else []
+        colour = "magenta" if word.weighted > 0 else "cyan" if word.weighted < 0 else None
+        table.add_row(escape(word.token), *counts, *cells, word.note, style=colour)
+    if bias.markers:
+        blank = [""] if counted else []
+        table.add_row("(markers)", *blank, f"{bias.markers:.2%}", _signed(0.0), _signed(0.0), "special tokens")
+    console.print(table)
+    if bias.empty:
+        console.print("No word of this text has a vector: the score of 0 says nothing about it.", style="yellow")
+    male, female = f"[bold]M {_signed(bias.male)}[/] (male)", f"[bold]F {bias.female:.5f}[/] (female)"
+    console.print(f"{female}  {male}  [bold]Abs {bias.absolute:.5f}[/]")
+
+
+def print_corpus(summary: Mapping[str, Any]) -> None:
+    """Print what ``evenli.corpus.scoring.summarise`` says of a scored corpus, one line per fact."""
+    flags = ", ".join(f"{count:,} {name}" for name, count in summary["counts"].items() if count)
+    columns = ", ".join(summary["columns"])
+    print(f"{summary['folder']}: {summary['rows']:,} rows, columns {columns}{f'; {flags}' if flags else ''}")
+    shown = ", ".join(f"{name} % {value:.4f}" for name, value in summary["percentiles"].items())
+    print(f"score of a row (largest of its columns), percentiles ({summary['method']}): {shown}")
+    for side, sentences in summary["top"].items():
+        print(f"most {side}:")
+        for value, text in sentences:
+            print(f"  {value:+.4f}  {text}")
+    if summary["charts"]:
+        print(f"charts: {', '.join(summary['charts'])}")
+
+
+def print_direction(summary: Mapping[str, Any]) -> None:
+    """Print what ``DirectionReport.to_dict`` says."""
+    missing = f", {len(summary['missing'])} without a vector" if summary["missing"] else ""
+    print(
+        f"{summary['vectors']}: {summary['words']:,} words, {summary['dimension']} numbers each; "
+        f"{summary['pairs']} pairs{missing}"
+    )
+    ((other, cosine),) = summary["agreement"].items()
+    print(
+        f"first component: {summary['explained']:.1%} of the variance of the pairs (lengths kept: "
+        f"{summary['explained_raw']:.1%}); without one pair the direction turns to cosine "
+        f"{summary['leave_one_out']['lowest']:.3f} at worst; cosine with the {other} list {cosine:.3f}"
+    )
+    for side in _COLOURS:
+        print(f"most {side}: " + ", ".join(f"{word} {value:+.2f}" for word, value in summary[side]))
+
+
+def _altair() -> Any:
+    need("vl_convert", extra="report", purpose="the chart of bias scores")
+    return need("altair", extra="report", purpose="the chart of bias scores")
+
+
+def _signed(value: float) -> str:
+    return f"{value:.5f}" if round(value, 5) else "0"
