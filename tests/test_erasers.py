@@ -500,8 +500,6 @@ def test_leakage_bad_input() -> None:
         leakage(x * np.nan, y, x, y, rng)
     with pytest.raises(InputError, match="60.*60"):
         leakage(x, y[1:], x, y, rng)
-    with pytest.raises(InputError, match="level"):
-        leakage(x, y, x, y, rng, level=95)
     bias = np.linspace(-1, 1, 60)
     with pytest.raises(InputError, match="59"):
         neighbour_clustering(x, bias, 60, generator=rng, most=5)

@@ -8,7 +8,7 @@ Bolukbasi et al. 2016, "Man is to computer programmer as woman is to homemaker?"
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,12 +41,9 @@ def hard_debias(
 
     On unit vectors, with g the direction: every word that is not gender-specific loses its component along g. Then
     each pair (a, b) becomes ``y + z g`` and ``y - z g``, with y the midpoint without its component along g and
-    ``z = sqrt(1 - |y|^2)``: the two differ along g only, and every neutral word is equally far from both. All vectors
-    end at length 1. Pairs are taken in order, in lower, Title and UPPER case where both forms have a vector. A pair
-    whose words were both neutralised has no side of its own: its female word, which comes first, goes to +g.
-
-    The cosine of a neutral word with g is 0 afterwards, to rounding. That is all that is promised: the old bias can
-    still be read from the neighbours of a word (``evenli.stats.leakage.neighbour_clustering``).
+    ``z = sqrt(1 - |y|^2)``: the two differ along g only. Pairs are taken in order, in lower, Title and UPPER case where
+    both forms have a vector. The cosine of a neutral word with g is 0 afterwards. That is all that is promised: the old
+    bias can still be read from the neighbours of a word.
 
     Args:
         vectors: The word vectors.
@@ -65,23 +62,21 @@ def hard_debias(
     g = direction.vector
     neutral = np.fromiter((word not in keep for word in vectors.words), dtype=bool, count=len(vectors))
 
-    def neutralise(rows: FloatArray, part: slice) -> FloatArray:
+    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
+    for part, rows in _unit_rows(vectors):
         rows[neutral[part]] -= np.outer(rows[neutral[part]] @ g, g)
-        return _unit(rows)
-
-    matrix = _unit_rows(vectors, neutralise)
-    equalised = 0
-    for a, b in _variants(vectors, equalize):
-        if matrix[a].any() and matrix[b].any():
-            matrix[a], matrix[b] = _equalise(_unit(matrix[a].astype(float)), _unit(matrix[b].astype(float)), g)
-            equalised += 1
-    notes = (*vectors.notes, f"{int(neutral.sum())} words neutralised, {equalised} pairs equalised, unit length")
+        matrix[part] = _unit(rows)
+    pairs = [(a, b) for a, b in _variants(vectors, equalize) if matrix[a].any() and matrix[b].any()]
+    for a, b in pairs:
+        matrix[a], matrix[b] = _equalise(_unit(matrix[a].astype(float)), _unit(matrix[b].astype(float)), g)
+    notes = (*vectors.notes, f"{int(neutral.sum())} words neutralised, {len(pairs)} pairs equalised, unit length")
     return replace(WordVectors.of(vectors.words, matrix, f"{vectors.name}, hard-debiased"), notes=notes)
 
 
 def normalised(vectors: WordVectors) -> WordVectors:
     """The same vectors at length 1: the control for ``hard_debias``. A zero vector stays one."""
-    unit = WordVectors.of(vectors.words, _unit_rows(vectors), f"{vectors.name}, normalised")
+    matrix = np.concatenate([rows.astype(np.float32) for _, rows in _unit_rows(vectors)])
+    unit = WordVectors.of(vectors.words, matrix, f"{vectors.name}, normalised")
     return replace(unit, notes=(*vectors.notes, "unit length"))
 
 
@@ -104,15 +99,11 @@ def _unit(rows: FloatArray) -> FloatArray:
     return np.asarray(rows / np.where(length > 0, length, 1.0), dtype=np.float64)
 
 
-def _unit_rows(
-    vectors: WordVectors, change: Callable[[FloatArray, slice], FloatArray] = lambda rows, part: rows
-) -> NDArray[np.float32]:
-    """All vectors at length 1, changed some rows at a time."""
-    matrix = np.empty(vectors.matrix.shape, dtype=np.float32)
+def _unit_rows(vectors: WordVectors) -> Iterator[tuple[slice, FloatArray]]:
+    """All vectors at length 1, some rows at a time."""
     for start in range(0, len(vectors), _CHUNK):
         part = slice(start, start + _CHUNK)
-        matrix[part] = change(_unit(np.asarray(vectors.matrix[part], dtype=np.float64)), part)
-    return matrix
+        yield part, _unit(np.asarray(vectors.matrix[part], dtype=np.float64))
 
 
 def _variants(vectors: WordVectors, pairs: Pairs) -> list[tuple[int, int]]:

@@ -24,29 +24,16 @@ RESERVED = {"encoder", "out", "fit", "seed", "pooling", "device", "overwrite", "
 
 @dataclass(frozen=True)
 class GenderedEmbeddings:
-    """What a method is fitted on: embeddings of sentences in a female and a male version.
-
-    Attributes:
-        female: [n, d].
-        male: [n, d], in the same order.
-    """
+    """What a method is fitted on: embeddings [n, d] of sentences in a female and a male version, in the same order."""
 
     female: NDArray[Any]
     male: NDArray[Any]
 
-    @property
-    def rows(self) -> NDArray[Any]:
-        """All embeddings, [2n, d]: first the female versions, then the male ones."""
+    def labelled(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """All embeddings, [2n, d], first the female versions, and the class of each: 0 is female, 1 is male."""
         import numpy as np
 
-        return np.concatenate([self.female, self.male])
-
-    @property
-    def classes(self) -> NDArray[np.int64]:
-        """The class of each of ``rows``: 0 is female, 1 is male."""
-        import numpy as np
-
-        return np.repeat([0, 1], len(self.female))
+        return np.concatenate([self.female, self.male]), np.repeat([0, 1], len(self.female))
 
 
 Fit = Callable[[GenderedEmbeddings, Mapping[str, Any], "np.random.Generator"], "Projection | Affine"]
@@ -115,13 +102,13 @@ def _fit_inlp(data: GenderedEmbeddings, settings: Mapping[str, Any], generator: 
     from evenli.mitigate.erasers import fit_inlp
 
     rounds = min(settings["iterations"], data.female.shape[1] - 1)
-    return fit_inlp(data.rows, data.classes, rounds, generator)
+    return fit_inlp(*data.labelled(), rounds, generator)
 
 
 def _fit_leace(data: GenderedEmbeddings, settings: Mapping[str, Any], generator: np.random.Generator) -> Affine:
     from evenli.mitigate.erasers import fit_leace
 
-    return fit_leace(data.rows, data.classes)
+    return fit_leace(*data.labelled())
 
 
 def _fit_sentence_debias(

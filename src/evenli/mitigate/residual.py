@@ -59,15 +59,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Embeddings of the held-out sentences.
-
-    Attributes:
-        probe: Gendered sentences a probe learns from, [n, d].
-        probe_classes: Their classes.
-        test: Gendered sentences it is tested on.
-        test_classes: Their classes.
-        neutral: Sentences on occupations, which say no gender.
-    """
+    """Embeddings of the held-out sentences: gendered ones to train and test probes, neutral ones on occupations."""
 
     probe: NDArray[Any]
     probe_classes: NDArray[np.int64]
@@ -111,12 +103,9 @@ def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
 
 
 def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -> Residual:
-    """Measure what is left of gender: two probes on gendered sentences, and the neighbours of neutral ones.
+    """What is left of gender: two probes on gendered sentences, and the neighbours of neutral ones.
 
-    Args:
-        held: Embeddings to look at.
-        lean_before: ``HeldOut.lean`` of the encoder without mitigation.
-        seed: Of probes and clustering.
+    ``lean_before`` is ``HeldOut.lean`` of the encoder without mitigation.
     """
     generator = np.random.default_rng(seed)
     probes = leakage(held.probe, held.probe_classes, held.test, held.test_classes, generator)
@@ -137,26 +126,19 @@ def word_leakage(
 
     The most biased neutral words of each side, among the frequent ones, are the two classes: a half, drawn at random,
     trains the probes and the other half tests them. Gonen and Goldberg 2019, "Lipstick on a pig".
-
-    Args:
-        before: Word vectors.
-        after: The same words, mitigated.
-        direction: Gender direction of the former.
-        seed: Of the halves, probes and clustering.
     """
     if before.words != after.words:
         raise InputError("the mitigated vectors are of other words; give the vectors they were made from")
     specific = {word.lower() for word in gender_specific_words()}
-    frequent = np.array([row for row, word in enumerate(before.words[:_WORDS]) if word.lower() not in specific])
-    usable = before.matrix[frequent].any(axis=1) & after.matrix[frequent].any(axis=1) if len(frequent) else frequent
-    rows = frequent[usable.astype(bool)]
+    neutral = (row for row, word in enumerate(before.words[:_WORDS]) if word.lower() not in specific)
+    frequent = np.fromiter(neutral, dtype=np.int64)
+    rows = frequent[before.matrix[frequent].any(axis=1) & after.matrix[frequent].any(axis=1)]
     bias = bias_of(before, rows, direction)
     side = min(int((bias > 0).sum()), int((bias < 0).sum()), _SIDE)
     if side < _FEWEST:
         raise InputError(
             f"only {side} neutral words lean to one of the sides; {_FEWEST} or more are needed to measure what leaks"
         )
-    # The most biased words of each side are the classes; a random half of them trains the probes.
     order = np.argsort(bias, kind="stable")
     chosen = np.concatenate([order[:side], order[-side:]])
     classes = np.repeat([MALE, FEMALE], side)
@@ -166,13 +148,14 @@ def word_leakage(
     place = {before.words[row].lower(): at for at, row in reversed(list(enumerate(rows)))}
     professions = [place[row["word"]] for row in read_table("professions.csv", ("word",)) if row["word"] in place]
     k = min(100, len(rows) // 10)
-    residuals = []
-    for vectors in (before, after):
+
+    def measure(vectors: WordVectors) -> Residual:
         generator = np.random.default_rng(seed)
         some = vectors.matrix[rows[chosen]]
         probes = leakage(some[train], classes[train], some[test], classes[test], generator)
         clusters = neighbour_clustering(
-            vectors.matrix[rows], bias, k, generator=generator, most=side, asked=np.array(professions, dtype=np.int64)
+            vectors.matrix[rows], bias, k, generator=generator, most=side, asked=professions
         )
-        residuals.append(Residual.of(probes, clusters))
-    return residuals[0], residuals[1]
+        return Residual.of(probes, clusters)
+
+    return measure(before), measure(after)

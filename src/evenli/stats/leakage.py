@@ -1,8 +1,8 @@
-"""What is left of a concept in embeddings after it was erased: probes, and neighbours.
+"""What is left of a concept in embeddings after it was erased: probes, and neighbours. Needs scikit-learn.
 
 An eraser promises something about linear classifiers or about one direction. Three questions show how far that goes:
 can a linear probe predict the classes, can a small neural one, and are words that leaned to the same side still
-neighbours? Needs scikit-learn.
+neighbours?
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from evenli.errors import InputError
 from evenli.stats.intervals import Estimate, wilson
 
 FloatArray = NDArray[np.float64]
+_LEVEL = 0.95
 _HIDDEN = 64
 _FEWEST = 10  # training rows of a class: fewer teach a probe nothing
 _CHUNK = 512  # words whose neighbours are found at a time
@@ -28,54 +29,35 @@ _CHUNK = 512  # words whose neighbours are found at a time
 
 @dataclass(frozen=True)
 class Leakage:
-    """Accuracy of two probes on rows they were not trained on.
+    """Accuracy of a linear and a neural probe on rows they were not trained on; ``majority`` is neutral.
 
-    Range [0, 1]; neutral is ``majority``, what always naming the most frequent class of the training rows gives. Higher
-    leaks more. A probe at the majority shows that this probe fails, not that nothing is left.
-
-    Attributes:
-        linear: Logistic regression.
-        mlp: One hidden layer of 64 units.
-        majority: Accuracy without looking at the embeddings.
+    A probe at the majority shows that this probe fails, not that nothing is left.
     """
 
     linear: Estimate
     mlp: Estimate
     majority: float
+    """Accuracy of always naming the most frequent class of the training rows."""
 
 
 @dataclass(frozen=True)
 class Clustering:
-    """Whether words that leaned to one side before are still neighbours.
-
-    Attributes:
-        accuracy: Words of the two most biased groups that two-means puts on the right side; in [0.5, 1], 0.5 is none of
-            the old bias, 1 is all of it.
-        correlation: Pearson correlation, over the words asked about, of the old bias with the share of their nearest
-            neighbours whose old bias is positive; 0 is neutral, NaN is undefined.
-    """
+    """Whether words that leaned to one side before are still neighbours."""
 
     accuracy: Estimate
+    """Of two-means on the most biased words of both sides; 0.5 is none of the old bias, 1 is all of it."""
     correlation: Estimate
+    """Of the old bias with the share of neighbours whose old bias is positive; NaN is undefined."""
 
 
 def leakage(
-    x_train: ArrayLike,
-    y_train: ArrayLike,
-    x_test: ArrayLike,
-    y_test: ArrayLike,
-    generator: np.random.Generator,
-    *,
-    level: float = 0.95,
+    x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike, y_test: ArrayLike, generator: np.random.Generator
 ) -> Leakage:
     """Train a linear and a neural probe for a class and test them on other rows.
 
-    Columns are standardised by the training rows. Intervals are Wilson's, over the test rows with the probe held
-    fixed; the choice of training rows is not in them.
-
-    Fit the eraser on rows that neither probe nor test uses. On the rows of its own fit a linear probe is at the
-    majority by construction, which says nothing about new rows. An eraser that saw the test rows as well pushes the
-    probe below the majority: what it balanced over both parts leans the other way in one of them.
+    Columns are standardised by the training rows. Intervals are Wilson's, over the test rows with the probe held fixed.
+    Fit the eraser on rows that neither probe nor test uses: on the rows of its own fit a linear probe is at the
+    majority by construction, which says nothing about new rows.
 
     Args:
         x_train: Embeddings [n, d] to learn from.
@@ -83,14 +65,21 @@ def leakage(
         x_test: Embeddings [m, d] to test on; share no word or sentence with the former.
         y_test: Their classes.
         generator: Starts the neural probe.
-        level: Coverage of the intervals.
     """
     train, test = _table(x_train, "training"), _table(x_test, "test")
     known, asked = np.asarray(y_train), np.asarray(y_test)
     names, counts = np.unique(known, return_counts=True)
-    _check_split((train, known), (test, asked), counts)
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1, not {level}")
+    if train.shape[1] != test.shape[1]:
+        raise InputError(f"training embeddings have {train.shape[1]} numbers, test embeddings {test.shape[1]}")
+    if known.shape != train.shape[:1] or asked.shape != test.shape[:1]:
+        raise InputError(
+            f"{len(train)} training and {len(test)} test rows need as many classes, found {known.shape} and "
+            f"{asked.shape}"
+        )
+    if len(counts) < 2 or counts.min() < _FEWEST:
+        raise InputError(
+            f"training rows must be {_FEWEST} or more of each of two or more classes, found {counts.tolist()}"
+        )
     linear_model = need("sklearn.linear_model", extra="encoders", purpose="a probe")
     neural_network = need("sklearn.neural_network", extra="encoders", purpose="a probe")
     mean, spread = train.mean(axis=0), train.std(axis=0)
@@ -104,24 +93,8 @@ def leakage(
         neural_network.MLPClassifier((_HIDDEN,), alpha=0.01, max_iter=100, random_state=seed),
     )
     accuracies = [float(np.mean(_fitted(probe, train, known).predict(test) == asked)) for probe in probes]
-    linear, mlp = (_share(value, len(asked), "over test rows, the probe fixed", level) for value in accuracies)
+    linear, mlp = (_share(value, len(asked), "over test rows, the probe fixed") for value in accuracies)
     return Leakage(linear, mlp, float(np.mean(asked == names[counts.argmax()])))
-
-
-def _check_split(train: tuple[FloatArray, Any], test: tuple[FloatArray, Any], counts: NDArray[np.int64]) -> None:
-    """Refuse rows and classes that do not fit; ``counts`` are the training rows of each class."""
-    (x_train, y_train), (x_test, y_test) = train, test
-    if x_train.shape[1] != x_test.shape[1]:
-        raise InputError(f"training embeddings have {x_train.shape[1]} numbers, test embeddings {x_test.shape[1]}")
-    if y_train.shape != x_train.shape[:1] or y_test.shape != x_test.shape[:1]:
-        raise InputError(
-            f"{len(x_train)} training and {len(x_test)} test rows need as many classes, found {y_train.shape} and "
-            f"{y_test.shape}"
-        )
-    if len(counts) < 2 or counts.min() < _FEWEST:
-        raise InputError(
-            f"training rows must be {_FEWEST} or more of each of two or more classes, found {counts.tolist()}"
-        )
 
 
 def neighbour_clustering(
@@ -135,11 +108,9 @@ def neighbour_clustering(
 ) -> Clustering:
     """Cluster the words that were most biased, and count on which side the neighbours of words were.
 
-    The bias is that of the embeddings before the mitigation, so it stays what it was; x are the embeddings after it.
     Rows are compared by cosine. Compare with the values of the unmitigated embeddings: random ones give an accuracy
-    somewhat above 0.5, because the better of the two namings of the clusters counts.
-
-    Gonen and Goldberg 2019, "Lipstick on a pig".
+    somewhat above 0.5, because the better of the two namings of the clusters counts. Gonen and Goldberg 2019,
+    "Lipstick on a pig".
 
     Args:
         x: Embeddings [n, d] of the vocabulary, mitigated.
@@ -166,17 +137,15 @@ def neighbour_clustering(
     which = chosen if asked is None else np.asarray(asked, dtype=np.int64).reshape(-1)
     if which.size and not (which.min() >= 0 and which.max() < len(rows)):
         raise InputError(f"asked must name rows 0 to {len(rows) - 1}; drop words without a vector first")
-
     cluster = need("sklearn.cluster", extra="encoders", purpose="the clustering of neighbours")
     means = cluster.KMeans(2, n_init=10, random_state=int(generator.integers(2**31)))
     # Which cluster is which side is arbitrary, so the better of the two namings counts.
     hits = float(np.mean(_fitted(means, rows[chosen]).labels_ == (bias[chosen] > 0)))
-    share = neighbour_bias(rows, which, bias > 0, k)
-    accuracy = _share(max(hits, 1 - hits), len(chosen), "over texts, the clusters fixed", 0.95)
-    return Clustering(accuracy, _correlation(bias[which], share))
+    accuracy = _share(max(hits, 1 - hits), len(chosen), "over texts, the clusters fixed")
+    return Clustering(accuracy, _correlation(bias[which], _neighbour_bias(rows, which, bias > 0, k)))
 
 
-def neighbour_bias(rows: FloatArray, which: NDArray[np.int64], positive: NDArray[np.bool_], k: int) -> FloatArray:
+def _neighbour_bias(rows: FloatArray, which: NDArray[np.int64], positive: NDArray[np.bool_], k: int) -> FloatArray:
     """Share of positive rows among the k nearest of each row asked about, itself left out; rows have length 1."""
     share = np.empty(len(which))
     for start in range(0, len(which), _CHUNK):
@@ -205,21 +174,19 @@ def _fitted(model: Any, *data: Any) -> Any:
         return model.fit(*data)
 
 
-def _share(value: float, n: int, note: str, level: float) -> Estimate:
-    low, high = wilson(value, n, level)
-    return Estimate(value, low, high, (high - low) / (2 * float(norm.ppf((1 + level) / 2))), level, n, {}, note)
+def _share(value: float, n: int, note: str) -> Estimate:
+    low, high = wilson(value, n, _LEVEL)
+    return Estimate(value, low, high, (high - low) / (2 * float(norm.ppf((1 + _LEVEL) / 2))), _LEVEL, n, {}, note)
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> Estimate:
     """Pearson's correlation with Fisher's interval; NaN with a reason where it is undefined."""
-    n, undefined = len(x), math.nan
-    if n < 3 or not np.ptp(x) or not np.ptp(y):
-        note = "no correlation: fewer than three words, or all of them alike"
-        return Estimate(undefined, undefined, undefined, undefined, 0.95, n, {}, note)
-    value = float(np.corrcoef(x, y)[0, 1])
-    if n == 3:
-        return Estimate(value, undefined, undefined, undefined, 0.95, n, {}, "no interval: three texts or fewer")
-    # Kept off 1, where the transformation is infinite.
-    middle, half = math.atanh(max(-0.999999, min(0.999999, value))), 1.959964 / math.sqrt(n - 3)
-    low, high = math.tanh(middle - half), math.tanh(middle + half)
-    return Estimate(value, low, high, (high - low) / 3.92, 0.95, n, {}, "over texts, Fisher's z")
+    n, value, low, high = len(x), math.nan, math.nan, math.nan
+    note = "no correlation: fewer than three words, or all of them alike"
+    if n >= 3 and np.ptp(x) and np.ptp(y):
+        value, note = float(np.corrcoef(x, y)[0, 1]), "no interval: three texts or fewer"
+        if n > 3:
+            # Kept off 1, where the transformation is infinite.
+            middle, half = math.atanh(max(-0.999999, min(0.999999, value))), 1.959964 / math.sqrt(n - 3)
+            low, high, note = math.tanh(middle - half), math.tanh(middle + half), "over texts, Fisher's z"
+    return Estimate(value, low, high, (high - low) / 3.92, _LEVEL, n, {}, note)
