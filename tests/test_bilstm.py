@@ -64,9 +64,15 @@ def encoder(vectors: WordVectors) -> BiLSTMMax:
     return BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cpu")
 
 
+def encoded(encoder: BiLSTMMax, texts: Sequence[str], batch_size: int) -> np.ndarray:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(encoder, "batch_size", batch_size)
+        return encoder.encode(texts)
+
+
 def by_hand(encoder: BiLSTMMax, words: Sequence[str]) -> np.ndarray:
     """Outputs [t, 2h] from the equations of an LSTM, one sentence, in double precision."""
-    inputs = encoder.vocabulary.matrix()[[0, *(encoder.vocabulary.id(word) for word in words), 1]].astype(np.float64)
+    inputs = encoder.vocabulary.matrix()[[0, *encoder.vocabulary.ids(words), 1]].astype(np.float64)
     sides = []
     for suffix, order in (("", slice(None)), ("_reverse", slice(None, None, -1))):
         w_ih, w_hh, b_ih, b_hh = (
@@ -86,7 +92,7 @@ def by_hand(encoder: BiLSTMMax, words: Sequence[str]) -> np.ndarray:
 
 
 def test_encodings_are_those_of_the_equations(encoder: BiLSTMMax) -> None:
-    made = encoder.encode(TEXTS, batch_size=3)
+    made = encoded(encoder, TEXTS, 3)
     assert made.shape == (len(TEXTS), 2 * HIDDEN) and made.dtype == np.float32
     for text, row in zip(TEXTS, made, strict=True):
         words = [word for word in split_words(text) if word not in {"zzz", "qqq"}]
@@ -96,7 +102,7 @@ def test_encodings_are_those_of_the_equations(encoder: BiLSTMMax) -> None:
 def test_batches_change_nothing(encoder: BiLSTMMax) -> None:
     alone = np.concatenate([encoder.encode([text]) for text in TEXTS])
     for size in (1, 2, 7, 64):
-        np.testing.assert_allclose(encoder.encode(TEXTS, batch_size=size), alone, atol=1e-6)
+        np.testing.assert_allclose(encoded(encoder, TEXTS, size), alone, atol=1e-6)
     np.testing.assert_allclose(encoder.encode(TEXTS[::-1])[::-1], alone, atol=1e-6)
     assert encoder.encode([]).shape == (0, 2 * HIDDEN)
 
@@ -111,7 +117,7 @@ def test_words_without_a_vector_are_dropped(encoder: BiLSTMMax) -> None:
 
 def test_v1_padding_lets_zeros_win(vectors: WordVectors, encoder: BiLSTMMax) -> None:
     v1 = BiLSTMMax(vectors, hidden=HIDDEN, seed=3, device="cpu", v1_padding=True)
-    np.testing.assert_allclose(v1.encode(TEXTS, batch_size=1), encoder.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(encoded(v1, TEXTS, 1), encoder.encode(TEXTS), atol=1e-6)
     masked, padded = encoder.encode(TEXTS), v1.encode(TEXTS)
     longest = max(range(len(TEXTS)), key=lambda at: len(TEXTS[at]))
     others = [at for at in range(len(TEXTS)) if at != longest]

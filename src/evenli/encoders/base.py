@@ -27,16 +27,12 @@ _NO_NUMBERS = {"c": "complex numbers", "O": "objects", "S": "bytes", "U": "strin
 
 
 class Pooled(NamedTuple):
-    """From which token each dimension of a max-pooled sentence comes.
-
-    Attributes:
-        tokens: The encoder's tokens; it may leave words out and may list its markers.
-        counts: Dimensions in which a token has the maximum, one number per token.
-        dimension: Dimensions of the sentence embedding.
-    """
+    """From which token each dimension of a max-pooled sentence comes."""
 
     tokens: Sequence[str]
+    """The encoder's tokens; it may leave words out and may list its markers."""
     counts: Sequence[int]
+    """Dimensions in which a token has the maximum."""
     dimension: int
 
 
@@ -180,13 +176,7 @@ def _detached(output: Any) -> Any:
 
 
 class CallableEncoder:
-    """Any function on a list of texts.
-
-    Args:
-        function: The function.
-        spec: What it is called; by default the function's module and name.
-        files: What its outputs depend on, such as the file of its code.
-    """
+    """Any function on a list of texts; ``files`` are what its outputs depend on, such as the file of its code."""
 
     def __init__(self, function: Callable[[list[str]], Any], spec: str = "", files: Iterable[Path] = ()) -> None:
         self._function = function

@@ -90,18 +90,16 @@ def check_dtype(dtype: str, device: str, known: Sequence[str] = DTYPES) -> Any:
 class BiLSTMMax:
     """A single-layer bidirectional LSTM with max pooling.
 
-    Words without a vector are dropped; a sentence without any known word is ``<s> </s>``. In float32 an embedding does
-    not depend on the other sentences of its batch, up to rounding.
+    Words without a vector are dropped; a sentence without any known word is ``<s> </s>``.
 
     Args:
-        vectors: Word vectors, not trained, or a vocabulary over them with markers of its own; only those of words met
-            are kept in memory.
+        vectors: Word vectors, not trained, or a vocabulary over them with markers of its own.
         hidden: Width of each direction; embeddings have twice as many dimensions.
         weights: Tensors named as in ``torch.nn.LSTM``; None starts at random from the seed.
         seed: Of the random start.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        device: None picks the fastest there is.
         v1_padding: Let the zeros behind the shorter sentences of a batch take part in the maximum, as InferSent V1
-            does; embeddings then depend on the batch. ``argmax`` never counts padding.
+            does; embeddings then depend on the batch.
         dtype: ``float32``; on CUDA also ``tf32`` and ``float16``. None is tf32 on CUDA, float32 elsewhere.
         batch_size: Sentences encoded at a time.
     """
@@ -154,21 +152,22 @@ class BiLSTMMax:
         """Words or phrases of which no part has a vector."""
         return [word for word in words if not self.vocabulary.known(words_of(word))]
 
-    def encode(self, texts: Sequence[str | Sequence[str]], batch_size: int | None = None) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str | Sequence[str]]) -> NDArray[np.float32]:
         """Sentence embeddings, [n, 2h]; a text may be given as its words."""
         embeddings = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        waiting: tuple[Any, Any] | None = None
+        waiting: list[tuple[Any, Any]] = []
         for at in range(0, len(texts), _AHEAD):
             tokens = self.vocabulary.tokens(texts[at : at + _AHEAD])
             rows = torch.empty(len(tokens), self.dimension, device=self.device)
-            for which, outputs, lengths in self._outputs(tokens, batch_size or self.batch_size):
+            for which, outputs, lengths in self._outputs(tokens):
                 rows[which] = pool(outputs, lengths if self.v1_padding else None).float()
             # A copy to the host waits for the device, so it comes after the work that follows is handed over.
-            if waiting is not None:
-                waiting[0].copy_(waiting[1])
-            waiting = torch.from_numpy(embeddings[at : at + _AHEAD]), rows
-        if waiting is not None:
-            waiting[0].copy_(waiting[1])
+            waiting.append((torch.from_numpy(embeddings[at : at + _AHEAD]), rows))
+            if len(waiting) > 1:
+                host, ready = waiting.pop(0)
+                host.copy_(ready)
+        for host, rows in waiting:
+            host.copy_(rows)
         return embeddings
 
     def argmax_counts(self, sentences: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -227,31 +226,21 @@ class BiLSTMMax:
         vectors: WordVectors | None = None,
         device: str | None = None,
         v1_padding: bool | None = None,
-        dtype: str | None = None,
-        batch_size: int = 256,
     ) -> BiLSTMMax:
-        """Read what ``save`` wrote.
-
-        Args:
-            folder: The folder.
-            vectors: The vectors the encoder was trained on, for words it has not met; None knows the stored words only.
-            device: As above.
-            v1_padding: As above; None takes the stored setting.
-            dtype: As above.
-            batch_size: As above.
-        """
+        """Read what ``save`` wrote; ``vectors`` are those it was trained on, for words it has not met."""
         folder = Path(folder)
         config, weights, stored = _read(folder)
-        if vectors is not None:
-            _check_vectors(folder, stored, vectors)
+        # Vectors of another space would give embeddings without any sign of it.
+        if vectors is not None and not _extends(vectors, stored):
+            raise InputError(
+                f"{vectors.name} are not the vectors that the encoder in {folder} was trained on ({stored.name})"
+            )
         encoder = cls(
             Vocabulary(stored if vectors is None else vectors, markers=stored.matrix[:2]),
             hidden=config["hidden"],
             weights=weights,
             device=device,
             v1_padding=config["v1_padding"] if v1_padding is None else v1_padding,
-            dtype=dtype,
-            batch_size=batch_size,
         )
         encoder.vocabulary.known(stored.words)
         return encoder
@@ -259,21 +248,21 @@ class BiLSTMMax:
     def _argmax_counts(self, tokens: Tokens) -> NDArray[np.int64]:
         counts = torch.zeros(len(tokens.ids), dtype=torch.int32, device=self.device)
         starts = torch.from_numpy(tokens.starts).to(self.device)
-        for rows, outputs, _ in self._outputs(tokens, self.batch_size):
+        for rows, outputs, _ in self._outputs(tokens):
             holders = (first_argmax(outputs) + starts[rows][:, None]).flatten()
             counts.scatter_add_(0, holders, torch.ones((), dtype=torch.int32, device=self.device).expand_as(holders))
         return np.asarray(counts.cpu().numpy(), dtype=np.int64)
 
-    def _outputs(self, tokens: Tokens, batch_size: int) -> Iterator[tuple[Any, Any, Any]]:
+    def _outputs(self, tokens: Tokens) -> Iterator[tuple[Any, Any, Any]]:
         """Outputs of sentences of similar length, the longest first: their places, outputs and lengths."""
-        if batch_size < 1:
-            raise InputError(f"batch_size must be 1 or more, not {batch_size}")
-        self._extend_table()
+        if len(self._table) < len(self.vocabulary):  # words met since the last batch
+            new = torch.from_numpy(self.vocabulary.matrix()[len(self._table) :])
+            self._table = torch.cat([self._table, new.to(self.device, self._type)])
         order = np.argsort(-tokens.lengths, kind="stable")
         start = 0
         while start < len(order):
             # The first sentence of a batch is its longest, and bounds what padding can cost.
-            stop = start + max(1, min(batch_size, _LONGEST // int(tokens.lengths[order[start]])))
+            stop = start + max(1, min(self.batch_size, _LONGEST // int(tokens.lengths[order[start]])))
             rows, start = order[start:stop], stop
             packed = pack(tokens, rows)
             which, ids, places, lengths = (
@@ -283,12 +272,6 @@ class BiLSTMMax:
                 inputs = torch.nn.functional.embedding(ids, self._table)
                 outputs = run_lstm(self._lstm, inputs, torch.from_numpy(packed.sizes), places)
             yield which, outputs, lengths
-
-    def _extend_table(self) -> None:
-        """Bring the vectors of words met since the last batch to the device."""
-        if len(self._table) < len(self.vocabulary):
-            new = torch.from_numpy(self.vocabulary.matrix()[len(self._table) :])
-            self._table = torch.cat([self._table, new.to(self.device, self._type)])
 
 
 def first_argmax(outputs: Any) -> Any:
@@ -302,10 +285,8 @@ def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
     given = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     for name in sorted(wanted.keys() | given.keys()):
         if wanted.get(name) != given.get(name):
-            raise ModelError(
-                f"these are not the weights of this LSTM: {name} should have the shape {wanted.get(name)}, found "
-                f"{given.get(name)}"
-            )
+            shapes = f"{wanted.get(name)}, found {given.get(name)}"
+            raise ModelError(f"these are not the weights of this LSTM: {name} should have the shape {shapes}")
     lstm.load_state_dict({name: tensor.float() for name, tensor in weights.items()})
 
 
@@ -318,17 +299,13 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
     """A stored encoder with all words of the vectors it was trained on, where they can be found.
 
     A folder alone knows the words of the training pairs. A test has others, and without them it would be another test.
-
-    Args:
-        target: ``FOLDER``, or ``FOLDER,VECTORS`` where the file of the vectors is not where it was in training.
-        device: As in ``BiLSTMMax``.
-        at_hand: Vectors that may be the right ones.
+    The target is ``FOLDER``, or ``FOLDER,VECTORS`` where the file is not where it was in training; vectors ``at_hand``
+    are used if they are the right ones.
     """
     folder, *file = parts_of(f"infersent:{target}")
     config = _read_config(Path(folder))
     vectors = load_vectors(file[0]) if file else None
-    stored = config.get("vectors_file")
-    wanted = config.get("vectors_sha256")
+    stored, wanted = config.get("vectors_file"), config.get("vectors_sha256")
     if vectors is None and at_hand is not None and at_hand.identity == wanted:
         vectors = at_hand
     if vectors is None and isinstance(stored, str) and Path(stored).is_file():
@@ -351,9 +328,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{folder} holds no BiLSTM encoder ('{_FORMAT}' in config.json); save one with BiLSTMMax.save")
     sizes = [config.get(name) for name in ("hidden", "words", "vector_dimension")]
     if not all(isinstance(size, int) and size > 0 for size in sizes) or not isinstance(config.get("v1_padding"), bool):
-        raise ModelError(
-            f"{folder / 'config.json'} is not complete: expected hidden, words, vector_dimension, v1_padding"
-        )
+        wanted = "hidden, words, vector_dimension, v1_padding"
+        raise ModelError(f"{folder / 'config.json'} is not complete: expected {wanted}")
     return config
 
 
@@ -383,11 +359,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
     return config, weights, WordVectors.of(words, matrix, str(config.get("vectors", folder.name)))
 
 
-def _check_vectors(folder: Path, stored: WordVectors, vectors: WordVectors) -> None:
-    """Vectors of another space would give embeddings without any sign of it."""
+def _extends(vectors: WordVectors, stored: WordVectors) -> bool:
     rows = np.array([vectors.index.get(word, -1) for word in stored.words[2:]], dtype=np.int64)
     fits = stored.dimension == vectors.dimension and bool((rows >= 0).all())
-    if not (fits and np.array_equal(vectors.matrix[rows], stored.matrix[2:])):
-        raise InputError(
-            f"{vectors.name} are not the vectors that the encoder in {folder} was trained on ({stored.name})"
-        )
+    return fits and np.array_equal(vectors.matrix[rows], stored.matrix[2:])

@@ -16,16 +16,10 @@ _KEYS = ".keys.npy"
 
 
 class EmbeddingCache:
-    """An encoder that remembers what it has encoded.
+    """An encoder that remembers what it has encoded, in memory and, with a ``folder``, between runs.
 
     On disk an encoder has a folder of its own, named by its identity, with two files for every batch of new texts: the
     hashes of the texts and their embeddings. A batch counts once its hashes are there, which are written last.
-
-    Args:
-        encoder: The encoder behind it.
-        folder: Where to keep embeddings between runs; None keeps them in memory only.
-        identity: What distinguishes this encoder from others; by default its ``identity`` attribute. Needed for a
-            folder, because embeddings of another encoder would otherwise be taken for its own.
     """
 
     def __init__(self, encoder: Encoder, folder: str | Path | None = None, *, identity: str | None = None) -> None:
@@ -51,7 +45,6 @@ class EmbeddingCache:
             self._load(self._folder)
         self.identity = str(known) if known is not None else type(encoder).__name__
         self.note = str(getattr(encoder, "note", ""))
-        """What a user should know of the encoder before trusting the embeddings."""
 
     def __len__(self) -> int:
         return len(self._where)

@@ -31,11 +31,8 @@ class OnnxEncoder:
     """A sentence encoder or a transformer exported to ONNX.
 
     A graph with an output ``sentence_embedding`` pools by itself. Of any other, ``last_hidden_state`` or else the first
-    output of three dimensions is pooled over the real tokens of a text.
-
-    Texts of similar length share a batch. Where that could make a row depend on its neighbours it is avoided: a graph
-    without ``attention_mask`` gets texts of one length only, and one that quantizes its activations by the range of the
-    batch gets one text at a time, which is slow.
+    output of three dimensions is pooled over the real tokens of a text. A graph that quantizes its activations by the
+    range of the batch gets one text at a time, so that no row depends on its neighbours; this is slow.
 
     Args:
         target: A folder with ``tokenizer.json`` and ``model.onnx`` or ``onnx/model.onnx``, or the ``.onnx`` file.
@@ -115,21 +112,17 @@ def _pool(hidden: Embeddings, keep: NDArray[np.bool_], pooling: str) -> Embeddin
     if pooling == "cls":
         return hidden[:, 0]
     if pooling == "max":
-        top: Embeddings = np.where(keep[..., None], hidden, np.float32(-np.inf)).max(axis=1)
-        return top
-    mean: Embeddings = np.where(keep[..., None], hidden, 0).sum(axis=1) / keep.sum(axis=1, dtype=np.float32)[:, None]
-    return mean
+        return np.asarray(np.where(keep[..., None], hidden, np.float32(-np.inf)).max(axis=1))
+    return np.asarray(np.where(keep[..., None], hidden, 0).sum(axis=1) / keep.sum(axis=1, dtype=np.float32)[:, None])
 
 
 def _model_file(target: Path) -> Path:
-    if not target.is_dir():
-        if target.is_file():
-            return target
-        raise ModelError(f"no ONNX model at {target}; give a folder with model.onnx and tokenizer.json")
-    for file in (target / "model.onnx", target / "onnx" / "model.onnx"):
+    for file in (target, target / "model.onnx", target / "onnx" / "model.onnx"):
         if file.is_file():
             return file
-    raise ModelError(f"neither model.onnx nor onnx/model.onnx is in {target}; give the .onnx file itself")
+    if target.is_dir():
+        raise ModelError(f"neither model.onnx nor onnx/model.onnx is in {target}; give the .onnx file itself")
+    raise ModelError(f"no ONNX model at {target}; give a folder with model.onnx and tokenizer.json")
 
 
 def _tokenizer_folder(path: Path) -> Path:
@@ -175,8 +168,7 @@ def data_files(path: Path) -> list[Path]:
     """Files beside the model that hold its weights, where they are not in the ``.onnx`` file itself.
 
     With the ``onnx`` package they are those that the model names; one outside of the model's folder is refused. Without
-    it they are the files that exporters write by convention, ``model.onnx_data`` or ``model.onnx.data``: weights in a
-    file of another name are then read by the runtime, but a change in them is not noticed.
+    it they are the files that exporters write by convention, ``model.onnx_data`` or ``model.onnx.data``.
     """
     try:
         import onnx
@@ -186,7 +178,8 @@ def data_files(path: Path) -> list[Path]:
         model = onnx.load(str(path), load_external_data=False)
     except Exception as error:  # protobuf raises classes of its own
         raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from error
-    locations = sorted({location for tensor in _tensors(model, onnx.TensorProto) for location in _locations(tensor)})
+    entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
+    locations = sorted({entry.value for entry in entries if entry.key == "location"})
     for location in locations:
         # Read as either system would: a path that leaves the folder on one of them is no path to trust.
         ways = (PurePosixPath(location), PureWindowsPath(location))
@@ -210,10 +203,6 @@ def _tensors(message: Any, kind: Any) -> Iterator[Any]:
                 yield part
             else:
                 yield from _tensors(part, kind)
-
-
-def _locations(tensor: Any) -> list[str]:
-    return [entry.value for entry in tensor.external_data if entry.key == "location"]
 
 
 def _mentions(path: Path, name: bytes) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +63,8 @@ def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
 class Vocabulary:
     """The words in use and their vectors; the markers come first.
 
-    A word is looked up as it stands, then in lower case, as everywhere in evenli. Where the vectors have no ``<s>`` or
-    ``</s>``, each gets a fixed normal vector of standard deviation 0.1, the same for every encoder of that dimension.
-
-    Args:
-        vectors: Where vectors are looked up; only those of words met are kept.
-        markers: Vectors of the two markers; None takes them from ``vectors``.
+    Only vectors of words met are kept. Where the vectors have no ``<s>`` or ``</s>`` and no ``markers`` are given, each
+    gets a fixed normal vector of standard deviation 0.1, the same for every encoder of that dimension.
     """
 
     def __init__(self, vectors: WordVectors, markers: NDArray[np.float32] | None = None) -> None:
@@ -76,8 +73,7 @@ class Vocabulary:
             markers = np.stack([_marker(vectors, at) for at in range(2)])
         self.markers = np.asarray(markers, dtype=np.float32)
         self.words = list(MARKERS)
-        self._blocks = [self.markers]
-        self._kept = 2
+        self._matrix = self.markers
         self._rows: list[int] = [-1, -1]
         self._ids = _WordIds(self._find)
         self._ids.update((marker, at) for at, marker in enumerate(MARKERS))
@@ -86,10 +82,6 @@ class Vocabulary:
     def __len__(self) -> int:
         """Words in use, markers included."""
         return len(self.words)
-
-    def id(self, word: str) -> int:
-        """Number of a word, -1 if it has no vector."""
-        return self._ids[word]
 
     def known(self, words: Iterable[str]) -> list[str]:
         """The words that have a vector."""
@@ -107,14 +99,14 @@ class Vocabulary:
 
     def matrix(self) -> NDArray[np.float32]:
         """The vectors of the words in use."""
-        if self._kept < len(self):
-            rows = np.array(self._rows[self._kept :])
+        if len(self._matrix) < len(self):
+            rows = np.array(self._rows[len(self._matrix) :])
             # Sorted reads are kind to a memory-mapped file.
             order = np.argsort(rows)
             block = np.empty((len(rows), self.vectors.dimension), dtype=np.float32)
             block[order] = self.vectors.matrix[rows[order]]
-            self._blocks, self._kept = [np.concatenate([*self._blocks, block])], len(self)
-        return self._blocks[0]
+            self._matrix = np.concatenate([self._matrix, block])
+        return self._matrix
 
     def _find(self, word: str) -> int:
         row = self.vectors.find(word)
@@ -132,22 +124,18 @@ class Vocabulary:
         return at
 
 
-@dataclass(frozen=True)
-class Packed:
-    """How the sentences of a batch share the time steps.
-
-    Attributes:
-        ids: Token ids, time step after time step, longest sentence first within each.
-        sizes: Sentences still running at every time step.
-        places: [time, sentence in the order given] -> position in the packed outputs. Behind the end of a sentence its
-            last output is repeated, which leaves the maximum and its gradient as they are.
-        lengths: Tokens of every sentence, in the order given.
-    """
+class Packed(NamedTuple):
+    """How the sentences of a batch share the time steps."""
 
     ids: NDArray[np.int32]
+    """Token ids, time step after time step, longest sentence first within each."""
     sizes: NDArray[np.int64]
+    """Sentences still running at every time step."""
     places: NDArray[np.int32]
+    """[time, sentence in the order given] -> position in the packed outputs. Behind the end of a sentence its last
+    output is repeated, which leaves the maximum and its gradient as they are."""
     lengths: NDArray[np.int64]
+    """Tokens of every sentence, in the order given."""
 
 
 def pack(tokens: Tokens, rows: NDArray[np.int64]) -> Packed:

@@ -164,21 +164,15 @@ class HardDebiasSettings:
 
 @dataclass(frozen=True)
 class HardDebiased:
-    """What ``hard_debias_file`` wrote.
-
-    Attributes:
-        path: The file or directory.
-        words: Number of words.
-        notes: What was done.
-        leakage: What was left of gender before and after; None if it could not be measured.
-        not_measured: Why not.
-    """
+    """What ``hard_debias_file`` wrote."""
 
     path: Path
     words: int
     notes: tuple[str, ...]
     leakage: tuple[Residual, Residual] | None
+    """What was left of gender before and after; None if it could not be measured."""
     not_measured: str = ""
+    """Why not."""
 
     @property
     def spec(self) -> str:

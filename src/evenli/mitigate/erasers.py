@@ -50,8 +50,15 @@ class Eraser(ABC):
     history: tuple[float, ...]
 
     @abstractmethod
+    def _erase(self, rows: FloatArray) -> FloatArray: ...
+
     def __call__(self, x: ArrayLike) -> NDArray[Any]:
         """Embeddings without the concept; float32 stays float32."""
+        rows = _finite(x, "the embeddings")
+        if rows.ndim != 2 or rows.shape[1] != self.dimension:
+            wanted = f"[n, {self.dimension}]"
+            raise InputError(f"the eraser is for embeddings {wanted}, found shape {rows.shape}; fit one for these")
+        return np.asarray(self._erase(rows), dtype=np.float32 if np.asarray(x).dtype == np.float32 else np.float64)
 
     @property
     def dimension(self) -> int:
@@ -71,6 +78,11 @@ class Eraser(ABC):
             values = getattr(self, name)
             digest.update(f"|{name}{values.shape}".encode() + np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
+
+    def _freeze(self, **arrays: FloatArray) -> None:
+        for name, values in arrays.items():
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
 
     def save(self, path: str | Path) -> Path:
         """Write the eraser as ``.npz``; ``load_eraser`` reads it."""
@@ -101,12 +113,10 @@ class Projection(Eraser):
             raise InputError(f"expected directions [k, d] that are not all zero, found shape {rows.shape}")
         # A basis stays as it is, bit by bit: a stored eraser keeps its identity.
         ready = np.allclose(rows @ rows.T, np.eye(len(rows)), rtol=0, atol=1e-12)
-        object.__setattr__(self, "directions", _frozen(rows if ready else _basis(rows)))
+        self._freeze(directions=rows if ready else _basis(rows))
 
-    def __call__(self, x: ArrayLike) -> NDArray[Any]:
-        """Embeddings without the subspace; float32 stays float32."""
-        rows, kind = _given(x, self.dimension)
-        return np.asarray(rows - (rows @ self.directions.T) @ self.directions, dtype=kind)
+    def _erase(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(rows - (rows @ self.directions.T) @ self.directions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,13 +144,10 @@ class Affine(Eraser):
             raise InputError(f"expected read [k, d], write [d, k] and centre [d], found {shapes}")
         if not np.allclose(read @ write, np.eye(len(read)), atol=1e-6):
             raise InputError("read times write is not the identity: the eraser would not be a projection")
-        for name, values in zip(self.parts, (read, write, centre), strict=True):
-            object.__setattr__(self, name, _frozen(values))
+        self._freeze(read=read, write=write, centre=centre)
 
-    def __call__(self, x: ArrayLike) -> NDArray[Any]:
-        """Embeddings without the concept; float32 stays float32."""
-        rows, kind = _given(x, self.dimension)
-        return np.asarray(rows - ((rows - self.centre) @ self.read.T) @ self.write.T, dtype=kind)
+    def _erase(self, rows: FloatArray) -> FloatArray:
+        return np.asarray(rows - ((rows - self.centre) @ self.read.T) @ self.write.T)
 
 
 @dataclass(frozen=True)
@@ -198,13 +205,8 @@ def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
 
     On the rows given the cross-covariance with the class is zero, hence class means are equal, hence no linear
     classifier beats the best constant. New rows keep the promise as far as they share these moments: with fewer rows
-    than several times d, expect some leakage on them.
-
-    Args:
-        x: Embeddings [n, d].
-        y: Class of each row, two or more classes.
-        shrinkage: Estimate the covariance with shrinkage, which is better for rows to come; without it the rows given
-            change least.
+    than several times d, expect some leakage on them. ``shrinkage`` of the covariance is better for rows to come;
+    without it the rows given change least.
     """
     torch = need("torch", extra="encoders", purpose="LEACE")
     library = need("concept_erasure", extra="encoders", purpose="LEACE")
@@ -235,13 +237,7 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
 
     The classifier is ridge regression on one-hot classes with equal weight for each class. Rounds end early once its
     balanced accuracy on held-out rows is no better than chance: further rounds would remove noise. Ravfogel et al.
-    2020, "Null it out".
-
-    Args:
-        x: Embeddings [n, d].
-        y: Class of each row, two or more classes.
-        iterations: Rounds at most.
-        generator: Chooses the fifth of each class that is held out to measure each round.
+    2020, "Null it out". ``generator`` chooses the fifth of each class that is held out.
     """
     rows, classes = _labelled(x, y)
     if not 1 <= iterations < rows.shape[1]:
@@ -276,17 +272,11 @@ def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1)
 
     Principal components of the differences, not centred: what all of them share is what is sought. Liang et al. 2020,
     "Towards debiasing sentence representations".
-
-    Args:
-        female: Embeddings [n, d] of the female versions.
-        male: Embeddings [n, d] of the male versions, in the same order.
-        components: Directions to remove.
     """
     f, m = _finite(female, "the embeddings"), _finite(male, "the embeddings")
     if f.ndim != 2 or f.shape != m.shape or len(f) < _FEWEST:
-        raise InputError(
-            f"expected two tables of the same shape with {_FEWEST} or more rows, not {f.shape} and {m.shape}"
-        )
+        shapes = f"{f.shape} and {m.shape}"
+        raise InputError(f"expected two tables of the same shape with {_FEWEST} or more rows, not {shapes}")
     _, sigma, axes = np.linalg.svd(f - m, full_matrices=False)
     # Directions below the rounding of float32 are noise, not differences.
     scale = max(np.abs(f).max(), np.abs(m).max()) * np.sqrt(f.size)
@@ -316,11 +306,6 @@ def load_eraser(path: str | Path) -> Projection | Affine:
 _KINDS: dict[str, type[Projection] | type[Affine]] = {"projection": Projection, "affine": Affine}
 
 
-def _frozen(values: FloatArray) -> FloatArray:
-    values.flags.writeable = False
-    return values
-
-
 def _finite(values: ArrayLike, what: str) -> FloatArray:
     try:
         array = np.array(values, dtype=np.float64)
@@ -331,15 +316,8 @@ def _finite(values: ArrayLike, what: str) -> FloatArray:
     return array
 
 
-def _given(x: ArrayLike, dimension: int) -> tuple[FloatArray, Any]:
-    rows = _finite(x, "the embeddings")
-    if rows.ndim != 2 or rows.shape[1] != dimension:
-        raise InputError(f"the eraser is for embeddings [n, {dimension}], found shape {rows.shape}; fit one for these")
-    return rows, np.float32 if np.asarray(x).dtype == np.float32 else np.float64
-
-
 def _labelled(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Embeddings and their classes as 0, 1, ...; two or more classes of two or more rows each."""
+    """Embeddings, and their classes as numbers from 0."""
     rows, labels = _finite(x, "the embeddings"), np.asarray(y)
     if rows.ndim != 2 or labels.shape != rows.shape[:1] or not rows.size:
         raise InputError(f"expected embeddings [n, d] and n classes, found shapes {rows.shape} and {labels.shape}")
@@ -349,8 +327,7 @@ def _labelled(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, NDArray[np.int64]
     if len(names) < 2:
         raise InputError(f"all {len(rows)} rows are of class {names[0]}; a concept needs two or more classes")
     if counts.min() < _FEWEST:
-        scarce = names[counts.argmin()]
-        raise InputError(f"class {scarce} has {counts.min()} row(s), {_FEWEST} or more are needed")
+        raise InputError(f"class {names[counts.argmin()]} has {counts.min()} row(s), {_FEWEST} or more are needed")
     return rows, classes.astype(np.int64)
 
 

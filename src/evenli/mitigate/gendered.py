@@ -9,7 +9,6 @@ fitted away.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
-from evenli.io import COLUMNS, file_kind, read_rows, read_text, split_lines
+from evenli.io import COLUMNS, file_kind, hash_text, read_rows, read_text, split_lines
 from evenli.mitigate.swap import Swapper
 from evenli.resources import read_table
 from evenli.suites.scenes import compose_templates
@@ -37,22 +36,24 @@ _REPEATS = {"fit": {"word": 16, "name": 4}, "probe": {"word": 16, "name": 4}, "t
 """Sentences of a pair. In the test it is one: sentences of one word are not independent."""
 _NAMES = 500  # most popular pairs of first names; rarer ones are unknown to many word vectors
 _NOT_PERSONS = {"fraternity", "men", "he"}  # a society, a plural, and a pronoun that has frames of its own
-_OBJECT = (
-    "I met {} at the station.",
-    "We waited for {} in the rain.",
-    "The letter was written by {}.",
-    "Nobody had seen {} since Monday.",
-    "They gave {} a cup of tea.",
-    "The dog ran after {} across the field.",
-)
-_OWNER = (
-    "The green umbrella is {}.",
-    "The seat by the window was {}.",
-    "I thought the keys were {}.",
-    "The last slice of bread is {}.",
-    "None of the coats was {}.",
-    "The idea had been {} from the start.",
-)
+_PRONOUNS = {
+    ("her", "him"): (
+        "I met {} at the station.",
+        "We waited for {} in the rain.",
+        "The letter was written by {}.",
+        "Nobody had seen {} since Monday.",
+        "They gave {} a cup of tea.",
+        "The dog ran after {} across the field.",
+    ),
+    ("hers", "his"): (
+        "The green umbrella is {}.",
+        "The seat by the window was {}.",
+        "I thought the keys were {}.",
+        "The last slice of bread is {}.",
+        "None of the coats was {}.",
+        "The idea had been {} from the start.",
+    ),
+}
 _TEXTS = ("text", "sentence", *COLUMNS["premise"], *COLUMNS["hypothesis"])
 _FEWEST = 50
 _MOST_DEFINITIONAL = 0.5
@@ -61,38 +62,27 @@ _NEUTRAL_FRAME = "The {} arrived in the morning."
 
 @dataclass(frozen=True)
 class SentencePair:
-    """A sentence in a female and a male version.
-
-    Attributes:
-        female: The female version.
-        male: The male version.
-        words: The words and names in which they differ, of both versions.
-    """
+    """A sentence in a female and a male version."""
 
     female: str
     male: str
     words: tuple[str, ...]
+    """The words and names in which they differ, of both versions."""
 
 
 @dataclass(frozen=True)
 class GenderedSet:
-    """Sentence pairs to fit on, to train probes on, and to test them on; no word is in two parts.
-
-    Attributes:
-        fit: For the eraser.
-        probe: For the probes to learn from.
-        test: For the probes to be tested on.
-        occupations: Occupations whose names say no gender: do sentences on them lean to a side?
-        source: ``built-in`` or the file the first part comes from.
-        skipped: What was not used, by reason.
-    """
+    """Sentence pairs to fit on, to train probes on, and to test them on; no word is in two parts."""
 
     fit: tuple[SentencePair, ...]
     probe: tuple[SentencePair, ...]
     test: tuple[SentencePair, ...]
     occupations: tuple[str, ...]
+    """Occupations whose names say no gender: do sentences on them lean to a side?"""
     source: str = "built-in"
+    """``built-in`` or the file the first part comes from."""
     skipped: dict[str, int] = field(default_factory=dict)
+    """What was not used, by reason."""
 
     def rows(self, part: Part) -> tuple[list[str], NDArray[np.int64]]:
         """Sentences of a part and their classes: first all female versions, then all male ones in the same order."""
@@ -106,11 +96,7 @@ class GenderedSet:
         return [_NEUTRAL_FRAME.format(word) for word in self.occupations]
 
     def known_to(self, vectors: WordVectors) -> GenderedSet:
-        """The pairs and occupations whose words have a vector: what an encoder over these vectors can distinguish.
-
-        Such an encoder leaves out a word without a vector. The versions of a pair then differ by the other word
-        altogether, which has little to do with gender.
-        """
+        """The pairs and occupations whose words have a vector: an encoder over these vectors leaves out the others."""
 
         def known(pairs: tuple[SentencePair, ...]) -> tuple[SentencePair, ...]:
             return tuple(pair for pair in pairs if all(vectors.find(word) >= 0 for word in pair.words))
@@ -129,12 +115,12 @@ class GenderedSet:
     @property
     def fit_sha256(self) -> str:
         """Hash of the sentences to fit on."""
-        return _sha256(self.rows("fit")[0])
+        return _hash_lines(self.rows("fit")[0])
 
     @property
     def held_out_sha256(self) -> str:
         """Hash of all other sentences."""
-        return _sha256([*self.rows("probe")[0], *self.rows("test")[0], *self.neutral])
+        return _hash_lines([*self.rows("probe")[0], *self.rows("test")[0], *self.neutral])
 
 
 @lru_cache(maxsize=1)
@@ -153,9 +139,11 @@ def gendered_set() -> GenderedSet:
     for kind, part, (female, male) in turns:
         times = _REPEATS["fit"]["word"] if female == "she" else _REPEATS[part][kind]
         for scene in islice(free[part], times):
-            first, second = (_filled(scene, word, article=kind == "word") for word in (female, male))
+            # A name or pronoun takes no article.
+            texts = (scene.replace("[Sub]" if kind == "word" else "the [Sub]", word) for word in (female, male))
+            first, second = (text[0].upper() + text[1:] for text in texts)
             pairs[part].append(SentencePair(first, second, (female, male)))
-    for frames, female, male in ((_OBJECT, "her", "him"), (_OWNER, "hers", "his")):
+    for (female, male), frames in _PRONOUNS.items():
         pairs["fit"] += [SentencePair(frame.format(female), frame.format(male), (female, male)) for frame in frames]
     return GenderedSet(tuple(pairs["fit"]), tuple(pairs["probe"]), tuple(pairs["test"]), _neutral())
 
@@ -164,12 +152,9 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     """Take the sentences to fit on from a corpus: each that says one gender, with its gender-swapped copy.
 
     Probe and test stay the built-in ones, so that figures compare across fits; sentences with a word of theirs are
-    left out, as are those that name both genders and those with a word of no listed gender.
-
-    Args:
-        path: Text, one sentence a line, or a table with a column ``text``, ``sentence``, ``premise`` or ``hypothesis``
-            (.jsonl, .csv, .tsv, .parquet). ``.xz`` may follow.
-        limit: Most pairs to keep, spread evenly over the file.
+    left out, as are those that name both genders and those with a word of no listed gender. At most ``limit`` pairs are
+    kept, spread evenly over the file: text, one sentence a line, or a table with a column ``text``, ``sentence``,
+    ``premise`` or ``hypothesis``.
     """
     path = Path(path)
     # What the probes are tested on must not have been seen by the eraser.
@@ -222,8 +207,7 @@ def _persons() -> list[tuple[str, str]]:
     common = {row["word"] for row in read_table("gender_word_list.csv", ("word",))}
     return [
         (female, male)
-        for row in rows
-        for female, male in [(row["female"], row["male"])]
+        for female, male in ((row["female"], row["male"]) for row in rows)
         if (_plural(female), _plural(male)) in listed and {female, male} <= common and male not in _NOT_PERSONS
     ]
 
@@ -242,18 +226,10 @@ def _first_names() -> list[tuple[str, str]]:
     return [(row["female"], row["male"]) for row in rows if not tested & {row["female"], row["male"]}]
 
 
-def _filled(scene: str, word: str, *, article: bool) -> str:
-    text = scene.replace("[Sub]", word) if article else scene.replace("the [Sub]", word)
-    return text[0].upper() + text[1:]
-
-
 def _sides() -> dict[str, int]:
     """The class of every word and name that the swap knows."""
-    side = {}
-    for name in ("swap_names.csv", "swap_words.csv"):
-        for row in read_table(name, ("male", "female")):
-            side[row["female"]], side[row["male"]] = FEMALE, MALE
-    return side
+    rows = (row for name in ("swap_names.csv", "swap_words.csv") for row in read_table(name, ("male", "female")))
+    return {row[name]: label for row in rows for name, label in (("female", FEMALE), ("male", MALE))}
 
 
 def _texts(path: Path) -> Iterator[str]:
@@ -273,8 +249,5 @@ def _texts(path: Path) -> Iterator[str]:
         yield from filter(None, (row[name].strip() for row in rows if isinstance(row[name], str)))
 
 
-def _sha256(texts: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for text in texts:
-        digest.update(text.encode("utf-8", "surrogatepass") + b"\n")
-    return digest.hexdigest()
+def _hash_lines(texts: Sequence[str]) -> str:
+    return hash_text("".join(f"{text}\n" for text in texts))

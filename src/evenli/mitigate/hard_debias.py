@@ -43,13 +43,8 @@ def hard_debias(
     each pair (a, b) becomes ``y + z g`` and ``y - z g``, with y the midpoint without its component along g and
     ``z = sqrt(1 - |y|^2)``: the two differ along g only. Pairs are taken in order, in lower, Title and UPPER case where
     both forms have a vector. The cosine of a neutral word with g is 0 afterwards. That is all that is promised: the old
-    bias can still be read from the neighbours of a word.
-
-    Args:
-        vectors: The word vectors.
-        direction: Their gender direction.
-        specific: Words that keep their component along g; by default ``gender_specific_words()``.
-        equalize: Pairs (female, male) to equalise: ``"long"``, ``"ten"``, pairs, or a file of them.
+    bias can still be read from the neighbours of a word. ``specific`` words keep their component along g, by default
+    ``gender_specific_words()``.
     """
     if vectors.dimension != direction.dimension:
         raise InputError(

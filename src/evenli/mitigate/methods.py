@@ -98,44 +98,31 @@ class Method:
         return {name: option.check(given.get(name, option.default)) for name, option in known.items()}
 
 
-def _fit_inlp(data: GenderedEmbeddings, settings: Mapping[str, Any], generator: np.random.Generator) -> Projection:
-    from evenli.mitigate.erasers import fit_inlp
+def _erasers() -> Any:
+    from evenli.mitigate import erasers
 
-    rounds = min(settings["iterations"], data.female.shape[1] - 1)
-    return fit_inlp(*data.labelled(), rounds, generator)
-
-
-def _fit_leace(data: GenderedEmbeddings, settings: Mapping[str, Any], generator: np.random.Generator) -> Affine:
-    from evenli.mitigate.erasers import fit_leace
-
-    return fit_leace(*data.labelled())
-
-
-def _fit_sentence_debias(
-    data: GenderedEmbeddings, settings: Mapping[str, Any], generator: np.random.Generator
-) -> Projection:
-    from evenli.mitigate.erasers import fit_sentence_debias
-
-    return fit_sentence_debias(data.female, data.male, settings["components"])
+    return erasers
 
 
 INLP = Method(
     "inlp",
     "Project out what linear classifiers find of gender, round by round",
     "Ravfogel et al. 2020",
-    _fit_inlp,
+    lambda data, settings, generator: _erasers().fit_inlp(
+        *data.labelled(), min(settings["iterations"], data.female.shape[1] - 1), generator
+    ),
     (Option("iterations", 35, "Rounds at most; it ends early once a round finds nothing.", minimum=1),),
 )
 LEACE = Method(
     "leace",
     "Erase what any linear classifier could find of gender, with the least change",
     "Belrose et al. 2023",
-    _fit_leace,
+    lambda data, settings, generator: _erasers().fit_leace(*data.labelled()),
 )
 SENT_DEBIAS = Method(
     "sent-debias",
     "Remove the directions in which sentences differ from their gender-swapped copies",
     "Liang et al. 2020",
-    _fit_sentence_debias,
+    lambda data, settings, generator: _erasers().fit_sentence_debias(data.female, data.male, settings["components"]),
     (Option("components", 1, "Directions to remove.", minimum=1),),
 )

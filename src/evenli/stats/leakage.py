@@ -57,14 +57,7 @@ def leakage(
 
     Columns are standardised by the training rows. Intervals are Wilson's, over the test rows with the probe held fixed.
     Fit the eraser on rows that neither probe nor test uses: on the rows of its own fit a linear probe is at the
-    majority by construction, which says nothing about new rows.
-
-    Args:
-        x_train: Embeddings [n, d] to learn from.
-        y_train: Their classes.
-        x_test: Embeddings [m, d] to test on; share no word or sentence with the former.
-        y_test: Their classes.
-        generator: Starts the neural probe.
+    majority by construction, which says nothing about new rows. ``generator`` starts the neural probe.
     """
     train, test = _table(x_train, "training"), _table(x_test, "test")
     known, asked = np.asarray(y_train), np.asarray(y_test)
@@ -118,8 +111,7 @@ def neighbour_clustering(
         k: Neighbours to count, among all rows.
         generator: Starts the clustering.
         most: Words of each side to cluster, the most biased first.
-        asked: Rows for the correlation, such as the occupations; by default the words that are clustered, whose
-            two-sided choice makes the correlation larger.
+        asked: Rows for the correlation, such as the occupations; by default the words that are clustered.
     """
     rows, bias = _table(x, "vocabulary"), np.asarray(bias_before, dtype=np.float64)
     if bias.shape != rows.shape[:1] or not np.isfinite(bias).all():
