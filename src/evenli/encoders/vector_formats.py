@@ -238,7 +238,7 @@ def _array_blocks(words: Sequence[bytes | str], matrix: NDArray[Any], path: Path
 
 
 def _check(words: Sequence[bytes | str], block: NDArray[np.float32], start: int, path: Path) -> None:
-    for row in np.flatnonzero(~np.isfinite(block).all(axis=1)):
+    for row in np.flatnonzero(~np.isfinite(block).all(axis=1)).tolist():
         raise InputError(f"{path}, row {start + row + 1}: a number for '{_shown(words[row])}' is not finite")
     for row, word in enumerate(words):
         if not word or ("\n" in word if isinstance(word, str) else b"\n" in word):
