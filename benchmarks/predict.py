@@ -19,9 +19,9 @@ import numpy as np
 import torch
 import transformers
 
-from evenli.models.batches import plan_batches
+from evenli.models import ModelOptions
 from evenli.models.hf import HFModel
-from evenli.models.spec import ModelOptions
+from evenli.models.tokens import plan_batches
 
 SIZES = {"mini": (384, 6, 12), "base": (768, 12, 12)}
 LABELS = ["entailment", "neutral", "contradiction"]

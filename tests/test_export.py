@@ -15,8 +15,8 @@ pytest.importorskip("onnxscript")
 
 from conftest import make_checkpoint  # noqa: E402
 from evenli.errors import InputError, LabelError, ModelError, RunError  # noqa: E402
+from evenli.models import ModelOptions  # noqa: E402
 from evenli.models.onnx import OnnxModel  # noqa: E402
-from evenli.models.spec import ModelOptions  # noqa: E402
 from evenli.training.export import export_onnx, quantise  # noqa: E402
 
 ORDER = ["neutral", "contradiction", "entailment"]

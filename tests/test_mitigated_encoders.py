@@ -28,8 +28,7 @@ from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage, word_leakage
 from evenli.resources import read_table
-from evenli.resources.names import name_kinds
-from evenli.resources.words import split_words
+from evenli.resources.words import name_kinds, split_words
 
 pytest.importorskip("sklearn")
 D = 24

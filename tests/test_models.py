@@ -70,7 +70,7 @@ def test_hf_matches_transformers_with_and_without_padding(checkpoint: Path) -> N
 def test_speedups_change_no_answer_and_know_their_limits() -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from evenli.models.speedups import pack_linear_layers, shorten_last_layer
+    from evenli.models.hf import pack_linear_layers, shorten_last_layer
 
     sizes = {
         "hidden_size": 32,

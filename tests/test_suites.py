@@ -22,8 +22,7 @@ from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import default_folder, load_run
 from evenli.evaluate.compare import compare_runs
-from evenli.models import load_model
-from evenli.models.embedded import find_embedded
+from evenli.models import embedded_models, load_model
 from evenli.models.fakes import FakeModel
 from evenli.predictions import Predictions
 from evenli.report.card import card
@@ -158,7 +157,7 @@ def test_a_pair_set_must_be_of_the_suite() -> None:
 
 
 def test_a_folder_with_two_models_says_which_was_asked(cli: Cli, tmp_path: Path) -> None:
-    shutil.copytree(find_embedded("en").path, tmp_path / "ck")
+    shutil.copytree(next(model.path for model in embedded_models() if model.lang == "en"), tmp_path / "ck")
     found = load_model(str(tmp_path / "ck"))
     assert found.info.name == "ck" and not getattr(found, "note", "")
     (tmp_path / "ck" / "model.safetensors").write_bytes(b"")

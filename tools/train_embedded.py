@@ -215,8 +215,8 @@ def pack(arguments: argparse.Namespace) -> None:
 
 def evaluate_onnx(folder: Path, file: str) -> Accuracy:
     """Accuracy of the packed model, as users run it."""
+    from evenli.models import ModelOptions
     from evenli.models.onnx import OnnxModel
-    from evenli.models.spec import ModelOptions
 
     model = OnnxModel(str(folder), ModelOptions(), spec="check")
     examples = read_examples([file])

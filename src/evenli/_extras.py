@@ -27,8 +27,9 @@ def import_object(spec: str, what: str) -> Any:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as error:  # a module of the user's own may fail in any way
-        raise InputError(f"{what} {spec}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:  # a module of the user's own may fail in any way
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise InputError(f"{what} {spec}: {reason}") from error
     return found
 
 

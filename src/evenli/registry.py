@@ -113,7 +113,7 @@ MODELS: Registry[Any] = Registry(
     {
         "hf": "evenli.models.hf:load",
         "onnx": "evenli.models.onnx:load",
-        "evenli": "evenli.models.embedded:load",
+        "evenli": "evenli.models.onnx:load_embedded",
         "py": "evenli.models.callables:load",
         "fake": "evenli.models.fakes:load",
     },

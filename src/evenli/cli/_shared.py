@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from evenli.encoders.base import Encoder as Encoding
     from evenli.evaluate.predict import Progress
-    from evenli.models import ModelOptions
 
 
 def option(text: str, *names: str, **more: Any) -> Any:
@@ -57,10 +56,7 @@ def _known_device(device: str | None) -> str | None:
 
 ModelArgument = Annotated[
     str | None,
-    argument(
-        "hub id (id@revision), checkpoint folder, onnx:FILE, py:module:function or fake:kind; default: the "
-        "embedded model of --lang."
-    ),
+    argument("Hub id[@revision], checkpoint folder, onnx:FILE, py:module:function, fake:kind; default: embedded."),
 ]
 Encoder = Annotated[
     str,
@@ -71,7 +67,6 @@ Encoder = Annotated[
 ]
 Pooling = Annotated[str, option("Of hf and onnx encoders: mean, cls or max.")]
 Lang = Annotated[str, option("Language: en, ja or zh.")]
-Data = Annotated[str | None, option("Official release (folder or .tar.xz) or a pair file; default: the built-in set.")]
 Split = Annotated[str, option("full or down (downsampled), for official releases.")]
 Tokenised = Annotated[bool, option("Use the pre-segmented Japanese files of a release.", "--tokenised")]
 Axis = Annotated[str, option("Social axis: a shipped name or the path of a TOML file.")]
@@ -87,31 +82,13 @@ AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run co
 Resamples = Annotated[int, option("Bootstrap resamples.", min=100)]
 Seed = Annotated[int, option("Seed of the bootstrap.", min=0)]
 Bootstrap = Annotated[str, option("cluster (occupations and templates) or row (naive, for comparison).")]
+OwnMeasures = Annotated[list[str] | None, option("Own measure as module:function; may be repeated.", "--measure")]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
 
 
-def model_options(
-    labels: str | None,
-    device: str | None,
-    dtype: str | None,
-    max_length: int,
-    token_budget: int | None,
-    online: bool,
-    allow_pickle: bool,
-) -> ModelOptions:
-    """Gather the loading options of a command."""
-    from evenli.models import ModelOptions
-
-    names = tuple(name.strip() for name in labels.split(",")) if labels else None
-    return ModelOptions(
-        labels=names,
-        device=device,
-        dtype=dtype,
-        max_length=max_length,
-        token_budget=token_budget,
-        online=online,
-        allow_pickle=allow_pickle,
-    )
+def split_names(text: str | None) -> tuple[str, ...] | None:
+    """Names with commas between them; None where the option was not given."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def load_encoder(spec: str, pooling: str, device: str | None) -> Encoding:
@@ -122,11 +99,6 @@ def load_encoder(spec: str, pooling: str, device: str | None) -> Encoding:
     if note := getattr(loaded, "note", ""):
         warn(note)
     return loaded
-
-
-OwnMeasures = Annotated[
-    list[str] | None, option("A measure of your own, module:function; may be repeated.", "--measure")
-]
 
 
 def own_measures(specs: list[str] | None) -> tuple[Any, ...]:
@@ -174,8 +146,8 @@ def print_json(content: Any) -> None:
 
 
 @contextlib.contextmanager
-def progress_bar(shown: bool) -> Iterator[Callable[[Progress], None]]:
-    """A bar with rate and time left on stderr, where a person is watching."""
+def progress_bar(shown: bool) -> Iterator[Callable[[Progress | int], None]]:
+    """A bar with rate and time left on stderr, where a person is watching; a number is rows of an unknown total."""
     if not shown or not sys.stderr.isatty():
         yield lambda progress: None
         return
@@ -183,20 +155,19 @@ def progress_bar(shown: bool) -> Iterator[Callable[[Progress], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
+    text, rate = TextColumn("{task.description}"), TextColumn("{task.fields[rate]}")
+    columns = (text, BarColumn(), MofNCompleteColumn(), rate, TimeElapsedColumn(), TimeRemainingColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("loading", total=None, rate="")
 
-        def update(progress: Progress) -> None:
+        def update(progress: Progress | int) -> None:
             speed = bar.tasks[0].speed
+            done, total, stage = (
+                (progress, None, "scoring")
+                if isinstance(progress, int)
+                else (progress.done, progress.total, progress.stage)
+            )
             rate = f"{speed:,.0f} pairs/s" if speed else ""
-            bar.update(task, description=progress.stage, completed=progress.done, total=progress.total, rate=rate)
+            bar.update(task, description=stage, completed=done, total=total, rate=rate)
 
         yield update

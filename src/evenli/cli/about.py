@@ -111,13 +111,7 @@ _COLOURS = {"ok": None, "differs": "yellow", "skipped": "dim", "BROKEN": "bold r
 
 
 def reproduce(
-    data: Annotated[
-        Path | None,
-        option(
-            "Directory with the public data (nli_coal/…); default $EVENLI_SHARED_DATA. Rows that need it are "
-            "skipped without it."
-        ),
-    ] = None,
+    data: Annotated[Path | None, option("Public data, for the rows that need it; default $EVENLI_SHARED_DATA.")] = None,
     verbose: Annotated[bool, option("Print the reasons in full.", "--verbose", "-v")] = False,
     as_json: shared.Json = False,
 ) -> None:

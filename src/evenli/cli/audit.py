@@ -19,22 +19,14 @@ def audit(
     lang: shared.Lang = "en",
     data: Annotated[
         list[str] | None,
-        option(
-            "Official release (folder or .tar.xz), probe sheet or pair file; with several suites SUITE=FILE, may "
-            "be repeated. Default: the built-in sets."
-        ),
+        option("Release, probe sheet or pair file, or SUITE=FILE; may be repeated."),
     ] = None,
-    suite: Annotated[
-        str, option("What to ask, with commas: coal (NLI-CoAL), probe (entailment probe), dev2020 (Dev et al.).")
-    ] = "coal",
+    suite: Annotated[str, option("With commas: coal (NLI-CoAL), probe (entailment), dev2020 (Dev et al.).")] = "coal",
     split: shared.Split = "full",
     tokenised: shared.Tokenised = False,
     axis: shared.Axis = "gender",
     labels: shared.Labels = None,
-    out: Annotated[
-        Path | None,
-        option("Run folder; default runs/MODEL-LANG-DATA, other suites than coal in its name.", "--out", "-o"),
-    ] = None,
+    out: Annotated[Path | None, option("Run folder; default: named by model, language, data.", "--out", "-o")] = None,
     device: shared.Device = None,
     dtype: shared.Dtype = None,
     max_length: shared.MaxLength = 128,
@@ -45,24 +37,24 @@ def audit(
     seed: shared.Seed = 0,
     bootstrap: shared.Bootstrap = "cluster",
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
-    report: Annotated[
-        bool, option("Also write report.html (coal) and probe.svg, probe.png (probe) into the folder.", "--report")
-    ] = False,
+    report: Annotated[bool, option("Also write report.html (coal) and the chart of the probe.", "--report")] = False,
     measures: shared.OwnMeasures = None,
     as_json: shared.Json = False,
 ) -> None:
     """Audit a model with NLI-CoAL or other suites: predictions, measures with intervals, competence, verdict."""
     from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.audit import audit as run
+    from evenli.models import ModelOptions
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
     from evenli.suites.base import Request, check_suites, data_by_suite
 
-    options = shared.model_options(labels, device, dtype, max_length, token_budget, online, allow_pickle)
+    options = ModelOptions(
+        shared.split_names(labels), device, dtype, max_length, token_budget, online=online, allow_pickle=allow_pickle
+    )
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
-    request = Request(lang, axis=axis, split=split, tokenised=tokenised)
-    folder = out or default_folder(model, files, request, suites)
+    folder = out or default_folder(model, files, Request(lang, axis=axis, split=split, tokenised=tokenised), suites)
     scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap)
     own = shared.own_measures(measures)
     with shared.progress_bar(not as_json) as progress:
@@ -109,11 +101,13 @@ def predict(
     """Score any pair file with a model; resumable, one table with three logits per pair."""
     from evenli.evaluate.predict import PredictSettings, RunFolder, summarise
     from evenli.evaluate.predict import predict as run
-    from evenli.models import load_model
+    from evenli.models import ModelOptions, load_model
     from evenli.suites.files import read_pairs
 
     pairs = read_pairs(data, lang, suite="user")
-    options = shared.model_options(labels, device, dtype, max_length, token_budget, online, allow_pickle)
+    options = ModelOptions(
+        shared.split_names(labels), device, dtype, max_length, token_budget, online=online, allow_pickle=allow_pickle
+    )
     asked = load_model(model, lang=lang, options=options)
     settings = PredictSettings(overwrite=overwrite)
     with shared.progress_bar(not as_json) as progress:

@@ -57,9 +57,7 @@ def coal(
 
 def probe(
     out: Out,
-    corpus: Annotated[
-        Path | None, option("NLI file or text with a sentence on each line, English; default: evenli's own sentences.")
-    ] = None,
+    corpus: Annotated[Path | None, option("English NLI file or text, a sentence a line; default: ours.")] = None,
     per_occupation: Annotated[int, option("Premises per occupation.", min=1)] = 50,
     max_words: Annotated[int, option("Most words in a premise.", min=2)] = 10,
     family: Annotated[str, option("Hypotheses: text, premise or occupation.")] = "text",
@@ -110,14 +108,12 @@ def dev2020(
 
     if ctx.info_name == "dev":
         shared.warn("'build dev' is called 'build dev2020' now; the old name goes with the next release")
-    chosen = None if words == "all" else tuple(word.strip() for word in words.split(","))
-    lists = load_dev_lists(group_words=chosen)
+    lists = load_dev_lists(group_words=None if words == "all" else shared.split_names(words))
     with shared.progress_bar(not as_json) as progress:
         for written in write_dev(out, lists, determiner=determiner):
             progress(Progress(written, lists.pairs, "writing"))
-    summary = {"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs}
     if as_json:
-        shared.print_json(summary)
+        shared.print_json({"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs})
     else:
         typer.echo(f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
 
@@ -137,15 +133,8 @@ def controlled(
     from evenli.meta.controlled import write_controlled
     from evenli.meta.design import Design, parse_rates
 
-    design = Design(
-        lang=lang,
-        rates=parse_rates(rates),
-        balanced=balanced,
-        captions=captions,
-        width=width,
-        seed=seed,
-        axis=axis,
-    )
+    chosen = parse_rates(rates)
+    design = Design(lang, rates=chosen, balanced=balanced, captions=captions, width=width, seed=seed, axis=axis)
     card = write_controlled(out, design)
     if as_json:
         shared.print_json({"folder": str(out), **card})

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 
 def seat(
     encoder: shared.Encoder,
-    tests: Annotated[
-        str | None, option("Names such as C1,C6,C6b, JSON files of your own, or both; default: all eight.")
-    ] = None,
-    level: Annotated[
-        str, option("Of the eight tests: sentence (SEAT) or word (WEAT); a file has its own.")
-    ] = "sentence",
+    tests: Annotated[str | None, option("Names such as C1,C6b and own JSON files; default: all eight tests.")] = None,
+    level: Annotated[str, option("sentence (SEAT) or word (WEAT); a file of yours has its own.")] = "sentence",
     pooling: shared.Pooling = "mean",
     permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations and bootstrap.", min=0)] = 0,
@@ -35,9 +31,8 @@ def seat(
     from evenli.evaluate.seat.tests import choose_tests
 
     settings = SeatSettings(level=level, seed=seed, permutations=permutations)  # type: ignore[arg-type]  # checked there
-    names = None
-    if tests is not None:  # a comma may be part of a file's name
-        names = [tests] if Path(tests).is_file() else [name.strip() for name in tests.split(",") if name.strip()]
+    # A comma may be part of a file's name.
+    names = (tests,) if tests and Path(tests).is_file() else shared.split_names(tests)
     chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
     result = run_seat(shared.load_encoder(encoder, pooling, device), chosen, settings)
     if as_json:
@@ -63,8 +58,7 @@ def senteval(
     cache: Annotated[Path | None, option("Directory that keeps embeddings between runs.")] = None,
     device: shared.Device = None,
     out: Annotated[
-        Path | None,
-        option("JSON file for the result, written after every task; what is in it is not run again.", "--out", "-o"),
+        Path | None, option("JSON file for the result; tasks in it are not run again.", "--out", "-o")
     ] = None,
     overwrite: Annotated[bool, option("Begin anew in a file that is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
@@ -76,8 +70,7 @@ def senteval(
 
     if data is None:
         raise InputError("--data: where are the SentEval files? A flat directory, or SentEval's downstream directory")
-    chosen = None if tasks is None else tuple(name.strip() for name in tasks.split(",") if name.strip())
-    settings = SentEvalSettings(chosen, seed, kfold, hidden, classifier, device, batch_size)
+    settings = SentEvalSettings(shared.split_names(tasks), seed, kfold, hidden, classifier, device, batch_size)
     file = None if out is None else ResultFile(out, overwrite=overwrite)  # checked before the encoder is loaded
     loaded = shared.load_encoder(encoder, pooling, device)
     try:
@@ -109,20 +102,12 @@ def _print_progress(progress: TaskProgress) -> None:
 
 
 def encoder_report(
-    base: Annotated[
-        str,
-        argument(
-            "The unmitigated encoder: st:NAME, hf:ID or a folder, infersent:FOLDER, onnx:FOLDER, vectors:FILE or "
-            "py:module:function."
-        ),
-    ],
-    mitigated: Annotated[
-        list[str] | None, argument("Encoders to set beside it: mitigated:FOLDER or any of the above.")
-    ] = None,
+    base: Annotated[str, argument("The encoder before mitigation: st:NAME, hf:ID, a folder, vectors:FILE, …")],
+    mitigated: Annotated[list[str] | None, argument("Encoders to compare with it, such as mitigated:FOLDER.")] = None,
     data: Annotated[Path | None, option("Folder of the SentEval data; default: without SentEval.")] = None,
     tasks: Annotated[str | None, option("SentEval tasks such as MR,CR; default: all there is data for.")] = None,
     out: Annotated[
-        Path | None, option("Folder for report.json and the chart; what is in it is not computed again.", "--out", "-o")
+        Path | None, option("Folder for report.json and the chart; results are kept.", "--out", "-o")
     ] = None,
     pooling: shared.Pooling = "mean",
     permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
@@ -131,8 +116,6 @@ def encoder_report(
     as_json: shared.Json = False,
 ) -> None:
     """Mitigated encoders beside their base: SEAT, what leaks of gender, and SentEval."""
-    import sys
-
     from evenli.errors import InputError, MissingExtraError
     from evenli.evaluate.encoder_report import ReportSettings
     from evenli.evaluate.encoder_report import encoder_report as run_report
@@ -140,9 +123,8 @@ def encoder_report(
     from evenli.evaluate.senteval import SentEvalSettings
     from evenli.report.encoder import print_encoders, write_encoder_chart
 
-    chosen = tuple(task.strip() for task in tasks.split(",")) if tasks else None
     tests = SeatSettings(seed=seed, permutations=permutations)
-    settings = ReportSettings(tests, SentEvalSettings(chosen), pooling, device)
+    settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device)
     steps = (lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if sys.stderr.isatty() else None
     report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=steps)
     files = [] if out is None else [out / "report.json"]

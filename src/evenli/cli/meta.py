@@ -33,9 +33,7 @@ def meta(
     data: Annotated[str | None, option("Official release to evaluate on; default: own templates.")] = None,
     captions: Annotated[str | None, option("Captions to make training templates of.")] = None,
     width: Annotated[int | None, option("Training templates per word, default 500.", min=1)] = None,
-    quick: Annotated[
-        bool, option("Three rates and a tenth of the pairs: a first look, also on a CPU.", "--quick")
-    ] = False,
+    quick: Annotated[bool, option("A first look: three rates and a tenth of the pairs.", "--quick")] = False,
     epochs: Annotated[int | None, option("Passes over the data.", min=1)] = None,
     lr: Annotated[float | None, option("Peak learning rate.")] = None,
     batch_size: Annotated[int | None, option("Pairs per step.", min=1)] = None,
@@ -52,14 +50,7 @@ def meta(
 
     if (folder is None) == (out is None):
         raise InputError("give the directory of an earlier sweep, or -o for a new one")
-    given: dict[str, Any] = {
-        "lang": lang,
-        "rates": rates,
-        "noise": noise,
-        "balanced": balanced,
-        "ns_words": ns_words,
-        "data": data,
-    }
+    given: dict[str, Any] = {"lang": lang, "rates": rates, "noise": noise, "balanced": balanced, "ns_words": ns_words}
     given |= {"data": data, "captions": captions, "width": width}
     place = MetaFolder(folder or out or Path())
     recipe = {"epochs": epochs, "lr": lr, "batch_size": batch_size}

@@ -22,16 +22,10 @@ if TYPE_CHECKING:
 
 
 def swap(
-    corpus: Annotated[
-        Path, option("English NLI file (.jsonl, .csv, .tsv, .parquet; .xz may follow) or .txt, one text a line.")
-    ],
+    corpus: Annotated[Path, option("English NLI file (.jsonl, .csv, .tsv, .parquet), or .txt with a text a line.")],
     out: Annotated[Path, option("File to write: .jsonl, .csv or .parquet; .txt for a text.", "--out", "-o")],
-    select: Annotated[
-        str, option("Pairs to copy: all with a gender word, or occupation (Sharma et al. 2021).")
-    ] = "all",
-    mode: Annotated[
-        str, option("default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
-    ] = "default",
+    select: Annotated[str, option("Pairs to copy: all with a gender word, or occupation (Sharma et al.).")] = "all",
+    mode: Annotated[str, option("default (ours), paper (Dolci et al.) or released (Sharma et al.).")] = "default",
     no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
     only_swapped: Annotated[bool, option("Write the swapped copies alone.", "--only-swapped")] = False,
     overwrite: Annotated[bool, option("Replace a file that is there.", "--overwrite")] = False,
@@ -84,12 +78,8 @@ def augment(
     scored: Scored,
     out: Corpus,
     percentile: Percentile = 90,
-    replace: Annotated[
-        bool, option("Put the swapped copy in the place of the pair instead of beside it.", "--replace")
-    ] = False,
-    mode: Annotated[
-        str, option("default (ours), paper (Dolci et al. 2023) or released (Sharma et al. 2021).")
-    ] = "default",
+    replace: Annotated[bool, option("Replace the pair by its swapped copy instead of adding it.", "--replace")] = False,
+    mode: Annotated[str, option("default (ours), paper (Dolci et al.) or released (Sharma et al.).")] = "default",
     no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
     random: Control = False,
     split: Split = "auto",
@@ -135,13 +125,7 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
 
 _AFTER = "fit"
 """Options of a method stand behind this one."""
-FitOn = Annotated[
-    str,
-    option(
-        "Sentences to fit on: built-in, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, "
-        ".tsv, .parquet with a column text, sentence, premise or hypothesis; .xz may follow)."
-    ),
-]
+FitOn = Annotated[str, option("Sentences to fit on: built-in, or an English corpus (.txt, .jsonl, .csv, .parquet).")]
 
 
 class MitigateGroup(TyperGroup):
@@ -236,14 +220,9 @@ def _mitigate(
 def hard_debias(
     ctx: typer.Context,
     vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
-    out: Annotated[
-        Path,
-        option("A folder, an encoder as mitigated:FOLDER then, or a file of vectors that ends in .npz.", "--out", "-o"),
-    ],
+    out: Annotated[Path, option("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).", "--out", "-o")],
     pairs: Annotated[str, option("Pairs of the direction: ten, long or a file.")] = "ten",
-    control: Annotated[
-        bool, option("Only bring the vectors to length 1: the control for the side effect.", "--control")
-    ] = False,
+    control: Annotated[bool, option("Only bring the vectors to length 1, as a control.", "--control")] = False,
     seed: Annotated[int, option("Seed of the probes that look for what is left.", min=0)] = 0,
     overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
     as_json: shared.Json = False,

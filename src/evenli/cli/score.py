@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,7 +12,6 @@ from evenli.cli._shared import argument, option
 
 if TYPE_CHECKING:
     from evenli.corpus.bias import BiasScorer
-    from evenli.evaluate.predict import Progress
 
 Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
 Pairs = Annotated[str, option("Gender pairs: ten, long or a file with two words a line.")]
@@ -22,19 +19,13 @@ Pairs = Annotated[str, option("Gender pairs: ten, long or a file with two words 
 
 def score(
     source: Annotated[
-        str,
-        argument(
-            "A sentence in quotes; a corpus: a file, a folder of files or a glob pattern, also as an address "
-            "such as s3://bucket/folder; or a directory that was scored."
-        ),
+        str, argument("A sentence in quotes; a corpus (file, folder, glob or s3://…); or a directory that was scored.")
     ],
     vectors: Vectors = None,
     out: Annotated[Path | None, option("Directory for a scored corpus.", "--out", "-o")] = None,
     weights: Annotated[str, option("Importance of words: uniform, idf or sif.")] = "uniform",
     counts: Annotated[str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.")] = None,
-    encoder: Annotated[
-        str | None, option("Encoder whose max-pooling gives the importance: infersent:FOLDER, or a transformer.")
-    ] = None,
+    encoder: Annotated[str | None, option("Encoder whose max-pooling is the importance: infersent:FOLDER, …")] = None,
     device: shared.Device = None,
     columns: Annotated[str | None, option("Text columns, comma-separated; default: found by name.")] = None,
     pairs: Pairs = "ten",
@@ -67,24 +58,12 @@ def score(
         raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
     from evenli.corpus import scoring
 
-    names = [name.strip() for name in columns.split(",")] if columns else None
-    settings = scoring.ScoreSettings(
-        vectors,
-        cast(Any, weights),
-        counts,
-        encoder,
-        device,
-        pairs,
-        punctuation,
-        names,
-        batch,
-        cast(Any, engine),
-        address,
-    )
+    importance, where = (cast(Any, weights), counts, encoder, device), (batch, cast(Any, engine), address)
+    names = shared.split_names(columns or None)
+    settings = scoring.ScoreSettings(vectors, *importance, pairs, punctuation, names, *where)
     if out is not None:
         with shared.progress_bar(not as_json) as bar:
-            advance = partial(_advance, bar)
-            scoring.score(source, out, settings, on_progress=advance, on_note=shared.warn, overwrite=overwrite)
+            scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)
         _print_summary(out, chart, top, as_json)
         return
     if scoring.is_corpus(source):
@@ -92,12 +71,6 @@ def score(
     if chart is not None:
         raise InputError("--chart: one sentence has no distribution; give a corpus and -o")
     _print_sentence(scoring.make_scorer(settings), source, as_json)
-
-
-def _advance(bar: Callable[[Progress], None], rows: int) -> None:
-    from evenli.evaluate.predict import Progress
-
-    bar(Progress(rows, 0, "scoring"))
 
 
 def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> None:

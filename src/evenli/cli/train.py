@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from evenli.training import Outcome
 
 
-Files = Annotated[
-    list[Path], option("Training file: .jsonl, .csv, .tsv or .parquet (.xz may follow); may be repeated.")
-]
+Files = Annotated[list[Path], option("Training file: .jsonl, .csv, .tsv or .parquet; may be repeated.")]
 
 
 def train_nli(
@@ -29,21 +27,15 @@ def train_nli(
     epochs: Annotated[int | None, option("Passes over the data; default by recipe.", min=1)] = None,
     lr: Annotated[float | None, option("Peak learning rate; default by recipe.")] = None,
     batch_size: Annotated[int | None, option("Pairs per step; default by recipe.", min=1)] = None,
-    max_length: Annotated[
-        int | None, option("Longest pair in tokens, longer ones are cut; default by recipe.", min=8)
-    ] = None,
+    max_length: Annotated[int | None, option("Longest pair in tokens; default by recipe.", min=8)] = None,
     warmup: Annotated[float | None, option("Share of the steps with a rising learning rate.")] = None,
     seed: Annotated[list[int] | None, option("Seed; repeat the option to train a model for each.", min=0)] = None,
-    style: Annotated[
-        str | None, option("Column style: snli, mnli, ocnli, jnli, jsick, jsick-en, sick or hf; default: detected.")
-    ] = None,
+    style: Annotated[str | None, option("snli, mnli, ocnli, jnli, jsick, jsick-en, sick, hf; default: found.")] = None,
     device: shared.Device = None,
     dtype: Annotated[str | None, option("float32 or bfloat16; default: bfloat16 on CUDA, else float32.")] = None,
     no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
     log: Annotated[list[str] | None, option("Also log to tensorboard or mlflow.")] = None,
-    checkpoint_minutes: Annotated[
-        float, option("Time between checkpoints inside an epoch; one follows every epoch anyway.", min=0)
-    ] = 10.0,
+    checkpoint_minutes: Annotated[float, option("Minutes between checkpoints inside an epoch.", min=0)] = 10.0,
     online: shared.Online = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -89,9 +81,7 @@ def train_encoder(
     epochs: Annotated[int, option("Passes over the data.", min=1)] = 8,
     batch_size: Annotated[int, option("Pairs per step.", min=1)] = 64,
     lr: Annotated[float, option("First learning rate of SGD.")] = 0.1,
-    v1_padding: Annotated[
-        bool, option("Let padding take part in the maximum, as InferSent V1 did.", "--v1-padding")
-    ] = False,
+    v1_padding: Annotated[bool, option("Padding takes part in the maximum, as in V1.", "--v1-padding")] = False,
     dtype: Annotated[str, option("float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA.")] = "auto",
     seed: Annotated[int, option("Seed.", min=0)] = 1234,
     device: shared.Device = None,
@@ -128,9 +118,7 @@ def export(
     out: Annotated[Path, option("A file that ends in .onnx, or a folder for model.onnx.", "--out", "-o")],
     onnx: Annotated[bool, option("Export to ONNX, the one format there is.", "--onnx")] = True,
     int8: Annotated[bool, option("Store weights in int8; arithmetic stays fp32.", "--int8")] = False,
-    check: Annotated[
-        Path | None, option("Pair file on which to compare with the checkpoint; default: the built-in gold pairs.")
-    ] = None,
+    check: Annotated[Path | None, option("Pair file to compare on; default: the built-in gold pairs.")] = None,
     lang: shared.Lang = "en",
     as_json: shared.Json = False,
 ) -> None:

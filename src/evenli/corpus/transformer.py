@@ -15,8 +15,7 @@ from evenli.encoders.base import Pooled
 from evenli.encoders.hf import quiet_transformers
 from evenli.errors import InputError, ModelError
 from evenli.io import checkpoint_files, hash_files
-from evenli.models.loading import pick_device
-from evenli.models.positions import longest_input
+from evenli.models.loading import longest_input, pick_device
 from evenli.resources.words import split_words
 
 _MARKER = -1

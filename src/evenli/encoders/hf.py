@@ -20,8 +20,7 @@ from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, ch
 from evenli.errors import ModelError
 from evenli.io import checkpoint_files, hash_files, hash_text
 from evenli.models.hub import check_tensors, find_checkpoint, load_part, snapshot
-from evenli.models.loading import one_line, pick_device
-from evenli.models.positions import longest_input
+from evenli.models.loading import longest_input, one_line, pick_device
 
 _LIBRARY = "sentence_transformers."
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}

@@ -14,8 +14,8 @@ from evenli._extras import need
 from evenli.encoders.base import Embeddings, EncoderRequest, check_pooling
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files
+from evenli.models.loading import longest_input, position_limit
 from evenli.models.onnx import limits_beside, open_session, open_tokenizer
-from evenli.models.positions import longest_input, position_limit
 from evenli.models.tokens import Tokens
 
 _POOLED = "sentence_embedding"

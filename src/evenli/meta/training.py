@@ -12,8 +12,7 @@ import torch
 
 from evenli.meta.design import SweepSettings
 from evenli.meta.folder import SPLITS, Cell, MetaFolder
-from evenli.models.loading import pick_device
-from evenli.models.positions import position_limit
+from evenli.models.loading import pick_device, position_limit
 from evenli.training.base import load_base
 from evenli.training.card import accuracy
 from evenli.training.data import Examples, FlatTokens, tokenise

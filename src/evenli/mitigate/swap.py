@@ -27,7 +27,7 @@ from evenli.errors import InputError
 from evenli.mitigate.pronoun_words import word_class
 from evenli.mitigate.pronouns import her_is_possessive, his_is_determiner
 from evenli.resources import read_table
-from evenli.resources.names import name_kinds
+from evenli.resources.words import name_kinds
 
 Mode = Literal["default", "paper", "released"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sys
 import types
 import uuid
@@ -14,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.errors import EvenliError, ModelError
+from evenli._extras import import_object
+from evenli.errors import EvenliError, InputError, ModelError
 from evenli.io import hash_files, hash_text
 from evenli.labels import LABELS, canonical_label, label_columns
 from evenli.models.base import ModelInfo, ModelRequest, OutOfMemory, Prepared
 
 OUTPUTS = ("logits", "probabilities")
-"""What three numbers per pair can be."""
 _CERTAIN = 20.0
 """Logit of a label that is given by its name alone."""
 _SUM_TOLERANCE = 5e-3
@@ -28,7 +27,7 @@ _SUM_TOLERANCE = 5e-3
 _NO_ACCIDENT = 8
 """Rows from which on a batch of logits that all look like probabilities is no accident."""
 _NO_IDENTITY = (
-    "nothing tells {name} from another model of its kind, so its predictions are never reused or continued; give it an "
+    "nothing tells {} from another model of its kind, so its predictions are never reused or continued; give it an "
     "attribute 'fingerprint', or CallableModel(..., fingerprint='...'), that changes when its answers may"
 )
 
@@ -45,11 +44,10 @@ class CallableModel:
     Args:
         function: The callable.
         labels: Order of the three numbers; default the callable's ``labels`` attribute, else LABELS.
-        name: Display name.
+        name: Display name; default the name of the callable.
         fingerprint: Change it when the answers may change; default the callable's ``fingerprint`` or ``identity``
-            attribute, else for a function of a module a hash of its file. Anything else (instances, closures, bound
-            methods, partials) may differ while its file stays the same: it gets a new one each time, so that no stored
-            predictions are taken for its own, and ``note`` says so.
+            attribute, else for a function of a module a hash of its file. Anything else (instances, closures, partials)
+            gets a new one each time, so that no stored predictions are taken for its own; ``note`` says so.
         batch_size: Pairs per call.
         outputs: ``logits`` or ``probabilities``; default the callable's ``outputs`` attribute, else the first batch
             decides for all (probabilities are non-negative and add up to one), and a batch that contradicts is refused.
@@ -76,7 +74,7 @@ class CallableModel:
         self._outputs: str | None = declared
         self._declared = declared is not None
         identity = fingerprint or _fingerprint(function)
-        self.note = "" if identity else _NO_IDENTITY.format(name=shown)
+        self.note = "" if identity else _NO_IDENTITY.format(shown)
         identity = identity or f"once-{uuid.uuid4().hex}"
         self.info = ModelInfo(
             spec=spec or f"py:{shown}",
@@ -134,25 +132,14 @@ class CallableModel:
 
 def load(target: str, request: ModelRequest) -> CallableModel:
     """The backend ``py:module:function``."""
-    function = import_callable(target, request.spec)
-    return CallableModel(function, labels=request.options.labels, name=target, spec=request.spec)
-
-
-def import_callable(target: str, spec: str) -> Callable[..., Any]:
-    """Import ``module:function``; the current directory is on the path."""
-    module_name, _, attribute = target.partition(":")
-    if not module_name or not attribute:
-        raise ModelError(f"'{spec}' must read py:module:function, for example py:mypkg.mymodule:predict")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    with foreign_code(f"cannot import {target}: "):
-        function: Any = importlib.import_module(module_name)
-        for part in attribute.split("."):
-            function = getattr(function, part)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            function = import_object(target, "py:module:function")
+    except InputError as error:
+        raise ModelError(str(error)) from error
     if not callable(function):
         raise ModelError(f"{target} is not callable")
-    return function  # type: ignore[no-any-return]
+    return CallableModel(function, labels=request.options.labels, name=target, spec=request.spec)
 
 
 @contextlib.contextmanager
@@ -186,7 +173,6 @@ def _read(answer: Any, count: int, columns: list[int], name: str) -> tuple[NDArr
 
 
 def _read_labels(answer: Sequence[Any], expected: str) -> NDArray[np.float64]:
-    """Label names, or dictionaries from label name to number, as numbers in LABELS order."""
     rows = []
     for given in answer:
         if not isinstance(given, str | dict) or isinstance(given, str) != isinstance(answer[0], str):

@@ -19,7 +19,7 @@ give ties only.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -54,39 +54,38 @@ class FakeModel:
 
     def __call__(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[str]:
         """Label names for a list of pairs."""
-        return [self._answer(p, h) for p, h in zip(premises, hypotheses, strict=True)]
+        return list(map(self._answer, premises, hypotheses))
 
     @cached_property
     def _known(self) -> dict[tuple[str, str], str]:
         from evenli.suites.checks import control_pairs, gold_pairs
 
-        sets = (gold_pairs(self.lang), control_pairs(self.lang))
-        return {
-            (p, h): gold for s in sets for p, h, gold in s.frame.select("premise", "hypothesis", "gold").iter_rows()
-        }
+        frames = (make(self.lang).frame.select("premise", "hypothesis", "gold") for make in (gold_pairs, control_pairs))
+        return {(premise, hypothesis): gold for frame in frames for premise, hypothesis, gold in frame.iter_rows()}
 
     @cached_property
     def _groups(self) -> list[tuple[str, str]]:
         words = load_axis().language(self.lang).group_words.items()
         return sorted(((word, group) for group, word in words), key=lambda pair: -len(pair[0]))
 
+    def _share(self, occupations: Iterable[tuple[str, str]]) -> dict[str, tuple[str, bool]]:
+        """Occupation -> (stereotype, is followed): the first ones are followed, as many as the rate says."""
+        listed = list(occupations)
+        followed = round(self.rate * len(listed))
+        return {word: (stereotype, number < followed) for number, (word, stereotype) in enumerate(listed)}
+
     @cached_property
     def _roles(self) -> dict[str, tuple[str, bool]]:
-        """Occupation word -> (stereotype, is followed)."""
-        listed = self.occupations or tuple(load_axis().occupations(self.lang))
-        stereotyped = [o for o in listed if o.stereotype != NO_STEREOTYPE]
-        followed = round(self.rate * len(stereotyped))
-        roles = {o.word: (o.stereotype, number < followed) for number, o in enumerate(stereotyped)}
-        return {o.word: (NO_STEREOTYPE, False) for o in listed if o.stereotype == NO_STEREOTYPE} | roles
+        listed = [(o.word, o.stereotype) for o in self.occupations or load_axis().occupations(self.lang)]
+        neutral = {word: (NO_STEREOTYPE, False) for word, stereotype in listed if stereotype == NO_STEREOTYPE}
+        return neutral | self._share(entry for entry in listed if entry[1] != NO_STEREOTYPE)
 
     def _answer(self, premise: str, hypothesis: str) -> str:
-        if self.kind == "neutral":
-            return NEUTRAL
         if self.kind == "random":
             return LABELS[int(hash_text(f"{premise}\x1f{hypothesis}")[:8], 16) % 3]
-        if (premise, hypothesis) in self._known:
+        if self.kind != "neutral" and (premise, hypothesis) in self._known:
             return self._known[premise, hypothesis]
-        if self.kind == "even":
+        if self.kind in {"neutral", "even"}:
             return NEUTRAL
         mention = self._read(premise, hypothesis) or self._read_probe(premise, hypothesis)
         if mention is None:
@@ -94,61 +93,44 @@ class FakeModel:
         stereotype, followed, group = mention
         if stereotype == NO_STEREOTYPE:
             return NEUTRAL if self.kind == "oracle" else ENTAILMENT
-        pro = stereotype == group
         follows = {"biased": True, "wrong": False}.get(self.kind, followed)
-        return ENTAILMENT if pro == follows else CONTRADICTION
+        return ENTAILMENT if (stereotype == group) == follows else CONTRADICTION
 
     def _read(self, premise: str, hypothesis: str) -> tuple[str, bool, str] | None:
         """Find the slot: the hypothesis is the premise with the occupation replaced by a group word."""
         for word, group in self._groups:
-            start = hypothesis.find(word)
-            while start >= 0:
-                rest = hypothesis[start + len(word) :]
-                end = len(premise) - len(rest)
-                if (
-                    premise[:start] == hypothesis[:start]
-                    and premise.endswith(rest)
-                    and premise[start:end] in self._roles
-                ):
-                    return (*self._roles[premise[start:end]], group)
-                start = hypothesis.find(word, start + 1)
+            for found in re.finditer(f"(?={re.escape(word)})", hypothesis):
+                before, after = hypothesis[: found.start()], hypothesis[found.start() + len(word) :]
+                role = self._roles.get(premise[len(before) : len(premise) - len(after)])
+                if role and premise.startswith(before) and premise.endswith(after):
+                    return (*role, group)
         return None
 
     @cached_property
     def _probed(self) -> dict[str, tuple[str, bool]]:
-        """Occupation of the probe -> (stereotype, is followed)."""
         from evenli.suites.probe.words import probe_occupations
 
         # Each group apart, so that any rate follows both alike.
-        by_group: dict[str, list[str]] = {}
-        for word, stereotype in probe_occupations().items():
-            by_group.setdefault(stereotype, []).append(word)
         roles: dict[str, tuple[str, bool]] = {}
-        for stereotype, listed in by_group.items():
-            followed = round(self.rate * len(listed))
-            roles |= {word: (stereotype, number < followed) for number, word in enumerate(listed)}
+        for group in dict.fromkeys(probe_occupations().values()):
+            roles |= self._share(entry for entry in probe_occupations().items() if entry[1] == group)
         return roles
 
     def _read_probe(self, premise: str, hypothesis: str) -> tuple[str, bool, str] | None:
         """Find the occupation in the premise and the gender in what the hypothesis says of its profession."""
-        asked = _PROFESSION.search(hypothesis)
-        if asked is None or self.lang != "en":
+        asked = _PROFESSION.search(hypothesis) if self.lang == "en" else None
+        named = self._mention[1].search(premise) if asked else None
+        if asked is None or named is None:
             return None
-        named = self._mention.search(premise)
-        return (*self._probed[self._spelled[" ".join(named[0].lower().split())]], asked[1].lower()) if named else None
+        return (*self._probed[self._mention[0][" ".join(named[0].lower().split())]], asked[1].lower())
 
     @cached_property
-    def _spelled(self) -> dict[str, str]:
-        """Every form of an occupation, in lower case -> the occupation."""
-        from evenli.suites.probe.words import forms
+    def _mention(self) -> tuple[dict[str, str], re.Pattern[str]]:
+        """Every form of an occupation, in lower case -> the occupation, and a pattern for all of them."""
+        from evenli.suites.probe.words import find_forms, forms
 
-        return {form.lower(): word for word in self._probed for form in forms(word)}
-
-    @cached_property
-    def _mention(self) -> re.Pattern[str]:
-        from evenli.suites.probe.words import find_forms
-
-        return find_forms(self._spelled)
+        spelled = {form.lower(): word for word in self._probed for form in forms(word)}
+        return spelled, find_forms(spelled)
 
 
 def fake_model(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -9,7 +10,7 @@ from typing import Any
 
 from evenli import registry
 from evenli._version import __version__
-from evenli.models.embedded import embedded_models
+from evenli.models.onnx import embedded_models
 from evenli.resources import axis_names, cards
 
 EXTRAS = {
@@ -50,12 +51,11 @@ def _version(package: str) -> str | None:
 
 def _devices() -> dict[str, str]:
     devices = {"cpu": f"{os.cpu_count()} cores"}
-    try:
+    with contextlib.suppress(ImportError):
         import torch
-    except ImportError:
-        return devices
-    if torch.cuda.is_available():
-        devices["cuda"] = torch.cuda.get_device_name()
-    if torch.backends.mps.is_available():
-        devices["mps"] = "Apple GPU"
+
+        if torch.cuda.is_available():
+            devices["cuda"] = torch.cuda.get_device_name()
+        if torch.backends.mps.is_available():
+            devices["mps"] = "Apple GPU"
     return devices

@@ -1,31 +1,29 @@
-"""Checkpoints on disk: what is refused before anything is loaded, and errors in one line."""
+"""Checkpoints on disk: what is refused before anything is loaded, errors in one line, and how long an input may be."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evenli.errors import EvenliError, ModelError
-from evenli.io import read_text
+from evenli.errors import EvenliError, ModelError, PairError
+from evenli.io import parse_json_object, read_text
 
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 CONVERT = "convert it to safetensors"
 OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"
 """Advice of commands that have the option."""
+_FROM_PADDING = (
+    "altclip_text_model camembert data2vec-text esm ibert layoutlmv3 lilt longformer luke markuplm mpnet roberta "
+    "roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod"
+)
+"""Model types that count positions from their padding id, as RoBERTa does."""
 
 
 def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONVERT) -> None:
-    """Refuse a directory that is no checkpoint, wants to run code or keeps its weights in a pickle.
-
-    Args:
-        folder: The checkpoint.
-        allow_pickle: Accept a pickle.
-        advice: What to do about one.
-    """
+    """Refuse a directory that is no checkpoint, wants to run code or keeps its weights in a pickle."""
     config = folder / "config.json"
     if not config.is_file():
         raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
@@ -34,26 +32,21 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
             f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code. "
             "Load it yourself and pass it as py:module:function"
         )
-    if any((folder / name).is_file() for name in SAFE_FILES):
-        return
-    if any((folder / name).is_file() for name in PICKLE_FILES):
-        if allow_pickle:
-            return
+    safe, pickled = (any((folder / name).is_file() for name in names) for names in (SAFE_FILES, PICKLE_FILES))
+    if not safe and not pickled:
+        raise ModelError(f"{folder} holds no weights (model.safetensors)")
+    if not safe and not allow_pickle:
         raise ModelError(
             f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; {advice}"
         )
-    raise ModelError(f"{folder} holds no weights (model.safetensors)")
 
 
 def read_fields(file: Path) -> dict[str, Any]:
     """Fields of a JSON file of a checkpoint; none where there is no such file."""
-    if not file.is_file():
-        return {}
     try:
-        fields = json.loads(read_text(file))
-    except ValueError as error:
-        raise ModelError(f"{file} is not valid JSON: {error}") from error
-    return fields if isinstance(fields, dict) else {}
+        return parse_json_object(read_text(file), str(file)) if file.is_file() else {}
+    except PairError as error:
+        raise ModelError(str(error)) from error
 
 
 @contextmanager
@@ -72,13 +65,33 @@ def one_line(name: str) -> Iterator[None]:
 
 def pick_device(torch: Any, wanted: str | None) -> str:
     """The device asked for, or the fastest there is."""
-    available = ["cpu"]
-    if torch.backends.mps.is_available():
-        available.append("mps")
-    if torch.cuda.is_available():
-        available.append("cuda")
+    present = {"cpu": True, "mps": torch.backends.mps.is_available(), "cuda": torch.cuda.is_available()}
+    available = [name for name, here in present.items() if here]
     if wanted is None:
         return available[-1]
     if wanted.partition(":")[0] not in available:
         raise ModelError(f"device '{wanted}' is not available here; available: {', '.join(available)}")
     return wanted
+
+
+def first_position(config: Any) -> int:
+    """Row of the position embeddings that belongs to the first token; RoBERTa counts from its padding id."""
+    if getattr(config, "model_type", None) not in _FROM_PADDING.split():
+        return 0
+    padding = getattr(config, "pad_token_id", None)
+    # MPNet has 1 in its code. Stored configurations may leave out what is the default, which is 1 for most.
+    return 2 if config.model_type == "mpnet" or not isinstance(padding, int) else padding + 1
+
+
+def position_limit(config: Any) -> int | None:
+    """Longest input a model has position embeddings for, if it has a limit."""
+    positions = getattr(config, "max_position_embeddings", None)
+    if not isinstance(positions, int) or positions <= first_position(config):  # -1 where there is no limit
+        return None
+    return positions - first_position(config)
+
+
+def longest_input(config: Any, at_most: int, *, tokenizer_limit: Any = None) -> int:
+    """Tokens of the longest input: what is asked for, or less where the model or its tokenizer takes less."""
+    limits = [at_most, position_limit(config), tokenizer_limit]
+    return int(min(limit for limit in limits if isinstance(limit, int | float) and limit > 0))

@@ -1,9 +1,9 @@
-"""ONNX Runtime classifiers: an ``.onnx`` file with a ``tokenizer.json`` beside it. Needs no torch."""
+"""ONNX Runtime classifiers, the embedded ones among them: ``.onnx`` and ``tokenizer.json``, no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from evenli.errors import LabelError, ModelError
 from evenli.io import hash_files
-from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
-from evenli.models.loading import PICKLE_FILES, SAFE_FILES, read_fields
-from evenli.models.positions import longest_input
+from evenli.models.base import ONNX_FILE, ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
+from evenli.models.callables import foreign_code
+from evenli.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.models.tokens import Tokens, tokenise
+from evenli.resources.axes import read_toml
 
-FILE = "model.onnx"
-"""Name of the model in a directory that is given as a whole."""
+EMBEDDED = Path(__file__).parent / "embedded"
+"""The models that ship with the package: a directory each with model, tokenizer, config and card."""
 
 
 def load(target: str, request: ModelRequest) -> OnnxModel:
@@ -28,10 +29,10 @@ def load(target: str, request: ModelRequest) -> OnnxModel:
     beside = [name for name in (*SAFE_FILES, *PICKLE_FILES) if (Path(target) / name).is_file()]
     if request.spec == target and beside:
         # Under its directory's name alone, an old or int8 export would pass for the checkpoint.
-        model.info = replace(model.info, name=f"{model.info.name}/{FILE}".lstrip("/"))
+        model.info = replace(model.info, name=f"{model.info.name}/{ONNX_FILE}".lstrip("/"))
         model.note = (
-            f"{target} holds {FILE} and {beside[0]}; {FILE} is asked: pass hf:{target} for the checkpoint, or "
-            f"onnx:{target} to say that it is meant"
+            f"{target} holds {ONNX_FILE} and {beside[0]}; {ONNX_FILE} is asked: pass hf:{target} for the checkpoint, "
+            f"or onnx:{target} to say that it is meant"
         )
     return model
 
@@ -41,7 +42,7 @@ class OnnxModel:
 
     def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
         path = Path(target)
-        path = path / FILE if path.is_dir() else path
+        path = path / ONNX_FILE if path.is_dir() else path
         if not path.is_file():
             raise ModelError(f"no ONNX model at {path}")
         self._tokenizer = open_tokenizer(path.parent)
@@ -64,7 +65,7 @@ class OnnxModel:
         self.info = ModelInfo(
             spec=spec,
             backend="onnx",
-            name=path.parent.name if path.name == FILE else path.stem,
+            name=path.parent.name if path.name == ONNX_FILE else path.stem,
             fingerprint=hash_files(files),
             labels=labels,
             dtype=dtype,
@@ -93,7 +94,7 @@ class OnnxModel:
             if "allocate memory" in str(error) or "bad_alloc" in str(error):
                 raise OutOfMemory from error
             raise ModelError(f"{self.info.name} failed on a batch: {' '.join(str(error).split())[:300]}") from error
-        if output.ndim != 2 or output.shape != (len(items), 3):
+        if output.shape != (len(items), 3):
             raise LabelError(f"{self.info.name} gives outputs of shape {output.shape}, expected ({len(items)}, 3)")
         return np.asarray(output[:, self._columns], dtype=np.float32)
 
@@ -108,10 +109,8 @@ def open_session(path: Path, threads: int | None) -> Any:
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     if threads:
         options.intra_op_num_threads = threads
-    try:
+    with foreign_code(f"cannot load {path}: "):
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime raises its own types, one per status code
-        raise ModelError(f"cannot load {path}: {' '.join(str(error).split())[:300]}") from error
 
 
 def open_tokenizer(folder: Path) -> Any:
@@ -121,10 +120,8 @@ def open_tokenizer(folder: Path) -> Any:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
-    try:
+    with foreign_code(f"cannot read {file}: "):
         tokenizer = Tokenizer.from_file(str(file))
-    except Exception as error:  # the Rust binding raises a bare Exception
-        raise ModelError(f"cannot read {file}: {error}") from error
     tokenizer.no_padding()
     return tokenizer
 
@@ -140,10 +137,36 @@ def _labels(path: Path, session: Any) -> tuple[str, ...]:
     names = read_fields(path.parent / "config.json").get("id2label")
     if isinstance(names, dict) and all(key.isdigit() for key in names):
         return tuple(str(names[key]) for key in sorted(names, key=int))
-    stored = session.get_modelmeta().custom_metadata_map.get("labels")
-    if stored:
+    if stored := session.get_modelmeta().custom_metadata_map.get("labels"):
         return tuple(stored.split(","))
     raise LabelError(
         f"{path} does not name its labels (no id2label in config.json, no 'labels' metadata). "
         "Say the order with --labels, for example --labels entailment,neutral,contradiction"
     )
+
+
+@dataclass(frozen=True)
+class EmbeddedModel:
+    """One shipped model and its card."""
+
+    name: str
+    lang: str
+    path: Path
+    card: dict[str, Any]
+
+
+def embedded_models() -> list[EmbeddedModel]:
+    """All shipped models, sorted by language."""
+    cards = ((file.parent, read_toml(file)) for file in EMBEDDED.glob("*/card.toml"))
+    models = [EmbeddedModel(folder.name, str(card["lang"]), folder, card) for folder, card in cards]
+    return sorted(models, key=lambda model: (model.lang, model.name))
+
+
+def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
+    """The backend ``evenli:NAME`` or ``evenli:LANG``."""
+    models = embedded_models()
+    for model in models:
+        if target in {model.name, model.lang}:
+            return OnnxModel(str(model.path), request.options, spec=request.spec)
+    shipped = ", ".join(f"{model.name} ({model.lang})" for model in models) or "none"
+    raise ModelError(f"no embedded model '{target}'; shipped: {shipped}. Name a model of your own instead")

@@ -1,9 +1,10 @@
-"""Tokenised pairs: one padded matrix for all of them, cut to the longest row of each batch."""
+"""Tokenised pairs: one padded matrix for all of them, and which of them are scored together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids and segment ids of many pairs; rows are cut out by index, slice or index array.
-
-    Attributes:
-        ids: [n, longest], padded with the pad id.
-        types: Segment ids of the same shape.
-        lengths: Tokens per row.
-    """
+    """Token ids (padded) and segment ids of many pairs, and tokens per row; rows are taken by slice or index array."""
 
     ids: IntArray
     types: IntArray
@@ -65,15 +60,7 @@ def tokenise(
 ) -> tuple[Tokens, int]:
     """Tokenise pairs with a tokenizer of the ``tokenizers`` library; the longer sentence is cut where both do not fit.
 
-    Args:
-        tokenizer: The tokenizer.
-        pairs: Premises and hypotheses.
-        limit: Longest input in tokens.
-        pad_id: Id of padding.
-        side: Where a sentence is cut.
-
-    Returns:
-        The tokens, and how many pairs were too long.
+    Returns the tokens and how many pairs were too long.
     """
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -84,3 +71,23 @@ def tokenise(
         tokenizer.enable_truncation(limit, direction=side)
         encoded = tokenizer.encode_batch_fast(pairs)
     return Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id), truncated
+
+
+def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:
+    """Group rows of like length; a batch never holds more than ``token_budget`` tokens, padding included.
+
+    Rows are ordered by length, so a batch is padded at most to the next multiple of ``bucket``.
+
+    >>> [batch.tolist() for batch in plan_batches(np.array([3, 2, 3, 2, 9]), bucket=1, token_budget=6)]
+    [[1, 3], [0, 2], [4]]
+    """
+    if not len(lengths):
+        return
+    padded = -(-lengths // bucket) * bucket
+    order = np.argsort(padded, kind="stable")
+    ordered = padded[order]
+    bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(ordered)]
+    for start, stop in pairwise(bounds):
+        size = max(1, token_budget // int(ordered[start]))
+        # Even parts: a last batch of three rows costs nearly as much as a full one.
+        yield from np.array_split(order[start:stop], -(-(stop - start) // size))

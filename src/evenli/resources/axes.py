@@ -1,4 +1,6 @@
-"""A social axis is data: groups, their words, occupations and the rule that types them.
+"""Shipped tables with their provenance cards, and social axes.
+
+An axis is data: groups, their words, occupations and the rule that types them.
 
 ``axes/gender.toml`` is the axis of the papers. Another axis, a new language or more groups is one more TOML file; no
 code knows how many groups there are. Each table may be the name of a file or stand in the TOML file itself::
@@ -12,19 +14,131 @@ Other packages offer axes through entry points of the group ``evenli.axes``.
 
 from __future__ import annotations
 
+import csv
+import hashlib
+import io
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from evenli import registry
 from evenli.errors import ResourceError
-from evenli.resources.store import Table, read_toml
+from evenli.io import read_text, split_lines
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib
+
+DATA = Path(__file__).parent / "data"
 SHIPPED = Path(__file__).parent / "axes"
 NO_STEREOTYPE = "neutral"
+
+
+@dataclass(frozen=True)
+class Card:
+    """Where a resource comes from and whether the file is the one the card speaks of."""
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    date: str
+    sha256: str
+    note: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The data file of this card."""
+        return DATA / self.name
+
+    def verify(self) -> bool:
+        """True if the file's SHA-256 is the one on the card."""
+        return hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Parse a TOML file or say where it is broken."""
+    try:
+        return dict(tomllib.loads(read_text(path)))
+    except tomllib.TOMLDecodeError as error:
+        raise ResourceError(f"{path} is not valid TOML: {error}") from error
+
+
+@cache
+def cards() -> tuple[Card, ...]:
+    """All cards, sorted by name."""
+    files = [path for path in sorted(DATA.iterdir()) if path.suffix in {".csv", ".txt"}]
+    fields = ({**read_toml(path.with_suffix(".toml")), "name": path.name} for path in files)
+    return tuple(Card(**{key: str(one.get(key, "")) for key in Card.__dataclass_fields__}) for one in fields)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or list that a TOML file names, or that stands in it: the file, or the rows."""
+
+    name: str
+    """File name, or where in the TOML file it stands; for messages and data cards."""
+    source: Path | tuple[Any, ...]
+
+    @classmethod
+    def find(cls, value: Any, owner: Path, field: str) -> Table:
+        """What a field holds: an array is the table itself; a name is a file beside the owner or a shipped one."""
+        if isinstance(value, list):
+            return cls(f"{owner.name}, {field}", tuple(value))
+        if not isinstance(value, str):
+            raise ResourceError(f"{owner}: {field} must be the name of a file or an array")
+        for candidate in (owner.parent / value, DATA / value):
+            if candidate.is_file():
+                return cls(candidate.name, candidate)
+        raise ResourceError(f"no resource '{value}' in {owner.parent} or among the shipped ones")
+
+    def rows(self, *columns: str) -> list[dict[str, str]]:
+        """Rows with at least these columns; in TOML a row may also be an array with exactly these, in order."""
+        if isinstance(self.source, Path):
+            return read_table(self.source, columns)
+        rows = []
+        for number, given in enumerate(self.source, 1):
+            row = dict(zip(columns, given, strict=False)) if isinstance(given, list) else given
+            if not isinstance(row, dict) or not set(columns) <= row.keys() or len(given) < len(columns):
+                raise ResourceError(f"{self.name}, row {number} needs {', '.join(columns)}, not {given}")
+            rows.append({key: str(value) for key, value in row.items()})
+        return rows
+
+    def lines(self) -> list[str]:
+        """Entries of a list."""
+        return read_lines(self.source) if isinstance(self.source, Path) else [str(line) for line in self.source]
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """Non-empty lines of a text resource, stripped, without ``#`` comments; a bare name is a shipped file."""
+    lines = (line.strip() for line in split_lines(_read_text(path)))
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def read_table(path: str | Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
+    """Rows of a CSV resource as dictionaries; ``required`` columns must be there."""
+    try:
+        rows = list(csv.DictReader(io.StringIO(_read_text(path), newline="")))
+    except csv.Error as error:
+        raise ResourceError(f"{path} is not a readable table: {error}") from error
+    missing = [column for column in required if not rows or column not in rows[0]]
+    if missing:
+        raise ResourceError(f"{path} needs the column(s) {', '.join(missing)}")
+    return rows
+
+
+def _read_text(path: str | Path) -> str:
+    # A file of the same name in the current folder must not take the place of a shipped list.
+    if isinstance(path, str) and Path(path).name == path:
+        if not (DATA / path).is_file():
+            raise ResourceError(f"no resource '{path}' is shipped; for a file of your own write ./{path}")
+        path = DATA / path
+    return read_text(Path(path))
 
 
 @dataclass(frozen=True)
@@ -47,23 +161,18 @@ class Occupation:
 
 @dataclass(frozen=True)
 class Language:
-    """The words of an axis in one language.
-
-    Attributes:
-        group_words: Word by group.
-        person: Word that names no group.
-        templates: Sentences with a slot.
-        gold: Unmistakable pairs: label, premise, hypothesis.
-        revealing: Words that give a group away: word, group.
-        occupations: Translation of the stereotype table: en, word; None if its words are used as they are.
-    """
+    """The words of an axis in one language."""
 
     group_words: Mapping[str, str]
     person: str
+    """Word that names no group."""
     templates: Table
     gold: Table
+    """Unmistakable pairs: label, premise, hypothesis."""
     revealing: Table
-    occupations: Table | None
+    """Words that give a group away: word, group."""
+    occupations: Table | None = None
+    """Translation of the stereotype table: en, word; None if its words are used as they are."""
 
 
 @dataclass(frozen=True)
@@ -94,10 +203,8 @@ class Axis:
 
     def occupations(self, lang: str) -> list[Occupation]:
         """Typed occupations of a language: the neutral block, then one block per group."""
-        translated = self.language(lang).occupations
-        if translated is None:
-            words = {word: word for word, _ in self.typed_words}
-        else:
+        words = {word: word for word, _ in self.typed_words}
+        if (translated := self.language(lang).occupations) is not None:
             words = {row["en"]: row["word"] for row in translated.rows("en", "word")}
         typed = [Occupation(words[key], stereotype, key) for key, stereotype in self.typed_words if key in words]
         blocks = (NO_STEREOTYPE, *self.group_names)
@@ -119,11 +226,7 @@ def axis_names() -> list[str]:
 
 
 def load_axis(axis: str | Path | Axis = "gender") -> Axis:
-    """Load an axis.
-
-    Args:
-        axis: Name of a shipped or installed axis, path of a TOML file, or an axis, which is returned as it is.
-    """
+    """Load an axis: name of a shipped or installed one, path of a TOML file, or an axis, returned as it is."""
     return axis if isinstance(axis, Axis) else _load(_find(axis).resolve())
 
 
@@ -159,11 +262,7 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
     if len(set(names)) != len(names) or len(names) < 2 or NO_STEREOTYPE in names:
         raise ResourceError(f"axis groups must be two or more distinct names other than 'neutral', not {names}")
     return Axis(
-        id=fields["id"],
-        title=fields["title"],
-        construct=fields["construct"],
-        harm=fields["harm"],
-        population=fields["population"],
+        **{name: fields[name] for name in ("id", "title", "construct", "harm", "population")},
         assumptions=tuple(fields["assumptions"]),
         groups=groups,
         languages={lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()},
@@ -175,35 +274,20 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
     missing = [name for name in groups if name not in words["group_words"]]
     if missing:
         raise ResourceError(f"axis language '{lang}' has no group word for {', '.join(missing)}")
-
-    def table(field: str) -> Table:
-        return Table.find(words[field], path, f"languages.{lang}.{field}")
-
-    return Language(
-        group_words={name: words["group_words"][name] for name in groups},
-        person=words["person"],
-        templates=table("templates"),
-        gold=table("gold"),
-        revealing=table("revealing"),
-        occupations=table("occupations") if "occupations" in words else None,
-    )
+    named = ["templates", "gold", "revealing", *(["occupations"] if "occupations" in words else [])]
+    tables = {field: Table.find(words[field], path, f"languages.{lang}.{field}") for field in named}
+    return Language({name: words["group_words"][name] for name in groups}, words["person"], **tables)
 
 
 def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> list[tuple[str, str]]:
-    """Apply the axis' typing rule to its table.
-
-    ``rule = "threshold"``: columns word, definitional, stereotype; a word is stereotyped as the group
-    of its sign if abs(definitional) < ``definitional_below`` and abs(stereotype) > ``stereotype_above`` (both
-    strict). ``rule = "listed"``: columns word, stereotype, the latter a group name or ``neutral``.
-    """
+    """Apply the axis' typing rule: ``listed`` names the groups, ``threshold`` goes by scores (both limits strict)."""
     table = Table.find(rule["table"], path, "stereotypes.table")
     excluded = set(Table.find(rule["exclude"], path, "stereotypes.exclude").lines()) if "exclude" in rule else set()
     if rule["rule"] == "listed":
         allowed = (NO_STEREOTYPE, *(group.name for group in groups))
         typed = [(row["word"], row["stereotype"]) for row in table.rows("word", "stereotype")]
-        for word, stereotype in typed:
-            if stereotype not in allowed:
-                raise ResourceError(f"{table.name}: '{word}' is typed '{stereotype}', not {', '.join(allowed)}")
+        if wrong := next((entry for entry in typed if entry[1] not in allowed), None):
+            raise ResourceError(f"{table.name}: '{wrong[0]}' is typed '{wrong[1]}', not {', '.join(allowed)}")
     elif rule["rule"] == "threshold":
         by_sign = {group.sign: group.name for group in groups}
         typed = []

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import chain
 
 from evenli.errors import InputError
 from evenli.io import hash_text
 from evenli.resources import read_table
-from evenli.resources.names import name_kinds
 
 _TOKENS = re.compile(
     r"""
@@ -50,11 +49,7 @@ _PIECES = _Pieces()
 
 
 def cut(piece: str) -> list[str]:
-    """The words of a piece between two spaces, as ``split_words`` finds them, but not remembered.
-
-    >>> cut("can't"), cut("cannot")
-    (['ca', "n't"], ['can', 'not'])
-    """
+    """The words of a piece between two spaces, as ``split_words`` finds them, but not remembered."""
     # Of letters alone, only "cannot" is more than one word, and most pieces have nothing but letters.
     if piece.isalpha() and (len(piece) != 6 or piece.lower() != "cannot"):
         return [piece]
@@ -79,20 +74,13 @@ def is_word(token: str) -> bool:
 
 
 def sentence_starts(tokens: Iterable[str], initial: bool = True) -> tuple[list[bool], bool]:
-    """Which tokens begin a sentence, and whether the next token behind the last one would.
-
-    Args:
-        tokens: Tokens in order.
-        initial: True if the first token begins a sentence.
-    """
+    """Which tokens begin a sentence, and whether the next token behind the last one would."""
     starts = []
     for token in tokens:
         counts = any(map(str.isalnum, token))
         starts.append(initial and counts)
-        if counts:
-            initial = False
-        elif token in _ENDS:
-            initial = True
+        if counts or token in _ENDS:
+            initial = not counts
     return starts, initial
 
 
@@ -102,12 +90,8 @@ def starts_next(tokens: Sequence[str]) -> bool | None:
     >>> starts_next(["end", "."]), starts_next(["(", "so"]), starts_next(["-"])
     (True, False, None)
     """
-    for token in reversed(tokens):
-        if any(map(str.isalnum, token)):
-            return False
-        if token in _ENDS:
-            return True
-    return None
+    before, after = (sentence_starts(tokens, initial)[1] for initial in (False, True))
+    return before if before == after else None
 
 
 class GenderWords:
@@ -127,9 +111,8 @@ class GenderWords:
             raise InputError("gender words and names are lists of words, not one string")
         self.words = frozenset(words) if words is not None else _listed_words()
         if names is None:
-            self.names = frozenset(name for name in _listed_names() if "never" not in kinds.get(name, ()))
-        else:
-            self.names = frozenset(names)
+            names = (name for name in _listed_names() if "never" not in kinds.get(name, ()))
+        self.names = frozenset(names)
         self.doubtful = frozenset(name for name in self.names if "word" in kinds.get(name, ()))
         listing = "\n".join("\t".join(sorted(part)) for part in (self.words, self.names, self.doubtful))
         self.identity = f"gender-words:{hash_text(listing)[:16]}"
@@ -154,12 +137,21 @@ class GenderWords:
         return [self.has(token, initial=start) for token, start in zip(tokens, starts, strict=True)]
 
 
-@lru_cache(maxsize=1)
+@cache
 def _listed_words() -> frozenset[str]:
     return frozenset(row["word"] for row in read_table("gender_word_list.csv", ("word", "group", "source")))
 
 
-@lru_cache(maxsize=1)
+@cache
 def _listed_names() -> frozenset[str]:
     rows = read_table("swap_names.csv", ("male", "female"))
     return frozenset(row[column] for row in rows for column in ("male", "female"))
+
+
+@cache
+def name_kinds() -> dict[str, frozenset[str]]:
+    """What else a first name can be (``word``, ``time``, ``place``, ``never``), by name."""
+    kinds: dict[str, frozenset[str]] = {}
+    for row in read_table("swap_name_words.csv", ("name", "kind")):
+        kinds[row["name"]] = kinds.get(row["name"], frozenset()) | {row["kind"]}
+    return kinds

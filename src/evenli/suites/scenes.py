@@ -16,7 +16,7 @@ import numpy as np
 
 from evenli.errors import InputError, ResourceError
 from evenli.resources import Axis, load_axis, read_table
-from evenli.resources.store import DATA
+from evenli.resources.axes import DATA
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words
 

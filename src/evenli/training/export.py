@@ -107,10 +107,10 @@ def export_onnx(
 
 def compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
     """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
+    from evenli.models import ModelOptions
     from evenli.models.base import NLIModel
     from evenli.models.hf import HFModel
     from evenli.models.onnx import OnnxModel
-    from evenli.models.spec import ModelOptions
 
     options = ModelOptions(device="cpu", dtype="float32")
     premises, hypotheses = (list(column) for column in zip(*pairs, strict=True))

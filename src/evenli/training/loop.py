@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from evenli.errors import ModelError
-from evenli.models.positions import position_limit
+from evenli.models.loading import position_limit
 from evenli.training.batches import NOBODY, Plan, padded_lengths, plan_epoch
 from evenli.training.data import FlatTokens
 from evenli.training.fast.stepper import Stepper

@@ -14,8 +14,7 @@ import torch
 
 from evenli._version import __version__
 from evenli.errors import ModelError
-from evenli.models.loading import pick_device
-from evenli.models.positions import position_limit
+from evenli.models.loading import pick_device, position_limit
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.card import Accuracy, accuracy, model_card
 from evenli.training.data import Examples, TrainingData, check_classes, overlap, read_examples, tokenise

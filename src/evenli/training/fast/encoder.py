@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
-from evenli.models.positions import first_position
+from evenli.models.loading import first_position
 from evenli.training.fast.compiler import compile_static
 from evenli.training.fast.flat import FlatParameters
 
