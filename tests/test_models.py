@@ -109,7 +109,7 @@ def test_speedups_change_no_answer_and_know_their_limits() -> None:
 def test_a_speedup_that_changes_answers_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    from evenli.models import speedups
+    from evenli.models import hf as speedups
 
     config = transformers.BertConfig(
         vocab_size=100, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, num_labels=3
