@@ -129,12 +129,17 @@ class Sample:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
 
+    @property
+    def is_neutral(self) -> NDArray[np.bool_]:
+        """Rows whose arg-max is neutral."""
+        return np.asarray(self.predicted == LABELS.index(NEUTRAL))
+
     @cached_property
     def biased(self) -> NDArray[np.bool_]:
         """Rows with the answer a biased model gives: entailment in PS, contradiction in AS, not neutral in NS."""
         pro = (self._subsets == "PS") & (self.predicted == LABELS.index(ENTAILMENT))
         anti = (self._subsets == "AS") & (self.predicted == LABELS.index(CONTRADICTION))
-        return np.asarray(pro | anti | ((self._subsets == "NS") & (self.predicted != LABELS.index(NEUTRAL))))
+        return np.asarray(pro | anti | ((self._subsets == "NS") & ~self.is_neutral))
 
     @cached_property
     def paired(self) -> Paired:
