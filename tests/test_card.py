@@ -19,8 +19,8 @@ import yaml
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli.card import card as card_command
-from evenli.cli.table import table as table_command
+from evenli.cli.report import card as card_command
+from evenli.cli.report import table as table_command
 from evenli.errors import InputError, MissingExtraError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.models import ModelOptions

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import evenli
-from evenli.cli.gate import gate as gate_command
+from evenli.cli.report import gate as gate_command
 from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
 from evenli.pairs import PairSet

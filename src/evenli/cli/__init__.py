@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 
 from evenli._version import __version__
-from evenli.cli import about, audit, build, card, encoders, gate, meta, mitigate, report, score, table, train
+from evenli.cli import about, audit, build, encoders, meta, mitigate, report, score, train
 from evenli.cli._shared import SeedCommand
 from evenli.errors import EvenliError
 
@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    *(audit.audit, audit.predict, audit.measure, report.report, audit.compare, gate.gate, card.card, table.table),
+    *(audit.audit, audit.predict, audit.measure, report.report, audit.compare, report.gate, report.card, report.table),
     *(train.export, about.models, about.data, about.doctor, about.reproduce, meta.meta, score.score, score.direction),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
 ):

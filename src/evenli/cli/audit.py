@@ -19,7 +19,7 @@ def audit(
     lang: shared.Lang = "en",
     data: Annotated[
         list[str] | None,
-        option("Release, probe sheet or pair file, or SUITE=FILE; may be repeated."),
+        option("Release, probe sheet or pair file, or SUITE=FILE; may be repeated. Default: the built-in sets."),
     ] = None,
     suite: Annotated[str, option("With commas: coal (NLI-CoAL), probe (entailment), dev2020 (Dev et al.).")] = "coal",
     split: shared.Split = "full",

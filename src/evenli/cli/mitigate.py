@@ -125,7 +125,13 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
 
 _AFTER = "fit"
 """Options of a method stand behind this one."""
-FitOn = Annotated[str, option("Sentences to fit on: built-in, or an English corpus (.txt, .jsonl, .csv, .parquet).")]
+FitOn = Annotated[
+    str,
+    option(
+        "Sentences to fit on: built-in, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
+        ".parquet with a column text, sentence, premise or hypothesis)."
+    ),
+]
 
 
 class MitigateGroup(TyperGroup):

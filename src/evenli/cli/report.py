@@ -1,4 +1,4 @@
-"""``evenli report``."""
+"""``evenli report``, ``card``, ``table`` and ``gate``: what is made of stored runs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Annotated
 import typer
 
 from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders of audits; several are compared and ranked.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="HTML file to write.")] = Path("report.html"),
-    charts: Annotated[
-        Path | None, typer.Option(help="Folder for the charts as SVG and PNG files, too.", show_default=False)
-    ] = None,
+    runs: Annotated[list[Path], argument("Run folders of audits; several are compared and ranked.")],
+    out: Annotated[Path, option("HTML file to write.", "--out", "-o")] = Path("report.html"),
+    charts: Annotated[Path | None, option("Folder for the charts as SVG and PNG files, too.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Write one HTML file about one or several runs; it needs no network and no other file."""
@@ -29,3 +28,76 @@ def report(
     typer.echo(f"{written.path}: {len(runs)} run{'s' * (len(runs) > 1)}, {written.size / 1e6:.2f} MB")
     if charts is not None:
         typer.echo(f"{charts}/: {len(written.charts)} chart files")
+
+
+def gate(
+    run: Annotated[Path, argument("Run folder of an audit.")],
+    fail_if: Annotated[
+        list[str] | None, option('Condition that fails the gate, e.g. "coal.low > 0.30"; may be repeated.', "--fail-if")
+    ] = None,
+    baseline: Annotated[Path | None, option("Older run on the same data to compare with.")] = None,
+    max_worse: Annotated[
+        float | None,
+        option(
+            "Rise of NLI-CoAL over the baseline that is allowed; a larger one fails if its interval lies above "
+            "0. Default 0.02."
+        ),
+    ] = None,
+    junit: Annotated[Path | None, option("Write JUnit XML here.")] = None,
+    resamples: shared.Resamples = 2000,
+    seed: shared.Seed = 0,
+    as_json: shared.Json = False,
+) -> None:
+    """Pass or fail a run: exit code 0 passed, 1 failed, 2 bad input or undecidable."""
+    from evenli.errors import InputError
+    from evenli.report.gate import gate as decide
+    from evenli.stats.intervals import Scoring
+
+    if not fail_if and baseline is None:
+        raise InputError('the gate has nothing to check; pass --fail-if "coal.low > 0.30" or --baseline OLD_RUN')
+    with shared.deprecations():
+        result = decide(run, fail_if or [], baseline, max_worse, junit, Scoring(resamples=resamples, seed=seed))
+    if as_json:
+        shared.print_json(result.to_dict())
+    else:
+        typer.echo(repr(result))
+    # Raised only now, so that the other checks are read as well.
+    if result.passed is None:
+        raise InputError(result.problem)
+    if not result.passed:
+        raise typer.Exit(1)
+
+
+def card(
+    run: Annotated[Path, argument("Run folder of an audit.")],
+    part: Annotated[
+        str, option("all, yaml (front matter, top of the README) or markdown (section, anywhere below).")
+    ] = "all",
+) -> None:
+    """Print a model-card section: results in the hub's format and a text for people."""
+    from evenli.report.card import card as section
+
+    typer.echo(section(run, part), nl=False)
+
+
+def table(
+    run: Annotated[Path, argument("Run folder of an audit.")],
+    what: Annotated[str, option("measures, occupations, or another table of the suite.")] = "measures",
+    suite: Annotated[str | None, option("Suite of the run; default: its first.")] = None,
+    out: Annotated[
+        Path | None, option("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.", "--out", "-o")
+    ] = None,
+) -> None:
+    """Write the results of a run as a table."""
+    from evenli.errors import InputError
+    from evenli.evaluate.audit import load_run
+    from evenli.report.export import markdown, tables, write_table
+
+    found = tables(load_run(run, needs=suite).result, suite)
+    if what not in found:
+        raise InputError(f"no table '{what}'; choose {', '.join(found)}")
+    if out is None:
+        typer.echo(markdown(found[what]), nl=False)
+    else:
+        write_table(found[what], out)
+        typer.echo(f"{out}: {found[what].height} rows")
