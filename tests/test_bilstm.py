@@ -18,12 +18,16 @@ torch = pytest.importorskip("torch")
 from evenli.corpus.bias import BiasScorer  # noqa: E402
 from evenli.corpus.direction import direction_from_sentences  # noqa: E402
 from evenli.corpus.importance import MaxPooled  # noqa: E402
-from evenli.encoders.base import load_encoder, parts_of, resolved_spec  # noqa: E402
+from evenli.encoders.base import (  # noqa: E402
+    EmbeddingCache,
+    load_encoder,
+    parts_of,
+    resolved_spec,
+)
 from evenli.encoders.bilstm import (  # noqa: E402
     BiLSTMMax,
     load_trained,
 )
-from evenli.encoders.cache import EmbeddingCache  # noqa: E402
 from evenli.encoders.vectors import WordVectors, load_vectors  # noqa: E402
 from evenli.errors import InputError, ModelError, RunError, RunLockedError  # noqa: E402
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder  # noqa: E402

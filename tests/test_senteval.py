@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.encoders.cache import EmbeddingCache
+from evenli.encoders.base import EmbeddingCache
 from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import InputError, ModelError, ResourceError, RunError
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval

@@ -19,8 +19,7 @@ import msgspec
 import numpy as np
 
 from evenli._version import __version__
-from evenli.encoders.base import Encoder, load_encoder, parts_of
-from evenli.encoders.cache import EmbeddingCache
+from evenli.encoders.base import EmbeddingCache, Encoder, load_encoder, parts_of
 from evenli.errors import InputError, RunError
 from evenli.evaluate.seat import AssociationResult, SeatSettings, seat, seat_tests
 from evenli.evaluate.seat.run import average_change, average_estimate, encode_tests, undefined_estimate

@@ -6,8 +6,7 @@ Three fits, by what they promise on the embeddings they saw:
 - ``fit_inlp``: a linear classifier finds less in every round; no promise for a fixed number of rounds.
 - ``fit_sentence_debias``: the directions in which swapped sentences differ most are gone; no promise about classes.
 
-Equal class means defeat every linear classifier, and say nothing about others: measure what is left with
-``evenli.stats.leakage``.
+Equal class means defeat every linear classifier, and no other: ``evenli.stats.leakage`` measures what is left.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.corpus.direction import GenderDirection, bias_of
-from evenli.encoders.base import Encoder, encode_checked
-from evenli.encoders.cache import EmbeddingCache
+from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.mitigate.erasers import Erased, Eraser
@@ -29,22 +28,16 @@ _FEWEST = 50
 
 @dataclass(frozen=True)
 class Residual:
-    """How much of gender is left in embeddings.
-
-    Attributes:
-        linear: Accuracy of a linear probe on words it has not seen; ``majority`` is neutral.
-        mlp: The same of a neural probe.
-        majority: Accuracy without looking.
-        clustering: Neutral texts that two-means puts on the side they leaned to before; 0.5 is neutral, and random
-            embeddings lie somewhat above it.
-        correlation: Of how far neutral texts leaned before with the side of their neighbours; 0 is neutral.
-    """
+    """How much of gender is left in embeddings."""
 
     linear: Estimate
+    """Accuracy of a linear probe on words it has not seen; ``majority``, that without looking, is neutral."""
     mlp: Estimate
     majority: float
     clustering: Estimate
+    """Neutral texts that two-means puts on the side they leaned to before; 0.5 is neutral, random ones lie above it."""
     correlation: Estimate
+    """Of how far neutral texts leaned before with the side of their neighbours; 0 is neutral."""
 
     @classmethod
     def of(cls, probes: Leakage, clusters: Clustering) -> Residual:

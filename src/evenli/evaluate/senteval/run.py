@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 
 from evenli._extras import need
-from evenli.encoders.base import Embeddings, Encoder, encode_checked, name_of
-from evenli.encoders.cache import EmbeddingCache
+from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, encode_checked, name_of
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import TASKS, read_task, task_folder
 from evenli.io import to_plain, write_json
