@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -161,7 +161,7 @@ def audit(
         suites: One or more suites.
         out: Run folder; None keeps everything in memory.
         settings: Everything else.
-        options: Fields of ``AuditSettings``, in place of ``settings``.
+        options: Fields of ``AuditSettings`` or ``ModelOptions``, in place of ``settings``.
 
     >>> audit("fake:biased").coal.value
     1.0
@@ -194,13 +194,18 @@ def audit(
 def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditSettings:
     if given is not None and options:
         raise InputError(f"give settings or {', '.join(options)}, not both")
+    if given is not None:
+        return given
     known = {name: value for name, value in options.items() if value is not None}
-    try:
-        return given or AuditSettings(**known)
-    except TypeError:
-        unknown = [name for name in options if name not in AuditSettings.__dataclass_fields__]
-        fields = ", ".join(AuditSettings.__dataclass_fields__)
-        raise InputError(f"no setting '{', '.join(unknown)}'; there are {fields}") from None
+    # How a model is loaded may be said directly: audit("some/id", online=True).
+    of_model = {name: known.pop(name) for name in list(known) if name in ModelOptions.__dataclass_fields__}
+    unknown = [name for name in known if name not in AuditSettings.__dataclass_fields__]
+    if unknown:
+        fields = ", ".join([*AuditSettings.__dataclass_fields__, *ModelOptions.__dataclass_fields__])
+        raise InputError(f"no setting '{', '.join(unknown)}'; there are {fields}")
+    if of_model:
+        known["options"] = replace(known.get("options") or ModelOptions(), **of_model)
+    return AuditSettings(**known)
 
 
 def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict[str, Any]:
