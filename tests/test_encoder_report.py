@@ -20,7 +20,7 @@ from evenli.errors import InputError, RunError
 from evenli.evaluate import encoder_report as report_module
 from evenli.evaluate.encoder_report import EncoderReport, ReportSettings, _labels, encoder_report
 from evenli.evaluate.seat import SeatSettings, seat_from_vectors
-from evenli.evaluate.seat.run import average_change, average_estimate, undefined_estimate
+from evenli.evaluate.seat.run import average_estimate, undefined_estimate
 from evenli.evaluate.seat.tests import AVERAGED, AssociationTest, TextSet, seat_tests, texts_of
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
@@ -119,13 +119,13 @@ def test_change_is_the_difference_and_asks_both_encoders_with_the_same_words() -
     before = {text: generator.normal(size=8) for text in texts_of(tests)}
     after = {text: row + 0.02 * generator.normal(size=8) for text, row in before.items()}
     first, second = (average_estimate(tests, one, RESAMPLED) for one in (before, after))
-    change = average_change(tests, before, after, RESAMPLED)
+    change = average_estimate(tests, after, RESAMPLED, before)
     assert change.value == pytest.approx(second.value - first.value)
     assert change.low <= change.value <= change.high
     assert change.high - change.low < 0.2 * (first.high - first.low)  # the words drop out
-    back = average_change(tests, after, before, RESAMPLED)
+    back = average_estimate(tests, before, RESAMPLED, after)
     assert (back.value, back.low, back.high) == pytest.approx((-change.value, -change.high, -change.low))
-    none = average_change(tests, before, before, RESAMPLED)
+    none = average_estimate(tests, before, RESAMPLED, before)
     assert (none.value, none.low, none.high) == (0, 0, 0)
 
 
@@ -133,7 +133,7 @@ def test_change_of_embeddings_without_direction_is_undefined() -> None:
     tests = [test for test in seat_tests() if test.name in AVERAGED]
     texts = texts_of(tests)
     good = {text: np.random.default_rng(i).normal(size=4) for i, text in enumerate(texts)}
-    found = average_change(tests, {**good, texts[5]: np.zeros(4)}, good)
+    found = average_estimate(tests, good, before={**good, texts[5]: np.zeros(4)})
     assert np.isnan(found.value) and "zero" in found.note
 
 

@@ -22,7 +22,7 @@ from evenli._version import __version__
 from evenli.encoders.base import EmbeddingCache, Encoder, load_encoder, parts_of
 from evenli.errors import InputError, RunError
 from evenli.evaluate.seat import AssociationResult, SeatSettings, seat, seat_tests
-from evenli.evaluate.seat.run import average_change, average_estimate, encode_tests, undefined_estimate
+from evenli.evaluate.seat.run import average_estimate, encode_tests, undefined_estimate
 from evenli.evaluate.seat.tests import AVERAGED, texts_of
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
@@ -63,45 +63,28 @@ DEFAULTS = ReportSettings()
 
 
 class SeatFigures(Record, frozen=True):
-    """Association tests of one encoder.
+    """Association tests of one encoder."""
 
-    Attributes:
-        mean: Mean size of the effects C6 to C8b.
-        signed: Mean of the same effects with their signs; NaN if one is undefined.
-        tests: All eight tests.
-        change: Difference of ``mean`` to the base encoder; None for the base itself or without a mean.
-    """
-
-    mean: Estimate
-    signed: Number
+    mean: Estimate  # size of the effects C6 to C8b
+    signed: Number  # mean of the same effects with their signs; NaN if one is undefined
     tests: tuple[AssociationResult, ...]
-    change: Estimate | None = None
+    change: Estimate | None = None  # of ``mean`` against the base encoder; None for the base or without a mean
 
 
 @dataclass(frozen=True)
 class EncoderFigures:
-    """All figures of one encoder.
+    """All figures of one encoder."""
 
-    Attributes:
-        spec: The encoder as it was given.
-        identity: Changes when its outputs could.
-        method: Mitigations, the first applied first; empty for none.
-        leakage: What is left of gender.
-        senteval: SentEval tasks; None without data.
-        senteval_mean: Mean over the tasks that all encoders of the report have.
-        difference: Every one of FIGURES less that of the first encoder; None where one is undefined.
-    """
-
-    spec: str
+    spec: str  # as it was given
     label: str
-    identity: str
-    method: str
+    identity: str  # changes when its outputs could
+    method: str  # mitigations, the first applied first; empty for none
     note: str
     seat: SeatFigures
-    leakage: Residual
+    leakage: Residual  # what is left of gender
     senteval: SentEvalResult | None = None
-    senteval_mean: float | None = None
-    difference: dict[str, float | None] = field(default_factory=dict)
+    senteval_mean: float | None = None  # over the tasks that all encoders of the report have
+    difference: dict[str, float | None] = field(default_factory=dict)  # FIGURES less those of the first encoder
 
     def figure(self, name: str) -> float | None:
         """One of FIGURES; None where it is undefined."""
@@ -287,7 +270,7 @@ class _Measurer:
 
         def change() -> dict[str, Any]:
             before, after = (encode_tests(one, self._averaged) for one in (self._base, encoder))
-            return average_change(self._averaged, before, after, settings).to_dict()
+            return average_estimate(self._averaged, after, settings, before).to_dict()
 
         # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
         depends_on = {name: getattr(settings, name) for name in _SEAT}

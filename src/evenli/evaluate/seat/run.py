@@ -152,28 +152,31 @@ def _with_missing(encoder: Any, test: AssociationTest, result: AssociationResult
     return replace(result, note="; ".join(filter(None, (result.note, note))), missing_vectors=missing)
 
 
-def average_estimate(tests: Sequence[AssociationTest], vectors: Vectors, settings: SeatSettings = DEFAULTS) -> Estimate:
+def average_estimate(
+    tests: Sequence[AssociationTest], vectors: Vectors, settings: SeatSettings = DEFAULTS, before: Vectors | None = None
+) -> Estimate:
     """Mean size of the effects of several tests, ``mean |d|``, with an interval over the choice of words.
 
     Words are drawn anew for every set, once for all tests that use the set. Noise has no sign, so resampled sizes are
     too large where an effect is near 0: the signs of the effects are held as observed, and the interval ends at 0.
+
+    With the vectors of an encoder ``before`` it is the difference to that one, negative if effects are smaller now.
+    Both are asked with the same words in every resample, so that most of what words alone do drops out.
     """
-    return _estimate(*_sizes(tests, vectors, settings, {}), settings, len(tests), lowest=0.0)
-
-
-def average_change(
-    tests: Sequence[AssociationTest], before: Vectors, after: Vectors, settings: SeatSettings = DEFAULTS
-) -> Estimate:
-    """How much the mean size of the effects differs between two encoders; negative if the second has smaller ones.
-
-    Both are asked with the same words in every resample. What words alone do to an effect, which is most of the width
-    of :func:`average_estimate`, drops out of the difference.
-    """
-    if not all(np.any(vectors[text]) for vectors in (before, after) for text in texts_of(tests)):
+    encoders = [vectors] if before is None else [vectors, before]
+    if not all(np.any(one[text]) for one in encoders for text in texts_of(tests)):
         return undefined_estimate("undefined: an embedding is zero and has no direction", settings, len(tests))
     draws: dict[tuple[str, ...], Values] = {}
-    (first, earlier), (second, later) = (_sizes(tests, vectors, settings, draws) for vectors in (before, after))
-    return _estimate(second - first, later - earlier, settings, len(tests))
+    value, resampled = _sizes(tests, vectors, settings, draws)
+    if before is not None:
+        earlier, drawn = _sizes(tests, before, settings, draws)
+        value, resampled = value - earlier, resampled - drawn
+    if not np.isfinite(resampled).all():
+        return replace(undefined_estimate(NO_SPREAD, settings, len(tests)), value=value)
+    low, high = association.percentile_interval(resampled, settings.coverage)
+    low, se = low if before is not None else max(low, 0.0), float(resampled.std(ddof=1))
+    note = "over the words of the tests, signs held"
+    return Estimate(value, low, high, se, settings.coverage, len(tests), {}, note)
 
 
 def undefined_estimate(note: str, settings: SeatSettings, n: int = 0) -> Estimate:
@@ -201,13 +204,3 @@ def _sizes(
         resampled += np.sign(units.effect) * units.resampled(draw) / len(tests)
         observed += abs(units.effect) / len(tests)
     return observed, resampled
-
-
-def _estimate(
-    value: float, resampled: Values, settings: SeatSettings, tests: int, lowest: float = -math.inf
-) -> Estimate:
-    if not np.isfinite(resampled).all():
-        return replace(undefined_estimate(NO_SPREAD, settings, tests), value=value)
-    low, high = association.percentile_interval(resampled, settings.coverage)
-    se, note = float(resampled.std(ddof=1)), "over the words of the tests, signs held"
-    return Estimate(value, max(low, lowest), high, se, settings.coverage, tests, {}, note)

@@ -6,7 +6,6 @@ network) trained with Adam, or scikit-learn's logistic regression.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -19,6 +18,7 @@ from evenli._extras import need
 from evenli.errors import InputError
 from evenli.evaluate.senteval.data import Rows, Task
 from evenli.evaluate.senteval.lockstep import Problem, Recipe, Table, Tensor, train_together
+from evenli.io import hash_text
 
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 _HELD_OUT = 0.05  # share of the training rows that a final fit is stopped on
@@ -29,8 +29,7 @@ Parts = dict[tuple[object, ...], Rows]  # by the purpose that seeds their folds
 
 
 def _number(seed: int, *names: object) -> int:
-    content = "|".join(str(one) for one in (seed, *names))
-    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:7], "big")
+    return int(hash_text("|".join(map(str, (seed, *names))))[:14], 16)
 
 
 def numpy_generator(seed: int, *names: object) -> np.random.Generator:
@@ -99,7 +98,7 @@ def evaluate(fitter: Fitter, task: Task, count: int, seed: int) -> Outcome:
     if "dev" in splits:
         # The search is the final fit as well: the published procedure does not train again on train and dev.
         grid = fitter.grid("split")
-        train, valid = (_masks([splits[part]], len(labels)) for part in ("train", "dev"))
+        train, valid = (row_masks([splits[part]], len(labels)) for part in ("train", "dev"))
         fits = fitter.fit(train, valid, np.zeros(len(grid), dtype=np.int64), np.array(grid), "search")
         chosen, dev = _best(fits.scores[None])
         answers = fits.predict(test)[:, chosen[0]]
@@ -136,7 +135,7 @@ def _searched(
         learn += [part[folds != fold] for fold in range(count)]
         check += [part[folds == fold] for fold in range(count)]
     which, strengths = np.repeat(np.arange(len(learn)), len(grid)), np.tile(grid, len(learn))
-    fits = fitter.fit(_masks(learn, rows), _masks(check, rows), which, strengths, "search")
+    fits = fitter.fit(row_masks(learn, rows), row_masks(check, rows), which, strengths, "search")
     chosen, dev = _best(fits.scores.reshape(len(parts), count, len(grid)).mean(axis=1))
     # The final fits; some rows are held out where they stop the training.
     learn, check = [], []
@@ -145,10 +144,11 @@ def _searched(
         held = max(1, int(_HELD_OUT * len(part))) if fitter.needs_held_out else 0
         learn.append(mixed[held:])
         check.append(mixed[:held])
-    return fitter.fit(_masks(learn, rows), _masks(check, rows), np.arange(len(parts)), grid[chosen], "final"), dev
+    return fitter.fit(row_masks(learn, rows), row_masks(check, rows), np.arange(len(parts)), grid[chosen], "final"), dev
 
 
-def _masks(parts: Sequence[Rows], rows: int) -> Masks:
+def row_masks(parts: Sequence[Rows], rows: int) -> Masks:
+    """[parts, rows], true where a row is in a part."""
     masks = np.zeros((len(parts), rows), dtype=bool)
     for mask, part in zip(masks, parts, strict=True):
         mask[part] = True

@@ -11,10 +11,17 @@ from scipy.stats import rankdata
 
 from evenli.encoders.base import Embeddings
 from evenli.evaluate.senteval.data import Rows, Task
-from evenli.evaluate.senteval.fitting import Fitter, SklearnFitter, TorchFitter, Values, evaluate, torch_generator
+from evenli.evaluate.senteval.fitting import (
+    Fitter,
+    SklearnFitter,
+    TorchFitter,
+    Values,
+    evaluate,
+    row_masks,
+    torch_generator,
+)
 from evenli.evaluate.senteval.lockstep import Problem, Recipe, Table, Tensor, train_together
 from evenli.evaluate.senteval.run import SentEvalSettings, TaskResult
-from evenli.models.loading import pick_device
 
 _GRADES = 5
 _RECIPE = Recipe(passes=50, most=1000, tenacity=3)
@@ -24,10 +31,9 @@ def run_task(task: Task, embeddings: Embeddings, settings: SentEvalSettings) -> 
     """The result of one task; ``embeddings`` are those of its texts, then of the second texts of pairs."""
     if task.subsets:
         return _similarity(task, embeddings)
-    device = pick_device(torch, settings.device)
-    features = torch.from_numpy(embeddings[: len(task)]).to(device)
+    every = torch.from_numpy(embeddings).to(settings.device or "cpu")
+    features, other = every[: len(task)], every[len(task) :]
     if task.others:  # the features of a pair that InferSent introduced
-        other = torch.from_numpy(embeddings[len(task) :]).to(device)
         features = torch.cat([(features - other).abs_(), features * other], dim=1)
     with torch.inference_mode():
         if task.labels is not None:
@@ -112,9 +118,8 @@ def graded(features: Tensor, scores: Values, splits: dict[str, Rows], seed: int,
     """Learn the grades on the training rows; the expected grade of the test rows, and Pearson's r on the dev rows."""
     table = Table.of(features)
     targets = torch.from_numpy(soft_grades(scores)).to(features.device)
-    mask = np.zeros((1, len(scores)), dtype=bool)
-    mask[0, splits["train"]] = True
-    problem = Problem(table, targets, mask, splits["dev"], np.zeros(1, dtype=np.int64), np.zeros(1))
+    train = row_masks([splits["train"]], len(scores))
+    problem = Problem(table, targets, train, splits["dev"], np.zeros(1, dtype=np.int64), np.zeros(1))
     trained = train_together(problem, _Grades(scores[splits["dev"]]), _RECIPE, torch_generator(seed, task, "grades"))
     test = torch.from_numpy(splits["test"]).to(features.device)
     return _expected(trained.network.outputs(table, test))[:, 0], float(trained.scores[0])
