@@ -498,4 +498,4 @@ def hard_debias(bench: Bench) -> Any:
 def encoder_report(bench: Bench) -> Any:
     folder = bench.folder / "reported"
     bench.json("mitigate", "leace", ENCODER, "-o", folder)
-    return bench.json("encoder-report", ENCODER, f"mitigated:{folder}", "--permutations", 500)
+    return bench.json("encoder-report", ENCODER, f"mitigated:{folder},{ENCODER}", "--permutations", 500)

@@ -64,6 +64,9 @@ def other(texts):
 """
 
 
+BASE = "py:toy_report_encoder:encode"
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory):
     """A folder with an encoder in Python, and two mitigated ones."""
@@ -73,13 +76,13 @@ def place(tmp_path_factory: pytest.TempPathFactory):
         patch.chdir(folder)
         patch.syspath_prepend(str(folder))
         for method in ("leace", "sent-debias"):
-            mitigate_encoder("py:toy_report_encoder:encode", folder / method, MitigationSettings(method))
+            mitigate_encoder(BASE, folder / method, MitigationSettings(method))
         yield folder
 
 
 @pytest.fixture(scope="module")
 def report(place: Path) -> EncoderReport:
-    specs = ["py:toy_report_encoder:encode", f"mitigated:{place / 'leace'}", str(place / "sent-debias")]
+    specs = [BASE, *(f"mitigated:{place / method},{BASE}" for method in ("leace", "sent-debias"))]
     return encoder_report(specs, out=place / "out", settings=QUICK)
 
 
@@ -190,7 +193,7 @@ def test_what_is_kept_is_not_computed_again(report: EncoderReport, place: Path) 
 
 
 def test_a_stopped_report_goes_on(place: Path, tmp_path: Path) -> None:
-    specs = ["py:toy_report_encoder:encode", str(place / "leace")]
+    specs = [BASE, f"mitigated:{place / 'leace'},{BASE}"]
 
     def stop(encoder: str, figure: str) -> None:
         if (encoder, figure) == ("leace", "leakage"):
@@ -260,7 +263,8 @@ def test_table_shows_figures_and_differences(report: EncoderReport) -> None:
 
 def test_a_mitigation_of_another_encoder_is_told(report: EncoderReport, place: Path) -> None:
     assert [one.note for one in report.encoders] == ["", "", ""]
-    made = encoder_report(["py:toy_report_encoder:other", str(place / "leace")], out=place / "out", settings=QUICK)
+    specs = ["py:toy_report_encoder:other", f"mitigated:{place / 'leace'},{BASE}"]
+    made = encoder_report(specs, out=place / "out", settings=QUICK)
     base, leace = made.encoders
     assert base.note == "" and "mitigates another" in leace.note
     assert "mitigates another" in shown(made)

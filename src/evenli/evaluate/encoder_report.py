@@ -357,5 +357,7 @@ def _note(encoder: Any, base: str) -> str:
 
 def _labels(specs: Sequence[str]) -> list[str]:
     """A short name for each: the last part of the path, or the whole spec where two would have the same."""
-    short = [Path(parts_of(spec)[0] if ":" in spec else spec).name or spec for spec in specs]
+    # mitigated:FOLDER,py:module:function is named by its folder.
+    paths = [(parts_of(spec)[0] if ":" in spec else spec).partition(",py:")[0] for spec in specs]
+    short = [Path(path).name or spec for path, spec in zip(paths, specs, strict=True)]
     return [name if short.count(name) == 1 else spec for name, spec in zip(short, specs, strict=True)]
