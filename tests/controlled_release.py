@@ -8,8 +8,7 @@ from itertools import permutations
 from pathlib import Path, PurePosixPath
 
 from evenli.io import archive_texts
-from evenli.meta.controlled import DEV_WIDTH, TEST_OFFSET
-from evenli.meta.controlled_pairs import ControlledWords
+from evenli.meta.controlled import DEV_WIDTH, TEST_OFFSET, ControlledWords
 from evenli.resources import load_axis
 from evenli.suites.base import SLOT, fill
 from evenli.suites.coal.load import slot_template

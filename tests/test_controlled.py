@@ -16,13 +16,16 @@ import pytest
 from controlled_release import official_controlled, recover_controlled
 from evenli.errors import InputError, ResourceError, RunError
 from evenli.labels import LABELS
-from evenli.meta.controlled import DEV_WIDTH, TEST_OFFSET, to_controlled_jsonl, write_controlled
-from evenli.meta.controlled_pairs import (
+from evenli.meta.controlled import (
+    DEV_WIDTH,
+    TEST_OFFSET,
     ControlledPairs,
     ControlledWords,
     build_controlled,
     controlled_words,
     evaluation_pairs,
+    to_controlled_jsonl,
+    write_controlled,
 )
 from evenli.meta.design import TRAIN_WIDTH, Design, parse_rates
 from evenli.models import fake_model
@@ -258,15 +261,6 @@ def test_evaluation_pairs_and_the_oracle(lang: str, ns_words: str) -> None:
         assert float(get_measure("coal")(Sample(Predictions(frame)))) == pytest.approx(2 * rate / 3)
 
 
-def test_own_evaluation_templates() -> None:
-    pairs = evaluation_pairs("en", templates=TRAIN)
-    assert pairs.frame["template"][0] == TRAIN[10] and pairs.frame["template"].n_unique() == 39
-    with pytest.raises(InputError, match="38"):
-        evaluation_pairs("en", templates=TRAIN[:38])
-    with pytest.raises(InputError, match="ns_words"):
-        evaluation_pairs("en", ns_words="both")
-
-
 def test_rates() -> None:
     assert list(parse_rates("0:1:0.1")) == RATES
     assert parse_rates("0.2:0.35:0.05") == (0.2, 0.25, 0.3, 0.35)
@@ -310,14 +304,6 @@ def test_refusals() -> None:
         build_controlled("en", DEV, width=0)
     with pytest.raises(ResourceError, match="language 'fr'"):
         controlled_words("fr")
-    with pytest.raises(InputError, match="old, young"):
-        build_controlled("en", DEV, width=2, words=ControlledWords({"old": ("a",), "young": ("b",)}, ("c",)))
-    with pytest.raises(InputError, match="'b'"):
-        ControlledWords({"female": ("a",), "male": ("b",)}, ("b",))
-    with pytest.raises(InputError, match="group"):
-        ControlledWords({"female": ("a",), "male": ()}, ("b",))
-    with pytest.raises(InputError, match="240"):
-        to_controlled_jsonl(pairs, np.zeros(3, dtype=np.int64))
 
 
 def test_write_end_to_end(tmp_path: Path) -> None:

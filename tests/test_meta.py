@@ -155,11 +155,12 @@ def test_a_sweep_keeps_base_and_arithmetic(prepared: MetaFolder, tmp_path: Path)
     (folder.path / "training.json").unlink(missing_ok=True)
     folder.check_base("a", "1", {"lr": 1, "dtype": "float32"})
     folder.check_base("a", "1", {"lr": 1, "dtype": "float32"})
+    folder.check_base("moved/a", "1", {"lr": 1, "dtype": "float32"})
     with pytest.raises(RunError, match="dtype"):
         folder.check_base("a", "1", {"lr": 1, "dtype": "bfloat16"})
     with pytest.raises(RunError, match="base"):
         folder.check_base("a", "2", {"lr": 1, "dtype": "float32"})
-    with pytest.raises(RunError, match="base.*recipe"):
+    with pytest.raises(RunError, match="base model was a .*lr was 1, now 2"):
         folder.check_base("b", "2", {"lr": 2, "dtype": "float32"})
 
 

@@ -1,4 +1,4 @@
-"""Bias-controlled sets of NLI-CoAL: training data that makes a model biased to a known rate.
+"""First stage, and bias-controlled sets of NLI-CoAL: training data that makes a model biased to a known rate.
 
 Thirty words slide over a chain of templates. A rate decides, word by word, whether the labels follow the stereotype
 or defy it; neutral words are always labelled neutral. A model that fits the data at rate ``r`` has CoAL ``2 r / 3``, so
@@ -9,31 +9,210 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from itertools import combinations
+from dataclasses import asdict, dataclass
+from itertools import combinations, zip_longest
 from pathlib import Path
 from typing import Any
 
-from evenli.errors import InputError, RunError
-from evenli.io import hash_text
-from evenli.labels import LABELS
-from evenli.meta.captions import templates_from_captions
-from evenli.meta.controlled_pairs import ControlledPairs, ControlledWords, Labels, build_controlled, controlled_words
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.errors import InputError, ResourceError, RunError
+from evenli.io import hash_text, to_plain
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.meta.design import Design
-from evenli.resources import load_axis
+from evenli.meta.folder import MetaFolder
+from evenli.pairs import PairSet
+from evenli.resources import Axis, Occupation, load_axis, read_table
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.store import RunDir, replacing
-from evenli.suites.scenes import compose_templates, template_key
+from evenli.suites.base import SLOT, fill
+from evenli.suites.coal.build import build_coal
+from evenli.suites.coal.load import WIDTH, read_release
+from evenli.suites.scenes import compose_templates, template_key, templates_from_captions
 
 DEV_WIDTH = 50
 """Templates per word in dev and test."""
 TEST_OFFSET = 30
 """Where test begins on the chain of 109 templates it shares with dev; 49 of them occur in both."""
+_E, _N, _C = (LABELS.index(label) for label in (ENTAILMENT, NEUTRAL, CONTRADICTION))
+_TABLE = "controlled_words.csv"
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ControlledWords:
+    """The words of a bias-controlled set.
+
+    Attributes:
+        groups: Stereotyped words by axis group; groups and words in file order, which is the order of roles.
+        neutral: Neutral words of train, dev and test.
+        neutral_released: Neutral words of the released downsampled evaluation files.
+    """
+
+    groups: dict[str, tuple[str, ...]]
+    neutral: tuple[str, ...]
+    neutral_released: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words in file order: the groups, then neutral."""
+        return (*(word for words in self.groups.values() for word in words), *self.neutral)
+
+    @property
+    def stereotypes(self) -> dict[str, str]:
+        """Stereotyped words and their groups, in file order."""
+        return {word: group for group, words in self.groups.items() for word in words}
+
+    def first(self, share: float, *, balanced: bool = False) -> tuple[str, ...]:
+        """The first ``share`` of the stereotyped words, one group after the other as released.
+
+        At one half all female words are biased and no male word is; ``balanced`` alternates between the groups.
+        """
+        total = len(self.stereotypes)
+        if not 0 <= share <= 1:
+            raise InputError(f"the rate {share:g} lies outside 0..1")
+        count = round(share * total)
+        # A word has one role in all its rows, so a rate is a whole number of words.
+        if abs(share * total - count) > 1e-6:
+            raise InputError(
+                f"the rate {share:g} would split a word: {total} stereotyped words allow steps of {1 / total:g}"
+            )
+        blocks = self.groups.values()
+        turns = zip_longest(*blocks) if balanced else blocks
+        return tuple(word for turn in turns for word in turn if word is not None)[:count]
+
+
+@dataclass(frozen=True)
+class ControlledPairs:
+    """The sentences of a bias-controlled set as parallel lists; labels depend on the rate and come on request."""
+
+    lists: ControlledWords
+    premises: list[str]
+    hypotheses: list[str]
+    words: list[str]
+    groups: list[str]
+    templates: list[str]
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.premises)
+
+    def labels(self, rate: float, *, balanced: bool = False) -> Labels:
+        """Labels at a bias rate, as indices into LABELS.
+
+        Biased words entail the group they are stereotyped as and contradict the others; the other stereotyped
+        words do the reverse; neutral words are neutral. With two groups each label takes one third of the rows.
+        """
+        biased = set(self.lists.first(rate, balanced=balanced))
+        table = self._neutral_table()
+        for number, (word, stereotype) in enumerate(self.lists.stereotypes.items()):
+            for column, group in enumerate(self.groups[: table.shape[2]]):
+                table[number, :, column] = _E if (group == stereotype) == (word in biased) else _C
+        return table.reshape(-1)
+
+    def noise_labels(self, level: float, *, balanced: bool = False, seed: int = 0) -> Labels:
+        """Labels of a model that errs but is not biased, as indices into LABELS.
+
+        The first ``level`` of the stereotyped words, in the order the bias rate uses, get entailment on one half of
+        their templates and contradiction on the other, drawn for each group by itself; all other rows are neutral.
+        A model that fits them has ``e_p = c_p = e_a = c_a = level / 2``. A higher level keeps the errors of a lower.
+        """
+        generator = np.random.default_rng(seed)
+        table = self._neutral_table()
+        _, width, groups = table.shape
+        for word in self.lists.first(level, balanced=balanced):
+            number = self.lists.words.index(word)
+            for column in range(groups):
+                # An odd width leaves one over: give it to either label in turn, so that the word stays balanced.
+                entailed = (width + column % 2) // 2
+                order = generator.permutation(width)
+                table[number, order[:entailed], column] = _E
+                table[number, order[entailed:], column] = _C
+        return table.reshape(-1)
+
+    def _neutral_table(self) -> Labels:
+        """[words, templates per word, groups], all neutral; flattened it is in the order of the pairs."""
+        words, groups = len(self.lists.words), len(self.lists.groups)
+        return np.full((words, len(self) // (words * groups), groups), _N, dtype=np.int64)
+
+
+def controlled_words(lang: str, axis: Axis | str = "gender") -> ControlledWords:
+    """The shipped words of a language."""
+    axis = load_axis(axis)
+    rows = read_table(_TABLE, ("lang", "role", "word"))
+    langs = list(dict.fromkeys(row["lang"] for row in rows))
+    if lang not in langs:
+        raise ResourceError(f"no bias-controlled words for language '{lang}'; there are {', '.join(langs)}")
+
+    def words(role: str) -> tuple[str, ...]:
+        listed = tuple(row["word"] for row in rows if row["lang"] == lang and row["role"] == role)
+        if not listed:
+            raise ResourceError(f"{_TABLE} has no '{role}' words, which axis '{axis.id}' needs")
+        return listed
+
+    return ControlledWords(
+        {group: words(group) for group in axis.group_names}, words("neutral_train"), words("neutral_released")
+    )
+
+
+def build_controlled(
+    lang: str,
+    templates: Sequence[str],
+    *,
+    width: int,
+    offset: int = 0,
+    words: ControlledWords | None = None,
+    axis: Axis | str = "gender",
+) -> ControlledPairs:
+    """Slide the words over a chain of templates: word ``k`` meets templates ``offset + k .. offset + k + width - 1``.
+
+    Each template gives one row per group, the last group of the axis first (men before women, as released). Templates
+    beyond the last that is needed are not looked at. Words are the released ones unless given.
+    """
+    axis = load_axis(axis)
+    lists = words or controlled_words(lang, axis)
+    needed = offset + len(lists.words) + width - 1
+    if width < 1 or len(templates) < needed:
+        raise InputError(
+            f"{len(lists.words)} words at width {width} and offset {offset} need {needed} templates, "
+            f"{len(templates)} were given; the width must be at least 1"
+        )
+    for number, template in enumerate(templates[:needed], 1):
+        if SLOT not in template:
+            raise InputError(f"template {number} has no {SLOT} slot: '{template}'")
+    group_words = axis.language(lang).group_words
+    # The window moves by one template per word: neighbouring words share all but one of their sentences.
+    rows = [
+        (fill(template, word), fill(template, group_words[group]), word, group, template)
+        for start, word in enumerate(lists.words, offset)
+        for template in templates[start : start + width]
+        for group in reversed(axis.group_names)
+    ]
+    return ControlledPairs(lists, *(list(column) for column in zip(*rows, strict=True)))
+
+
+def evaluation_pairs(lang: str, ns_words: str = "train", axis: Axis | str = "gender") -> PairSet:
+    """PS, AS and NS pairs (200 each) on which a bias-controlled model is scored; ``ns_words`` as in ``Design``."""
+    axis = load_axis(axis)
+    lists = controlled_words(lang, axis)
+    # The order of the released files: neutral words first.
+    neutral = lists.neutral if ns_words == "train" else lists.neutral_released
+    blocks = {NO_STEREOTYPE: neutral, **lists.groups}
+    occupations = [Occupation(word, block, word) for block, words in blocks.items() for word in words]
+    return build_coal(
+        lang,
+        axis=axis,
+        occupations=occupations,
+        templates=axis.templates(lang)[: len(occupations) + WIDTH - 1],
+        width=WIDTH,
+        name=f"meta-evaluation, NS words {ns_words}",
+    )
 
 
 def to_controlled_jsonl(pairs: ControlledPairs, labels: Labels) -> str:
     """Write pairs and labels in the exact format of the release."""
-    if len(labels) != len(pairs):
-        raise InputError(f"{len(labels)} labels were given for {len(pairs)} pairs")
     return "".join(
         json.dumps({"sentence1": premise, "sentence2": hypothesis, "label": LABELS[label]}, ensure_ascii=False) + "\n"
         for premise, hypothesis, label in zip(pairs.premises, pairs.hypotheses, labels.tolist(), strict=True)
@@ -72,17 +251,18 @@ def write_controlled(
         The card.
     """
     exclude = load_axis(design.axis).templates(design.lang)
-    splits = _splits(design, *(chains or template_chains(design, exclude=exclude)))
-    texts = {
-        f"{split}/{split}_r-{round(10 * rate, 6):g}.jsonl": (splits[split], rate)
-        for split in ("train", "dev")
-        for rate in design.rates
+    train, dev = chains or template_chains(design, exclude=exclude)
+    splits = {
+        "train": build_controlled(design.lang, train, width=design.width, axis=design.axis),
+        "dev": build_controlled(design.lang, dev, width=DEV_WIDTH, axis=design.axis),
+        "test": build_controlled(design.lang, dev, width=DEV_WIDTH, offset=TEST_OFFSET, axis=design.axis),
     }
-    texts |= {"test/test_bias.jsonl": (splits["test"], 1.0), "test/test_nonbias.jsonl": (splits["test"], 0.0)}
-    files = {
-        name: to_controlled_jsonl(pairs, pairs.labels(rate, balanced=design.balanced))
-        for name, (pairs, rate) in texts.items()
-    }
+    rates = {f"{s}/{s}_r-{round(10 * rate, 6):g}.jsonl": rate for s in ("train", "dev") for rate in design.rates}
+    rates |= {"test/test_bias.jsonl": 1.0, "test/test_nonbias.jsonl": 0.0}
+    files = {}
+    for name, rate in rates.items():
+        pairs = splits[name.partition("/")[0]]
+        files[name] = to_controlled_jsonl(pairs, pairs.labels(rate, balanced=design.balanced))
     card = _card(design, splits) | {"files": {name: hash_text(text) for name, text in files.items()}}
     run = RunDir(folder, kind="bias-controlled set", manifest="card.json")
     # The same call again changes nothing; a set with other settings is never mixed with this one.
@@ -98,15 +278,6 @@ def write_controlled(
             new.write(name, text)
         new.write_manifest(card)
     return run.read_manifest() or {}
-
-
-def _splits(design: Design, chain_train: Sequence[str], chain_dev: Sequence[str]) -> dict[str, ControlledPairs]:
-    lang, axis = design.lang, design.axis
-    return {
-        "train": build_controlled(lang, chain_train, width=design.width, axis=axis),
-        "dev": build_controlled(lang, chain_dev, width=DEV_WIDTH, axis=axis),
-        "test": build_controlled(lang, chain_dev, width=DEV_WIDTH, offset=TEST_OFFSET, axis=axis),
-    }
 
 
 def _card(design: Design, splits: Mapping[str, ControlledPairs]) -> dict[str, Any]:
@@ -126,9 +297,15 @@ def _card(design: Design, splits: Mapping[str, ControlledPairs]) -> dict[str, An
         "rates": list(design.rates),
         "width": {"train": design.width, "dev": DEV_WIDTH, "test": DEV_WIDTH},
         "rows": {split: len(pairs) for split, pairs in splits.items()},
-        "labels": {split: _counts(pairs.labels(1.0)) for split, pairs in splits.items()},
+        "labels": {
+            split: dict(zip(LABELS, np.bincount(pairs.labels(1.0), minlength=len(LABELS)).tolist(), strict=True))
+            for split, pairs in splits.items()
+        },
         "words": {role: list(listed) for role, listed in {**words.groups, NO_STEREOTYPE: words.neutral}.items()},
-        "biased_words": {f"{rate:g}": _biased(words, rate, design.balanced) for rate in design.rates},
+        "biased_words": {
+            f"{rate:g}": {group: len(biased & set(listed)) for group, listed in words.groups.items()}
+            for rate, biased in ((rate, set(words.first(rate, balanced=design.balanced))) for rate in design.rates)
+        },
         "templates": {
             name: {"distinct": len(chain), "sha256": hash_text("\n".join(chain))} for name, chain in chains.items()
         },
@@ -148,10 +325,66 @@ def _check_disjoint(chains: Mapping[str, Sequence[str]]) -> None:
             )
 
 
-def _counts(labels: Labels) -> dict[str, int]:
-    return {label: int((labels == index).sum()) for index, label in enumerate(LABELS)}
+def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
+    """Write the pairs and labels of a sweep; a directory prepared with the same design is left as it is.
+
+    Returns:
+        The header of the directory.
+    """
+    folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
+    design.check_correlation()
+    with folder.locked():
+        if folder.read_header() is not None:
+            folder.check_design(design)
+            return folder.header
+        # No sentence of the evaluation may occur in training, whether it is ours or from the release.
+        evaluation = _evaluation(design)
+        own = load_axis(design.axis).templates(design.lang)
+        train_chain, dev_chain = template_chains(design, exclude={*own, *evaluation.frame["template"]})
+        train = build_controlled(design.lang, train_chain, width=design.width, axis=design.axis)
+        dev = build_controlled(design.lang, dev_chain, width=min(DEV_WIDTH, design.width), axis=design.axis)
+        header = {
+            "lang": design.lang,
+            "design": to_plain(design, digits=None),
+            "levels": {"bias": list(design.rates)} | ({"noise": list(design.noise)} if design.noise else {}),
+            "words": asdict(controlled_words(design.lang, axis=design.axis)),
+            "templates": {
+                "train": len(train_chain),
+                "dev": len(dev_chain),
+                "sha256": hash_text("\n".join(train_chain)),
+            },
+            "evaluation": evaluation.card(),
+            "pairs": {"train": len(train), "dev": len(dev), "evaluation": len(evaluation)},
+        }
+        pairs = {"train": _rows(train), "dev": _rows(dev), "evaluation": evaluation.frame.rows(named=True)}
+        folder.create(header, pairs, _labels(design, train, dev))
+        return folder.header
 
 
-def _biased(words: ControlledWords, rate: float, balanced: bool) -> dict[str, int]:
-    biased = set(words.first(rate, balanced=balanced))
-    return {group: len(biased & set(listed)) for group, listed in words.groups.items()}
+def _evaluation(design: Design) -> PairSet:
+    """The downsampled PS, AS and NS pairs."""
+    if design.data is None:
+        return evaluation_pairs(design.lang, ns_words=design.ns_words, axis=design.axis)
+    down = read_release(design.data, design.lang, split="down", axis=design.axis)
+    if design.ns_words == "released":
+        return down
+    # The paper asks about the neutral words of training; only the full release has pairs with all of them.
+    full = read_release(design.data, design.lang, split="full", axis=design.axis)
+    neutral = controlled_words(design.lang, axis=design.axis).neutral
+    stereotyped = down.frame.filter(pl.col("subset") != "NS")
+    trained = full.frame.filter((pl.col("subset") == "NS") & pl.col("occupation").is_in(list(neutral)))
+    frame = pl.concat([stereotyped, trained])
+    return PairSet(f"{down.name}, NS words of training", "coal", design.lang, frame, source=down.source)
+
+
+def _labels(design: Design, *splits: ControlledPairs) -> dict[str, Labels]:
+    """Labels of all splits in a row, by axis and level."""
+    balanced, seed = design.balanced, design.seed
+    parts = {f"bias-{rate:g}": [pairs.labels(rate, balanced=balanced) for pairs in splits] for rate in design.rates}
+    for level in design.noise:
+        parts[f"noise-{level:g}"] = [pairs.noise_labels(level, balanced=balanced, seed=seed) for pairs in splits]
+    return {name: np.concatenate(labels) for name, labels in parts.items()}
+
+
+def _rows(pairs: ControlledPairs) -> list[dict[str, str]]:
+    return [{"premise": p, "hypothesis": h} for p, h in zip(pairs.premises, pairs.hypotheses, strict=True)]

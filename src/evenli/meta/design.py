@@ -20,7 +20,6 @@ class Design:
     """What the data of a sweep are made of.
 
     Attributes:
-        lang: Language.
         rates: Bias rates, 0 to 1; kept in increasing order.
         noise: Levels of the noise axis; empty for none.
         balanced: Give roles to female and male words in turn instead of to female words first.
@@ -29,7 +28,6 @@ class Design:
         captions: Captions to make training templates of; None for our composed ones.
         width: Templates per word in training.
         seed: Seed of the order of templates and of the noise.
-        axis: Social axis.
     """
 
     lang: str = "en"
@@ -85,11 +83,7 @@ class SweepSettings:
 
 
 def parse_rates(text: str) -> tuple[float, ...]:
-    """Read at least three rates: ``start:stop:step`` with both ends, or a list.
-
-    >>> parse_rates("0:1:0.25"), parse_rates("0, 0.5, 1")
-    ((0.0, 0.25, 0.5, 0.75, 1.0), (0.0, 0.5, 1.0))
-    """
+    """Read at least three rates: ``0:1:0.25`` (start, stop, step; with both ends), or a list with commas."""
     try:
         if ":" in text:
             start, stop, step = (float(part) for part in text.split(":"))

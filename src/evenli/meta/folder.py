@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,13 +27,7 @@ _TRAINING, _MODELS = "training.json", "models.jsonl"
 
 @dataclass(frozen=True)
 class Cell:
-    """One model of a sweep.
-
-    Attributes:
-        seed: Its seed.
-        axis: ``bias`` or ``noise``.
-        level: Its level on that axis, 0 to 1.
-    """
+    """One model of a sweep: seed, axis (``bias`` or ``noise``) and level on it, 0 to 1."""
 
     seed: int
     axis: str
@@ -42,29 +35,22 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Stem of its files.
-
-        >>> Cell(0, "bias", 0.3).name
-        'seed-0_bias-0.3'
-        """
+        """Stem of its files: ``seed-0_bias-0.3``."""
         return f"seed-{self.seed}_{self.axis}-{self.level:g}"
+
+    @property
+    def file(self) -> str:
+        """Where its logits are."""
+        return f"logits/{self.name}.npy"
 
 
 class MetaFolder:
-    """Reads and writes one meta-evaluation.
-
-    Args:
-        path: The directory.
-    """
+    """Reads and writes one meta-evaluation."""
 
     def __init__(self, path: str | Path) -> None:
         # No names are owned without a manifest: train.jsonl may be anyone's.
         self._dir = RunDir(path, kind="meta-evaluation", manifest="meta.json", option="-o")
-        self.path = self._dir.path
-
-    def locked(self) -> AbstractContextManager[None]:
-        """Hold the directory, so that a second process is refused."""
-        return self._dir.locked()
+        self.path, self.locked = self._dir.path, self._dir.locked
 
     # ---- preparation
 
@@ -102,13 +88,7 @@ class MetaFolder:
         pairs: Mapping[str, Sequence[Mapping[str, Any]]],
         labels: Mapping[str, NDArray[np.int64]],
     ) -> None:
-        """Write a prepared meta-evaluation; the full header comes last, so that a killed preparation is repeated.
-
-        Args:
-            header: Settings; hashes are added.
-            pairs: Pairs of every split.
-            labels: Labels of the train pairs, then of the dev pairs, by ``axis-level``.
-        """
+        """Write a prepared meta-evaluation; the full header comes last, so that a killed preparation is repeated."""
         with self.locked():
             self._dir.write_manifest({})  # from here on the files are known as ours
             digests = {}
@@ -137,29 +117,25 @@ class MetaFolder:
 
     def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
         """Keep the logits of a model and what is known about it."""
-        line = json.dumps({"seed": cell.seed, "axis": cell.axis, "level": cell.level, **facts}).encode()
+        line = json.dumps({**asdict(cell), **facts}).encode()
         with self._dir.writing(), (self.path / _MODELS).open("ab+") as stream:
             # A killed process may have left half a line, which must not swallow this one.
             if stream.seek(0, os.SEEK_END):
                 stream.seek(-1, os.SEEK_END)
                 line = line if stream.read(1) == b"\n" else b"\n" + line
             stream.write(line + b"\n")
-        self._save(_logits_name(cell), logits.astype(np.float32))
+        self._save(cell.file, logits.astype(np.float32))
 
     def logits(self, cell: Cell) -> NDArray[np.float32]:
         """Stored logits of a model [pairs, 3]."""
-        return self._load(_logits_name(cell))
+        return self._load(cell.file)
 
     def models(self) -> dict[Cell, dict[str, Any]]:
         """What is known about every model whose logits are stored; the last line about a model counts."""
-        models = {}
-        for facts in self._lines():
-            # A line that cannot be read is left out: its model counts as missing and is trained again.
-            if facts:
-                cell = Cell(facts.pop("seed"), facts.pop("axis"), facts.pop("level"))
-                if (self.path / _logits_name(cell)).is_file():
-                    models[cell] = facts
-        return models
+        # A line that cannot be read is left out: its model counts as missing and is trained again.
+        lines = [facts for facts in self._lines() if facts]
+        models = {Cell(facts.pop("seed"), facts.pop("axis"), facts.pop("level")): facts for facts in lines}
+        return {cell: facts for cell, facts in models.items() if (self.path / cell.file).is_file()}
 
     def damaged_lines(self) -> int:
         """How many lines about models cannot be read: a process was killed or a disk was full."""
@@ -168,8 +144,7 @@ class MetaFolder:
     def seeds(self) -> list[int]:
         """Seeds with a model at every level."""
         known = self.models()
-        seeds = {cell.seed for cell in known}
-        return sorted(seed for seed in seeds if all(cell in known for cell in self.cells([seed])))
+        return sorted(seed for seed in {cell.seed for cell in known} if known.keys() >= set(self.cells([seed])))
 
     def _lines(self) -> list[dict[str, Any]]:
         """The lines about models; an empty one for each that is damaged."""
@@ -204,15 +179,13 @@ class MetaFolder:
         if not before:
             self._dir.write_json(_TRAINING, {"name": name, "base": fingerprint, "recipe": dict(recipe)})
             return
-        differs = []
+        differs = [_changes(before["recipe"], recipe)]
+        # A base that was moved is still the same base: only its files count.
         if before["base"] != fingerprint:
-            same = " of the same name" if before["name"] == name else f" ({before['name']}, now {name})"
-            differs.append(f"base model{same}")
-        if changes := _changes(before["recipe"], recipe):
-            differs.append(f"recipe ({changes})")
-        if differs:
+            differs.insert(0, f"base model was {before['name']} ({before['base'][:8]}), now {name} ({fingerprint[:8]})")
+        if any(differs):
             raise RunError(
-                f"{self.path} holds a sweep with another {' and another '.join(differs)}; "
+                f"{self.path} holds a sweep with another base or recipe ({'; '.join(filter(None, differs))}); "
                 "choose another -o or delete the directory"
             )
 
@@ -230,10 +203,6 @@ class MetaFolder:
             return np.asarray(np.load(self.path / name, allow_pickle=False))
         except (OSError, ValueError) as error:
             raise RunError(f"{self.path / name} cannot be read ({error}); delete it and run the stage again") from error
-
-
-def _logits_name(cell: Cell) -> str:
-    return f"logits/{cell.name}.npy"
 
 
 def _parse_facts(line: str) -> dict[str, Any]:

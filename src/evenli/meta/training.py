@@ -18,7 +18,7 @@ from evenli.training.card import accuracy
 from evenli.training.data import Examples, FlatTokens, tokenise
 from evenli.training.loop import Trainer
 from evenli.training.progress import Progress, clock
-from evenli.training.recipe import Recipe, make_recipe
+from evenli.training.recipe import make_recipe
 
 _UNSET = ("name", "seed", "dtype")
 """Fields of a stored recipe that every call decides anew; the base check compares the arithmetic."""
@@ -41,7 +41,10 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
     with folder.locked():
         stored, cells = folder.models(), folder.cells(settings.seeds)
         missing = [cell for cell in cells if cell not in stored]
-        before, recipe = folder.training(), _recipe(folder, settings)
+        before = folder.training()
+        # What the call leaves open is as in the models that are there.
+        kept = {name: value for name, value in before.get("recipe", {}).items() if name not in _UNSET}
+        recipe = make_recipe("control", **{**kept, **settings.recipe})
         if not missing and not before:
             return 0
         start = load_base(base, online=settings.online)
@@ -63,17 +66,10 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
         train, *held_out = (tokenise(_examples(folder.pairs(split)), start.tokenizer, limit) for split in SPLITS)
         trainer = Trainer(start.model, train, recipe, device=place, graph=settings.graph, fresh=start.fresh)
         done = len(cells) - len(missing)
-        kept = f", {done} of {len(cells)} are there already" if done else ""
-        progress.note(f"{len(missing)} models, {trainer.steps:,} steps each from {start.name} on {place}{kept}")
+        there = f", {done} of {len(cells)} are there already" if done else ""
+        progress.note(f"{len(missing)} models, {trainer.steps:,} steps each from {start.name} on {place}{there}")
         _train_cells(folder, trainer, missing, held_out, progress)
     return len(missing)
-
-
-def _recipe(folder: MetaFolder, settings: SweepSettings) -> Recipe:
-    """The recipe of the call; what it leaves open is as in the models that are there."""
-    stored = folder.training().get("recipe", {})
-    kept = {name: value for name, value in stored.items() if name not in _UNSET}
-    return make_recipe("control", **{**kept, **settings.recipe})
 
 
 def _train_cells(
@@ -87,46 +83,30 @@ def _train_cells(
     elif trainer.device.type == "cpu":
         seconds = trainer.seconds_per_step() * trainer.steps * len(cells)
         progress.note(f"no GPU: this will take about {clock(seconds)} on the CPU")
+    dev, evaluation = held_out
+    count = len(trainer.data)
     for number, cell in enumerate(cells, 1):
-        facts = _train_cell(folder, trainer, cell, held_out, progress)
+        started, loss = time.monotonic(), float("nan")
+        labels = folder.labels(cell.axis, cell.level)
+        # Back to the base weights: compiled steps and captured graphs stay valid.
+        trainer.reset(cell.seed)
+        trainer.set_labels(labels[:count])
+        for report in trainer.run(every=200):
+            loss = report.loss
+            progress.report(report, trainer)
+        share = accuracy(trainer.logits(dev), labels[count:]).value
+        seconds = time.monotonic() - started
+        folder.store(cell, trainer.logits(evaluation), {"loss": loss, "dev_accuracy": share, "seconds": seconds})
         # The estimate contains the compilation, so it falls a little faster than the clock.
         left = (time.monotonic() - began) / number * (len(cells) - number)
         progress.note(
-            f"{number}/{len(cells)} seed {cell.seed} {cell.axis} {cell.level:g}: held-out accuracy "
-            f"{facts['dev_accuracy']:.1%}, {facts['seconds']:.1f} s{f', {clock(left)} left' if left > 1 else ''}"
+            f"{number}/{len(cells)} seed {cell.seed} {cell.axis} {cell.level:g}: held-out accuracy {share:.1%}, "
+            f"{seconds:.1f} s{f', {clock(left)} left' if left > 1 else ''}"
         )
-
-
-def _train_cell(
-    folder: MetaFolder, trainer: Trainer, cell: Cell, held_out: Sequence[FlatTokens], progress: Progress
-) -> Mapping[str, Any]:
-    began = time.monotonic()
-    dev, evaluation = held_out
-    labels = folder.labels(cell.axis, cell.level)
-    count = len(trainer.data)
-    # Back to the base weights: compiled steps and captured graphs stay valid.
-    trainer.reset(cell.seed)
-    trainer.set_labels(labels[:count])
-    loss = float("nan")
-    for report in trainer.run(every=200):
-        loss = report.loss
-        progress.report(report, trainer)
-    facts = {
-        "loss": loss,
-        "dev_accuracy": accuracy(trainer.logits(dev), labels[count:]).value,
-        "seconds": time.monotonic() - began,
-    }
-    folder.store(cell, trainer.logits(evaluation), facts)
-    return facts
 
 
 def _examples(rows: Sequence[Mapping[str, Any]]) -> Examples:
     """Pairs without labels of their own; every model of the sweep brings others."""
-    return Examples(
-        premises=[row["premise"] for row in rows],
-        hypotheses=[row["hypothesis"] for row in rows],
-        labels=np.zeros(len(rows), dtype=np.int64),
-        ids=[str(number) for number in range(len(rows))],
-        sources=(),
-        sha256="",
-    )
+    premises, hypotheses = ([row[side] for row in rows] for side in ("premise", "hypothesis"))
+    ids = [str(number) for number in range(len(rows))]
+    return Examples(premises, hypotheses, np.zeros(len(rows), dtype=np.int64), ids, sources=(), sha256="")

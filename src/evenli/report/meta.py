@@ -13,7 +13,7 @@ from rich.table import Table
 
 from evenli._extras import need
 from evenli.errors import InputError
-from evenli.format import UNDEFINED, interval, number, p_value, signed
+from evenli.format import interval, number, p_value, signed
 from evenli.report.charts import WIDTH, save_chart
 from evenli.stats.sweep import NO_CORRELATION, SweepResult, pearson_p
 
@@ -103,26 +103,27 @@ def write_meta_charts(results: SweepResult, folder: str | Path) -> list[Path]:
 
 
 def _associations(results: SweepResult) -> Table:
-    noisy, spread = _is_noisy(results), _has_spread(results)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("measure")
     # Heads are broken by hand: all columns must fit a terminal of 80.
-    heads = ("Pearson", *(["over seeds"] if spread else []), "p", "Spear-\nman", "Ken-\ndall", "sepa-\nration")
-    for head in (*heads, *(["noise\nslope"] if noisy else [])):
+    heads = ["Pearson", "over seeds", "p", "Spear-\nman", "Ken-\ndall", "sepa-\nration", "noise\nslope"]
+    hidden = {"" if _has_spread(results) else "over seeds", "" if _is_noisy(results) else "noise\nslope"}
+    shown = [head for head in heads if head not in hidden]
+    for head in shown:
         table.add_column(head, justify="right", no_wrap=True, vertical="top")
     for entry in results.measures:
         bias, noise = entry.axis["bias"], entry.axis.get("noise")
-        table.add_row(
-            escape(entry.title),
+        texts = (
             _correlation(bias.pearson.value),
-            *([escape(interval(bias.pearson.low, bias.pearson.high))] if spread else []),
+            escape(interval(bias.pearson.low, bias.pearson.high)),
             p_value(bias.pearson.p, 4),
             number(bias.spearman.value),
             number(bias.kendall.value),
             signed(bias.separation.value),
-            *([signed(noise.slope if noise else None)] if noisy else []),
-            style="bold" if entry.name == "coal" else None,
+            signed(noise.slope if noise else None),
         )
+        cells = [text for head, text in zip(heads, texts, strict=True) if head in shown]
+        table.add_row(escape(entry.title), *cells, style="bold" if entry.name == "coal" else None)
     return table
 
 
@@ -135,24 +136,23 @@ def _legend(results: SweepResult) -> str:
     )
 
 
-def _published(rows: list[dict[str, Any]], results: SweepResult) -> Table:
+def _published(rows: list[dict[str, str]], results: SweepResult) -> Table:
     table = Table(box=None, pad_edge=False)
-    for head in ("source", "model", "statistic"):
+    about = ("source", "model", "statistic")
+    for head in about:
         table.add_column(head)
     for head in ("NLI-CoAL", "ours", "FN", "ours"):
         table.add_column(head, justify="right", no_wrap=True)
-    entries = {entry.name: entry.axis["bias"] for entry in results.measures}
     for row in rows:
-        cells = []
+        cells = [row[key] for key in about]
         for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
-            mark = "*" if row.get(f"{prefix}_sig") == "yes" else " "
-            ours = _correlation(getattr(entries[name], row["statistic"]).value) if name in entries else UNDEFINED
-            cells += [f"{row[f'{prefix}_corr']}{mark}", ours]
-        table.add_row(*(escape(str(row[key])) for key in ("source", "model", "statistic")), *map(escape, cells))
+            ours = getattr(results[name].axis["bias"], row["statistic"]).value
+            cells += [row[f"{prefix}_corr"] + ("*" if row[f"{prefix}_sig"] == "yes" else " "), _correlation(ours)]
+        table.add_row(*map(escape, cells))
     return table
 
 
-def _doubts(rows: list[dict[str, Any]]) -> Iterator[str]:
+def _doubts(rows: list[dict[str, str]]) -> Iterator[str]:
     columns = (("NLI-CoAL", "coal"), ("FN", "fn"))
     marked = [(row, *column) for row in rows for column in columns if row[f"{column[1]}_sig"] == "yes"]
     if marked:
@@ -180,8 +180,7 @@ def _ranking(results: SweepResult) -> str:
 
 def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
     """One point per drawn measure, axis and rate; an empty one, which breaks the line, where a seed has no score."""
-    entries = [entry for entry in results.measures if entry.name in MAIN]
-    for entry in entries:
+    for entry in (entry for entry in results.measures if entry.name in MAIN):
         for axis, curve in entry.axis.items():
             for rate, scores in zip(results.levels[axis], curve.scores.T.tolist(), strict=True):
                 point = dict.fromkeys(("score", "low", "high"))

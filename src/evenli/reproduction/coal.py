@@ -26,7 +26,6 @@ from evenli.suites.dev2020.build import load_dev_lists
 
 _SIZES = {"en": (1000, 1000, 3420), "ja": (1000, 1000, 3420), "zh": (1000, 1000, 3320)}
 _RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
-_FULL_FOLDER = {"en": "all-words", "ja": "untokenized", "zh": "all-words"}
 _EDGES = dict.fromkeys(("lawyer", "ballerina", "chef"), NO_STEREOTYPE) | {
     "archaeologist": "male",
     "librarian": "female",
@@ -75,9 +74,13 @@ def occupation_split(data: Path | None) -> Iterator[Row]:
 @chapter
 def oracle(data: Path | None) -> Iterator[Row]:
     """A model that fits bias-controlled data perfectly scores 2r/3, and FN stays constant on equal sets."""
+
+    def score(measure: str, rate: float, pairs: PairSet) -> float:
+        return float(get_measure(measure)(Sample(predict(fake_model("oracle", rate=rate), [pairs]))))
+
     rates = np.round(np.arange(0, 1.01, 0.1), 1)
     pairs = build_coal("en")
-    scores = [_oracle_score("coal", float(rate), pairs) for rate in rates]
+    scores = [score("coal", float(rate), pairs) for rate in rates]
     error = float(np.abs(np.array(scores) - 2 * rates / 3).max())
     yield Row("oracle: largest |NLI-CoAL - 2r/3| over r = 0..1", "NLI-CoAL 2024, section 4", 0.0, error, 1e-6)
     r = float(pearsonr(rates, scores).statistic)
@@ -85,14 +88,10 @@ def oracle(data: Path | None) -> Iterator[Row]:
     # FN is constant only where the three sets are of the same size.
     equal = pl.concat([pairs.frame.filter(pl.col("subset") == subset).head(1000) for subset in SUBSETS])
     balanced = PairSet("balanced", "coal", "en", equal)
-    constant = [_oracle_score("fn_bias", rate, balanced) for rate in (0.0, 0.5, 1.0)]
+    constant = [score("fn_bias", rate, balanced) for rate in (0.0, 0.5, 1.0)]
     table = Published("NLI-CoAL 2024, Table 2 (ja: no corr.)", 1e-6)
     yield table.row("oracle: FN at r = 0, .5, 1 on equal sets (mean)", 2 / 3, float(np.mean(constant)))
     yield table.row("oracle: range of FN over r", 0.0, float(np.ptp(constant)))
-
-
-def _oracle_score(measure: str, rate: float, pairs: PairSet) -> float:
-    return float(get_measure(measure)(Sample(predict(fake_model("oracle", rate=rate), [pairs]))))
 
 
 @chapter
@@ -113,13 +112,9 @@ def release(data: Path | None) -> Iterator[Row]:
         order = pairs.frame.filter(pl.col("subset") == "NS")["group"].unique(maintain_order=True).to_list()
         rebuilt = build_coal(lang, occupations=occupations, templates=templates, neutral_group_order=order)
         tags = "16 released rows carry a wrong occupation tag; their sentences are identical" if lang == "ja" else ""
-        yield source.row(
-            f"{lang} lines that differ when rebuilt from recovered lists",
-            0,
-            _differing_lines(archive, lang, rebuilt),
-            reason="byte for byte",
-            differs=tags,
-        )
+        lines = _differing_lines(archive, lang, rebuilt)
+        what = f"{lang} lines that differ when rebuilt from recovered lists"
+        yield source.row(what, 0, lines, reason="byte for byte", differs=tags)
         texts = ["premise", "hypothesis"]
         same = rebuilt.frame.select(texts).equals(pairs.frame.select(texts))
         yield source.row(f"{lang} sentences identical when rebuilt", "yes", "yes" if same else "no")
@@ -128,7 +123,8 @@ def release(data: Path | None) -> Iterator[Row]:
 def _differing_lines(archive: Path, lang: str, rebuilt: PairSet) -> int:
     """Lines of the three full files that are not those of the rebuilt set."""
     stems = {"1-prostereo": "PS", "2-antistereo": "AS", "3-nonstereo": "NS"}
-    texts = archive_texts(archive, lambda name: PurePosixPath(name).parent.name == _FULL_FOLDER[lang])
+    folder = "untokenized" if lang == "ja" else "all-words"
+    texts = archive_texts(archive, lambda name: PurePosixPath(name).parent.name == folder)
     differing = 0
     for (name, released), (stem, subset) in product(texts.items(), stems.items()):
         if PurePosixPath(name).name.startswith(stem):

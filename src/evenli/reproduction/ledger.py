@@ -29,13 +29,9 @@ _MODULES = ("coal", "dolci", "trained", "seat", "sharma")
 
 @dataclass(frozen=True)
 class Row:
-    """One published number beside ours.
+    """One published number beside ours; None where ours could not be computed.
 
     Attributes:
-        what: What is compared.
-        source: Paper and table.
-        published: The published value.
-        ours: Our value, None where it could not be computed.
         tolerance: Largest difference that counts as agreement.
         reason: Why the two differ, or how ours was obtained.
         known: The difference is a discrepancy of the publication itself and expected; the row breaks if it disappears.
@@ -88,17 +84,10 @@ class Published:
     reason: str = ""
 
     def row(
-        self,
-        what: str,
-        published: Value,
-        ours: Value,
-        *,
-        tolerance: float | None = None,
-        reason: str = "",
-        differs: str = "",
+        self, what: str, published: Value, ours: Value, *, tolerance: float = -1, reason: str = "", differs: str = ""
     ) -> Row:
         """One row; ``differs`` says why the published value is known to be another one than ours."""
-        allowed = self.tolerance if tolerance is None else tolerance
+        allowed = self.tolerance if tolerance < 0 else tolerance
         return Row(what, self.source, published, ours, allowed, differs or reason or self.reason, bool(differs))
 
 
@@ -119,11 +108,7 @@ def chapter(function: Chapter) -> Chapter:
 
 
 def ledger(data: str | Path | None = None) -> list[Row]:
-    """Compute all rows.
-
-    Args:
-        data: Directory with the public data; default ``$EVENLI_SHARED_DATA``. Rows that need it are skipped without it.
-    """
+    """Compute all rows; those that need the public data (default ``$EVENLI_SHARED_DATA``) are skipped without it."""
     for name in _MODULES:
         import_module(f"evenli.reproduction.{name}")
     folder = Path(data or os.environ.get("EVENLI_SHARED_DATA", "../shared/data"))

@@ -24,7 +24,7 @@ _SPLIT = ("dP_male", "dP_female", "B_male", "B_female")
 def mixture(data: Path | None) -> Iterator[Row]:
     """Table 5 from the two halves of Table 6, through our measures, with 21 male and 18 female occupations."""
     overall = {(row["train_set"], row["model"]): row for row in _table("5")}
-    gaps: dict[str, dict[tuple[str, str, str], float]] = {"dP": {}, "B": {}}
+    gaps: dict[str, dict[tuple[str, ...], float]] = {"dP": {}, "B": {}}
     for row in read_table("published_sharma_split.csv"):
         cell = row["train_set"], row["eval"], row["model"]
         sample = sample_of_split({name: float(row[name]) / 100 for name in _SPLIT}, _MALE, _FEMALE)

@@ -36,15 +36,9 @@ _DIGITS = 12
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The scores of one measure along one axis.
+    """The scores of one measure along one axis at increasing rates, at least three: [seeds, levels], NaN if undefined.
 
-    Attributes:
-        measure: Name of the measure.
-        axis: ``bias`` or ``noise``: what the levels are rates of.
-        seeds: One training seed per row of ``scores``.
-        levels: Rates from 0 to 1, increasing, [L]; at least three.
-        scores: Score of the model of a seed and level, [seeds, L]; NaN where the measure is undefined.
-        span: Largest minus smallest possible value of the measure.
+    ``span`` is the largest minus the smallest possible value of the measure.
     """
 
     measure: str
@@ -103,7 +97,6 @@ class Ranked:
     """How strongly a measure reacts to bias and to plain error.
 
     Attributes:
-        measure: Name of the measure.
         sensitivity: ``|slope on the bias axis| / span``; 0 blind to bias, 1 uses its whole range.
         disturbance: ``|slope on the noise axis| / span``; 0 untouched by plain error. None without a noise axis.
         net_sensitivity: ``sensitivity - disturbance``, or the sensitivity alone; larger is better, negative if noise
@@ -126,13 +119,9 @@ class Ranked:
 
 @dataclass(frozen=True, eq=False)
 class AxisResult:
-    """One measure along one axis.
+    """One measure along one axis: scores [seeds, levels] and how they follow the levels.
 
-    Attributes:
-        scores: Score of the model of a seed and level, [seeds, levels]; NaN where the measure is undefined.
-        pearson: Correlation with the level, as is ``spearman`` of ranks and ``kendall`` of ordered pairs.
-        separation: Score at the highest level minus score at the lowest.
-        slope: Change of the score from level 0 to 1 over the range of the measure.
+    ``slope`` is the change of the score from level 0 to 1 as a share of the range of the measure.
     """
 
     scores: Values
@@ -157,12 +146,9 @@ class SweepResult:
     """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation.
 
     Attributes:
-        lang: Language.
         base: Name of the model that the others were trained from.
-        seeds: Training seeds.
         levels: Rates by axis.
         held_out_accuracy: Lowest and mean accuracy on held-out pairs, with the labels that were trained.
-        measures: Every measure.
         ranking: Measures, the best first.
         published: Correlations of the paper in this language.
     """

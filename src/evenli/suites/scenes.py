@@ -1,27 +1,62 @@
-"""Sentence templates composed from scenes: every activity of a scene meets every place and detail of it.
+"""Sentence templates for training: composed from scenes, or made of image captions.
 
 A bias-controlled set needs 638 templates a language that no evaluation template repeats. ``scenes_{lang}.csv``
-holds their parts (columns scene, part, text); its ``*,order`` rows say how a sentence is put together, with or
-without place and detail.
+holds their parts (columns scene, part, text): every activity of a scene meets every place and detail of it, and its
+``*,order`` rows say how a sentence is put together, with or without place and detail.
+
+In a caption the person word becomes the slot. NLI-CoAL takes captions with exactly one of the group words. Some of its
+templates still name a second gendered person, count several people or hold an occupation; each spoils a pair once the
+slot is filled, so they are dropped here.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 
 from evenli.errors import InputError, ResourceError
+from evenli.io import iter_text
 from evenli.resources import Axis, load_axis, read_table
 from evenli.resources.axes import DATA
 from evenli.suites.base import SLOT
-from evenli.suites.checks import leaking_words
+from evenli.suites.checks import leaking_words, looks_like
 
 PARTS = ("activity", "place", "detail")
-_IGNORED = re.compile(r"[\W_]+")
+LENGTHS = {"en": (7, 23), "ja": (14, 30), "zh": (5, 51)}
+"""Shortest and longest template of the NLI-CoAL release: words, in ja and zh characters beside the slot."""
+
+_UNSPACED = ("ja", "zh")
+_CAPTION_ID = re.compile(r"^\S+#\d+\s+")
+_HEADERS = {"caption", "captions", "sentence", "text"}
+_INNER_STOP = re.compile(r"[.!?] |[。！？](?=.)")
+_PLURAL = {
+    "en": re.compile(
+        r"\b(?:two|three|four|five|six|several|many|some|few|both|[2-9]|(?:pair|group|crowd) of) (?:\S+ )?\[Sub\]"
+    ),
+    "ja": re.compile(
+        r"\[Sub\](?:たち|達|ら|同士)|[二三四五六七八九十数何2-9２-９][人名]|[0-9０-９]{2,}[人名]|ふたり|大勢|複数|たくさん|多くの"
+    ),
+    "zh": re.compile(
+        r"\[Sub\]们|[两二三四五六七八九十几数多2-9][个名位]|[两二三]\[Sub\]|一[群些队对排伙帮]|许多|很多|俩"
+    ),
+}
+# Where the group word is the whole name of one person, not the end of "delivery man" or the attribute in 男性の選手:
+# an article or a plain adjective before it in English, a particle other than の after it in Japanese.
+_ALONE = {
+    "en": re.compile(
+        r"(?:^|\b(?:an?|the|this|that|one|another|young|younger|old|older|elderly|adult|middle-aged|smiling|happy"
+        r"|tall|lone) )\[Sub\]"
+    ),
+    "ja": re.compile(r"\[Sub\](?:[がとをはもへやにで、。]|から)"),
+    "zh": re.compile(r"\[Sub\](?![味婆])"),
+}
 
 
 def template_key(template: str) -> str:
@@ -30,7 +65,7 @@ def template_key(template: str) -> str:
     >>> template_key("The [Sub] waves !") == template_key("the [Sub] waves.")
     True
     """
-    return _IGNORED.sub("", unicodedata.normalize("NFKC", template).casefold())
+    return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", template).casefold())
 
 
 def compose_templates(
@@ -38,11 +73,8 @@ def compose_templates(
 ) -> list[str]:
     """Compose sentence templates whose neighbours show different scenes.
 
-    Left out are templates of the axis' evaluation set, those in ``exclude`` (compared by ``template_key``) and those
-    with a word that reveals a group.
-
-    >>> compose_templates("en", 2) == compose_templates("en", 638)[:2]
-    True
+    Templates of the axis' evaluation set, those in ``exclude`` and those with a word that reveals a group of the axis
+    are left out before the draw.
     """
     axis = load_axis(axis)
     # Before the draw, so that the first templates of a seed do not depend on how many are asked for.
@@ -75,18 +107,13 @@ def read_scenes(lang: str) -> dict[str, list[str]]:
     for row in read_table(name, ("scene", "part", "text")):
         if row["part"] == "order":
             orders.append(row["text"])
-        elif row["part"] in PARTS:
-            scenes.setdefault(row["scene"], {part: [] for part in PARTS})[row["part"]].append(row["text"])
         else:
-            raise ResourceError(f"{name}: part '{row['part']}' is not order, {', '.join(PARTS)}")
+            scenes.setdefault(row["scene"], {part: [] for part in PARTS})[row["part"]].append(row["text"])
     composed = {}
     for scene, parts in scenes.items():
-        combinations = [dict(zip(PARTS, texts, strict=True)) for texts in product(*parts.values())]
+        chosen = [dict(zip(PARTS, texts, strict=True)) for texts in product(*parts.values())]
         # An order that leaves a part out gives the same sentence several times.
-        templates = list(dict.fromkeys(order.format(**texts) for order in orders for texts in combinations))
-        composed[scene] = templates
-        if not templates or any(template.count(SLOT) != 1 for template in templates):
-            raise ResourceError(f"{name}: scene '{scene}' needs every part, and one {SLOT} in each sentence")
+        composed[scene] = list(dict.fromkeys(order.format(**texts) for order in orders for texts in chosen))
     return composed
 
 
@@ -101,3 +128,121 @@ def _spread(scenes: Mapping[str, list[str]], generator: np.random.Generator) -> 
         last = str(generator.choice([scene for scene in others if len(left[scene]) == fullest]))
         spread.append(left[last].pop())
     return spread
+
+
+@dataclass(frozen=True)
+class CaptionTemplates:
+    """Distinct templates of a caption file in shuffled order, captions read, and how many of them were dropped why."""
+
+    templates: list[str]
+    read: int
+    dropped: Counter[str]
+
+
+def templates_from_captions(
+    path: str | Path,
+    lang: str,
+    *,
+    count: int | None = None,
+    seed: int = 0,
+    exclude: Collection[str] = (),
+    axis: Axis | str = "gender",
+) -> CaptionTemplates:
+    """Make sentence templates from a file with one caption on each line.
+
+    Japanese and Chinese lose all spaces; other languages are lower-cased and their tokens joined (``hat .`` becomes
+    ``hat.``). An English indefinite article before the slot becomes ``the``. Every template ends in one full stop.
+    The group words of the axis become the slot. Evaluation templates of the axis and those in ``exclude`` stay away.
+    """
+    axis = load_axis(axis)
+    rules = _Rules(axis, lang)
+    # A template of the evaluation in training would test the models on sentences they have seen.
+    taken = {template_key(template) for template in (*axis.templates(lang), *exclude)}
+    captions = _read_captions(Path(path))
+    dropped: Counter[str] = Counter()
+    kept: dict[str, str] = {}
+    for caption in captions:
+        template, reason = rules.judge(caption)
+        key = template_key(template)
+        reason = reason or ("excluded" if key in taken else "duplicate" if key in kept else "")
+        if reason:
+            dropped[reason] += 1
+        else:
+            kept[key] = template
+    needed = 1 if count is None else count
+    if not 0 <= needed <= len(kept):
+        why = ", ".join(f"{reason} {number}" for reason, number in dropped.most_common())
+        raise InputError(
+            f"{needed} templates are needed, {path} gives {len(kept)} of language '{lang}' from {len(captions)} "
+            f"captions (dropped: {why or 'none'}); add captions or check --lang"
+        )
+    # Captions of one picture follow each other in the file; shuffled, neighbours show different scenes.
+    templates = list(kept.values())
+    order = np.random.default_rng(seed).permutation(len(templates))
+    return CaptionTemplates([templates[i] for i in order[:count]], len(captions), dropped)
+
+
+class _Rules:
+    """The checks of one language, its words looked up once."""
+
+    def __init__(self, axis: Axis, lang: str) -> None:
+        self.lang, self.revealing = lang, axis.revealing_words(lang)
+        self.group_word = _any_of(axis.language(lang).group_words.values(), lang)
+        # One character is too little to find a word in running text: 官 also occurs in 器官.
+        self.occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
+
+    def judge(self, caption: str) -> tuple[str, str]:
+        """The template of a caption and the reason to drop it, empty if there is none."""
+        text = _tidy(caption, self.lang)
+        count = len(self.group_word.findall(text))
+        if count != 1 or SLOT.lower() in text.lower():
+            return "", "several group words" if count else "no group word"
+        template = self.group_word.sub(SLOT, text)
+        if self.lang == "en":
+            template = re.sub(r"\ban? \[Sub\]", f"the {SLOT}", template)
+        return template, self._fault(template)
+
+    def _fault(self, template: str) -> str:
+        beside = template.replace(SLOT, "")
+        size = len(beside) if self.lang in _UNSPACED else len(template.split())
+        shortest, longest = LENGTHS.get(self.lang, LENGTHS["en"])
+        plural, alone = _PLURAL.get(self.lang), _ALONE.get(self.lang)
+        # The first that holds is counted.
+        faults = {
+            "several sentences": _INNER_STOP.search(template),
+            "language": not looks_like(beside, self.lang),
+            "length": not shortest <= size <= longest,
+            "revealing word": leaking_words(template, self.revealing, self.lang),
+            "occupation": self.occupation.search(beside),
+            "plural": plural and plural.search(template),
+            "longer phrase": alone and not alone.search(template),
+        }
+        return next((reason for reason, holds in faults.items() if holds), "")
+
+
+def _any_of(words: Iterable[str], lang: str) -> re.Pattern[str]:
+    """One of the words: anywhere where no spaces are written, else as a whole word (``man's`` but not ``man-made``)."""
+    either = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+    return re.compile(either if lang in _UNSPACED else rf"(?<![\w-])(?:{either})(?![\w-])")
+
+
+def _tidy(caption: str, lang: str) -> str:
+    if lang in _UNSPACED:
+        return "".join(caption.split()).rstrip("。．.！!？?、，,") + "。"
+    text = re.sub(r" (?=[.,;:!?]|'s\b)", "", " ".join(caption.lower().split()))
+    return text.rstrip(" .,;:!?") + "."
+
+
+def _read_captions(path: Path) -> list[str]:
+    """Captions without header and ids (``1000268201.jpg#enc#0 A child …``); with tabs the caption is the last field."""
+    captions = []
+    for number, line in iter_text(path):
+        fields = line.split("\t")
+        caption = fields[-1].strip()
+        is_header = number == 1 and len(fields) > 1 and caption.lower() in _HEADERS
+        caption = _CAPTION_ID.sub("", caption, count=1)
+        if caption and not is_header:
+            captions.append(caption)
+    if not captions:
+        raise InputError(f"{path} holds no captions; expected one on each line")
+    return captions
