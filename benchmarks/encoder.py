@@ -26,9 +26,9 @@ from evenli.corpus.importance import MaxPooled
 from evenli.encoders.bilstm import DTYPES, BiLSTMMax
 from evenli.encoders.vectors import WordVectors
 from evenli.resources.words import split_words
-from evenli.training.bilstm.recipe import EncoderRecipe
 from evenli.training.data import Examples, read_examples
-from evenli.training.fast.bilstm_graphs import make_trainer
+from evenli.training.fast.bilstm import make_trainer
+from evenli.training.recipe import EncoderRecipe
 
 SNLI = 549_367
 BATCH = 8192

@@ -23,9 +23,8 @@ import numpy as np
 import torch
 import transformers
 
-from evenli.training.batches import Plan
-from evenli.training.data import FlatTokens, read_examples, tokenise
-from evenli.training.fast import compiler
+from evenli.training.data import FlatTokens, Plan, read_examples, tokenise
+from evenli.training.fast import flat
 from evenli.training.loop import Trainer
 from evenli.training.recipe import Recipe
 
@@ -37,7 +36,7 @@ def main() -> None:
     """Measure and print."""
     arguments = parse()
     device = arguments.device
-    compiler.STABLE = not arguments.timed_choices
+    flat.STABLE = not arguments.timed_choices
     transformers.logging.set_verbosity_error()
     tokenizer = transformers.AutoTokenizer.from_pretrained(arguments.tokenizer)
     tokens = tokenise(read_examples([arguments.data]), tokenizer, 128)
@@ -81,7 +80,7 @@ def describe(trainer: Trainer, plan: Plan, *, kernels: bool) -> None:
     """Print how many steps have which length, and what a step of each takes."""
     lengths = {length: plan.lengths.count(length) for length in sorted(set(plan.lengths))}
     say("steps by padded length: " + ", ".join(f"{length}: {count}" for length, count in lengths.items()))
-    if trainer.graphed:
+    if trainer.stepper.graphed:
         say("ms a step by padded length: " + ", ".join(f"{k}: {v:.2f}" for k, v in per_length(trainer, plan).items()))
         if kernels:
             profile(trainer, plan)

@@ -35,15 +35,14 @@ from evenli.mitigate.gendered import gendered_set  # noqa: E402
 from evenli.mitigate.hard_debias import save_vectors  # noqa: E402
 from evenli.resources.words import split_words  # noqa: E402
 from evenli.store import hold  # noqa: E402
-from evenli.training.bilstm.recipe import (  # noqa: E402
+from evenli.training.bilstm import EncoderSettings, nli_accuracy, train_encoder  # noqa: E402
+from evenli.training.bilstm_trainer import EncoderTrainer, features, make_head  # noqa: E402
+from evenli.training.data import read_examples  # noqa: E402
+from evenli.training.fast.bilstm import GraphedTrainer, run_both  # noqa: E402
+from evenli.training.recipe import (  # noqa: E402
     EncoderRecipe,
     learning_rate,
 )
-from evenli.training.bilstm.run import EncoderSettings, nli_accuracy, train_encoder  # noqa: E402
-from evenli.training.bilstm.trainer import EncoderTrainer, features, make_head  # noqa: E402
-from evenli.training.data import read_examples  # noqa: E402
-from evenli.training.fast.bilstm_graphs import GraphedTrainer  # noqa: E402
-from evenli.training.fast.recurrence import run_both  # noqa: E402
 
 TEXTS = [
     "A person on a horse jumps over a broken down airplane.",

@@ -25,10 +25,7 @@ from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError
 from evenli.labels import LABELS  # noqa: E402
 from evenli.training import Trainer, TrainSettings, evaluate, make_recipe, train  # noqa: E402
 from evenli.training.base import load_base  # noqa: E402
-from evenli.training.batches import NOBODY, padded_lengths, plan_epoch  # noqa: E402
-from evenli.training.card import model_card  # noqa: E402
-from evenli.training.data import TrainingData, read_examples, tokenise  # noqa: E402
-from evenli.training.fast.compiler import compile_static  # noqa: E402
+from evenli.training.data import NOBODY, TrainingData, padded_lengths, plan_epoch, read_examples, tokenise  # noqa: E402  # noqa: E402
 from evenli.training.fast.encoder import (  # noqa: E402
     FusedForward,
     PlainForward,
@@ -36,12 +33,19 @@ from evenli.training.fast.encoder import (  # noqa: E402
     joined_names,
     unused_parameters,
 )
-from evenli.training.fast.flat import AdamW, FlatParameters  # noqa: E402
-from evenli.training.fast.resident import Resident  # noqa: E402
-from evenli.training.fast.stepper import judge  # noqa: E402
-from evenli.training.metrics import make_trackers  # noqa: E402
+from evenli.training.fast.flat import (  # noqa: E402
+    AdamW,
+    FlatParameters,
+    compile_static,
+)
+from evenli.training.fast.stepper import (  # noqa: E402
+    Resident,
+    World,
+    judge,
+)
+from evenli.training.nli import model_card  # noqa: E402
+from evenli.training.progress import make_trackers  # noqa: E402
 from evenli.training.run_dir import TrainingDir  # noqa: E402
-from evenli.training.world import World  # noqa: E402
 
 PAIRS, DEV_PAIRS = 2_000, 1_000
 QUIET = TrainSettings(shown=False, device="cpu")
@@ -607,7 +611,7 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
 NO_POLARS = """
 import runpy, sys
 sys.modules["polars"] = None  # every import of it fails
-import evenli.training, evenli.training.bilstm.run
+import evenli.training, evenli.training.bilstm
 from evenli.training.data import read_examples
 print(len(read_examples([sys.argv[1]])))
 for script in sys.argv[2:]:

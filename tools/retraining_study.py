@@ -133,9 +133,9 @@ def pool(folder: Path, target: Path, limit: int | None) -> None:
 
 def train(arguments: argparse.Namespace, data: Path, vectors: WordVectors, out: Path, seed: int) -> Any:
     """One encoder."""
-    from evenli.training.bilstm.recipe import EncoderRecipe
-    from evenli.training.bilstm.run import EncoderSettings, train_encoder
+    from evenli.training.bilstm import EncoderSettings, train_encoder
     from evenli.training.data import read_examples
+    from evenli.training.recipe import EncoderRecipe
 
     return train_encoder(
         vectors,
@@ -199,7 +199,7 @@ def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, 
     from evenli.evaluate.seat import seat
     from evenli.evaluate.senteval import SentEvalSettings, senteval
     from evenli.mitigate.hard_debias import hard_debias, normalised
-    from evenli.training.bilstm.run import nli_accuracy
+    from evenli.training.bilstm import nli_accuracy
     from evenli.training.data import read_examples
 
     data = arguments.out / "corpora" / ("Original" if name in {"HD", "Normalised"} else name)

@@ -30,9 +30,9 @@ import torch
 from safetensors.torch import load_file, save, save_file
 
 from evenli.errors import EvenliError
-from evenli.training.card import Accuracy, accuracy
 from evenli.training.data import read_examples
 from evenli.training.nli import TrainSettings, evaluate, train
+from evenli.training.progress import Accuracy, accuracy
 from evenli.training.recipe import Recipe
 
 PIECE = 15 << 20

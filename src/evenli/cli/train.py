@@ -89,10 +89,10 @@ def train_encoder(
 ) -> None:
     """Train a BiLSTM-max sentence encoder on NLI pairs (InferSent V1); a killed run continues."""
     from evenli.encoders.vectors import load_vectors
-    from evenli.training.bilstm.recipe import EncoderRecipe
-    from evenli.training.bilstm.run import EncoderSettings
-    from evenli.training.bilstm.run import train_encoder as run
+    from evenli.training.bilstm import EncoderSettings
+    from evenli.training.bilstm import train_encoder as run
     from evenli.training.data import read_examples, split_files
+    from evenli.training.recipe import EncoderRecipe
 
     train_file, dev_file = split_files(data, dev)
     recipe = EncoderRecipe(

@@ -14,10 +14,9 @@ from evenli.meta.design import SweepSettings
 from evenli.meta.folder import SPLITS, Cell, MetaFolder
 from evenli.models.loading import pick_device, position_limit
 from evenli.training.base import load_base
-from evenli.training.card import accuracy
 from evenli.training.data import Examples, FlatTokens, tokenise
 from evenli.training.loop import Trainer
-from evenli.training.progress import Progress, clock
+from evenli.training.progress import Progress, accuracy, clock
 from evenli.training.recipe import make_recipe
 
 _UNSET = ("name", "seed", "dtype")
@@ -77,12 +76,7 @@ def _train_cells(
 ) -> None:
     began = time.monotonic()
     # Compiling takes most of a minute and serves every model of the sweep.
-    if trainer.graphed:
-        trainer.prepare(trainer.plan(0))
-        progress.note(f"compiled and captured in {clock(time.monotonic() - began)}")
-    elif trainer.device.type == "cpu":
-        seconds = trainer.seconds_per_step() * trainer.steps * len(cells)
-        progress.note(f"no GPU: this will take about {clock(seconds)} on the CPU")
+    trainer.warm_up(len(cells), progress.note)
     dev, evaluation = held_out
     count = len(trainer.data)
     for number, cell in enumerate(cells, 1):

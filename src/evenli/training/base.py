@@ -17,15 +17,10 @@ from evenli.models.loading import one_line
 
 @dataclass(frozen=True)
 class Base:
-    """A classifier with three outputs in LABELS order, and its tokenizer.
+    """A classifier with three outputs in LABELS order, fp32 on the CPU, and its tokenizer.
 
-    Attributes:
-        model: fp32, on the CPU.
-        tokenizer: Its tokenizer.
-        name: Hub id or directory.
-        revision: Commit of a hub model, else empty.
-        fingerprint: Changes when weights, labels or tokenizer do.
-        fresh: Parameters the checkpoint did not have, such as the classifier; a run draws them from its seed.
+    ``fingerprint`` changes when weights, labels or tokenizer do. ``fresh`` names the parameters that the checkpoint did
+    not have, such as the classifier; a run draws them from its seed.
     """
 
     model: Any

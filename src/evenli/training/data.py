@@ -1,10 +1,11 @@
-"""NLI data for training: read, cleaned and counted, then tokenised once into flat arrays."""
+"""NLI data for training: read, cleaned and counted, tokenised once into flat arrays, and cut into batches."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,20 +33,17 @@ _NO_GOLD = {"", "-"}
 _NUMBERED = {"-1": "", **{str(number): label for number, label in enumerate(LABELS)}}
 _CHUNK = 20_000
 
+LENGTHS = (16, 24, 32, 40, 48, 64, 96, 128)
+"""Padded lengths. Few, because each is compiled and captured once; multiples of 8, which attention kernels need."""
+NOBODY = -1
+"""Fills up the last batch of an epoch; such a row weighs nothing."""
+
 
 @dataclass(frozen=True)
 class Examples:
-    """Labelled pairs and what was left out of them.
+    """Labelled pairs; ``labels`` are indices into LABELS.
 
-    Attributes:
-        premises: First sentences.
-        hypotheses: Second sentences.
-        labels: Index into LABELS.
-        ids: The file's own id of a pair, else ``file:line``.
-        sources: File names.
-        sha256: Hash over names and contents of the files.
-        unlabelled: Rows dropped because annotators found no majority (``-`` or empty).
-        empty: Rows dropped because a sentence was empty.
+    ``unlabelled`` counts rows dropped because annotators found no majority, ``empty`` those without a sentence.
     """
 
     premises: list[str]
@@ -58,13 +56,12 @@ class Examples:
     empty: int = 0
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.premises)
 
     @property
     def counts(self) -> dict[str, int]:
         """Pairs per label."""
-        return {label: int((self.labels == index).sum()) for index, label in enumerate(LABELS)}
+        return dict(zip(LABELS, np.bincount(self.labels, minlength=len(LABELS)).tolist(), strict=True))
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,6 @@ class FlatTokens:
     truncated: int
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.lengths)
 
 
@@ -116,11 +112,12 @@ def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Exam
     if not gold:
         shown = ", ".join(file.name for file in files)
         raise InputError(f"{shown}: no labelled pair in {len(rows)} row(s)")
+    premises, hypotheses, labels, ids = map(list, zip(*gold, strict=True))
     return Examples(
-        premises=[row[0] for row in gold],
-        hypotheses=[row[1] for row in gold],
-        labels=np.array([LABELS.index(row[2]) for row in gold], dtype=np.int64),
-        ids=[row[3] for row in gold],
+        premises,
+        hypotheses,
+        np.array([LABELS.index(label) for label in labels], dtype=np.int64),
+        ids,
         sources=tuple(file.name for file in files),
         sha256=hash_files(files),
         unlabelled=len(complete) - len(gold),
@@ -145,10 +142,8 @@ def check_classes(examples: Examples) -> None:
     """Refuse data of one label only."""
     present = [label for label, count in examples.counts.items() if count]
     if len(present) < 2:
-        raise InputError(
-            f"{', '.join(examples.sources)}: all {len(examples)} pairs are labelled {present[0]}; "
-            f"training needs at least two of {', '.join(LABELS)}"
-        )
+        found = f"{', '.join(examples.sources)}: all {len(examples)} pairs are labelled {present[0]}"
+        raise InputError(f"{found}; training needs at least two of {', '.join(LABELS)}")
 
 
 def overlap(train: Examples, dev: Examples) -> int:
@@ -159,21 +154,14 @@ def overlap(train: Examples, dev: Examples) -> int:
 
 def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:
     """Tokenise every pair once; the longer sentence of a pair over the limit is cut, and such pairs are counted."""
-    ids: list[NDArray[np.int32]] = []
-    types: list[NDArray[np.uint8]] = []
-    truncated = 0
+    encode = partial(tokenizer, return_attention_mask=False, return_token_type_ids=True, verbose=False)
+    ids, types, truncated = [], [], 0
     for at in range(0, len(examples), _CHUNK):
         pairs = examples.premises[at : at + _CHUNK], examples.hypotheses[at : at + _CHUNK]
-        batch = tokenizer(*pairs, return_attention_mask=False, return_token_type_ids=True, verbose=False)
+        batch = encode(*pairs)
         long = [row for row, one in enumerate(batch["input_ids"]) if len(one) > max_length]
         if long:
-            cut = tokenizer(
-                *([column[row] for row in long] for column in pairs),
-                truncation=True,
-                max_length=max_length,
-                return_attention_mask=False,
-                return_token_type_ids=True,
-            )
+            cut = encode(*([column[row] for row in long] for column in pairs), truncation=True, max_length=max_length)
             for field in ("input_ids", "token_type_ids"):
                 for row, one in zip(long, cut[field], strict=True):
                     batch[field][row] = one
@@ -196,39 +184,80 @@ def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:
 def _rows(file: Path, style: str | None) -> Iterator[tuple[str, str, str, str]]:
     """Premise, hypothesis, canonical label or nothing, and id of every row."""
     columns: dict[str, str] = {}
-    unknown: Counter[str] = Counter()
-    lines: dict[str, int] = {}
+    unknown: dict[str, list[int]] = defaultdict(list)
     for line, row in iter_rows(file):
         columns = columns or _columns(row, file, style)
         premise, hypothesis, gold, id_ = (_text(row.get(columns.get(role, ""))) for role in _ROLES)
         label = _NUMBERED.get(gold) if style == "hf" else "" if gold in _NO_GOLD else canonical_label(gold)
         if label is None:
-            unknown[gold] += 1
-            lines.setdefault(gold, line)
+            unknown[gold].append(line)
             label = ""
         yield premise, hypothesis, label, id_ or f"{file.name}:{line}"
     if unknown:
-        shown = ", ".join(f"'{gold}' (line {lines[gold]}, {count} in all)" for gold, count in unknown.most_common(3))
+        worst = sorted(unknown.items(), key=lambda item: -len(item[1]))[:3]
+        shown = ", ".join(f"'{gold}' (line {lines[0]}, {len(lines)} in all)" for gold, lines in worst)
         numbers = all(gold.lstrip("-").isdigit() for gold in unknown)
         advice = f"; if 0, 1, 2 mean {', '.join(LABELS)}, say --style hf" if numbers else ""
         raise PairError(f"{file.name}: unknown label {shown}; expected {', '.join(LABELS)} or '-'{advice}")
 
 
 def _columns(first: dict[str, Any], file: Path, style: str | None) -> dict[str, str]:
-    if style is None:
-        columns = find_columns(first, file)
-    else:
-        columns = dict(zip(_ROLES, STYLES[style], strict=True))
-        missing = [columns[role] for role in _ROLES[:3] if columns[role] not in first]
-        if missing:
-            raise PairError(
-                f"{file.name} is not in the style '{style}': no column {', '.join(missing)} "
-                f"among {', '.join(map(str, first))}"
-            )
+    given = ", ".join(map(str, first))
+    columns = dict(zip(_ROLES, STYLES[style], strict=True)) if style else find_columns(first, file)
+    missing = [columns[role] for role in _ROLES[:3] if role in columns and columns[role] not in first]
+    if missing:
+        raise PairError(f"{file.name} is not in the style '{style}': no column {', '.join(missing)} among {given}")
     if "gold" not in columns:
-        raise PairError(f"{file.name}: no column with a gold label among {', '.join(map(str, first))}")
+        raise PairError(f"{file.name}: no column with a gold label among {given}")
     return columns
 
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
+
+
+# ---- batches: one size, pairs of like length, in an order that the seed fixes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One epoch: ``rows[step]`` are the pairs of a batch and ``lengths[step]`` what they are padded to."""
+
+    rows: NDArray[np.int64]
+    lengths: list[int]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def padded_lengths(max_length: int, positions: int | None = None) -> tuple[int, ...]:
+    """The padded lengths in use for pairs of up to ``max_length`` tokens, for a model of so many ``positions``.
+
+    >>> padded_lengths(50), padded_lengths(180), padded_lengths(100, positions=100)
+    ((16, 24, 32, 40, 48, 56), (16, 24, 32, 40, 48, 64, 96, 128, 184), (16, 24, 32, 40, 48, 64, 96, 100))
+    """
+    longest = -(-max_length // 8) * 8
+    if positions is not None:
+        longest = min(longest, positions)
+    return (*(length for length in LENGTHS if length < longest), longest)
+
+
+def plan_epoch(
+    lengths: NDArray[np.int64], batch_size: int, padded: Sequence[int], *, seed: int, epoch: int, chunk: int = 100
+) -> Plan:
+    """Shuffle all pairs, sort by length inside chunks of so many batches, cut into batches, shuffle the batches."""
+    # Which pairs meet in a batch stays random: a chunk is a random sample, and pairs of the same padded length keep
+    # their shuffled order in it.
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(len(lengths))
+    bucket = np.searchsorted(padded, lengths)
+    span = chunk * batch_size
+    order = np.concatenate(
+        [part[np.argsort(bucket[part], kind="stable")] for part in np.split(order, range(span, len(order), span))]
+    )
+    steps = -(-len(order) // batch_size)
+    rows = np.full((steps, batch_size), NOBODY, dtype=np.int64)
+    rows.reshape(-1)[: len(order)] = order
+    rows = rows[generator.permutation(steps)]
+    widest = np.where(rows == NOBODY, 0, bucket[rows]).max(axis=1)
+    return Plan(rows, [int(padded[index]) for index in widest])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import warnings
@@ -20,11 +19,10 @@ from evenli._extras import need
 from evenli.errors import InputError, ModelError
 from evenli.io import json_text, to_plain, write_together
 from evenli.labels import label_columns
-from evenli.models.loading import check_folder, one_line
+from evenli.models.loading import check_folder, one_line, read_fields
 
-OPSET = 20
+_OPSET = 20
 """The first opset with Gelu as one node; ONNX Runtime knows it since 1.17."""
-
 _IR_VERSION = 10
 _SMALLEST = 4_096
 
@@ -55,24 +53,18 @@ class ExportReport:
 
 
 def export_onnx(
-    folder: str | Path,
-    out: str | Path,
-    int8: bool = False,
-    *,
-    check: Sequence[tuple[str, str]] = (),
+    folder: str | Path, out: str | Path, int8: bool = False, *, check: Sequence[tuple[str, str]] = ()
 ) -> ExportReport:
     """Write a three-label sequence classifier as ONNX, with its tokenizer and label names beside it.
 
     The graph takes ``input_ids``, ``attention_mask`` and, where the model knows segments, ``token_type_ids``, of any
-    batch size and length, and gives ``logits``.
-
-    With ``int8`` every weight matrix is stored as int8 with one scale per channel and expanded by a
-    DequantizeLinear node: a quarter of the size, and arithmetic that stays fp32, hence exact on every CPU.
+    batch size and length, and gives ``logits``. With ``int8`` a DequantizeLinear node expands every weight matrix: a
+    quarter of the size, and arithmetic that stays fp32, hence exact on every CPU.
 
     Args:
         folder: A local checkpoint with safetensors weights.
         out: A file that ends in ``.onnx``, or a folder for ``model.onnx``.
-        int8: Store weight matrices in int8.
+        int8: Store weight matrices in int8, with one scale per channel.
         check: Premise-hypothesis pairs on which the result is compared with the fp32 checkpoint.
     """
     for module, extra in (("transformers", "hf"), ("onnxscript", "onnx"), ("onnx", "onnx")):
@@ -92,44 +84,39 @@ def export_onnx(
         "pad_token_id": tokenizer.pad_token_id,
     }
     beside = {"tokenizer.json": _tokenizer_json(tokenizer), "config.json": json_text(about)}
-    _check_output(source, path, beside)
+    _check_output(source, path, beside, set(about))
     graph = _trace(model)
     if int8:
-        store_int8(graph)
+        _store_int8(graph)
     entry = graph.metadata_props.add()
     entry.key, entry.value = "labels", ",".join(names)
     onnx.checker.check_model(graph)
     files = {path.parent / name: text.encode() for name, text in beside.items()}
     write_together({path: graph.SerializeToString(), **files})
     report = ExportReport(path, path.stat().st_size, int8)
-    return compare(source, report, check) if check else report
+    return _compare(source, report, check) if check else report
 
 
-def compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
+def _compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
     """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
     from evenli.models import ModelOptions
-    from evenli.models.base import NLIModel
     from evenli.models.hf import HFModel
     from evenli.models.onnx import OnnxModel
 
     options = ModelOptions(device="cpu", dtype="float32")
-    premises, hypotheses = (list(column) for column in zip(*pairs, strict=True))
-    models: list[NLIModel] = [HFModel(str(folder), options, spec="check")]
-    models.append(OnnxModel(str(report.path), options, spec="check"))
-    outputs = []
-    for model in models:
-        prepared = model.prepare(premises, hypotheses)
-        parts = np.split(np.arange(len(premises)), range(32, len(premises), 32))
-        outputs.append(np.concatenate([model.logits(prepared.take(rows)) for rows in parts]))
-    return replace(
-        report,
-        pairs=len(premises),
-        max_difference=float(np.abs(outputs[0] - outputs[1]).max()),
-        agreement=float((outputs[0].argmax(1) == outputs[1].argmax(1)).mean()),
-    )
+    parts = np.split(np.arange(len(pairs)), range(32, len(pairs), 32))
+
+    def logits(model: Any) -> NDArray[np.float32]:
+        prepared = model.prepare(*(list(column) for column in zip(*pairs, strict=True)))
+        return np.concatenate([model.logits(prepared.take(rows)) for rows in parts])
+
+    ours = logits(OnnxModel(str(report.path), options, spec="check"))
+    theirs = logits(HFModel(str(folder), options, spec="check"))
+    agreement = float((ours.argmax(1) == theirs.argmax(1)).mean())
+    return replace(report, pairs=len(pairs), max_difference=float(np.abs(ours - theirs).max()), agreement=agreement)
 
 
-def store_int8(model: Any) -> None:
+def _store_int8(model: Any) -> None:
     """Replace every large fp32 matrix of an ONNX model, in place, by int8 values and a DequantizeLinear node."""
     from onnx import helper, numpy_helper
 
@@ -140,12 +127,9 @@ def store_int8(model: Any) -> None:
             tensors.append(tensor)
             continue
         axis, values, scales = quantise(matrix)
-        tensors.append(numpy_helper.from_array(values, f"{tensor.name}.int8"))
-        tensors.append(numpy_helper.from_array(scales, f"{tensor.name}.scale"))
-        inputs = [f"{tensor.name}.int8", f"{tensor.name}.scale"]
-        nodes.append(
-            helper.make_node("DequantizeLinear", inputs, [tensor.name], name=f"{tensor.name}.expand", axis=axis)
-        )
+        name, inputs = tensor.name, [f"{tensor.name}.int8", f"{tensor.name}.scale"]
+        tensors += [numpy_helper.from_array(*one) for one in zip((values, scales), inputs, strict=True)]
+        nodes.append(helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}.expand", axis=axis))
     nodes.extend(model.graph.node)
     del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(tensors)
@@ -153,14 +137,9 @@ def store_int8(model: Any) -> None:
 
 
 def quantise(matrix: NDArray[np.float32]) -> tuple[int, NDArray[np.int8], NDArray[np.float32]]:
-    """Symmetric int8 with one scale per row or per column, whichever loses less.
-
-    The scale maps the largest entry of a channel to 127. Clipping below it was tried and gains nothing: channels of
-    a few hundred entries have no outliers that are worth the error.
-
-    Returns:
-        Axis of the scales, values in -127..127 and the scales.
-    """
+    """Symmetric int8 with one scale per row or per column, whichever loses less: axis of the scales, values, scales."""
+    # The scale maps the largest entry of a channel to 127. Clipping below it was tried and gains nothing: channels of a
+    # few hundred entries have no outliers that are worth the error.
     tried = []
     for axis in (0, 1):
         peak = np.abs(matrix).max(axis=1 - axis, keepdims=True)
@@ -204,7 +183,7 @@ def _tokenizer_json(tokenizer: Any) -> str:
     return str(backend.to_str())
 
 
-def _check_output(source: Path, path: Path, beside: dict[str, str]) -> None:
+def _check_output(source: Path, path: Path, beside: dict[str, str], fields: set[str]) -> None:
     """Refuse to overwrite files beside ``path`` that belong to another model or to a checkpoint."""
     folder = path.parent
     own = "give -o a folder of its own"
@@ -213,24 +192,14 @@ def _check_output(source: Path, path: Path, beside: dict[str, str]) -> None:
     weights = sorted(folder.glob("*.safetensors"))
     if weights:
         raise InputError(f"{folder} holds a checkpoint ({weights[0].name}), whose files an export would replace; {own}")
-    if _is_export(path, json.loads(beside["config.json"])):
+    # An earlier export is replaced with what lies beside it; the config of other models has more fields.
+    if list(folder.glob("*.onnx")) == [path] and set(read_fields(folder / "config.json")) == fields:
         return
     for name, text in beside.items():
         there = folder / name
         if there.is_file() and there.read_text(encoding="utf-8", errors="replace") != text:
             example = "" if path.name == "model.onnx" else f", such as {path.stem}/"
             raise InputError(f"{there} belongs to another model; {own}{example}")
-
-
-def _is_export(path: Path, fields: dict[str, Any]) -> bool:
-    """Whether ``path`` is an earlier export and what lies beside it its own; the config of others has more fields."""
-    if not path.is_file() or [file for file in path.parent.glob("*.onnx") if file != path]:
-        return False
-    try:
-        there = json.loads((path.parent / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(there, dict) and set(there) == set(fields)
 
 
 def _trace(model: Any) -> Any:
@@ -253,7 +222,7 @@ def _trace(model: Any) -> Any:
                 input_names=names,
                 output_names=["logits"],
                 dynamic_shapes={name: {0: "batch", 1: "length"} for name in names},
-                opset_version=OPSET,
+                opset_version=_OPSET,
             )
         except Exception as error:  # the exporter wraps every cause in types of its own
             text = " ".join(str(error).split())[:200]

@@ -6,7 +6,7 @@ What happens in a step, and why it is fast, is in ``evenli.training.fast.stepper
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from evenli.errors import ModelError
 from evenli.models.loading import position_limit
-from evenli.training.batches import NOBODY, Plan, padded_lengths, plan_epoch
-from evenli.training.data import FlatTokens
-from evenli.training.fast.stepper import Stepper
-from evenli.training.progress import Report
+from evenli.training.data import NOBODY, FlatTokens, Plan, padded_lengths, plan_epoch
+from evenli.training.fast.stepper import Stepper, World, score
+from evenli.training.progress import Report, clock
 from evenli.training.recipe import Recipe
-from evenli.training.world import World
 
 
 class Trainer:
@@ -62,11 +60,6 @@ class Trainer:
         self.step = 0
         self.reset()
 
-    @property
-    def graphed(self) -> bool:
-        """Whether steps are captured, which takes a while before the first."""
-        return self.stepper.graphed
-
     def reset(self, seed: int | None = None) -> None:
         """Back to the base's weights, in place; a new classifier and the dropout follow the seed."""
         if seed is not None:
@@ -87,8 +80,6 @@ class Trainer:
 
     def set_labels(self, labels: NDArray[np.int64]) -> None:
         """Train on other labels for the same pairs."""
-        if labels.shape != self.data.labels.shape:
-            raise ValueError(f"expected {len(self.data)} labels, found {labels.shape}")
         self.stepper.tokens.labels.copy_(torch.from_numpy(labels))
 
     def run(self, *, every: int = 50) -> Iterator[Report]:
@@ -97,11 +88,7 @@ class Trainer:
             yield from self.run_epoch(every=every)
 
     def run_epoch(self, *, every: int = 50) -> Iterator[Report]:
-        """Finish the current epoch; a report every so many steps and at its end.
-
-        Raises:
-            ModelError: The loss is not a number; the pairs of the first such batch are named.
-        """
+        """Finish the current epoch; a report every so many steps and at its end."""
         epoch, first = divmod(self.step, self.steps_per_epoch)
         plan = self.plan(epoch)
         self.stepper.load_epoch(plan, first)
@@ -118,16 +105,9 @@ class Trainer:
             self._check_losses(losses, plan, start)
             self.step += until - start
             counts = (plan.rows[start:until] != NOBODY).sum(axis=1)
-            now = time.perf_counter()
-            yield Report(
-                step=self.step,
-                epoch=epoch,
-                loss=float((losses * counts).sum() / counts.sum()),
-                accuracy=float(correct.sum() / counts.sum()),
-                lr=float(self._rate(torch.tensor([self.step - 1]))),
-                pairs=int(counts.sum()),
-                seconds=now - began,
-            )
+            pairs, lr = int(counts.sum()), float(self._rate(torch.tensor([self.step - 1])))
+            loss, accuracy = float((losses * counts).sum()) / pairs, float(correct.sum()) / pairs
+            yield Report(self.step, epoch, loss, accuracy, lr, pairs, time.perf_counter() - began)
             began = time.perf_counter()
 
     def prepare(self, plan: Plan) -> None:
@@ -137,13 +117,13 @@ class Trainer:
 
     def plan(self, epoch: int) -> Plan:
         """The batches of an epoch."""
-        recipe = self.recipe
-        return plan_epoch(self.data.lengths, recipe.batch_size, self.padded, seed=recipe.seed, epoch=epoch)
+        size, seed = self.recipe.batch_size, self.recipe.seed
+        return plan_epoch(self.data.lengths, size, self.padded, seed=seed, epoch=epoch)
 
     def logits(self, tokens: FlatTokens) -> NDArray[np.float32]:
         """Logits of the current model, in LABELS order, without dropout."""
         self.model.eval()
-        return self.stepper.logits(tokens, self.padded[-1])
+        return score(self.stepper.forward, tokens, self.device, self.padded[-1])
 
     def weights(self) -> dict[str, Any]:
         """The trained weights by their names in ``transformers``, fp32, on the CPU."""
@@ -160,17 +140,22 @@ class Trainer:
         self.step = step
         self._random = state["random"][self.world.rank].clone()
 
-    def seconds_per_step(self) -> float:
-        """Time of one step of middling length, measured; the run is not changed."""
-        plan = self.plan(0)
-        self.stepper.load_epoch(plan, 0)
-        self.model.train()
-        length = sorted(plan.lengths)[len(plan) // 2]
-        with self.stepper.undisturbed():
-            self.stepper.take_step(length)
-            began = time.perf_counter()
-            self.stepper.take_step(length)
-            return time.perf_counter() - began
+    def warm_up(self, runs: int, note: Callable[[str], None]) -> None:
+        """Compile and capture on a GPU; say how long so many runs will take on a CPU. The run is not changed."""
+        plan, began = self.plan(0), time.perf_counter()
+        if self.stepper.graphed:
+            self.prepare(plan)
+            note(f"compiled and captured in {clock(time.perf_counter() - began)}")
+        elif self.device.type == "cpu":
+            self.stepper.load_epoch(plan, 0)
+            self.model.train()
+            length = sorted(plan.lengths)[len(plan) // 2]
+            with self.stepper.undisturbed():
+                self.stepper.take_step(length)
+                began = time.perf_counter()
+                self.stepper.take_step(length)
+            seconds = (time.perf_counter() - began) * self.steps * runs
+            note(f"no GPU: this will take about {clock(seconds)} on the CPU")
 
     def _rate(self, step: Any) -> Any:
         """Learning rate after ``step`` steps: up over the warm-up, then down to zero in a straight line."""
@@ -189,7 +174,6 @@ class Trainer:
             torch.set_rng_state(state)
 
     def _check_losses(self, losses: NDArray[np.float32], plan: Plan, start: int) -> None:
-        """Refuse a loss that is not finite, and name the pairs it came from."""
         broken = np.flatnonzero(~np.isfinite(losses))
         if len(broken):
             first = int(broken[0])

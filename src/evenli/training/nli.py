@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,20 +15,17 @@ import torch
 from evenli._version import __version__
 from evenli.errors import ModelError
 from evenli.models.loading import pick_device, position_limit
+from evenli.report.markup import prose, yaml_text
 from evenli.training.base import Base, load_base, save_model
-from evenli.training.card import Accuracy, accuracy, model_card
-from evenli.training.data import Examples, TrainingData, check_classes, overlap, read_examples, tokenise
+from evenli.training.data import TrainingData, check_classes, overlap, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward
-from evenli.training.fast.resident import score
+from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
-from evenli.training.metrics import Metrics, make_trackers
-from evenli.training.progress import Progress, clock
+from evenli.training.progress import Accuracy, Metrics, Progress, accuracy, make_trackers
 from evenli.training.recipe import Recipe
 from evenli.training.run_dir import TrainingDir
-from evenli.training.world import join_world
 
-_EVERY = 50
-"""Steps between reports."""
+_CARD = Path(__file__).with_name("card.md")
 
 
 @dataclass(frozen=True)
@@ -109,25 +106,26 @@ def train(
     world = join_world(settings.device)
     device = world.device or pick_device(torch, settings.device)
     progress = Progress(shown=settings.shown and world.leads)
-    train_pairs, dev_pairs, shared = _read(data, dev, settings.style, progress.note)
+    train_pairs = read_examples(data, settings.style)
+    check_classes(train_pairs)
+    dev_pairs = read_examples(dev, settings.style) if dev else None
     start = load_base(base, online=settings.online)
     limit = _longest(start, recipe.max_length)
     tokens = tokenise(train_pairs, start.tokenizer, limit)
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
-    training_data = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared)
-    if tokens.truncated:
-        progress.note(f"{tokens.truncated:,} of {len(tokens):,} pairs are longer than {limit} tokens and were cut")
+    shared = overlap(train_pairs, dev_pairs) if dev_pairs else 0
+    pairs = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared)
     trainer = Trainer(start.model, tokens, recipe, device=device, graph=settings.graph, fresh=start.fresh, world=world)
+    for remark in _remarks(pairs, limit):
+        progress.note(remark)
     several = f", {len(seeds)} seeds" if len(seeds) > 1 else ""
     progress.note(
         f"{len(tokens):,} pairs, {trainer.steps:,} steps of {recipe.batch_size} from {start.name} on {device}{several}"
     )
-    _warm_up(trainer, len(seeds), progress.note)
-    outcomes = []
-    for seed in seeds:
-        folder = Path(out) / f"seed-{seed}" if len(seeds) > 1 else Path(out)
-        outcomes.append(_SeedRun(start, training_data, trainer, settings, progress).run(seed, folder))
-    return outcomes
+    trainer.warm_up(len(seeds), progress.note)
+    folders = [Path(out) / f"seed-{seed}" if len(seeds) > 1 else Path(out) for seed in seeds]
+    runs = (_SeedRun(start, pairs, trainer, settings, progress) for _ in seeds)
+    return [run.run(seed, folder) for run, seed, folder in zip(runs, seeds, folders, strict=True)]
 
 
 def evaluate(
@@ -146,34 +144,16 @@ def _longest(base: Base, wanted: int) -> int:
     return min(wanted, position_limit(base.model.config) or wanted)
 
 
-def _read(
-    data: Sequence[str | Path], dev: Sequence[str | Path], style: str | None, note: Callable[[str], None]
-) -> tuple[Examples, Examples | None, int]:
-    """Training pairs, dev pairs and how many they share; remarks on what is odd about them."""
-    train = read_examples(data, style)
-    check_classes(train)
+def _remarks(data: TrainingData, limit: int) -> Iterator[str]:
+    """What is odd about the data."""
+    train, cut = data.train, data.tokens.truncated
     if train.unlabelled or train.empty:
-        note(f"left out {train.unlabelled:,} pairs without gold label and {train.empty:,} with an empty sentence")
-    if not dev:
-        return train, None, 0
-    held_out = read_examples(dev, style)
-    shared = overlap(train, held_out)
-    if shared:
-        note(
-            f"warning: {shared:,} of {len(held_out):,} dev pairs are also training pairs; dev accuracy will be too high"
-        )
-    return train, held_out, shared
-
-
-def _warm_up(trainer: Trainer, runs: int, note: Callable[[str], None]) -> None:
-    """Say how long it will take on a CPU; compile and capture on a GPU."""
-    if trainer.device.type == "cpu":
-        seconds = trainer.seconds_per_step() * trainer.steps * runs
-        note(f"no GPU: this will take about {clock(seconds)} on the CPU")
-    elif trainer.graphed:
-        began = time.monotonic()
-        trainer.prepare(trainer.plan(0))
-        note(f"compiled and captured in {clock(time.monotonic() - began)}")
+        yield f"left out {train.unlabelled:,} pairs without gold label and {train.empty:,} with an empty sentence"
+    if data.dev and data.shared:
+        share = f"{data.shared:,} of {len(data.dev):,} dev pairs"
+        yield f"warning: {share} are also training pairs; dev accuracy will be too high"
+    if cut:
+        yield f"{cut:,} of {len(train):,} pairs are longer than {limit} tokens and were cut"
 
 
 @dataclass
@@ -218,23 +198,20 @@ class _SeedRun:
     def _train(self, directory: TrainingDir) -> None:
         """All epochs that are left, with reports and checkpoints."""
         trainer, world, pause = self.trainer, self.trainer.world, 60 * self.settings.checkpoint_minutes
-        saved = time.monotonic()
-        log = self.settings.log if world.leads else ()
+        saved, log = time.monotonic(), self.settings.log if world.leads else ()
         with make_trackers(log, directory.path, trainer.recipe.to_dict()) as trackers:
             metrics = Metrics(directory.path, trainer.step, trackers) if world.leads else None
             while trainer.step < trainer.steps:
-                for report in trainer.run_epoch(every=_EVERY):
+                for report in trainer.run_epoch():
                     self.seconds += report.seconds
                     self.progress.report(report, trainer)
                     if metrics:
                         metrics.add_steps(report)
                     inside = trainer.step % trainer.steps_per_epoch
                     if inside and world.agree(time.monotonic() - saved >= pause):
-                        self._checkpoint(directory)
-                        saved = time.monotonic()
+                        saved = self._checkpoint(directory)
                 self._evaluate(metrics)
-                self._checkpoint(directory)
-                saved = time.monotonic()
+                saved = self._checkpoint(directory)
 
     def _evaluate(self, metrics: Metrics | None) -> None:
         tokens, trainer = self.data.dev_tokens, self.trainer
@@ -246,27 +223,21 @@ class _SeedRun:
             metrics.add_epoch(epoch, trainer.step, self.history[-1])
         self.progress.note(f"epoch {epoch}: dev accuracy {self.history[-1]}")
 
-    def _checkpoint(self, directory: TrainingDir) -> None:
+    def _checkpoint(self, directory: TrainingDir) -> float:
         state = self.trainer.state()  # gathers from all processes
         if self.trainer.world.leads:
-            history = [one.to_dict() for one in self.history]
-            facts = {"step": self.trainer.step, "seconds": self.seconds, "history": history}
-            directory.save_checkpoint(state, facts)
+            history = [asdict(one) for one in self.history]
+            directory.save_checkpoint(state, {"step": self.trainer.step, "seconds": self.seconds, "history": history})
+        return time.monotonic()
 
     def _write(self, folder: Path, outcome: Outcome) -> None:
         """Model, tokenizer and card."""
-        device, base = self.trainer.device, self.base
-        machine = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
-        card = model_card(
-            outcome.folder.resolve().name,
-            base,
-            self.data,
-            self.trainer.recipe,
-            dev=outcome.dev,
-            machine=f"{machine}, torch {torch.__version__}",
-            seconds=outcome.seconds,
-        )
-        save_model(base, self.trainer.weights(), folder)
+        device, recipe = self.trainer.device, self.trainer.recipe
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"{platform.machine()} CPU"
+        machine = f"{name}, torch {torch.__version__}"
+        title, seconds = outcome.folder.resolve().name, outcome.seconds
+        card = model_card(title, self.base, self.data, recipe, dev=outcome.dev, machine=machine, seconds=seconds)
+        save_model(self.base, self.trainer.weights(), folder)
         (folder / "README.md").write_text(card, encoding="utf-8")
 
 
@@ -290,3 +261,31 @@ def _parse_outcome(stored: dict[str, Any], folder: Path) -> Outcome:
     dev = history[-1] if history else None
     # The directory may have been moved since.
     return Outcome(**stored | {"folder": folder, "dev": dev, "history": history})
+
+
+def model_card(
+    title: str, base: Base, data: TrainingData, recipe: Recipe, *, dev: Accuracy | None, machine: str, seconds: float
+) -> str:
+    """A model card in Markdown; nothing in a name can be taken for markup."""
+    if data.dev is None or dev is None:
+        measured = "No dev data were given, so nothing is known about its accuracy."
+    else:
+        measured = f"Accuracy on {prose(', '.join(data.dev.sources))} after the last epoch: **{dev}**."
+        if data.shared:
+            measured += f" {data.shared:,} of these pairs are also training pairs: the figure is too high."
+    return _CARD.read_text(encoding="utf-8").format(
+        base_yaml=yaml_text(base.name),
+        title=prose(title),
+        version=__version__,
+        origin=prose(base.name) + (f" at revision {prose(base.revision)}" if base.revision else ""),
+        accuracy=measured,
+        files=prose(", ".join(data.train.sources)),
+        train=data.train,
+        pairs=len(data.train),
+        counts=", ".join(f"{label} {count:,}" for label, count in data.train.counts.items()),
+        truncated=data.tokens.truncated,
+        dev_sha256=data.dev.sha256 if data.dev else "none",
+        recipe="\n".join(f"| {name} | {value} |" for name, value in recipe.to_dict().items()),
+        machine=machine,
+        seconds=seconds,
+    )

@@ -1,14 +1,56 @@
-"""What a run reports, and one line on stderr that shows it."""
+"""What a run reports: its figures, a line on stderr, ``metrics.jsonl`` and, if asked for, TensorBoard or MLflow."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._extras import need
+from evenli.errors import InputError, RunError
+from evenli.stats.proportion import wilson
+
+METRICS = "metrics.jsonl"
+Tracker = Callable[[dict[str, float], int], None]
+TRACKERS = ("tensorboard", "mlflow")
 _PAUSE = 15.0
 """Seconds between lines where stderr is a file."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Share of right answers with its 95 % Wilson interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return f"{self.value:.2%} (95 % interval {self.low:.2%} to {self.high:.2%}, n = {self.n:,})"
+
+
+def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Accuracy:
+    """How often the largest logit is that of the gold label.
+
+    >>> logits = np.eye(3, dtype=np.float32)[[0, 1, 2, 0]]
+    >>> str(accuracy(logits, np.array([0, 1, 2, 1])))
+    '75.00% (95 % interval 30.06% to 95.44%, n = 4)'
+    """
+    n, share = len(labels), float((logits.argmax(axis=1) == labels).mean())
+    return Accuracy(share, *wilson(share, n), n)
 
 
 @dataclass(frozen=True)
@@ -33,13 +75,14 @@ class Report:
     pairs: int
     seconds: float
 
+    @property
+    def speed(self) -> float:
+        """Pairs per second."""
+        return self.pairs / max(self.seconds, 1e-9)
+
 
 class Progress:
-    """Shows reports: one line rewritten in a terminal, a line now and then in a file.
-
-    Args:
-        shown: Nothing is printed if false.
-    """
+    """Shows reports: one line rewritten in a terminal, a line now and then in a file, nothing if not ``shown``."""
 
     def __init__(self, *, shown: bool = True) -> None:
         self._shown, self._live = shown, sys.stderr.isatty()
@@ -47,9 +90,8 @@ class Progress:
 
     def report(self, report: Report, trainer: Any) -> None:
         """Show where a trainer is, of whatever kind: its steps and its recipe are needed."""
-        speed = report.pairs / max(report.seconds, 1e-9)
         # The first reports contain compiling, so the average forgets quickly.
-        self._speed = speed if not self._speed else 0.7 * self._speed + 0.3 * speed
+        self._speed = report.speed if not self._speed else 0.7 * self._speed + 0.3 * report.speed
         if not self._shown or (not self._live and time.monotonic() - self._last < _PAUSE):
             return
         self._last = time.monotonic()
@@ -76,3 +118,64 @@ def clock(seconds: float) -> str:
     if whole >= 3600:
         return f"{whole // 3600} h {whole % 3600 // 60} min"
     return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
+
+
+class Metrics:
+    """Writes figures as they come; a run that continues after ``step`` writes later lines again."""
+
+    def __init__(self, folder: Path, step: int, trackers: Sequence[Tracker] = ()) -> None:
+        self._path, self._trackers = folder / METRICS, trackers
+        if self._path.is_file():
+            lines = self._path.read_text(encoding="utf-8").splitlines()
+            # A killed process may leave the beginning of a line.
+            kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= step]
+            self._path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+    def add_steps(self, report: Report) -> None:
+        """Figures of some training steps."""
+        figures = {"loss": report.loss, "accuracy": report.accuracy, "lr": report.lr}
+        self._write(report.step, report.epoch + 1, {**figures, "pairs_per_second": round(report.speed, 1)})
+
+    def add_epoch(self, epoch: int, step: int, result: Accuracy) -> None:
+        """Accuracy on the dev data."""
+        interval = {"dev_low": result.low, "dev_high": result.high}
+        self._write(step, epoch, {**interval, "dev_n": result.n, "dev_accuracy": result.value})
+
+    def _write(self, step: int, epoch: int, figures: dict[str, float]) -> None:
+        try:
+            with self._path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps({"step": step, "epoch": epoch, **figures}) + "\n")
+        except OSError as error:
+            raise RunError(f"cannot write {self._path}: {error.strerror or error}") from error
+        for track in self._trackers:
+            track(figures, step)
+
+
+@contextmanager
+def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) -> Iterator[list[Tracker]]:
+    """Functions that take figures by name and their step; what they write to is closed at the end of the block."""
+    trackers: list[Tracker] = []
+    with ExitStack() as stack:
+        for name in names:
+            if name not in TRACKERS:
+                raise InputError(f"no tracker '{name}'; choose {', '.join(TRACKERS)}")
+            library = need(name, extra="tracking", purpose=f"--log {name}")
+            if name == "tensorboard":
+                from torch.utils.tensorboard import SummaryWriter
+
+                trackers.append(_to_tensorboard(stack.enter_context(SummaryWriter(str(folder / name)))))
+            else:
+                # Nested in a run of the caller's, if there is one; a run that fails is marked as such.
+                stack.enter_context(library.start_run(run_name=folder.name, nested=True))
+                library.log_params(settings)
+                trackers.append(library.log_metrics)
+        yield trackers
+
+
+def _to_tensorboard(writer: Any) -> Tracker:
+    def track(figures: dict[str, float], step: int) -> None:
+        for name, value in figures.items():
+            writer.add_scalar(name, value, step)
+        writer.flush()
+
+    return track

@@ -1,15 +1,56 @@
-"""The settings of a fine-tuning run as one frozen value."""
+"""What is trained, as frozen values: the recipe of a classifier and that of a BiLSTM-max encoder."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from evenli.errors import InputError
 
+Rule = tuple[Callable[[Any], bool], str]
+"""Whether a value can train, and which would."""
+
+_ABOVE_0: Rule = (lambda value: 0 < value < math.inf, "a number above 0")
+_FROM_0: Rule = (lambda value: value >= 0, "0 or more")
+_FROM_1: Rule = (lambda value: value >= 1, "1 or more")
+_SHARE: Rule = (lambda value: value is None or 0 <= value < 1, "0 or more, below 1")
+
+
+def _one_of(*names: str) -> Rule:
+    return (lambda value: value in names), ", ".join(names)
+
+
+class _Settings:
+    """What both recipes can do."""
+
+    dtype: str
+    rules: ClassVar[Mapping[str, Rule]]
+
+    def __post_init__(self) -> None:
+        for name, (is_valid, expected) in self.rules.items():
+            value = getattr(self, name)
+            if not is_valid(value):
+                raise InputError(f"a recipe cannot have {name} = {value}; expected {expected}")
+
+    def dtype_on(self, device: str) -> str:
+        """The arithmetic on a device, ``auto`` resolved.
+
+        >>> Recipe().dtype_on("cuda:1"), Recipe().dtype_on("cpu"), Recipe(dtype="bfloat16").dtype_on("cpu")
+        ('bfloat16', 'float32', 'bfloat16')
+        """
+        if self.dtype != "auto":
+            return self.dtype
+        return "bfloat16" if device.partition(":")[0] == "cuda" else "float32"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]  # both are dataclasses
+
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(_Settings):
     """Settings of a fine-tuning run; the defaults are those of NLI-CoAL.
 
     Attributes:
@@ -44,36 +85,14 @@ class Recipe:
     seed: int = 0
     dtype: str = "auto"
 
-    def __post_init__(self) -> None:
-        """Refuse values that cannot train."""
-        valid = {
-            "epochs": self.epochs >= 1,
-            "lr": self.lr > 0,
-            "batch_size": self.batch_size >= 1,
-            "max_length": self.max_length >= 8,
-            "weight_decay": self.weight_decay >= 0,
-            "warmup": 0 <= self.warmup < 1,
-            "clip": self.clip >= 0,
-            "dropout": self.dropout is None or 0 <= self.dropout < 1,
-            "dtype": self.dtype in {"auto", "bfloat16", "float32"},
-        }
-        for name, is_valid in valid.items():
-            if not is_valid:
-                raise InputError(f"a recipe cannot have {name} = {getattr(self, name)}")
-
-    def dtype_on(self, device: str) -> str:
-        """The arithmetic on a device, ``auto`` resolved.
-
-        >>> Recipe().dtype_on("cuda:1"), Recipe().dtype_on("cpu"), Recipe(dtype="bfloat16").dtype_on("cpu")
-        ('bfloat16', 'float32', 'bfloat16')
-        """
-        if self.dtype != "auto":
-            return self.dtype
-        return "bfloat16" if device.partition(":")[0] == "cuda" else "float32"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **dict.fromkeys(("epochs", "batch_size"), _FROM_1),
+        **dict.fromkeys(("weight_decay", "clip"), _FROM_0),
+        **dict.fromkeys(("warmup", "dropout"), _SHARE),
+        "lr": _ABOVE_0,
+        "max_length": (lambda value: value >= 8, "8 or more"),
+        "dtype": _one_of("auto", "bfloat16", "float32"),
+    }
 
 
 RECIPES = {
@@ -95,3 +114,59 @@ def make_recipe(name: str = "coal", **changes: Any) -> Recipe:
     if name not in RECIPES:
         raise InputError(f"no recipe '{name}'; choose {', '.join(RECIPES)}")
     return replace(RECIPES[name], **{key: value for key, value in changes.items() if value is not None})
+
+
+@dataclass(frozen=True)
+class EncoderRecipe(_Settings):
+    """Settings of a run; the defaults are those of Dolci et al. 2023.
+
+    Attributes:
+        hidden: Width of each direction of the LSTM.
+        classifier: Width of the two hidden layers of the classifier.
+        epochs: Passes over the data at most.
+        batch_size: Pairs per step.
+        lr: Learning rate of the first epoch.
+        decay: Factor on the learning rate before every epoch but the first.
+        shrink: Divisor of the learning rate after an epoch that did not improve dev accuracy.
+        min_lr: Training stops once a division goes below it.
+        clip: Largest norm of the gradient.
+        window: Batches of the shuffled order among which pairs of similar length are put together; 1 leaves the order
+            uniform, and costs time steps in which few sentences are still running.
+        v1_padding: Zero padding takes part in the maximum, as in the original code.
+        dtype: ``float32``, on CUDA also ``tf32`` and ``bfloat16``; ``auto`` is bfloat16 on CUDA. Weights stay fp32.
+    """
+
+    hidden: int = 2048
+    classifier: int = 512
+    epochs: int = 8
+    batch_size: int = 64
+    lr: float = 0.1
+    decay: float = 0.99
+    shrink: float = 5.0
+    min_lr: float = 1e-5
+    clip: float = 5.0
+    window: int = 32
+    v1_padding: bool = False
+    dtype: str = "auto"
+
+    rules: ClassVar[Mapping[str, Rule]] = {
+        **dict.fromkeys(("hidden", "classifier", "epochs", "batch_size", "window", "shrink"), _FROM_1),
+        **dict.fromkeys(("lr", "clip"), _ABOVE_0),
+        "decay": (lambda value: 0 < value <= 1, "a number above 0, at most 1"),
+        "min_lr": _FROM_0,
+        "dtype": _one_of("auto", "float32", "tf32", "bfloat16"),
+    }
+
+
+def learning_rate(recipe: EncoderRecipe, dev: Sequence[float]) -> float | None:
+    """The learning rate of the next epoch, given the dev accuracy of those before; None if training is over."""
+    lr, best = recipe.lr, -math.inf
+    for accuracy in dev:
+        if accuracy > best:
+            best = accuracy
+        else:
+            lr /= recipe.shrink
+            if lr < recipe.min_lr:
+                return None
+        lr *= recipe.decay
+    return lr

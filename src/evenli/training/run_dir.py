@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from evenli.errors import RunError
 from evenli.store import RunDir
+from evenli.training.progress import METRICS
 
-METRICS = "metrics.jsonl"
 CHECKPOINT = "checkpoint.safetensors"
 _OWNED = (METRICS, "tensorboard", CHECKPOINT, f"{CHECKPOINT}.partial")
 """What an unfinished run may have left; the last is what older evenli called its temporary file."""
@@ -27,12 +27,8 @@ class TrainingDir(RunDir):
 
     While the run lasts there is a checkpoint, afterwards a manifest. Either says that the directory is ours. Without
     them only the files of a run that was killed before its first checkpoint are accepted: a directory with a model
-    that was trained elsewhere is never written to.
-
-    Args:
-        path: The directory.
-        kind: What it will hold, as messages say it.
-        identity: Everything the result depends on. A run continues only if all of it is the same.
+    that was trained elsewhere is never written to. A run continues only if its whole ``identity``, everything the
+    result depends on, is the same.
     """
 
     def __init__(self, path: str | Path, *, kind: str, identity: Mapping[str, Any]) -> None:
@@ -72,12 +68,7 @@ class TrainingDir(RunDir):
             return load(tensors, facts)
 
     def save_checkpoint(self, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-        """Replace the checkpoint atomically.
-
-        Args:
-            tensors: Weights, and whatever else continuing needs.
-            facts: Plain values: where the run is, results so far.
-        """
+        """Replace the checkpoint atomically; ``facts`` are plain values: where the run is, results so far."""
         from safetensors.torch import save_file
 
         # Temporary files of killed processes are as large as a checkpoint.
@@ -108,23 +99,19 @@ class TrainingDir(RunDir):
         try:
             yield
         except _BROKEN as error:
-            reason = " ".join(str(error).split())[:200]
-            raise RunError(
-                f"{file} is damaged or not of a {self.kind} ({reason}); choose another {self.option} or delete it"
-            ) from error
+            what = f"{file} is damaged or not of a {self.kind} ({' '.join(str(error).split())[:200]})"
+            raise RunError(f"{what}; choose another {self.option} or delete it") from error
 
     def _check_identity(self, before: Mapping[str, Any]) -> None:
         """Refuse to continue another run, and say what is different."""
         changed = [
             f"{name} was {_short(before.get(name, 'not recorded'))}, now {_short(value)}"
             for name, value in self.identity.items()
-            if name not in before or before[name] != value
+            if before.get(name, ...) != value
         ]
         if changed:
-            raise RunError(
-                f"{self.path} holds another run ({'; '.join(changed)}); choose another {self.option} or delete the "
-                "directory"
-            )
+            what = f"{self.path} holds another run ({'; '.join(changed)})"
+            raise RunError(f"{what}; choose another {self.option} or delete the directory")
 
 
 def _short(value: Any) -> Any:

@@ -10,74 +10,46 @@ from __future__ import annotations
 
 import inspect
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
 from evenli.models.loading import first_position
-from evenli.training.fast.compiler import compile_static
-from evenli.training.fast.flat import FlatParameters
+from evenli.training.fast.flat import FlatParameters, compile_static
 
 FUSED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
 """Model types that share BERT's layer and its parameter names."""
 
-_ORDER = ("query", "key", "value")
-
-
-class LayerWeights(NamedTuple):
-    """The twelve tensors of an encoder layer; weight before bias."""
-
-    qkv: Any
-    qkv_bias: Any
-    mix: Any
-    mix_bias: Any
-    norm1: Any
-    norm1_bias: Any
-    up: Any
-    up_bias: Any
-    down: Any
-    down_bias: Any
-    norm2: Any
-    norm2_bias: Any
-
-
-class EmbeddingWeights(NamedTuple):
-    """Segment and position embeddings, and the norm after their sum."""
-
-    segments: Any
-    positions: Any
-    norm: Any
-    norm_bias: Any
-
 
 def encoder_layer(
-    x: Any, bias: Any, w: LayerWeights, heads: int, eps: float, dropout: float, attention_dropout: float
+    x: Any, bias: Any, weights: tuple[Any, ...], heads: int, eps: float, dropout: float, attention_dropout: float
 ) -> Any:
     """Self-attention and feed-forward, each with dropout, residual and norm after it (Devlin et al. 2019).
 
     ``x`` is [batch, length, width]; ``bias`` is added to the attention scores, 0 or -inf by key [batch, 1, 1, length].
     """
+    w_qkv, b_qkv, w_mix, b_mix, w_norm1, b_norm1, w_up, b_up, w_down, b_down, w_norm2, b_norm2 = weights
     batch, length, width = x.shape
-    qkv = F.linear(x, w.qkv, w.qkv_bias).view(batch, length, 3, heads, width // heads)
+    qkv = F.linear(x, w_qkv, b_qkv).view(batch, length, 3, heads, width // heads)
     query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
     mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=attention_dropout)
-    mixed = F.linear(mixed.transpose(1, 2).reshape(batch, length, width), w.mix, w.mix_bias)
-    x = F.layer_norm(x + F.dropout(mixed, dropout), (width,), w.norm1, w.norm1_bias, eps)
-    hidden = F.linear(F.gelu(F.linear(x, w.up, w.up_bias)), w.down, w.down_bias)
-    return F.layer_norm(x + F.dropout(hidden, dropout), (width,), w.norm2, w.norm2_bias, eps)
+    mixed = F.linear(mixed.transpose(1, 2).reshape(batch, length, width), w_mix, b_mix)
+    x = F.layer_norm(x + F.dropout(mixed, dropout), (width,), w_norm1, b_norm1, eps)
+    hidden = F.linear(F.gelu(F.linear(x, w_up, b_up)), w_down, b_down)
+    return F.layer_norm(x + F.dropout(hidden, dropout), (width,), w_norm2, b_norm2, eps)
 
 
-def embed(words: Any, types: Any, w: EmbeddingWeights, first: int, eps: float, dropout: float) -> Any:
+def embed(words: Any, types: Any, weights: tuple[Any, ...], first: int, eps: float, dropout: float) -> Any:
     """Sum of word, segment and position embeddings, normalised.
 
     ``words`` are looked up already [batch, length, width]; ``first`` is the position of the first token.
     """
+    segments, positions, norm, norm_bias = weights
     # Choosing between two segments is cheaper than looking them up.
-    two = len(w.segments) == 2
-    segment = torch.where(types[..., None] == 1, w.segments[1], w.segments[0]) if two else w.segments[0]
-    position = w.positions[first : first + words.shape[1]]
-    x = F.layer_norm(words + segment + position, w.norm.shape, w.norm, w.norm_bias, eps)
+    segment = torch.where(types[..., None] == 1, segments[1], segments[0]) if len(segments) == 2 else segments[0]
+    position = positions[first : first + words.shape[1]]
+    x = F.layer_norm(words + segment + position, norm.shape, norm, norm_bias, eps)
     return F.dropout(x, dropout)
 
 
@@ -106,32 +78,26 @@ def joined_names(model: Any) -> list[list[str]]:
     """Parameters to lay side by side: query, key and value of each layer."""
     at = f"{model.base_model_prefix}.encoder.layer"
     return [
-        [f"{at}.{number}.attention.self.{name}.{kind}" for name in _ORDER]
+        [f"{at}.{number}.attention.self.{name}.{kind}" for name in ("query", "key", "value")]
         for number in range(model.config.num_hidden_layers)
         for kind in ("weight", "bias")
     ]
 
 
 class FusedForward:
-    """A BERT-like classifier, computed by the functions above.
-
-    Args:
-        model: The ``transformers`` model.
-        flat: Its parameters, laid out with ``joined_names``.
-        compiled: Compile the functions for training, once per padded length.
-    """
+    """A BERT-like classifier, computed by the functions above; ``flat`` is laid out with ``joined_names``."""
 
     def __init__(self, model: Any, flat: FlatParameters, *, compiled: bool) -> None:
         self._model, self._base = model, model.base_model
         self._plain = (embed, encoder_layer, classify)
-        self._fast = tuple(compile_static(one) for one in self._plain) if compiled else self._plain
+        self._fast = tuple(compile_static(one, compiled) for one in self._plain)
         names = iter(joined_names(model))
         self._layers = []
         for layer in self._base.encoder.layer:
             mix, out = layer.attention.output, layer.output
             parts = (mix.dense, mix.LayerNorm, layer.intermediate.dense, out.dense, out.LayerNorm)
             qkv = (flat.joints[tuple(next(names))] for _ in ("weight", "bias"))
-            self._layers.append(LayerWeights(*qkv, *(t for part in parts for t in (part.weight, part.bias))))
+            self._layers.append((*qkv, *(t for part in parts for t in (part.weight, part.bias))))
         # BERT keeps the hidden layer of its head in the encoder and drops nothing before it.
         pooled = getattr(self._base, "pooler", None) is not None
         head = model.classifier
@@ -151,8 +117,8 @@ class FusedForward:
         tables = base.embeddings
         # Looked up outside the compiler: its gradient would be added up there in no fixed order.
         words = F.embedding(ids, tables.word_embeddings.weight)
-        segments, positions, norm = tables.token_type_embeddings, tables.position_embeddings, tables.LayerNorm
-        others = EmbeddingWeights(segments.weight, positions.weight, norm.weight, norm.bias)
+        norm = tables.LayerNorm
+        others = tables.token_type_embeddings.weight, tables.position_embeddings.weight, norm.weight, norm.bias
         x = embed(words, types, others, first_position(config), config.layer_norm_eps, rate(tables.dropout))
         if hasattr(base, "embeddings_project"):
             x = base.embeddings_project(x)

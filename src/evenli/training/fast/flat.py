@@ -1,4 +1,4 @@
-"""All trainable weights of a model in one buffer, and AdamW over it.
+"""All trainable weights of a model in one buffer, AdamW over it, and the settings of the compiler.
 
 Faster: the update. One buffer makes the optimiser one kernel, clipping one reduction, an exchange between devices one
 call and a checkpoint three tensors. With bfloat16 arithmetic the model computes with bfloat16 copies of fp32 weights;
@@ -15,13 +15,26 @@ from typing import Any, NamedTuple
 
 import torch
 
-from evenli.training.fast.compiler import compile_static
 from evenli.training.recipe import Recipe
 
+STABLE = True
+"""Let no timing decide how code is generated: the same code, hence the same rounding, in every process."""
 _ALIGN = 64
 """Elements to which a parameter's start is aligned; 128 bytes in bfloat16."""
-
 _PIECE = 1 << 16
+
+
+def compile_static(function: Any, compiled: bool = True) -> Any:
+    """The whole function compiled for fixed shapes; itself if not ``compiled``."""
+    if not compiled:
+        return function
+    import torch._dynamo.config as dynamo
+    import torch._inductor.config as inductor
+
+    # Eight shapes of one function are the compiler's default limit; a ninth would not be compiled.
+    dynamo.recompile_limit = max(dynamo.recompile_limit, 64)
+    known = hasattr(inductor, "deterministic")
+    return torch.compile(function, dynamic=False, fullgraph=True, options={"deterministic": STABLE} if known else None)
 
 
 class Slot(NamedTuple):
@@ -36,27 +49,19 @@ class Slot(NamedTuple):
 
 
 class FlatParameters:
-    """The trainable parameters of a model, laid out end to end.
+    """The trainable parameters of a model, which become views of one buffer.
 
-    Attributes:
-        master: fp32 weights, what is trained and saved.
-        weights: What the model computes with; the same tensor as ``master`` in fp32.
-        grad: Gradients, in the dtype of ``weights``.
-        leaves: Tensors to differentiate by.
-        decayed: Elements at the start of the buffer that weight decay applies to: matrices, not norms or biases.
+    ``master`` are the fp32 weights, what is trained and saved, ``weights`` what the model computes with (the same
+    tensor in fp32), ``grad`` their gradients, and ``leaves`` the tensors to differentiate by. Weight decay applies to
+    the first ``decayed`` elements: matrices, not norms or biases.
+
+    Parameters of a ``joined`` group lie side by side and are differentiated as one, stacked along rows. The loss does
+    not depend on ``unused`` ones; they are left alone. ``dtype`` is the arithmetic of the model.
     """
 
     def __init__(
         self, model: Any, *, joined: Sequence[Sequence[str]] = (), unused: Iterable[str] = (), dtype: Any
     ) -> None:
-        """Move the parameters of ``model`` into one buffer.
-
-        Args:
-            model: On its device; its parameters become views.
-            dtype: Arithmetic of the model.
-            joined: Names of parameters to lay side by side and to differentiate as one, stacked along rows.
-            unused: Names of parameters that the loss does not depend on; they are left alone.
-        """
         left_out = set(unused)
         parameters = {name: p for name, p in model.named_parameters() if p.requires_grad and name not in left_out}
         inside = {name for unit in joined for name in unit}
@@ -82,9 +87,10 @@ class FlatParameters:
             parameters[name].data = slot.of(self.weights)
         self.joints = {unit: self._join(unit, parameters) for unit in units if len(unit) > 1}
         self.leaves = [self.joints.get(unit, parameters[unit[0]]) for unit in units]
-        firsts = [self.slots[unit[0]].start for unit in units]
-        slots = [Slot(start, tuple(leaf.shape)) for start, leaf in zip(firsts, self.leaves, strict=True)]
-        self._grads = [slot.of(self.grad) for slot in slots]
+        starts = [self.slots[unit[0]].start for unit in units]
+        self._grads = [
+            Slot(start, tuple(leaf.shape)).of(self.grad) for start, leaf in zip(starts, self.leaves, strict=True)
+        ]
 
     def _join(self, unit: tuple[str, ...], parameters: dict[str, Any]) -> Any:
         """One parameter over several that lie side by side; they are not differentiated themselves any more."""
@@ -115,7 +121,7 @@ class AdamW:
     def __init__(self, flat: FlatParameters, recipe: Recipe, *, compiled: bool) -> None:
         self.flat, self.recipe = flat, recipe
         self.mean, self.square = torch.zeros_like(flat.master), torch.zeros_like(flat.master)
-        self._update = compile_static(_update) if compiled else _update
+        self._update = compile_static(_update, compiled)
         # On a CPU the intermediate results of a small piece stay in its cache, which is five times as fast.
         span = _PIECE if flat.master.device.type == "cpu" else len(flat.master)
         ends = ((0, flat.decayed, recipe.weight_decay), (flat.decayed, len(flat.master), 0.0))
@@ -124,12 +130,7 @@ class AdamW:
         ]
 
     def step(self, number: Any, lr: Any) -> None:
-        """One update.
-
-        Args:
-            number: Steps taken before this one, as a tensor.
-            lr: Learning rate, as a tensor.
-        """
+        """One update; ``number`` is how many there were before, a tensor as ``lr`` is."""
         flat, recipe = self.flat, self.recipe
         time = number.float() + 1
         scale = torch.ones_like(time)
@@ -139,40 +140,23 @@ class AdamW:
         correct = 1 - recipe.beta1**time, 1 - recipe.beta2**time
         for part, decay in self._pieces:
             copy = None if flat.weights is flat.master else flat.weights[part]
-            piece = Piece(flat.master[part], copy, flat.grad[part], self.mean[part], self.square[part])
-            self._update(piece, Rates(scale, lr, *correct, decay, recipe.beta1, recipe.beta2, recipe.eps))
+            buffers = flat.master[part], copy, flat.grad[part], self.mean[part], self.square[part]
+            self._update(buffers, (scale, lr, *correct), decay, recipe.beta1, recipe.beta2, recipe.eps)
 
 
-class Piece(NamedTuple):
-    """Parts of all buffers, at the same place; ``copy`` is None in fp32."""
+def _update(
+    buffers: tuple[Any, ...], rates: tuple[Any, ...], decay: float, beta1: float, beta2: float, eps: float
+) -> None:
+    """Elementwise, so that the compiler makes it one pass over memory, which is what it costs.
 
-    master: Any
-    copy: Any | None
-    grad: Any
-    mean: Any
-    square: Any
-
-
-class Rates(NamedTuple):
-    """Numbers of a step; the first four are tensors, which change between replays of a captured step."""
-
-    scale: Any
-    lr: Any
-    correct1: Any
-    correct2: Any
-    decay: float
-    beta1: float
-    beta2: float
-    eps: float
-
-
-def _update(piece: Piece, r: Rates) -> None:
-    """Elementwise, so that the compiler makes it one pass over memory, which is what it costs."""
-    master, copy, grad, mean, square = piece
-    grad = grad.float() * r.scale
-    mean.lerp_(grad, 1 - r.beta1)
-    square.lerp_(grad * grad, 1 - r.beta2)
-    master.mul_(1 - r.lr * r.decay)
-    master.sub_(r.lr / r.correct1 * mean / ((square / r.correct2).sqrt() + r.eps))
+    ``rates`` are tensors: they change between replays of a captured step.
+    """
+    master, copy, grad, mean, square = buffers
+    scale, lr, correct1, correct2 = rates
+    grad = grad.float() * scale
+    mean.lerp_(grad, 1 - beta1)
+    square.lerp_(grad * grad, 1 - beta2)
+    master.mul_(1 - lr * decay)
+    master.sub_(lr / correct1 * mean / ((square / correct2).sqrt() + eps))
     if copy is not None:
         copy.copy_(master)

@@ -1,6 +1,7 @@
-"""Training steps that never wait for the host, captured as CUDA graphs.
+"""Training steps that never wait for the host, captured as CUDA graphs, over tokens that live on the device.
 
 Faster: fine-tuning of models up to BERT-base, where launching the kernels of a step takes longer than running them.
+Batches are cut and padded on the device, which would otherwise wait for the host.
 Benchmark: ``benchmarks/train.py`` (a ``transformers`` loop, the same batches; figures in ``docs/training.md``).
 Plain path: ``graph=False``, and every device but CUDA: ``take_step`` is then called directly. It is the code that is
 captured, and ``tests/test_training.py`` compares it with a loop of ``transformers`` and ``torch.optim.AdamW``.
@@ -8,8 +9,10 @@ captured, and ``tests/test_training.py`` compares it with a loop of ``transforme
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,42 +20,119 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional as F  # noqa: N812 - its name everywhere
 
-from evenli.training.batches import NOBODY, Plan
-from evenli.training.data import FlatTokens
-from evenli.training.fast.compiler import compile_static
+from evenli._extras import need
+from evenli.training.data import NOBODY, FlatTokens, Plan
 from evenli.training.fast.encoder import FusedForward, PlainForward, can_fuse, joined_names, unused_parameters
-from evenli.training.fast.flat import AdamW, FlatParameters
-from evenli.training.fast.resident import Resident, score
+from evenli.training.fast.flat import AdamW, FlatParameters, compile_static
 from evenli.training.recipe import Recipe
-from evenli.training.world import World
 
 _WARMUPS = 3
+_ROWS, _TOKENS = 256, 16_384
+"""Largest batch when nothing is learnt."""
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among all of a run; ``device`` is its own where the launcher chose one."""
+
+    rank: int = 0
+    size: int = 1
+    device: str | None = None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes and prints."""
+        return self.rank == 0
+
+    def add_up(self, tensor: Any) -> None:
+        """Sum a tensor over all processes, in place."""
+        if self.size > 1:
+            torch.distributed.all_reduce(tensor)
+
+    def gather(self, tensor: Any) -> Any:
+        """One row per process."""
+        if self.size == 1:
+            return tensor[None]
+        rows: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(rows, tensor)
+        return torch.stack(rows)
+
+    def agree(self, wanted: bool) -> bool:
+        """What the leading process wants, told to all: clocks differ, and what all do together all must begin."""
+        if self.size == 1:
+            return wanted
+        flag = torch.tensor([float(wanted and self.leads)], device=self.device)
+        self.add_up(flag)
+        return bool(flag.item())
+
+    def wait(self) -> None:
+        """Until all are here."""
+        if self.size > 1:
+            torch.distributed.barrier()
+
+
+def join_world(device: str | None = None) -> World:
+    """Join the processes that ``accelerate launch`` or ``torchrun`` started; alone without either."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return World()
+    accelerate = need("accelerate", extra="train", purpose="training on several devices")
+    state = accelerate.PartialState(cpu=device == "cpu" or not torch.cuda.is_available())
+    return World(state.process_index, state.num_processes, str(state.device))
+
+
+class Resident:
+    """Tokens on the device, cut into padded batches there."""
+
+    def __init__(self, data: FlatTokens, device: Any, *, compiled: bool = False) -> None:
+        arrays = (data.ids, data.types, data.starts, data.lengths, data.labels)
+        ids, types, starts, lengths, self.labels = (torch.from_numpy(array).to(device, copy=True) for array in arrays)
+        self._all, self._pad = (ids, types, starts, lengths), data.pad
+        self._cut = compile_static(cut, compiled)
+
+    def batch(self, rows: Any, length: int) -> tuple[Any, Any, Any]:
+        """Token ids, segment ids and a mask that is true on tokens, each [rows, length]."""
+        ids, types, keep = self._cut(rows, *self._all, length, self._pad)
+        return ids, types, keep
+
+
+def cut(rows: Any, ids: Any, types: Any, starts: Any, lengths: Any, length: int, pad: int) -> tuple[Any, Any, Any]:
+    """A padded batch out of flat tokens; pairs longer than ``length`` lose their end."""
+    places = torch.arange(length, device=rows.device)
+    keep = places < lengths[rows][:, None]
+    index = torch.where(keep, starts[rows][:, None] + places, 0)
+    return torch.where(keep, ids[index].long(), pad), torch.where(keep, types[index].long(), 0), keep
+
+
+def score(forward: Any, data: FlatTokens, device: Any, longest: int) -> NDArray[np.float32]:
+    """Logits of all pairs in batches of like length, none padded beyond ``longest``.
+
+    ``forward`` takes ids, segments and mask; dropout follows the mode of its model.
+    """
+    resident = Resident(data, device)
+    order = np.argsort(data.lengths, kind="stable")
+    result = np.empty((len(data), 3), dtype=np.float32)
+    at = 0
+    with torch.inference_mode():
+        while at < len(order):
+            # Sorted by length, so the last row of a batch is its longest.
+            widest = int(data.lengths[order[min(at + _ROWS, len(order)) - 1]])
+            rows = order[at : at + max(1, min(_ROWS, _TOKENS // widest))]
+            length = min(-(-int(data.lengths[rows[-1]]) // 8) * 8, longest)
+            batch = resident.batch(torch.from_numpy(rows).to(device), length)
+            result[rows] = forward(*batch).float().cpu().numpy()
+            at += len(rows)
+    return result
 
 
 class Stepper:
     """A model, its optimiser and the training pairs on a device, moved forward one batch at a time.
 
     The order of an epoch is loaded once, and losses are read now and then; between the two nothing travels between
-    host and device.
-
-    Args:
-        model: A three-label ``transformers`` classifier on its device.
-        data: Training pairs.
-        recipe: Settings.
-        rate: Learning rate after so many steps, tensor to tensor.
-        graph: Capture steps in CUDA graphs and compile the encoder layer; only on CUDA.
-        world: This process among those of a distributed run.
+    host and device. ``rate`` gives the learning rate after so many steps, tensor to tensor.
     """
 
     def __init__(
-        self,
-        model: Any,
-        data: FlatTokens,
-        recipe: Recipe,
-        rate: Callable[[Any], Any],
-        *,
-        graph: bool,
-        world: World,
+        self, model: Any, data: FlatTokens, recipe: Recipe, rate: Callable[[Any], Any], *, graph: bool, world: World
     ) -> None:
         self.device = next(model.parameters()).device
         self.graphed = graph and self.device.type == "cuda"
@@ -63,18 +143,15 @@ class Stepper:
         self.tokens = Resident(data, self.device, compiled=self.graphed)
         self.fused = can_fuse(model)
         self._lay_out(model, getattr(torch, recipe.dtype_on(self.device.type)))
-        self.judge = compile_static(judge) if self.graphed else judge
+        self.judge = compile_static(judge, self.graphed)
         self.optimiser = AdamW(self.flat, recipe, compiled=self.graphed)
         self._rows_here = -(-recipe.batch_size // world.size)
         # A few rows more than an epoch has: warming up for a capture runs past the end.
         room = -(-len(data) // recipe.batch_size) + _WARMUPS + 1
         self._order = torch.full((room, self._rows_here), NOBODY, dtype=torch.int64, device=self.device)
-        self._counts = torch.ones(room, device=self.device)
-        self._losses = torch.zeros(room, device=self.device)
-        self._correct = torch.zeros(room, device=self.device)
+        self._counts, self._losses, self._correct = (torch.ones(room, device=self.device) for _ in range(3))
         # Counters on the device, so that a replayed graph finds the next batch and learning rate by itself.
-        self._at = torch.zeros(1, dtype=torch.int64, device=self.device)
-        self._step = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self._at, self._step = (torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(2))
         self._graphs: dict[int, Any] = {}
         self._pool = torch.cuda.graph_pool_handle() if self.graphed else None
 
@@ -88,14 +165,9 @@ class Stepper:
             self.flat = FlatParameters(model, dtype=dtype, unused=unused_parameters(model, *few))
             self.forward = PlainForward(model)
 
-    # ---- state
-
     def restart(self, weights: Any) -> None:
         """Begin anew with a buffer of weights."""
-        self.flat.set(weights)
-        self.optimiser.mean.zero_()
-        self.optimiser.square.zero_()
-        self._step.zero_()
+        self.load_state({"weights": weights, "mean": torch.zeros(()), "square": torch.zeros(())}, 0)
 
     def state(self) -> dict[str, Any]:
         """Weights and moments, on the CPU."""
@@ -108,8 +180,6 @@ class Stepper:
         self.optimiser.mean.copy_(state["mean"])
         self.optimiser.square.copy_(state["square"])
         self._step.fill_(step)
-
-    # ---- steps
 
     def load_epoch(self, plan: Plan, first: int) -> None:
         """Put an epoch's order on the device, of every batch the share of this process; begin at step ``first``."""
@@ -145,12 +215,7 @@ class Stepper:
         """Losses and right answers of some steps of the epoch; this is where the host waits for the device."""
         both = torch.stack([self._losses[start:until], self._correct[start:until]])
         self._world.add_up(both)
-        losses, correct = both.cpu().numpy()
-        return losses, correct
-
-    def logits(self, tokens: FlatTokens, longest: int) -> NDArray[np.float32]:
-        """Logits of other pairs; dropout follows the mode of the model."""
-        return score(self.forward, tokens, self.device, longest)
+        return tuple(both.cpu().numpy())
 
     def take_step(self, length: int) -> None:
         """Forward, loss, backward, clip, update: all on the device, the same code captured or not."""

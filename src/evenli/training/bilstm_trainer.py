@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import time
+from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,11 +25,11 @@ from evenli.encoders.vectors import WordVectors
 from evenli.encoders.vocabulary import Tokens, Vocabulary, pack
 from evenli.errors import ModelError
 from evenli.labels import LABELS
-from evenli.training.bilstm.recipe import EncoderRecipe
 from evenli.training.data import Examples
 from evenli.training.progress import Progress, Report
+from evenli.training.recipe import EncoderRecipe
 
-CHUNK = 256
+_CHUNK = 256
 """Batches on the device at a time."""
 _REPORT = 100
 """Steps between two looks at the loss, each of which waits for the device."""
@@ -52,14 +54,6 @@ def part(state: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
 
-def resolve_dtype(recipe: EncoderRecipe, device: str) -> str:
-    """The arithmetic of a recipe on a device, or why it cannot be had."""
-    auto = "bfloat16" if device.startswith("cuda") else "float32"
-    chosen = auto if recipe.dtype == "auto" else recipe.dtype
-    check_dtype(chosen, device, ("float32", "tf32", "bfloat16"))
-    return chosen
-
-
 @dataclass(frozen=True)
 class PairTokens:
     """Premises at even and hypotheses at odd places."""
@@ -73,31 +67,17 @@ class PairTokens:
         return np.asarray(self.tokens.lengths.reshape(-1, 2).max(axis=1))
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """A batch on the device; only ``sizes`` lies on the host, where torch wants it."""
-
-    ids: Any
-    sizes: Any
-    places: Any
-    lengths: Any
-    labels: Any
+_Batch = namedtuple("_Batch", "sizes places ids lengths labels")
+"""A batch on the device; only ``sizes`` lies on the host, where torch wants it."""
 
 
 class EncoderTrainer:
-    """An encoder, its classifier and the training pairs on a device.
-
-    Args:
-        vectors: Word vectors.
-        train: Training pairs.
-        recipe: Settings.
-        seed: Start of the weights and order of the data.
-        device: ``cpu``, ``cuda`` or ``mps``.
-    """
+    """An encoder, its classifier and the training pairs on a device; the seed fixes weights and order."""
 
     def __init__(self, vectors: WordVectors, train: Examples, recipe: EncoderRecipe, *, seed: int, device: str) -> None:
         self.recipe, self.seed, self.device = recipe, seed, device
-        self.dtype = resolve_dtype(recipe, device)
+        self.dtype = recipe.dtype_on(device)
+        check_dtype(self.dtype, device, ("float32", "tf32", "bfloat16"))
         self.vocabulary = Vocabulary(vectors)
         self.data = self.prepare(train)
         self.steps_per_epoch = -(-len(self.data.labels) // recipe.batch_size)
@@ -117,32 +97,29 @@ class EncoderTrainer:
     ) -> tuple[float, float]:
         """Train on all pairs once, or on the first ``limit`` batches; mean loss and accuracy."""
         plan = self.plan(epoch)[:limit]
+        batches = self._batches(self.data, plan)
         total, right, pairs = 0.0, 0, 0
-        losses, hits, seen = self._zeros()
         began = time.perf_counter()
-        for step, batch in enumerate(self._batches(self.data, plan), start=1):
-            loss, correct = self.step(batch, lr)
-            losses += loss
-            hits += correct
-            seen += len(batch.labels)
-            if step % _REPORT and step < len(plan):
-                continue
-            # From here on the host waits for the device.
-            some, good = float(losses), int(hits)
+        for first in range(0, len(plan), _REPORT):
+            losses, hits = (torch.zeros((), dtype=kind, device=self.device) for kind in (torch.float32, torch.int64))
+            seen, step = 0, min(first + _REPORT, len(plan))
+            for batch in islice(batches, _REPORT):
+                loss, correct = self.step(batch, lr)
+                losses += loss
+                hits += correct
+                seen += len(batch.labels)
+            # Here the host waits for the device.
+            some, good, now = float(losses), int(hits), time.perf_counter()
             if not math.isfinite(some):
-                first = (step - 1) // _REPORT * _REPORT + 1
                 raise ModelError(
-                    f"epoch {epoch + 1}: the loss is not a number between steps {first} and {step} "
+                    f"epoch {epoch + 1}: the loss is not a number between steps {first + 1} and {step} "
                     f"(learning rate {lr:.3g}); use a lower one or check the word vectors. Whole epochs are kept"
                 )
             total, right, pairs = total + some, right + good, pairs + seen
             if progress is not None:
-                now = time.perf_counter()
                 done = epoch * self.steps_per_epoch + step
-                report = Report(done, epoch, some / seen, good / seen, lr, seen, now - began)
-                progress.report(report, self)
-                began = now
-            losses, hits, seen = self._zeros()
+                progress.report(Report(done, epoch, some / seen, good / seen, lr, seen, now - began), self)
+            began = now
         return total / pairs, right / pairs
 
     def step(self, batch: _Batch, lr: float) -> tuple[Any, Any]:
@@ -207,29 +184,25 @@ class EncoderTrainer:
         pooled = pool(outputs, batch.lengths if self.recipe.v1_padding else None)
         return self._head(features(*pooled.chunk(2)))
 
-    def _batches(self, data: PairTokens, plan: Sequence[NDArray[np.int64]]) -> Iterator[_Batch]:
-        """Packed batches on the device, uploaded some hundred at a time."""
+    def _batches(self, data: PairTokens, plan: Sequence[NDArray[np.int64]]) -> Iterator[Any]:
+        """Batches on the device, uploaded some hundred at a time."""
         self._upload()
-        for at in range(0, len(plan), CHUNK):
-            rows = plan[at : at + CHUNK]
-            packed = [pack(data.tokens, np.concatenate([2 * some, 2 * some + 1])) for some in rows]
-            parts = (
-                [one.ids for one in packed],
-                [one.places.ravel() for one in packed],
-                [one.lengths for one in packed],
-                [data.labels[some] for some in rows],
-            )
-            cut = [
-                torch.from_numpy(np.concatenate(part)).to(self.device).split([len(one) for one in part])
-                for part in parts
-            ]
-            for one, ids, places, lengths, labels in zip(packed, *cut, strict=True):
-                yield _Batch(ids, torch.from_numpy(one.sizes), places.view(one.places.shape), lengths, labels)
+        for at in range(0, len(plan), _CHUNK):
+            yield from self._chunk(data, plan[at : at + _CHUNK])
+
+    def _chunk(self, data: PairTokens, rows: Sequence[NDArray[np.int64]]) -> Iterator[Any]:
+        packed = [pack(data.tokens, np.concatenate([2 * some, 2 * some + 1])) for some in rows]
+        ids = self._split([one.ids for one in packed])
+        places = self._split([one.places.ravel() for one in packed])
+        lengths = self._split([one.lengths for one in packed])
+        labels = self._split([data.labels[some] for some in rows])
+        for one, *parts, at in zip(packed, ids, lengths, labels, places, strict=True):
+            yield _Batch(torch.from_numpy(one.sizes), at.view(one.places.shape), *parts)
+
+    def _split(self, arrays: Sequence[NDArray[Any]]) -> Any:
+        """Arrays on the device; they travel as one."""
+        return torch.from_numpy(np.concatenate(arrays)).to(self.device).split([len(one) for one in arrays])
 
     def _upload(self) -> None:
         if len(self._table) < len(self.vocabulary):
             self._table = torch.from_numpy(self.vocabulary.matrix()).to(self.device)
-
-    def _zeros(self) -> tuple[Any, Any, int]:
-        zero = torch.zeros((), device=self.device)
-        return zero, torch.zeros((), dtype=torch.int64, device=self.device), 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,11 @@ from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError, ModelError
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
-from evenli.training.bilstm.recipe import EncoderRecipe, learning_rate
-from evenli.training.bilstm.trainer import EncoderTrainer, features, make_head, part, resolve_dtype
+from evenli.training.bilstm_trainer import features, make_head, part
 from evenli.training.data import Examples
-from evenli.training.fast.bilstm_graphs import make_trainer
+from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import Progress, clock
+from evenli.training.recipe import EncoderRecipe, learning_rate
 from evenli.training.run_dir import TrainingDir
 
 _HEAD = "classifier.safetensors"
@@ -109,23 +109,19 @@ def train_encoder(
         recipe: What is trained; None takes the paper's settings.
         seed: Start of the weights and order of the data.
         settings: How it is trained.
-
-    Raises:
-        ModelError: The loss is not a number any more.
-        RunError: The directory holds something else, or cannot be written.
     """
     recipe, settings = recipe or EncoderRecipe(), settings or EncoderSettings()
     if seed < 0:
         raise InputError(f"the seed must be 0 or above, not {seed}")
-    for name, pairs in (("train", train), ("dev", dev)):
-        _check(name, pairs)
+    _check("train", train)
+    _check("dev", dev)
     device = pick_device(torch, settings.device)
     identity = {
         "vectors": vectors.identity,
         "train": _fingerprint(train),
         "dev": _fingerprint(dev),
-        **asdict(recipe),
-        "dtype": resolve_dtype(recipe, device),
+        **recipe.to_dict(),
+        "dtype": recipe.dtype_on(device),
         "seed": seed,
     }
     directory = TrainingDir(out, kind="trained encoder", identity=identity)
@@ -134,82 +130,82 @@ def train_encoder(
         if finished:
             return finished
         trainer = make_trainer(vectors, train, recipe, seed=seed, device=device)
-        run = _Run(directory, trainer, settings)
-        run.train(dev)
-        return run.finish()
+        return _Run(directory, trainer, settings).train(dev)
 
 
+@dataclass
 class _Run:
     """A trainer between its first and its last epoch."""
 
-    def __init__(self, directory: TrainingDir, trainer: EncoderTrainer, settings: EncoderSettings) -> None:
-        self._directory, self._trainer, self._settings = directory, trainer, settings
-        self._progress = Progress(shown=settings.shown)
-        self._history: list[EpochResult] = []
-        self._best: dict[str, Any] = {}
+    directory: TrainingDir
+    trainer: Any
+    settings: EncoderSettings
+    history: list[EpochResult] = field(default_factory=list)
+    best: dict[str, Any] = field(default_factory=dict)
 
-    def train(self, dev: Examples) -> None:
-        """All epochs that are left; the weights of the best one are kept."""
-        trainer, recipe, history = self._trainer, self._trainer.recipe, self._history
+    def train(self, dev: Examples) -> EncoderOutcome:
+        """All epochs that are left; encoder and classifier of the best one are written."""
+        trainer, recipe, history = self.trainer, self.trainer.recipe, self.history
+        progress = Progress(shown=self.settings.shown)
         tokens = trainer.prepare(dev)
-        if self._directory.resume(self._load):
-            self._progress.note(f"continuing after epoch {len(history)} of {recipe.epochs}")
+        if self.directory.resume(self._load):
+            progress.note(f"continuing after epoch {len(history)} of {recipe.epochs}")
         while len(history) < recipe.epochs:
             lr = learning_rate(recipe, [one.dev for one in history])
             if lr is None:
                 break
-            began = time.perf_counter()
-            loss, right = trainer.run_epoch(len(history), lr, self._progress)
-            accuracy = trainer.accuracy(tokens)
-            result = EpochResult(len(history) + 1, lr, loss, right, accuracy, time.perf_counter() - began)
-            if all(accuracy > one.dev for one in history):
-                self._best = trainer.state()
-            history.append(result)
-            if self._settings.checkpoints:
-                best = {f"best.{name}": tensor for name, tensor in self._best.items()}
-                self._directory.save_checkpoint({**trainer.state(), **best}, self._facts())
-            self._progress.note(
-                f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {loss:.4f}  train {right:.4f}  "
-                f"dev {accuracy:.4f}  {clock(result.seconds)}"
+            result = self._epoch(lr, tokens, progress)
+            if self.settings.checkpoints:
+                best = {f"best.{name}": tensor for name, tensor in self.best.items()}
+                self.directory.save_checkpoint({**trainer.state(), **best}, self._facts())
+            progress.note(
+                f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {result.loss:.4f}  train {result.train:.4f}  "
+                f"dev {result.dev:.4f}  {clock(result.seconds)}"
             )
-
-    def finish(self) -> EncoderOutcome:
-        """Write encoder and classifier of the best epoch."""
-        trainer, best = self._trainer, max(self._history, key=lambda one: one.dev)
+        chosen = max(history, key=lambda one: one.dev)
         outcome = {
-            "best": best.epoch,
-            "dev": best.dev,
+            "best": chosen.epoch,
+            "dev": chosen.dev,
             "words": len(trainer.vocabulary),
             "pairs": len(trainer.data.labels),
-            "stopped": len(self._history) < trainer.recipe.epochs,
+            "stopped": len(history) < recipe.epochs,
         }
         record = {**self._facts(), "outcome": outcome}
-        self._directory.finish(self._write, record)
-        return _parse_outcome(record, self._directory.path)
+        self.directory.finish(self._write, record)
+        return _parse_outcome(record, self.directory.path)
+
+    def _epoch(self, lr: float, tokens: Any, progress: Progress) -> EpochResult:
+        trainer, epoch, began = self.trainer, len(self.history), time.perf_counter()
+        loss, right = trainer.run_epoch(epoch, lr, progress)
+        accuracy = trainer.accuracy(tokens)
+        if all(accuracy > one.dev for one in self.history):
+            self.best = trainer.state()
+        self.history.append(EpochResult(epoch + 1, lr, loss, right, accuracy, time.perf_counter() - began))
+        return self.history[-1]
 
     def _facts(self) -> dict[str, Any]:
-        return {"history": [asdict(one) for one in self._history]}
+        return {"history": [asdict(one) for one in self.history]}
 
     def _load(self, tensors: dict[str, Any], facts: dict[str, Any]) -> bool:
-        self._history += [EpochResult(**one) for one in facts["history"]]
-        self._best = part(tensors, "best.")
-        self._trainer.load_state(tensors)
+        self.history += [EpochResult(**one) for one in facts["history"]]
+        self.best = part(tensors, "best.")
+        self.trainer.load_state(tensors)
         return True
 
     def _write(self, folder: Path) -> None:
         from safetensors.torch import save_file
 
-        trainer, recipe = self._trainer, self._trainer.recipe
+        trainer, recipe = self.trainer, self.trainer.recipe
         encoder = BiLSTMMax(
             trainer.vocabulary.vectors,
             hidden=recipe.hidden,
-            weights=part(self._best, "lstm."),
+            weights=part(self.best, "lstm."),
             device="cpu",
             v1_padding=recipe.v1_padding,
         )
         encoder.vocabulary.known(trainer.vocabulary.words)
         encoder.save(folder)
-        save_file(part(self._best, "head."), folder / _HEAD)
+        save_file(part(self.best, "head."), folder / _HEAD)
 
 
 def nli_accuracy(
@@ -243,17 +239,15 @@ def nli_accuracy(
 
 def _check(name: str, pairs: Examples) -> None:
     labels = np.asarray(pairs.labels)
-    if not len(pairs.premises) == len(pairs.hypotheses) == len(labels):
-        raise InputError(
-            f"{name}: {len(pairs.premises)} premises, {len(pairs.hypotheses)} hypotheses and {len(labels)} labels; "
-            "a pair needs one of each"
-        )
+    sizes = len(pairs.premises), len(pairs.hypotheses), len(labels)
+    if len(set(sizes)) > 1:
+        found = "{} premises, {} hypotheses and {} labels".format(*sizes)
+        raise InputError(f"{name}: {found}; a pair needs one of each")
     if not len(labels):
         raise InputError(f"{name}: no pairs; give at least one")
     if labels.min() < 0 or labels.max() >= len(LABELS):
-        raise InputError(
-            f"{name}: labels must be 0, 1 or 2 for {', '.join(LABELS)}, found {sorted(set(labels.tolist()))}"
-        )
+        found = str(sorted(set(labels.tolist())))
+        raise InputError(f"{name}: labels must be 0, 1 or 2 for {', '.join(LABELS)}, found {found}")
 
 
 def _fingerprint(pairs: Examples) -> str:

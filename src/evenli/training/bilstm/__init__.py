@@ -1,1 +1,0 @@
-"""Training a BiLSTM-max encoder on NLI pairs (Conneau et al. 2017)."""
