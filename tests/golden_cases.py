@@ -12,7 +12,6 @@ import csv
 import hashlib
 import io
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 Case = Callable[["Bench"], Any]
 CASES: dict[str, Case] = {}
@@ -350,12 +350,9 @@ def report(bench: Bench) -> Any:
 
 @case
 def reproduce(bench: Bench) -> Any:
-    there = os.environ.pop("EVENLI_SHARED_DATA", None)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EVENLI_SHARED_DATA", "no/such/folder")
         return bench.json("reproduce")
-    finally:
-        if there is not None:
-            os.environ["EVENLI_SHARED_DATA"] = there
 
 
 @case

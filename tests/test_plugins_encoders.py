@@ -101,7 +101,7 @@ def test_from_the_command_line(package: Path, run_cli: Callable[..., Any], tmp_p
     about = json.loads(done.stdout)
     assert about["settings"] == {"factor": 3.0, "seed": 0} and about["eraser"]["rank"] == 1
     assert about["leakage"]["before"] != about["leakage"]["after"]
-    done = evenli("seat", "mitigated:fairer", "--tests", "C6b", "--permutations", 200, "--json")
+    done = evenli("seat", "mitigated:fairer,letters:32", "--tests", "C6b", "--permutations", 200, "--json")
     assert done.returncode == 0, done.stderr
     small = evenli("mitigate", "means", "letters:32", "-o", "other", "--factor", 0.1)
     assert small.returncode == 2 and "--factor" in small.stderr
@@ -117,7 +117,7 @@ def test_from_python(package: Path, tmp_path: Path) -> None:
         assert base.encode(["ab", "b"]).shape == (2, 32)
         settings = MitigationSettings("means", options={"factor": 1.0})
         mitigate_encoder("letters:32", tmp_path / "fairer", settings)
-        fairer = load_encoder(str(tmp_path / "fairer"))
+        fairer = load_encoder(f"mitigated:{tmp_path / 'fairer'},letters:32")
         difference = fairer.encode(["She walks."]) - load_encoder("letters:32").encode(["She walks."])
         assert np.abs(difference).max() > 0.1
         with pytest.raises(InputError, match="factor"):

@@ -111,8 +111,10 @@ def ledger(data: str | Path | None = None) -> list[Row]:
     """Compute all rows; those that need the public data (default ``$EVENLI_SHARED_DATA``) are skipped without it."""
     for name in _MODULES:
         import_module(f"evenli.reproduction.{name}")
+    # In the order of the list, whichever module was imported first.
+    chapters = sorted(_CHAPTERS, key=lambda rows: _MODULES.index(rows.__module__.rpartition(".")[2]))
     folder = Path(data or os.environ.get("EVENLI_SHARED_DATA", "../shared/data"))
-    return [row for rows in _CHAPTERS for row in rows(folder if folder.is_dir() else None)]
+    return [row for rows in chapters for row in rows(folder if folder.is_dir() else None)]
 
 
 def sample_of_shares(row: Mapping[str, str | float], sizes: Sequence[int]) -> Sample:
