@@ -17,7 +17,7 @@ from evenli.cli.report import gate as gate_command
 from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
 from evenli.pairs import PairSet
-from evenli.report.expressions import Comparison, Constant, Field, Joined, Not, evaluate, fields, parse
+from evenli.report.expressions import evaluate, fields
 from evenli.report.gate import Check, GateResult, check_baseline, check_competence, check_conditions, write_junit
 from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
@@ -66,12 +66,6 @@ def holds(text: str) -> bool | None:
 )
 def test_conditions(text: str, expected: bool) -> None:
     assert holds(text) is expected
-
-
-def test_the_tree_shows_precedence() -> None:
-    a, b = (Comparison(Field(n), ">", Constant(1.0)) for n in "ab")
-    assert parse("a > 1 or b > 1 and not a > 1") == Joined("or", (a, Joined("and", (b, Not(a)))))
-    assert parse("(a > 1 or b > 1) and b > 1") == Joined("and", (Joined("or", (a, b)), b))
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def compare(
 ) -> None:
     """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
     from evenli.evaluate.compare import compare_runs
-    from evenli.report.comparing import show_comparison
+    from evenli.report.terminal import show_comparison
     from evenli.stats.intervals import Scoring
 
     compared = compare_runs(first, *others, suite=suite, scoring=Scoring(resamples=resamples, seed=seed))

@@ -137,19 +137,36 @@ def _config(background: str) -> dict[str, Any]:
     }
 
 
-def _altair() -> Any:
-    need("vl_convert", extra="report", purpose="the HTML report")
-    return need("altair", extra="report", purpose="the HTML report")
+def load_altair(purpose: str = "the HTML report") -> Any:
+    """Vega-Altair, or which extra brings it and what it is needed for."""
+    need("vl_convert", extra="report", purpose=purpose)
+    return need("altair", extra="report", purpose=purpose)
+
+
+def inline(values: Sequence[Mapping[str, Any]]) -> Any:
+    """A chart of values that stand in it; the marks are added by the caller."""
+    alt = loadload_altair()
+    return alt.Chart(alt.InlineData(values=list(values)))
+
+
+def kinds(field: str, names: Sequence[str], colours: Sequence[str], shapes: Sequence[str], **legend: Any) -> Any:
+    """Colour and shape of points by kind: shapes tell them apart without colour."""
+    alt = loadload_altair()
+    key = alt.Legend(**({"title": None, "orient": "top"} | legend))
+    return {
+        "color": alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names), range=list(colours)), legend=key),
+        "shape": alt.Shape(f"{field}:N", scale=alt.Scale(domain=list(names), range=list(shapes)), legend=key),
+    }
 
 
 def _layered(*layers: Any, height: int) -> Any:
-    alt = _altair()
+    alt = load_altair()
     fit = alt.AutoSizeParams(type="fit-x", contains="padding")
     return alt.layer(*layers).properties(width=WIDTH, height=height, autosize=fit)
 
 
 def _stacked(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
-    alt = _altair()
+    alt = load_altair()
     values = []
     names = _unique([name for name, _ in bars])
     for name, (_, shares) in zip(names, bars, strict=True):
@@ -160,7 +177,7 @@ def _stacked(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
             middle = (start + end) / 2
             values.append({"name": name, "label": label, "from": start, "to": end, "middle": middle, "text": text})
             start = end
-    base = alt.Chart(alt.InlineData(values=values))
+    base = inline(values)
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=False, **_PLAIN))
     # Placed by hand at the left edge: beside long names the plot is narrower than its legend.
     legend = alt.Legend(orient="none", direction="horizontal", legendX=-_extent(names), legendY=-20)
@@ -178,12 +195,12 @@ def _stacked(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
 
 def _intervals(points: Sequence[Point], title: str) -> Any:
     """Dots with intervals; a point with ``ideal`` gets a tick where an even model would lie."""
-    alt = _altair()
+    alt = load_altair()
     names = _unique([point["name"] for point in points])
     values = [{**point, "name": name} for name, point in zip(names, points, strict=True)]
     ends = [float(v[key]) for v in values for key in ("value", "low", "high", "ideal") if key in v]
     scale = alt.Scale(domain=[min([0.0, *ends]), max([1.0, *ends])], nice=True)
-    base = alt.Chart(alt.InlineData(values=values))
+    base = inline(values)
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=True, **_PLAIN))
     x = alt.X("value:Q", scale=scale, axis=alt.Axis(tickCount=5, title=title, grid=False))
     colour = alt.condition("datum.this", alt.value(ACCENT), alt.value(MUTED))
@@ -263,7 +280,7 @@ def _point(name: str, value: float, low: float, high: float, *, ideal: float = m
 
 
 def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
-    alt = _altair()
+    alt = load_altair()
     scores = by_template(rows)["score"].to_list()
     counts = [0] * bins
     for score in scores:
@@ -276,7 +293,7 @@ def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
         axis=alt.Axis(format=".0%", title="share of biased answers", grid=False),
     )
     y = alt.Y("count:Q", axis=alt.Axis(title="templates", tickMinStep=1))
-    bars = alt.Chart(alt.InlineData(values=values)).mark_bar(color=ACCENT, binSpacing=1)
+    bars = inline(values).mark_bar(color=ACCENT, binSpacing=1)
     ordered = sorted(scores)
     quartiles = [ordered[round(q * (len(ordered) - 1))] for q in (0, 0.25, 0.5, 0.75, 1)]
     words = "Histogram of {} templates. Smallest {:.0%}, quartiles {:.0%}, {:.0%} and {:.0%}, largest {:.0%}."

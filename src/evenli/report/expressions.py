@@ -18,8 +18,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from evenli.errors import InputError
 from evenli.io import to_plain
@@ -48,67 +47,11 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """A condition on one set of results.
-
-    Attributes:
-        holds: Whether it is true; None where a value it needs is undefined.
-        values: The fields it names.
-    """
+class Outcome(NamedTuple):
+    """Whether a condition is true (None where a value it needs is undefined), and the fields it names."""
 
     holds: bool | None
     values: dict[str, Value]
-
-
-@dataclass(frozen=True)
-class Constant:
-    """A number, a text or a truth value."""
-
-    value: float | str | bool
-
-
-@dataclass(frozen=True)
-class Field:
-    """A dotted name."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two operands and what is asked of them."""
-
-    left: Constant | Field
-    sign: str
-    right: Constant | Field
-
-
-@dataclass(frozen=True)
-class Not:
-    """The opposite."""
-
-    inner: Node
-
-
-@dataclass(frozen=True)
-class Joined:
-    """All (``and``) or any (``or``) of several; flat, so that a long chain is not a deep tree."""
-
-    word: str
-    parts: tuple[Node, ...]
-
-
-Node = Comparison | Not | Joined
-
-
-def parse(text: str) -> Node:
-    """Read a condition.
-
-    >>> parse("coal.low > 0.30")
-    Comparison(left=Field(name='coal.low'), sign='>', right=Constant(value=0.3))
-    """
-    return _Parser(text).whole()
 
 
 def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
@@ -120,13 +63,11 @@ def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
     >>> evaluate("coal.low > 0.30 and verdict == 'bias'", {"coal.low": 0.4, "verdict": "bias"}).holds
     True
     """
-    node = parse(text)
-    values = {name: _look_up(name, known, text) for name in _names(node)}
-    if not values:
+    parser = _Parser(text, known)
+    holds = parser.decide()
+    if not parser.values:
         raise InputError(f'the condition "{text}" names no field of the results, so it always says the same')
-    _check_kinds(node, values, text)
-    holds = None if None in values.values() else _decide(node, values)
-    return Outcome(holds, values)
+    return Outcome(None if None in parser.values.values() else holds, parser.values)
 
 
 def fields(result: AuditResult) -> dict[str, Value]:
@@ -166,78 +107,106 @@ def _estimate(name: str, estimate: Estimate | None) -> dict[str, Value]:
 
 
 class _Parser:
-    """Recursive descent over a list of tokens."""
+    """Recursive descent over a list of tokens that decides every part on the way, needed or not."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, known: Mapping[str, Value]) -> None:
+        self.values: dict[str, Value] = {}
+        self._text, self._known = text, known
         self._tokens = self._tokenise(text)
-        self._next = 0
-        self._depth = 0
+        self._next = self._depth = 0
 
-    def whole(self) -> Node:
+    def decide(self) -> bool:
         if len(self._tokens) == 1:
             raise InputError('an empty condition; write for example "coal.low > 0.30"')
-        node = self._condition()
-        kind, token, column = self._tokens[self._next]
+        holds = self._condition()
+        kind, token, _ = self._tokens[self._next]
         if kind == "operator":
-            raise self._wrong("a comparison has two sides; combine two comparisons with 'and'", column)
+            raise self._wrong("a comparison has two sides; combine two comparisons with 'and'")
         if kind != "end":
-            raise self._wrong(f"expected 'and', 'or' or the end, found {token!r}", column)
-        return node
+            raise self._wrong(f"expected 'and', 'or' or the end, found {token!r}")
+        return holds
 
-    def _condition(self) -> Node:
-        parts = [self._both()]
-        while self._word("or"):
-            parts.append(self._both())
-        return parts[0] if len(parts) == 1 else Joined("or", tuple(parts))
+    def _condition(self) -> bool:
+        return self._joined("or", any, lambda: self._joined("and", all, self._negated))
 
-    def _both(self) -> Node:
-        parts = [self._negated()]
-        while self._word("and"):
-            parts.append(self._negated())
-        return parts[0] if len(parts) == 1 else Joined("and", tuple(parts))
+    def _joined(self, word: str, join: Callable[[list[bool]], bool], part: Callable[[], bool]) -> bool:
+        """A chain is a loop: a long one is not deep."""
+        parts = [part()]
+        while self._accept("name", word):
+            parts.append(part())
+        return join(parts)
 
-    def _negated(self) -> Node:
+    def _negated(self) -> bool:
         self._depth += 1
         if self._depth > _NESTING:
-            raise self._wrong(f"more than {_NESTING} levels of 'not' and brackets", self._tokens[self._next][2])
-        if self._word("not"):
-            node: Node = Not(self._negated())
-        elif self._bracket("("):
-            node = self._condition()
-            if not self._bracket(")"):
-                raise self._wrong("expected ')'", self._tokens[self._next][2])
+            raise self._wrong(f"more than {_NESTING} levels of 'not' and brackets")
+        if self._accept("name", "not"):
+            holds = not self._negated()
+        elif self._accept("bracket", "("):
+            holds = self._condition()
+            if not self._accept("bracket", ")"):
+                raise self._wrong("expected ')'")
         else:
-            node = self._comparison()
+            holds = self._comparison()
         self._depth -= 1
-        return node
+        return holds
 
-    def _comparison(self) -> Node:
+    def _comparison(self) -> bool:
         left = self._operand()
-        kind, token, column = self._tokens[self._next]
+        kind, sign, _ = self._tokens[self._next]
         if kind != "operator":
-            raise self._wrong(f"expected a comparison ({' '.join(_OPERATORS)}), found {token or 'the end'!r}", column)
+            raise self._wrong(f"expected a comparison ({' '.join(_OPERATORS)}), found {sign or 'the end'!r}")
         self._next += 1
-        return Comparison(left, token, self._operand())
+        sides = left, self._operand()
+        # Looked up last: what cannot be read is said before what is unknown.
+        names = [side if is_field else None for side, is_field in sides]
+        values = [self._look_up(str(side)) if is_field else side for side, is_field in sides]
+        if None in values:
+            return False  # the condition is undecided, whatever the other parts say
+        self._check_kinds(values, sign)
+        if "verdict" in names and (wrong := [one for one in values if one not in VERDICTS]):
+            raise self._refused(f": no verdict {wrong[0]!r}; there are {', '.join(VERDICTS)}")
+        return bool(_OPERATORS[sign](*values))
 
-    def _operand(self) -> Constant | Field:
-        kind, token, column = self._tokens[self._next]
-        self._next += 1
+    def _operand(self) -> tuple[Value, bool]:
+        """A constant or the name of a field, and whether it is one."""
+        kind, token, _ = self._tokens[self._next]
+        value: Value = None
         if kind == "number" and math.isfinite(float(token)):
-            return Constant(float(token))
-        if kind == "text":
-            return Constant(token[1:-1])
-        if kind == "name" and token in {"true", "false"}:
-            return Constant(token == "true")
-        if kind == "name" and token not in {"and", "or", "not"}:
-            return Field(token)
-        raise self._wrong(f"expected a field, a number or a quoted text, found {token or 'the end'!r}", column)
+            value = float(token)
+        elif kind == "text":
+            value = token[1:-1]
+        elif kind == "name" and token in {"true", "false"}:
+            value = token == "true"
+        elif kind != "name" or token in {"and", "or", "not"}:
+            raise self._wrong(f"expected a field, a number or a quoted text, found {token or 'the end'!r}")
+        self._next += 1
+        return (token, True) if value is None else (value, False)
 
-    def _word(self, word: str) -> bool:
-        return self._accept("name", word)
+    def _look_up(self, name: str) -> Value:
+        # Names of results changed with schema 2; a condition written before still finds them.
+        renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
+        if name not in self._known and renamed not in self._known:
+            near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
+            roots = sorted({key.partition(".")[0] for key in self._known})
+            hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
+            raise self._refused(f" names an unknown field '{name}'; {hint}")
+        if name not in self._known:
+            message = f"'{name}' in a condition is now called '{renamed}'; the old name goes with the next release"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        self.values[name] = self._known[name if name in self._known else renamed]
+        return self.values[name]
 
-    def _bracket(self, bracket: str) -> bool:
-        return self._accept("bracket", bracket)
+    def _check_kinds(self, values: list[Value], sign: str) -> None:
+        """Refuse comparisons that could never be true: a gate that cannot fail looks like one that passes."""
+        first, second = (
+            "true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
+            for value in values
+        )
+        if first != second:
+            raise self._refused(f" compares {first} with {second} ({values[0]!r}, {values[1]!r})")
+        if first != "a number" and sign not in {"==", "!="}:
+            raise self._refused(f" orders {first}; use == or !=")
 
     def _accept(self, kind: str, token: str) -> bool:
         found = self._tokens[self._next][:2] == (kind, token)
@@ -256,62 +225,9 @@ class _Parser:
             position = match.end()
         return [*tokens, ("end", "", end)]
 
-    def _wrong(self, problem: str, column: int) -> InputError:
+    def _wrong(self, problem: str, column: int | None = None) -> InputError:
+        column = self._tokens[self._next][2] if column is None else column
         return InputError(f'cannot read the condition "{self._text}": {problem}, at character {column + 1}')
 
-
-def _names(node: Node) -> list[str]:
-    if isinstance(node, Not):
-        return _names(node.inner)
-    if isinstance(node, Joined):
-        return [name for part in node.parts for name in _names(part)]
-    return [side.name for side in (node.left, node.right) if isinstance(side, Field)]
-
-
-def _look_up(name: str, known: Mapping[str, Value], text: str) -> Value:
-    if name in known:
-        return known[name]
-    # Names of results changed with schema 2; a condition written before still finds them.
-    renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
-    if renamed in known:
-        message = f"'{name}' in a condition is now called '{renamed}'; the old name goes with the next release"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return known[renamed]
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    roots = sorted({key.partition(".")[0] for key in known})
-    hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
-    raise InputError(f"the condition \"{text}\" names an unknown field '{name}'; {hint}")
-
-
-def _check_kinds(node: Node, values: Mapping[str, Value], text: str) -> None:
-    """Refuse comparisons that could never be true: a gate that cannot fail looks like one that passes."""
-    if isinstance(node, Not | Joined):
-        for part in node.parts if isinstance(node, Joined) else (node.inner,):
-            _check_kinds(part, values, text)
-        return
-    sides = [values[s.name] if isinstance(s, Field) else s.value for s in (node.left, node.right)]
-    if None in sides:
-        return
-    kinds = [_kind(side) for side in sides]
-    if kinds[0] != kinds[1]:
-        raise InputError(f'the condition "{text}" compares {kinds[0]} with {kinds[1]} ({sides[0]!r}, {sides[1]!r})')
-    if kinds[0] != "a number" and node.sign not in {"==", "!="}:
-        raise InputError(f'the condition "{text}" orders {kinds[0]}; use == or !=')
-    if Field("verdict") in (node.left, node.right):
-        for side in (node.left, node.right):
-            if isinstance(side, Constant) and side.value not in VERDICTS:
-                raise InputError(f'the condition "{text}": no verdict {side.value!r}; there are {", ".join(VERDICTS)}')
-
-
-def _kind(value: Value) -> str:
-    return "true or false" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
-
-
-def _decide(node: Node, values: Mapping[str, Value]) -> bool:
-    if isinstance(node, Not):
-        return not _decide(node.inner, values)
-    if isinstance(node, Joined):
-        join = all if node.word == "and" else any
-        return join(_decide(part, values) for part in node.parts)
-    left, right = (values[s.name] if isinstance(s, Field) else s.value for s in (node.left, node.right))
-    return bool(_OPERATORS[node.sign](left, right))
+    def _refused(self, problem: str) -> InputError:
+        return InputError(f'the condition "{self._text}"{problem}')

@@ -1,21 +1,25 @@
-"""Results on a terminal: what was measured, how sure it is, what it means."""
+"""Results and comparisons on a terminal: what was measured, how sure it is, what it means."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli.format import interval, number, percent
+from evenli.evaluate.compare import Comparison, RunComparison
+from evenli.format import interval, number, p_bound, percent, signed
+from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
 from evenli.types import AuditResult, Competence, DataCard, SuiteResult
 
 _COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
 _WIDE = 110
 """Columns a terminal needs for slices and readings; a narrower one gets the ideal value instead."""
+_MOVED = 10
+"""Occupations shown; JSON has all of them."""
 
 
 def show_results(result: AuditResult, console: Console, *, files: str | None = None) -> None:
@@ -70,54 +74,53 @@ def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Cons
 
 def _show_section(section: Section, console: Console) -> None:
     if section.rows:
-        _titled(section.heading, _rows(section.columns, section.rows, section.main), console)
+        _titled(section.heading, table(section.columns, section.rows, section.main, wrap=True), console)
     for line in section.lines:
         console.print(escape(line))
 
 
-def _titled(heading: str, table: Table, console: Console) -> None:
+def _titled(heading: str, shown: Table, console: Console) -> None:
     console.print()
     console.print(escape(heading), style="italic")
-    console.print(table)
+    console.print(shown)
 
 
-def _rows(columns: Sequence[str], rows: Sequence[Sequence[str]], main: frozenset[int]) -> Table:
-    table = Table(box=None, pad_edge=False)
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    main: Collection[int] = (),
+    *,
+    wrap: bool = False,
+    tight: bool = False,
+) -> Table:
+    """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
+    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
     for title in columns:
-        table.add_column(escape(title.removeprefix(">")), justify="right" if title.startswith(">") else "left")
-    for index, row in enumerate(rows):
-        table.add_row(*map(escape, row), style="bold" if index in main else None)
-    return table
+        right = title.startswith(">")
+        name = escape(title.removeprefix(">"))
+        made.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
+    for at, row in enumerate(rows):
+        made.add_row(*map(escape, row), style="bold" if at in main else None)
+    return made
 
 
 def _measures(suite: Suite, result: SuiteResult, *, wide: bool) -> Table:
     slices = list(result.main.by_stereotype) if wide else []
-    table = Table(box=None, pad_edge=False)
-    table.add_column("measure", no_wrap=wide)
-    table.add_column("value", justify="right")
-    table.add_column(f"{percent(result.main.level)} interval", justify="right", no_wrap=True)
-    for name in slices:
-        table.add_column(escape(suite.slice_title.format(name)), justify="right")
-    if wide:
-        table.add_column("range", justify="right", no_wrap=True)
-        table.add_column("reading")
-    else:
-        table.add_column("ideal", justify="right")
-    for name, one in result.measures.items():
-        title = escape(f"  {one.title}" if name in suite.indented else one.title)
+    titles = [f">{suite.slice_title.format(name)}" for name in slices]
+    rows, stressed = [], []
+    for at, (name, one) in enumerate(result.measures.items()):
+        title = f"  {one.title}" if name in suite.indented else one.title
         if math.isnan(one.value):  # the note takes the place of the numbers
-            table.add_row(title, number(one.value), escape(one.note))
+            rows.append([title, number(one.value), one.note])
             continue
-        meaning = [one.span, escape(one.direction)] if wide else [f"{one.ideal:g}"]
-        table.add_row(
-            title,
-            number(one.value),
-            escape(interval(one.low, one.high)),
-            *(number(one.by_stereotype[part].value) for part in slices),
-            *meaning,
-            style="bold" if name in suite.stressed else None,
-        )
-    return table
+        stressed += [at] if name in suite.stressed else []
+        parts = [number(one.by_stereotype[part].value) for part in slices]
+        meaning = [one.span, one.direction] if wide else [f"{one.ideal:g}"]
+        rows.append([title, number(one.value), interval(one.low, one.high), *parts, *meaning])
+    heads = ["measure", ">value", f">{percent(result.main.level)} interval", *titles]
+    made = table([*heads, *([">range", "reading"] if wide else [">ideal"])], rows, stressed)
+    made.columns[0].no_wrap = wide
+    return made
 
 
 def _competence(competence: Competence | None, console: Console) -> None:
@@ -130,3 +133,66 @@ def _competence(competence: Competence | None, console: Console) -> None:
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))
+
+
+def show_comparison(compared: RunComparison, console: Console) -> None:
+    """Print every further run against the first, suite by suite."""
+    for index, suite in enumerate(compared.suites):
+        if index:
+            console.print()
+        _compare_suite(compared, suite, console)
+
+
+def _compare_suite(compared: RunComparison, suite: str, console: Console) -> None:
+    first, *others = compared.runs
+    described = get_suite(suite)
+    card = first.result.data_of(suite)
+    items, answers = (described.items.name, described.items.answers) if described.items else ("items", "Biased answers")
+    for index, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
+        if index:
+            console.print()
+        console.print(f"first   [bold]{escape(first.name)}[/bold] ({escape(str(first.path))})")
+        console.print(f"second  [bold]{escape(run.name)}[/bold] ({escape(str(run.path))})")
+        console.print(
+            f"{one.n:,} shared {items} of {escape(card.name if card else '?')} "
+            f"({escape(card.lang if card else '?')}), {one.clusters['occupations']} occupations, "
+            f"{one.clusters['templates']} templates"
+        )
+        console.print()
+        console.print(_differences(one, described.stressed, corrected=len(others) > 1))
+        console.print()
+        test = one.mcnemar
+        corrected = f", Holm {p_bound(test.p_holm)}" if len(others) > 1 else ""
+        console.print(
+            f"{answers}: {test.both:,} {items} in both, {test.only_first:,} only in the first, {test.only_second:,} "
+            f"only in the second, {test.neither:,} in neither (exact McNemar p {p_bound(test.p)}{corrected}; takes "
+            f"{items} as independent)"
+        )
+        _moved(one, console)
+        console.print(f"[bold]Conclusion[/bold]  {escape(compared.conclusion(suite, index))}")
+    console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
+
+
+def _differences(found: Comparison, stressed: frozenset[str], *, corrected: bool) -> Table:
+    level = next(iter(found.measures.values())).level
+    heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
+    rows = []
+    for name, d in found.measures.items():
+        entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
+        numbers = [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
+        rows.append([entry.title, *numbers, *map(p_bound, p_values), d.note or entry.direction])
+    main = [at for at, name in enumerate(found.measures) if name in stressed]
+    return table(["measure", *heads, "reading"], rows, main)
+
+
+def _moved(found: Comparison, console: Console) -> None:
+    moved = found.occupations.filter(found.occupations["difference"] != 0)
+    if not moved.height:
+        console.print("No occupation moved.")
+        return
+    shown = ", ".join(
+        f"{escape(str(row['occupation']))} {row['first']:.2f} -> {row['second']:.2f}"
+        for row in moved.head(_MOVED).iter_rows(named=True)
+    )
+    more = f", and {moved.height - _MOVED} more" if moved.height > _MOVED else ""
+    console.print(f"Occupations that moved ({moved.height} of {found.occupations.height}): {shown}{more}")
