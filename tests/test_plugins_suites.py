@@ -14,9 +14,8 @@ from evenli import registry
 from evenli.errors import InputError
 from evenli.evaluate.audit import load_run, measure_run
 from evenli.evaluate.compare import compare_runs
-from evenli.report.export import tables
+from evenli.report.export import results_schema, tables
 from evenli.report.html import render
-from evenli.report.schema import results_schema
 from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin

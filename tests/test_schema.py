@@ -15,7 +15,7 @@ import evenli
 from evenli.evaluate.assess import assess
 from evenli.evaluate.predict import SCHEMA, RunFolder
 from evenli.predictions import Predictions
-from evenli.report.schema import results_schema
+from evenli.report.export import results_schema
 from evenli.stats.intervals import Scoring
 
 RESULTS = results_schema()

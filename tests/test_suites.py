@@ -26,9 +26,9 @@ from evenli.models import embedded_models, load_model
 from evenli.models.fakes import FakeModel
 from evenli.predictions import Predictions
 from evenli.report.card import card
+from evenli.report.export import results_schema
 from evenli.report.expressions import evaluate, fields
 from evenli.report.html import report
-from evenli.report.schema import results_schema
 from evenli.report.terminal import show_results
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
@@ -459,23 +459,21 @@ def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_names_in_the_chart_cover_nothing() -> None:
-    from evenli.report.probe_chart import _placed
+    from evenli.report.charts import placed_names
 
     near = [{"x": 50.0, "y": 0.5 + i / 1000, "occupation": "clerk"} for i in range(4)]
     far = [{"x": 10.0, "y": 0.1, "occupation": "cook"}, {"x": 100.0, "y": 0.9, "occupation": "judge"}]
-    placed = _placed([*near, *far], "x", "y", ([0, 100], [0, 1]))
-    assert [(row["occupation"], side) for row, side in placed] == [
-        ("judge", "right"),
-        ("clerk", "left"),
-        ("clerk", "right"),
-        ("cook", "left"),
-    ]
+    placed = placed_names([*near, *far], "x", "y", ([0, 100], [0, 1]))
+    assert {side: [row["occupation"] for row in rows] for side, rows in placed.items()} == {
+        "left": ["clerk", "cook"],
+        "right": ["judge", "clerk"],
+    }
 
 
 def test_nothing_to_draw(runs: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.probe_chart import probe_chart
+    from evenli.report.charts import probe_chart
 
     with pytest.raises(InputError, match="probe"):
         probe_chart(load_run(runs / "coal").result)

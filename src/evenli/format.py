@@ -1,8 +1,10 @@
-"""Numbers as text, the same in every table; an undefined number is "n/a"."""
+"""Numbers as text, the same in every table (an undefined number is "n/a"), and names as text that is no markup."""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 
 UNDEFINED = "n/a"
 
@@ -66,6 +68,20 @@ def percent(share: float | None, digits: int = 0) -> str:
     ('95%', '95.3%')
     """
     return UNDEFINED if _undefined(share) else f"{share:.{digits}%}"
+
+
+def yaml_text(value: object) -> str:
+    """A JSON string, which is a YAML string: nothing in a model's name can leave its quotes.
+
+    Two differences remain: YAML forbids some control characters that JSON allows, and does not join surrogate pairs.
+    """
+    quoted = json.dumps(str(value), ensure_ascii=False)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", quoted)
+
+
+def prose(value: object) -> str:
+    """One line of Markdown in which nothing is markup: names come from models and data."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(str(value).split()))
 
 
 def _undefined(value: float | None) -> bool:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
-
-if TYPE_CHECKING:
-    from evenli.evaluate.audit import Audit
 
 
 def audit(
@@ -62,25 +59,13 @@ def audit(
         result = run(model, lang, files, suites=suites, out=folder, settings=settings)
     written = ["predictions.parquet", "results.json", "run.json"]
     if report:
-        written += _write_reports(folder, result)
+        from evenli.report.html import write_reports
+
+        written += [file.name for file in write_reports(result, folder)]
     if as_json:
         shared.print_json({"folder": str(folder), **result.to_dict()})
     else:
         show_results(result.result, shared.console(), files=f"{folder}/ {', '.join(written)}")
-
-
-def _write_reports(folder: Path, audit: Audit) -> list[str]:
-    """Write what ``--report`` adds to a run folder; returns the names of the files."""
-    written = []
-    if "coal" in audit.result.suites:
-        from evenli.report.html import report
-
-        written.append(report(audit, folder / "report.html").path.name)
-    if "probe" in audit.result.suites:
-        from evenli.report.probe_chart import write_probe_chart
-
-        written += [file.name for file in write_probe_chart(audit.result, folder)]
-    return written
 
 
 def predict(

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import number, percent
+from evenli.format import number, percent, prose, yaml_text
 from evenli.report.export import markdown, tables
-from evenli.report.markup import prose, yaml_text
 from evenli.suites.base import get_suite
 from evenli.suites.coal.results import CoalResult
 from evenli.types import Competence, DataCard, Estimate
@@ -21,6 +21,7 @@ PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
 _PUBLISHED = ("coal", "follow", "defy", "dominance", "fn_bias")
 """Measures for the model index; the Markdown table has all of them."""
+_OPTIONS = ("labels", "device", "dtype", "max_length", "token_budget", "allow_pickle")
 
 
 def card(run: Audit | str | Path, part: str = "all") -> str:
@@ -34,23 +35,7 @@ def card(run: Audit | str | Path, part: str = "all") -> str:
 
 def front_matter(audit: Audit) -> str:
     """YAML front matter with one ``model-index`` entry."""
-    data = _data(audit)
-    lines = [
-        "---",
-        "model-index:",
-        f"- name: {yaml_text(audit.result.model.name)}",
-        "  results:",
-        "  - task:",
-        "      type: text-classification",
-        '      name: "Natural Language Inference"',
-        "    dataset:",
-        "      type: nli-coal",
-        f"      name: {yaml_text('NLI-CoAL (' + data.name + ')')}",
-        f"      config: {yaml_text(data.lang)}",
-        f"      split: {yaml_text(audit.header.get('settings', {}).get('split', 'full'))}",
-        f"      revision: {yaml_text(data.sha256)}",
-        "    metrics:",
-    ]
+    data, split = _data(audit), audit.header.get("settings", {}).get("split", "full")
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair.
     bias = {} if audit.verdict.code == "none" else audit.coal.measures
     metrics: list[tuple[str, str, Estimate]] = [
@@ -58,25 +43,32 @@ def front_matter(audit: Audit) -> str:
     ]
     if audit.result.competence:
         metrics.append(("accuracy", "competence on gold pairs", audit.result.competence.gold))
-    for name, title, estimate in metrics:
-        plain = estimate.to_dict()
-        if plain["value"] is None:
-            continue
-        lines += [
-            f"    - type: {yaml_text(name)}",
-            f"      name: {yaml_text(title)}",
-            f"      value: {plain['value']!r}",
-            "      args:",
-            *(f"        {key}: {json.dumps(plain[key])}" for key in ("low", "high", "level", "n")),
-        ]
-    lines += [
-        "    source:",
-        f'      name: "evenli {audit.header.get("evenli", "?")}"',
-        f"      url: {yaml_text(_URL)}",
-        "---",
-        "",
-    ]
-    return "\n".join(lines)
+    shown = "".join(_metric(name, title, one.to_dict()) for name, title, one in metrics if not math.isnan(one.value))
+    return f"""---
+model-index:
+- name: {yaml_text(audit.result.model.name)}
+  results:
+  - task:
+      type: text-classification
+      name: "Natural Language Inference"
+    dataset:
+      type: nli-coal
+      name: {yaml_text(f"NLI-CoAL ({data.name})")}
+      config: {yaml_text(data.lang)}
+      split: {yaml_text(split)}
+      revision: {yaml_text(data.sha256)}
+    metrics:
+{shown}    source:
+      name: "evenli {audit.header.get("evenli", "?")}"
+      url: {yaml_text(_URL)}
+---
+"""
+
+
+def _metric(name: str, title: str, plain: dict[str, Any]) -> str:
+    args = "".join(f"        {key}: {json.dumps(plain[key])}\n" for key in ("low", "high", "level", "n"))
+    lines = f"    - type: {yaml_text(name)}\n      name: {yaml_text(title)}\n      value: {plain['value']!r}\n"
+    return f"{lines}      args:\n{args}"
 
 
 def section(audit: Audit) -> str:
@@ -133,11 +125,7 @@ def command(audit: Audit) -> str:
     # Names and defaults of the options, by the part of the settings that they are stored in.
     parts = (
         (settings, {"axis": "gender", "split": "full", "tokenised": False}),
-        (
-            settings.get("options", {}),
-            {"labels": None, "device": None, "dtype": None, "max_length": 128, "token_budget": None}
-            | {"allow_pickle": False},
-        ),
+        (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
         (audit.result.scoring, {"resamples": 2000, "seed": 0, "bootstrap": "cluster"}),
     )
     for given, defaults in parts:
@@ -173,8 +161,5 @@ def _quoted(word: str) -> str:
 def _competence(competence: Competence | None) -> str:
     if competence is None:
         return "Competence at the task was not assessed."
-    gold, stated = competence.gold, competence.stated
-    return (
-        f"Competence: {gold.shown} of {gold.n} unmistakable pairs right, {stated.shown} of {stated.n} pairs that state "
-        "the group."
-    )
+    gold, stated = (f"{one.shown} of {one.n}" for one in (competence.gold, competence.stated))
+    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."

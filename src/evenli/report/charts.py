@@ -12,14 +12,15 @@ import io
 import math
 import unicodedata
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import polars as pl
 
 from evenli._extras import need
+from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.format import number, percent
 from evenli.io import write_atomic
@@ -27,10 +28,8 @@ from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.stats.sample import Sample
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
 from evenli.suites.coal.results import SHOWN, SUBSET_NAMES, CoalResult
-from evenli.types import Estimate
-
-Point = dict[str, Any]
-"""Data of one mark, as Vega reads it."""
+from evenli.suites.probe.measures import ProbeResult
+from evenli.types import AuditResult, Estimate
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
@@ -38,29 +37,23 @@ INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
 FILLS = {ENTAILMENT: "#6cb6ff", NEUTRAL: "#d0d4da", CONTRADICTION: "#f2a65e"}
 """Label colours: apart for colour-blind readers, pale enough for dark text on them in both modes."""
 ON_FILL = "#111417"
+SIDES = {"female": "#d55e00", "male": "#0072b2"}
+"""Apart for colour-blind readers; so are the shapes of the points."""
+SHAPES = ("circle", "square")
 WIDTH = 360
+_PROBE_HEIGHT = 240
+_LETTER, _LINE = 5.6, 12.0  # width of a letter and height of a line at the size of names beside points, in px
 _LABEL = 180  # px that the names of rows may take
 _PLAIN: dict[str, Any] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "circle", "text", "tspan"}
-_ALLOWED = """
+_ATTRIBUTES = """
 width height viewBox fill stroke stroke-width stroke-dasharray stroke-miterlimit opacity fill-opacity stroke-opacity
 transform d x y x1 y1 x2 y2 dx dy cx cy r text-anchor font-family font-size font-weight display
 """
-_ATTRIBUTES = frozenset(_ALLOWED.split())
 
 
-@dataclass(frozen=True)
-class Figure:
-    """A chart with everything needed where it cannot be seen.
-
-    Attributes:
-        name: File name without suffix.
-        title: Caption.
-        alternative: What the chart shows, in words.
-        columns: Heads of the data table.
-        rows: The data behind the chart.
-        chart: The Altair chart.
-    """
+class Figure(NamedTuple):
+    """A chart with everything needed where it cannot be seen: what it shows in words, and its data as a table."""
 
     name: str
     title: str
@@ -74,15 +67,8 @@ def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]
     """All NLI-CoAL charts of a run by name; ``rows`` is what ``judged`` made of its table, if at hand."""
     rows = judged(Sample(audit.predictions.suite("coal"))) if rows is None else rows
     coal = cast(CoalResult, audit.coal)
-    drawn = (
-        _proportions(coal),
-        _measures(coal),
-        _published(coal, audit.name),
-        _occupations(coal),
-        _templates(rows),
-        _direction(rows),
-    )
-    return {figure.name: figure for figure in drawn if figure.rows}
+    drawn = [_proportions(coal), _measures(coal), _published(coal, audit.name), _occupations(coal)]
+    return {figure.name: figure for figure in [*drawn, _templates(rows), _direction(rows)] if figure.rows}
 
 
 def write_charts(audit: Audit, folder: str | Path) -> list[Path]:
@@ -115,8 +101,9 @@ def inline_svg(figure: Figure) -> str:
 
 def _bare(element: ET.Element) -> ET.Element:
     """Copy what is on the lists. Vega's own aria labels go too: hundreds of marks read one by one help nobody."""
+    allowed = _ATTRIBUTES.split()
     copy = ET.Element(element.tag.rpartition("}")[2])
-    copy.attrib.update({name: value for name, value in element.attrib.items() if name in _ATTRIBUTES})
+    copy.attrib.update({name: value for name, value in element.attrib.items() if name in allowed})
     copy.text, copy.tail = element.text, element.tail
     for child in element:
         hidden = child.get("display") == "none" or (child.get("class") == "background" and "stroke" not in child.attrib)
@@ -145,18 +132,28 @@ def load_altair(purpose: str = "the HTML report") -> Any:
 
 def inline(values: Sequence[Mapping[str, Any]]) -> Any:
     """A chart of values that stand in it; the marks are added by the caller."""
-    alt = loadload_altair()
+    alt = load_altair()
     return alt.Chart(alt.InlineData(values=list(values)))
 
 
 def kinds(field: str, names: Sequence[str], colours: Sequence[str], shapes: Sequence[str], **legend: Any) -> Any:
     """Colour and shape of points by kind: shapes tell them apart without colour."""
-    alt = loadload_altair()
+    alt = load_altair()
     key = alt.Legend(**({"title": None, "orient": "top"} | legend))
     return {
         "color": alt.Color(f"{field}:N", scale=alt.Scale(domain=list(names), range=list(colours)), legend=key),
         "shape": alt.Shape(f"{field}:N", scale=alt.Scale(domain=list(names), range=list(shapes)), legend=key),
     }
+
+
+def names_beside(sides: Mapping[str, Sequence[Mapping[str, Any]]], field: str, where: Any, dx: int, dy: int = 0) -> Any:
+    """Layers that write names to the right of points (``left``-aligned) or to their left."""
+    layers = []
+    for side, points in sides.items():
+        shift = dx if side == "left" else -dx
+        text = inline(points).mark_text(align=side, dx=shift, dy=dy, fontSize=10, color=INK)
+        layers.append(text.encode(**where, text=f"{field}:N"))
+    return layers
 
 
 def _layered(*layers: Any, height: int) -> Any:
@@ -165,18 +162,28 @@ def _layered(*layers: Any, height: int) -> Any:
     return alt.layer(*layers).properties(width=WIDTH, height=height, autosize=fit)
 
 
-def _stacked(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
+def _stacked(
+    bars: Sequence[tuple[str, Mapping[str, float]]],
+    name: str,
+    title: str,
+    columns: tuple[str, ...],
+    rows: Sequence[tuple[Any, ...]],
+) -> Figure:
+    """A bar per entry of shares of the labels."""
+    words = [f"{_short(bar)}: {', '.join(f'{x} {percent(of[x], 1)}' for x in SHOWN)}." for bar, of in bars]
+    return Figure(name, title, " ".join(["Stacked bars.", *words]), columns, tuple(rows), _bars(bars))
+
+
+def _bars(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
     alt = load_altair()
     values = []
     names = _unique([name for name, _ in bars])
     for name, (_, shares) in zip(names, bars, strict=True):
-        start = 0.0
+        end = 0.0
         for label in SHOWN:
-            end = start + shares[label]
-            text = f"{shares[label]:.0%}" if shares[label] >= 0.08 else ""
-            middle = (start + end) / 2
-            values.append({"name": name, "label": label, "from": start, "to": end, "middle": middle, "text": text})
-            start = end
+            start, end, share = end, end + shares[label], shares[label]
+            place = {"from": start, "to": end, "middle": (start + end) / 2}
+            values.append({"name": name, "label": label, "text": f"{share:.0%}" if share >= 0.08 else "", **place})
     base = inline(values)
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=False, **_PLAIN))
     # Placed by hand at the left edge: beside long names the plot is narrower than its legend.
@@ -193,7 +200,7 @@ def _stacked(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
     )
 
 
-def _intervals(points: Sequence[Point], title: str) -> Any:
+def _intervals(points: Sequence[dict[str, Any]], title: str) -> Any:
     """Dots with intervals; a point with ``ideal`` gets a tick where an even model would lie."""
     alt = load_altair()
     names = _unique([point["name"] for point in points])
@@ -218,14 +225,8 @@ def _intervals(points: Sequence[Point], title: str) -> Any:
 def _proportions(coal: CoalResult) -> Figure:
     defined = ((name, of) for name, of in coal.proportions.items() if not any(map(math.isnan, of.values())))
     bars = [(f"{subset} {SUBSET_NAMES.get(subset, '')}".strip(), shares) for subset, shares in defined]
-    return Figure(
-        "proportions",
-        "Answers per set",
-        "Stacked bars. " + " ".join(f"{name}: {_shares(shares)}." for name, shares in bars),
-        ("set", *SHOWN),
-        tuple((name, *(shares[label] for label in SHOWN)) for name, shares in bars),
-        _stacked(bars),
-    )
+    rows = [(name, *(shares[label] for label in SHOWN)) for name, shares in bars]
+    return _stacked(bars, "proportions", "Answers per set", ("set", *SHOWN), rows)
 
 
 def _measures(coal: CoalResult) -> Figure:
@@ -242,12 +243,11 @@ def _measures(coal: CoalResult) -> Figure:
 
 
 def _published(coal: CoalResult, model: str) -> Figure:
-    points = []
-    for row in coal.published:
-        if row.this and not math.isnan(row.coal):
-            points.append(_point(model, row.coal, coal.low, coal.high))
-        elif not math.isnan(row.coal):
-            points.append(_point(row.model, row.coal, math.nan, math.nan, this=False))
+    points = [
+        _point(model, row.coal, coal.low, coal.high) if row.this else _point(row.model, row.coal, this=False)
+        for row in coal.published
+        if not math.isnan(row.coal)
+    ]
     rows = tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points) if len(points) > 1 else ()
     return Figure(
         "published",
@@ -273,7 +273,15 @@ def _occupations(coal: CoalResult, count: int = 15) -> Figure:
     )
 
 
-def _point(name: str, value: float, low: float, high: float, *, ideal: float = math.nan, this: bool = True) -> Point:
+def _point(
+    name: str,
+    value: float,
+    low: float = math.nan,
+    high: float = math.nan,
+    *,
+    ideal: float = math.nan,
+    this: bool = True,
+) -> dict[str, Any]:
     """One dot of a chart; what is undefined is left out, because JSON has no NaN."""
     numbers = {"value": value, "low": low, "high": high, "ideal": ideal}
     return {"name": name, "this": this} | {key: one for key, one in numbers.items() if not math.isnan(one)}
@@ -282,16 +290,11 @@ def _point(name: str, value: float, low: float, high: float, *, ideal: float = m
 def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
     alt = load_altair()
     scores = by_template(rows)["score"].to_list()
-    counts = [0] * bins
-    for score in scores:
-        # The small shift keeps 0.15 in its own bin: 0.15 * 20 is 3 only up to rounding.
-        counts[min(int(score * bins + 1e-9), bins - 1)] += 1
-    values = [{"from": i / bins, "to": (i + 1) / bins, "count": count} for i, count in enumerate(counts)]
-    x = alt.X(
-        "from:Q",
-        scale=alt.Scale(domain=[0, 1]),
-        axis=alt.Axis(format=".0%", title="share of biased answers", grid=False),
-    )
+    # The small shift keeps 0.15 in its own bin: 0.15 * 20 is 3 only up to rounding.
+    counts = Counter(min(int(score * bins + 1e-9), bins - 1) for score in scores)
+    values = [{"from": i / bins, "to": (i + 1) / bins, "count": counts[i]} for i in range(bins)]
+    axis = alt.Axis(format=".0%", title="share of biased answers", grid=False)
+    x = alt.X("from:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
     y = alt.Y("count:Q", axis=alt.Axis(title="templates", tickMinStep=1))
     bars = inline(values).mark_bar(color=ACCENT, binSpacing=1)
     ordered = sorted(scores)
@@ -310,18 +313,9 @@ def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
 def _direction(rows: pl.DataFrame) -> Figure:
     found = by_direction(rows).to_dicts()
     bars = [(f"{row['stereotype'] or '?'} → {row['group'] or '?'}", row) for row in found]
-    return Figure(
-        "direction",
-        "Answers by stereotype of the occupation → group in the hypothesis",
-        "Stacked bars. " + " ".join(f"{_short(name)}: {_shares(shares)}." for name, shares in bars),
-        ("stereotype", "group", "pairs", *SHOWN),
-        tuple((r["stereotype"], r["group"], r["n"], *(r[label] for label in SHOWN)) for r in found),
-        _stacked(bars),
-    )
-
-
-def _shares(shares: Mapping[str, float]) -> str:
-    return ", ".join(f"{label} {percent(shares[label], 1)}" for label in SHOWN)
+    title = "Answers by stereotype of the occupation → group in the hypothesis"
+    cells = [(r["stereotype"], r["group"], r["n"], *(r[label] for label in SHOWN)) for r in found]
+    return _stacked(bars, "direction", title, ("stereotype", "group", "pairs", *SHOWN), cells)
 
 
 def _span(estimate: Estimate) -> str:
@@ -344,3 +338,60 @@ def _extent(names: Sequence[str]) -> float:
 def _short(text: object, limit: int = 34) -> str:
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def probe_chart(result: AuditResult) -> Any:
+    """Two panels, a point per occupation: dP against the imbalance of the market, P_f - P_m against its women.
+
+    Does a model differ where the labour market does, and in the same direction?
+    """
+    alt = load_altair("the chart of the probe")
+    if "probe" not in result.suites:
+        raise InputError("nothing to draw: the results hold no probe; audit the model with --suite probe")
+    occupations = cast(ProbeResult, result.probe).occupations
+    known = [row for row in occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]
+    if not known:
+        raise InputError("nothing to draw: no occupation of the probe has a known share of women")
+    points = [{**row.to_dict(), "imbalance": abs(2 * row.women_percent - 100)} for row in known]
+    groups = sorted({row["stereotype"] for row in points})
+    look = kinds("stereotype", groups, [SIDES.get(one, MUTED) for one in groups], SHAPES, title="dominated by")
+    most = 1.05 * max(max(row["dp"] for row in points), 0.01)
+    panels = []
+    for x, y, titles, low in (
+        ("imbalance", "dp", ("|women - men| in the labour market, points", "gap dP"), 0),
+        ("women_percent", "signed", ("women in the labour market, percent", "mean P_f - P_m"), -most),
+    ):
+        across = alt.X(f"{x}:Q", scale=alt.Scale(domain=[0, 100]), axis=alt.Axis(title=titles[0], grid=False))
+        up = alt.Y(f"{y}:Q", scale=alt.Scale(domain=[low, most]), axis=alt.Axis(title=titles[1], gridColor=GRID))
+        marks = inline(points).mark_point(filled=True, size=45, opacity=0.8).encode(x=across, y=up, **look)
+        sides = placed_names(points, x, y, ([0, 100], [low, most]))
+        layers = [marks, *names_beside(sides, "occupation", {"x": across, "y": up}, 6)]
+        panels.append(alt.layer(*layers).properties(width=WIDTH, height=_PROBE_HEIGHT))
+    return alt.vconcat(*panels)
+
+
+def placed_names(
+    points: Sequence[dict[str, Any]], x: str, y: str, spans: tuple[Sequence[float], Sequence[float]]
+) -> dict[str, list[dict[str, Any]]]:
+    """Points that get their name written, largest first, by side: names cover no name and no point."""
+    (left, right), (low, high) = spans
+    pixels = [
+        ((row[x] - left) / (right - left) * WIDTH, (high - row[y]) / (high - low) * _PROBE_HEIGHT) for row in points
+    ]
+    taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in pixels]
+    placed: dict[str, list[dict[str, Any]]] = {"left": [], "right": []}
+    for row, (across, down) in sorted(zip(points, pixels, strict=True), key=lambda pair: -abs(pair[0][y])):
+        length = _LETTER * len(row["occupation"])
+        for side, start in (("left", across + 6), ("right", across - 6 - length)):
+            a, b, c, d = start, down - _LINE / 2, start + length, down + _LINE / 2
+            free = not any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for box in taken)
+            if a >= 0 and c <= WIDTH and free:
+                taken.append((a, b, c, d))
+                placed[side].append(row)
+                break
+    return placed
+
+
+def write_probe_chart(audit: Audit, folder: str | Path) -> list[Path]:
+    """Write the chart as ``probe.svg`` and ``probe.png``; returns the files."""
+    return save_chart(probe_chart(audit.result), "probe", folder)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from evenli._extras import need
 from evenli.errors import InputError
 from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, difference
 from evenli.evaluate.seat import AssociationResult, SeatResult
@@ -20,7 +18,8 @@ from evenli.evaluate.seat.tests import AVERAGED
 from evenli.evaluate.senteval import SentEvalResult
 from evenli.evaluate.senteval.data import TASKS
 from evenli.format import interval, number, p_value, percent, signed
-from evenli.report.charts import GRID, INK, MUTED, WIDTH, save_chart
+from evenli.report.charts import GRID, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
+from evenli.report.terminal import table
 from evenli.resources import read_table
 
 PUBLISHED = dict(zip(TASKS, (80.7, 85.2, 92.7, 90.2, 86.2, 82.0, 44.1, 74.7, 88.7, 85.7, 68.0, 75.6), strict=True))
@@ -30,8 +29,6 @@ _SECOND = ("f1", "spearman")  # second numbers that papers print beside the firs
 _LEAKS = {"linear": "linear probe", "mlp": "MLP probe", "clustering": "clusters", "correlation": "neighbour bias"}
 _POINTS = 2.0  # least width of the axis of SentEval
 _HEIGHT = 260
-_COLOURS = ("#0072b2", "#d55e00")
-"""Base and mitigated: apart for colour-blind readers; the shapes differ too."""
 
 
 def print_associations(result: SeatResult, console: Console) -> None:
@@ -57,9 +54,9 @@ def print_associations(result: SeatResult, console: Console) -> None:
         theirs = signed(average_effect(published).signed)
         rows.append([f"mean {AVERAGED[0]} to {AVERAGED[-1]}", signed(mean.signed), *[""] * 5, theirs])
         rows.append(["  of sizes", signed(mean.absolute)])
-    _print_table([*heads, "published"] if compared else heads, rows, console, bold=[len(result.tests)])
-    _print_notes([f"{test.name or 'test'}: {test.note}" for test in result.tests if test.note], console)
-    _print_legend(_how_to_read(result.tests, compared), console)
+    _print_table([*heads, "published"] if compared else heads, rows, console, bold=len(result.tests))
+    notes = [f"{test.name or 'test'}: {test.note}" for test in result.tests if test.note]
+    _print_below(console, notes, _how_to_read(result.tests, compared))
 
 
 def _how_to_read(results: Sequence[AssociationResult], compared: bool) -> str:
@@ -96,15 +93,15 @@ def print_senteval(result: SentEvalResult, console: Console) -> None:
     ]
     if result.overall is not None:
         rows.append(["mean", number(result.overall, 2), "", "", "", number(PUBLISHED_OVERALL, 2)])
-    _print_table(("task", "score", "second", "dev", "rows", "published"), rows, console, bold=[len(result.tasks)])
-    _print_notes([f"{name}: {task.note}" for name, task in result.tasks.items() if task.note], console)
-    _print_notes([f"not run: {reason}" for reason in result.missing.values()], console)
+    _print_table(("task", "score", "second", "dev", "rows", "published"), rows, console, bold=len(result.tasks))
+    notes = [f"{name}: {task.note}" for name, task in result.tasks.items() if task.note]
+    notes += [f"not run: {reason}" for reason in result.missing.values()]
     legend = (
         "score: accuracy in percent, 100 times Pearson's r for STSB, SICKR and STS14; dev: what the search for the "
         "regularisation saw. published: InferSent on GloVe, Dolci et al. 2023."
     )
-    _print_legend(
-        legend + ("" if result.overall is not None else f" No mean: it needs all {len(TASKS)} tasks."), console
+    _print_below(
+        console, notes, legend + ("" if result.overall is not None else f" No mean: it needs all {len(TASKS)} tasks.")
     )
 
 
@@ -123,12 +120,13 @@ def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Consol
         if words
         else "probes: accuracy on sentences whose words neither eraser nor probe has seen"
     )
-    _print_legend(
+    _print_below(
+        console,
+        [],
         f"{probes}; clusters: neutral {'words' if words else 'sentences'} that two-means puts on the side they "
         "leaned to before; neighbour bias: correlation of that lean with the side of their nearest neighbours. "
         "95 % intervals over what was tested. A probe at neutral shows that this probe fails, not that nothing is "
         "left.",
-        console,
     )
 
 
@@ -149,10 +147,12 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
             cells.append(_with_change(one.senteval_mean, change.get("senteval"), 1))
         rows.append(cells)
     _print_table([*heads, "neighbour bias", *(["SentEval"] if scored else [])], rows, console)
-    _print_notes([f"{one.label}: {note}" for one in report.encoders for note in _notes(one)], console)
+    _print_below(console, [f"{one.label}: {note}" for one in report.encoders for note in _notes(one)])
     if scored:
         _print_tasks(report, console)
-    _print_legend(
+    _print_below(
+        console,
+        [],
         "change and in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 "
         "is neutral; 95 % intervals over the words of the tests, that of a change with the same words for both "
         "encoders; linear, MLP: accuracy of probes for gender on held-out words, "
@@ -160,7 +160,6 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
         "neutral."
         + (f" SentEval: mean of {len(report.tasks)} task(s), higher is better." if scored else "")
         + " Figures at neutral do not show that an encoder is free of bias.",
-        console,
     )
 
 
@@ -181,8 +180,8 @@ def _print_tasks(report: EncoderReport, console: Console) -> None:
         rows.append([task, number(first, 1), *(_with_change(other, difference(other, first), 1) for other in others)])
     _print_table(["SentEval", *results], rows, console)
     missing = {task: reason for result in results.values() for task, reason in result.missing.items()}
-    _print_notes(
-        [reason if reason.startswith(task) else f"{task}: {reason}" for task, reason in missing.items()], console
+    _print_below(
+        console, [reason if reason.startswith(task) else f"{task}: {reason}" for task, reason in missing.items()]
     )
 
 
@@ -190,31 +189,22 @@ def _with_change(value: float | None, change: float | None, digits: int) -> str:
     return number(value, digits) + ("" if change is None else f" ({signed(change, digits)})")
 
 
-def _print_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, *, bold: Collection[int] = ()
-) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(escape(heads[0]))
-    for head in heads[1:]:
-        table.add_column(escape(head), justify="left" if head == "method" else "right", no_wrap=True)
-    for at, row in enumerate(rows):
-        table.add_row(*map(escape, row), style="bold" if at in bold else None)
-    console.print(table)
+def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], console: Console, *, bold: int = -1) -> None:
+    first, *others = (head if head == "method" else f">{head}" for head in heads)
+    console.print(table([first.removeprefix(">"), *others], rows, [bold], tight=True))
 
 
-def _print_notes(notes: Sequence[str], console: Console) -> None:
+def _print_below(console: Console, notes: Iterable[str], legend: str = "") -> None:
+    """Notes line by line, and how to read the table."""
     for note in notes:
         console.print(escape(note))
-
-
-def _print_legend(text: str, console: Console) -> None:
-    console.print(escape(text), style="dim")
+    if legend:
+        console.print(escape(legend), style="dim")
 
 
 def encoder_chart(report: EncoderReport) -> Any:
     """Fairness against accuracy: SEAT against SentEval, or against the linear probe where there is no SentEval."""
-    need("vl_convert", extra="report", purpose="the chart of an encoder report")
-    alt = need("altair", extra="report", purpose="the chart of an encoder report")
+    alt = load_altair("the chart of an encoder report")
     scored = bool(report.tasks)
     points = [point for at, one in enumerate(report.encoders) for point in _points(one, base=at == 0, scored=scored)]
     if not points:
@@ -231,24 +221,18 @@ def encoder_chart(report: EncoderReport) -> Any:
     x = alt.X("x:Q", scale=alt.Scale(**domain, nice=True, padding=24), axis=alt.Axis(title=title, grid=False))
     effect = alt.Axis(title="SEAT, mean |d| of C6 to C8b: 0 is neutral", gridColor=GRID)
     y = alt.Y("y:Q", scale=alt.Scale(domainMin=0), axis=effect)
-    kinds, legend = ["base", "mitigated"], alt.Legend(title=None, orient="top")
-    base = alt.Chart(alt.InlineData(values=points))
-    marks = base.mark_point(filled=True, size=70, opacity=1).encode(
-        x=x,
-        y=y,
-        color=alt.Color("kind:N", scale=alt.Scale(domain=kinds, range=list(_COLOURS)), legend=legend),
-        shape=alt.Shape("kind:N", scale=alt.Scale(domain=kinds, range=["square", "circle"]), legend=legend),
-    )
+    base = inline(points)
+    look = kinds("kind", ["base", "mitigated"], [SIDES["male"], SIDES["female"]], SHAPES[::-1])
+    marks = base.mark_point(filled=True, size=70, opacity=1).encode(x=x, y=y, **look)
     rule = base.mark_rule(color=MUTED, opacity=0.6)
     layers = [rule.encode(x=x, y="low:Q", y2="high:Q")]
     if not scored:
         layers.append(rule.encode(x="left:Q", x2="right:Q", y="y:Q"))
-    layers.append(marks)
-    for align, shift, right in (("left", 7, False), ("right", -7, True)):
-        # Names stand outward where there is room, else inward.
-        chosen = [point for point in points if (point["x"] > (low + high) / 2) == (right != (spare > 0))]
-        text = alt.Chart(alt.InlineData(values=chosen)).mark_text(align=align, dx=shift, dy=-7, fontSize=10, color=INK)
-        layers.append(text.encode(x=x, y=y, text="label:N"))
+    # Names stand outward where there is room, else inward.
+    sides: dict[str, list[dict[str, Any]]] = {"left": [], "right": []}
+    for point in points:
+        sides["right" if (point["x"] > (low + high) / 2) != (spare > 0) else "left"].append(point)
+    layers += [marks, *names_beside(sides, "label", {"x": x, "y": y}, 7, -7)]
     return alt.layer(*layers).properties(width=WIDTH, height=_HEIGHT)
 
 

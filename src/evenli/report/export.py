@@ -1,9 +1,10 @@
-"""Results as tables: CSV, Parquet, Markdown and LaTeX, and to MLflow."""
+"""Results as tables (CSV, Parquet, Markdown, LaTeX), to MLflow, and the JSON Schema of results.json."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import polars as pl
 from evenli._extras import need
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
+from evenli.evaluate.predict import SCHEMA
 from evenli.format import number
 from evenli.io import write_atomic
+from evenli.registry import SUITES
 from evenli.report.expressions import fields
+from evenli.stats.intervals import Scoring
+from evenli.suites.base import get_suite
 from evenli.types import AuditResult, Record, SuiteResult
 
 _LATEX = {
@@ -28,6 +33,9 @@ _LATEX = {
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
 
+_OPEN = {"ModelCard", "DataCard"}
+"""Records that may hold further keys: what a backend or a reader adds about a model or a file."""
+
 
 def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFrame]:
     """The tables of one suite, by default the first of the run.
@@ -39,9 +47,9 @@ def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFr
     if suite not in result.suites:
         raise InputError(f"the run holds no suite '{suite}'; choose {', '.join(result.suites)}")
     of_suite = result.suites[suite]
-    lists = {name: getattr(of_suite, name) for name in of_suite.__struct_fields__}
     found = {"measures": _measures(of_suite)}
-    for name, rows in lists.items():
+    for name in of_suite.__struct_fields__:
+        rows = getattr(of_suite, name)
         if isinstance(rows, list) and rows and isinstance(rows[0], Record):
             found[name] = _frame([msgspec.to_builtins(row) for row in rows])
     return found
@@ -93,14 +101,11 @@ def markdown(frame: pl.DataFrame) -> str:
 def latex(frame: pl.DataFrame) -> str:
     """A booktabs tabular, numbers to three decimals and to the right; Japanese and Chinese need XeLaTeX or LuaLaTeX."""
     columns = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
-    head, *rows = (
-        " & ".join(latex_text(cell) for cell in row) + r" \\"
-        for row in (frame.columns, *([_shown(cell) for cell in row] for row in frame.iter_rows()))
-    )
-    body = "\n".join(rows)
+    rows = (frame.columns, *([_shown(cell) for cell in row] for row in frame.iter_rows()))
+    head, *body = (" & ".join(map(latex_text, row)) + " \\\\\n" for row in rows)
     return (
-        f"% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\n\\midrule\n{body}\n"
-        + ("\\bottomrule\n\\end{tabular}\n")
+        f"% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\\midrule\n"
+        f"{''.join(body)}\\bottomrule\n\\end{{tabular}}\n"
     )
 
 
@@ -116,27 +121,73 @@ def latex_text(text: str) -> str:
 def log_mlflow(audit: Audit) -> None:
     """Log an audit to the active MLflow run: every number a gate can name, what was asked, and results.json."""
     mlflow = need("mlflow", extra="tracking", purpose="logging to MLflow")
-    result = audit.result
+    result, metrics = audit.result, dict[str, float]()
     known = fields(result)
-    metrics = {
-        name: float(value)
-        for name, value in known.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and not _repeated(name, known, result)
-    }
-    mlflow.log_metrics({re.sub(r"[^\w. /-]", "_", name): value for name, value in metrics.items()})
+    for name, value in known.items():
+        suite, _, short = name.partition(".")
+        repeated = suite in result.suites and short in known and known[short] == value  # SUITE.NAME repeats NAME
+        if isinstance(value, int | float) and not isinstance(value, bool) and not repeated:
+            metrics[re.sub(r"[^\w. /-]", "_", name)] = float(value)
+    mlflow.log_metrics(metrics)
     about: dict[str, Any] = {"model": result.model.spec, "revision": result.model.revision, "lang": result.lang}
-    card = result.data_of(next(iter(result.suites)))
-    about |= {"data": card.name, "data_sha256": card.sha256} if card else {}
-    mlflow.log_params(
-        {f"evenli.{name}": value for name, value in (about | {"verdict": result.verdict.code}).items() if value}
-    )
+    if card := result.data_of(next(iter(result.suites))):
+        about |= {"data": card.name, "data_sha256": card.sha256}
+    about["verdict"] = result.verdict.code
+    mlflow.log_params({f"evenli.{name}": value for name, value in about.items() if value})
     mlflow.log_dict(audit.to_dict(), "evenli/results.json")
 
 
-def _repeated(name: str, known: Mapping[str, Any], result: AuditResult) -> bool:
-    """Whether ``SUITE.NAME`` only repeats ``NAME``."""
-    suite, _, short = name.partition(".")
-    return suite in result.suites and short in known and known[short] == known[name]
+def results_schema() -> dict[str, Any]:
+    """JSON Schema (2020-12) of results.json with the suites that are installed; names of measures are open.
+
+    >>> sorted(results_schema()["required"])
+    ['competence', 'evenli', 'lang', 'schema', 'scoring', 'verdict']
+    """
+    kinds: dict[str, type] = {name: get_suite(name).result for name in SUITES}
+    (_, scoring, *references), definitions = msgspec.json.schema_components(
+        [AuditResult, Scoring, *kinds.values()], ref_template="#/$defs/{name}"
+    )
+    for kind in (Scoring, *_records(Record)):
+        if kind.__name__ in definitions:
+            _describe(definitions[kind.__name__], kind)
+    root = definitions.pop("AuditResult")
+    # In JSON the suites stand beside the other keys.
+    del root["properties"]["suites"]
+    root["properties"] |= {
+        "schema": {"const": SCHEMA, "description": "Version of this format."},
+        "evenli": {"type": "string", "description": "Version of evenli that wrote the file."},
+        "scoring": {**scoring, "description": "Settings of the scoring step."},
+    }
+    for name, reference in zip(kinds, references, strict=True):
+        about = f"{get_suite(name).title}; absent if the audit did not ask it."
+        root["properties"][name] = {**reference, "description": about}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **root,
+        "title": "results.json of an evenli audit",
+        "required": ["schema", "evenli", "lang", "scoring", "verdict", "competence"],
+        "anyOf": [{"required": [name]} for name in kinds],
+        "$defs": definitions,
+    }
+
+
+def _records(kind: type) -> list[type]:
+    children: list[type] = kind.__subclasses__()
+    return [one for child in children for one in (child, *_records(child))]
+
+
+def _describe(schema: dict[str, Any], kind: type) -> None:
+    """Close an object, demand every key, and take descriptions from the docstring of its class."""
+    texts: dict[str, str] = {}
+    for parent in reversed(kind.__mro__):
+        texts |= dict(re.findall(r"^    (\w+): (.+(?:\n        .+)*)", inspect.getdoc(parent) or "", re.MULTILINE))
+    schema["description"] = (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
+    schema["additionalProperties"] = kind.__name__ in _OPEN
+    schema["required"] = list(schema["properties"])
+    for name, entry in schema["properties"].items():
+        entry.pop("default", None)
+        if name in texts:
+            entry["description"] = " ".join(texts[name].split())
 
 
 def _shown(cell: object) -> str:

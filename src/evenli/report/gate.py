@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,20 +28,14 @@ from evenli.suites.base import Suite, Value, get_suite
 from evenli.types import AuditResult
 
 PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
+_JUNIT = {PASSED: "system-out", FAILED: "failure", UNDECIDED: "error"}
 MAX_WORSE = 0.02
 """Default margin of a baseline, in NLI-CoAL."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing the gate looked at.
-
-    Attributes:
-        name: The condition as it was written.
-        status: ``passed``, ``failed`` or ``undecided``.
-        detail: The numbers behind it, in one line.
-        values: The same for machines.
-    """
+    """One thing the gate looked at: ``passed``, ``failed`` or ``undecided``, with the numbers behind it."""
 
     name: str
     status: str
@@ -54,13 +49,7 @@ class Check:
 
 @dataclass(frozen=True, repr=False)
 class GateResult:
-    """Whether a run may pass, and why.
-
-    Attributes:
-        model: Name of the model.
-        run: The run folder.
-        checks: What was looked at.
-    """
+    """Whether a run may pass, and why."""
 
     model: str
     run: Path
@@ -86,12 +75,8 @@ class GateResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {
-            "run": str(self.run),
-            "model": self.model,
-            "passed": self.passed,
-            "checks": [to_plain(check) for check in self.checks],
-        }
+        checks = [to_plain(check) for check in self.checks]
+        return {"run": str(self.run), "model": self.model, "passed": self.passed, "checks": checks}
 
     def __repr__(self) -> str:
         """The checks and the outcome, one line each."""
@@ -156,19 +141,16 @@ def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Che
     for condition in conditions:
         outcome = evaluate(condition, known)
         status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
-        detail = ", ".join(f"{name} = {_shown(value)}" for name, value in outcome.values.items())
+        shown = ((name, "undefined" if value is None else value) for name, value in outcome.values.items())
+        detail = ", ".join(
+            f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in shown
+        )
         checks.append(Check(f"fail if {condition}", status, detail, outcome.values))
     return checks
 
 
 def check_baseline(difference: Difference, title: str, max_worse: float = MAX_WORSE) -> Check:
-    """Fail where a score rose by more than ``max_worse`` and the interval of the difference lies above 0.
-
-    Args:
-        difference: The run against its baseline.
-        title: Name of the score.
-        max_worse: Rise that is still allowed.
-    """
+    """Fail where a score rose by more than ``max_worse`` and the interval of the difference lies above 0."""
     if not (math.isfinite(max_worse) and max_worse >= 0):
         raise InputError(f"--max-worse is a rise of {title}, 0 or more, not {max_worse}")
     name = f"at most {max_worse:g} worse than the baseline"
@@ -187,17 +169,14 @@ def check_baseline(difference: Difference, title: str, max_worse: float = MAX_WO
 
 def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
     """Write JUnit XML, one test case per check; an undecided check is an error."""
-    counts = {status: sum(check.status == status for check in checks) for status in (FAILED, UNDECIDED)}
+    counts = Counter(check.status for check in checks)
     numbers = {"tests": str(len(checks)), "failures": str(counts[FAILED]), "errors": str(counts[UNDECIDED])}
     root = ET.Element("testsuites", numbers)
     group = ET.SubElement(root, "testsuite", {"name": _printable(suite), **numbers})
     for check in checks:
         case = ET.SubElement(group, "testcase", {"classname": "evenli.gate", "name": _printable(check.name)})
-        if check.status == PASSED:
-            ET.SubElement(case, "system-out").text = _printable(check.detail)
-        else:
-            tag = "failure" if check.status == FAILED else "error"
-            ET.SubElement(case, tag, {"message": _printable(check.detail)}).text = _printable(check.detail)
+        tag, detail = _JUNIT[check.status], _printable(check.detail)
+        ET.SubElement(case, tag, {} if check.status == PASSED else {"message": detail}).text = detail
     ET.indent(root)
     write_atomic(path, ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
@@ -205,7 +184,8 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
 def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
     suite = _judging(new.result)
     if suite is None or suite.name not in old.result.suites:
-        raise InputError(f"a baseline is compared on {_judges()}, which both runs must hold; audit with that suite")
+        judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judge is not None)
+        raise InputError(f"a baseline is compared on {judges}, which both runs must hold; audit with that suite")
     if old.verdict.code == "none":
         raise InputError(f"the baseline {old.path} has no verdict; choose another one ({old.verdict.sentence})")
     compared = compare_runs(old, new, suite=suite.name, scoring=scoring).suites[suite.name][0]
@@ -215,16 +195,6 @@ def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | N
 def _judging(result: AuditResult) -> Suite | None:
     """The suite of a run that gives its verdict."""
     return next((get_suite(name) for name in result.suites if get_suite(name).judge is not None), None)
-
-
-def _judges() -> str:
-    return " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judge is not None)
-
-
-def _shown(value: Value) -> str:
-    if value is None:
-        return "undefined"
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _printable(text: str) -> str:

@@ -13,10 +13,10 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from pkgutil import resolve_name
+from typing import Any, NamedTuple
 
 from evenli._version import __version__
 from evenli.errors import InputError
@@ -26,18 +26,12 @@ from evenli.io import write_atomic
 from evenli.labels import LABELS
 from evenli.report.charts import write_charts
 from evenli.report.views import RunView, rankings, run_names
+from evenli.suites.base import get_suite
 from evenli.suites.coal.breakdown import AGREEING
 
 LIMIT = 3_000_000
 """Bytes; a report must open on a phone and travel by mail."""
-_LEVELS: tuple[tuple[int | None, int | None], ...] = (
-    (None, None),
-    (100, None),
-    (30, None),
-    (0, None),
-    (0, 100),
-    (0, 30),
-)
+_LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
 _CONTENTS = (
     ("what", "What was measured"),
@@ -57,15 +51,8 @@ _CONTENTS = (
 Runs = Audit | str | Path | Sequence[Audit | str | Path]
 
 
-@dataclass(frozen=True)
-class WrittenReport:
-    """The files of a report.
-
-    Attributes:
-        path: The HTML file.
-        size: Its bytes.
-        charts: Charts as SVG and PNG files, where these were asked for.
-    """
+class WrittenReport(NamedTuple):
+    """The HTML file, its bytes, and the charts as SVG and PNG files where these were asked for."""
 
     path: Path
     size: int
@@ -91,6 +78,17 @@ def report(runs: Runs, path: str | Path = "report.html", charts: str | Path | No
             folder = Path(charts) if len(audits) == 1 else Path(charts) / f"{index}-{audit.path.name}"
             images += write_charts(audit, folder)
     return WrittenReport(Path(path), len(page), tuple(images))
+
+
+def write_page(audit: Audit, folder: str | Path) -> list[Path]:
+    """Write ``report.html`` into a run folder; returns the files."""
+    return [report(audit, Path(folder) / "report.html").path]
+
+
+def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
+    """Write what every suite of a run adds to its folder with ``audit --report``; returns the files."""
+    writers = [get_suite(name).report for name in audit.result.suites]
+    return [file for writer in filter(None, writers) for file in resolve_name(writer)(audit, folder)]
 
 
 def render(audits: Sequence[Audit]) -> str:
@@ -133,26 +131,19 @@ def render(audits: Sequence[Audit]) -> str:
 
 def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int | None) -> dict[str, Any]:
     """Sentences behind the occupation tables: each text once, rows as numbers, probabilities in thousandths."""
-    texts: dict[str, int] = {}
-    names: dict[str, int] = {}
+    texts, names = defaultdict[str, int](lambda: len(texts)), defaultdict[str, int](lambda: len(names))
     runs = []
     columns = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group", *(f"p_{x}" for x in LABELS))
     for view in views:
-        keys = [(row.occupation or "", row.stereotype or "") for row in view.coal.occupations[:listed]][:with_sentences]
-        wanted = set(keys)
-        grouped: dict[tuple[str, str], list[list[int]]] = defaultdict(list)
-        for occupation, stereotype, premise, hypothesis, subset, group, *shares in view.rows.select(
-            columns
-        ).iter_rows():
-            if (occupation, stereotype) in wanted:
-                grouped[occupation, stereotype].append(
-                    [
-                        *(texts.setdefault(text, len(texts)) for text in (premise, hypothesis)),
-                        *(names.setdefault(name or "", len(names)) for name in (subset, group)),
-                        *(round(1000 * share) for share in shares),
-                    ]
-                )
-        runs.append({"lang": view.lang, "rows": [grouped[key] for key in keys]})
+        rows = view.coal.occupations[:listed][:with_sentences]
+        grouped: dict[tuple[str, str], list[list[int]]] = {
+            (row.occupation or "", row.stereotype or ""): [] for row in rows
+        }
+        for occupation, stereotype, *sentences, subset, group, p1, p2, p3 in view.rows.select(columns).iter_rows():
+            if (occupation, stereotype) in grouped:
+                numbers = [*(texts[text] for text in sentences), names[subset or ""], names[group or ""]]
+                grouped[occupation, stereotype].append([*numbers, *(round(1000 * p) for p in (p1, p2, p3))])
+        runs.append({"lang": view.lang, "rows": list(grouped.values())})
     return {"labels": list(LABELS), "texts": list(texts), "names": list(names), "runs": runs}
 
 

@@ -11,10 +11,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli._extras import need
 from evenli.errors import InputError
 from evenli.format import interval, number, p_value, signed
-from evenli.report.charts import WIDTH, save_chart
+from evenli.report.charts import WIDTH, inline, load_altair, save_chart
+from evenli.report.terminal import table
 from evenli.stats.sweep import NO_CORRELATION, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
@@ -70,8 +70,7 @@ def print_meta(results: SweepResult, console: Console) -> None:
 
 def meta_chart(results: SweepResult) -> Any:
     """Scores against rates: a line for the mean over seeds, a band for their range, a panel per axis."""
-    need("vl_convert", extra="report", purpose="the chart of a meta-evaluation")
-    alt = need("altair", extra="report", purpose="the chart of a meta-evaluation")
+    alt = load_altair("the chart of a meta-evaluation")
     values = list(_points(results))
     ends = [value[key] for value in values for key in ("low", "high") if value[key] is not None]
     if not ends:
@@ -88,7 +87,7 @@ def meta_chart(results: SweepResult) -> Any:
     dash = alt.StrokeDash("measure:N", scale=dashes, legend=legend)
     panels = []
     for axis in results.levels:
-        base = alt.Chart(alt.InlineData(values=[value for value in values if value["axis"] == axis]))
+        base = inline([value for value in values if value["axis"] == axis])
         rates = x.axis(title=f"{axis} rate", format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False)
         # The band needs no legend of its own: it has the colour of its line.
         band = base.mark_area(opacity=0.18).encode(x=rates, y=alt.Y("low:Q", scale=scale), y2="high:Q", color=colour)
@@ -103,28 +102,24 @@ def write_meta_charts(results: SweepResult, folder: str | Path) -> list[Path]:
 
 
 def _associations(results: SweepResult) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("measure")
-    # Heads are broken by hand: all columns must fit a terminal of 80.
-    heads = ["Pearson", "over seeds", "p", "Spear-\nman", "Ken-\ndall", "sepa-\nration", "noise\nslope"]
-    hidden = {"" if _has_spread(results) else "over seeds", "" if _is_noisy(results) else "noise\nslope"}
-    shown = [head for head in heads if head not in hidden]
-    for head in shown:
-        table.add_column(head, justify="right", no_wrap=True, vertical="top")
+    rows = []
     for entry in results.measures:
         bias, noise = entry.axis["bias"], entry.axis.get("noise")
-        texts = (
-            _correlation(bias.pearson.value),
-            escape(interval(bias.pearson.low, bias.pearson.high)),
-            p_value(bias.pearson.p, 4),
-            number(bias.spearman.value),
-            number(bias.kendall.value),
-            signed(bias.separation.value),
-            signed(noise.slope if noise else None),
-        )
-        cells = [text for head, text in zip(heads, texts, strict=True) if head in shown]
-        table.add_row(escape(entry.title), *cells, style="bold" if entry.name == "coal" else None)
-    return table
+        # Heads are broken by hand: all columns must fit a terminal of 80.
+        cells = {
+            "measure": entry.title,
+            ">Pearson": _correlation(bias.pearson.value),
+            ">over seeds": interval(bias.pearson.low, bias.pearson.high),
+            ">p": p_value(bias.pearson.p, 4),
+            ">Spear-\nman": number(bias.spearman.value),
+            ">Ken-\ndall": number(bias.kendall.value),
+            ">sepa-\nration": signed(bias.separation.value),
+            ">noise\nslope": signed(noise.slope if noise else None),
+        }
+        hidden = {"" if _has_spread(results) else ">over seeds", "" if _is_noisy(results) else ">noise\nslope"}
+        rows.append({head: cell for head, cell in cells.items() if head not in hidden})
+    main = [at for at, entry in enumerate(results.measures) if entry.name == "coal"]
+    return table(list(rows[0]), [list(row.values()) for row in rows], main, tight=True)
 
 
 def _legend(results: SweepResult) -> str:
@@ -137,19 +132,14 @@ def _legend(results: SweepResult) -> str:
 
 
 def _published(rows: list[dict[str, str]], results: SweepResult) -> Table:
-    table = Table(box=None, pad_edge=False)
-    about = ("source", "model", "statistic")
-    for head in about:
-        table.add_column(head)
-    for head in ("NLI-CoAL", "ours", "FN", "ours"):
-        table.add_column(head, justify="right", no_wrap=True)
+    about, lines = ("source", "model", "statistic"), []
     for row in rows:
         cells = [row[key] for key in about]
         for name, prefix in (("coal", "coal"), ("fn_bias", "fn")):
             ours = getattr(results[name].axis["bias"], row["statistic"]).value
             cells += [row[f"{prefix}_corr"] + ("*" if row[f"{prefix}_sig"] == "yes" else " "), _correlation(ours)]
-        table.add_row(*map(escape, cells))
-    return table
+        lines.append(cells)
+    return table([*about, ">NLI-CoAL", ">ours", ">FN", ">ours"], lines)
 
 
 def _doubts(rows: list[dict[str, str]]) -> Iterator[str]:

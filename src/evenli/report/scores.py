@@ -12,18 +12,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evenli._extras import need
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
 from evenli.corpus.distribution import PERCENTILES, Distribution, distribution
 from evenli.corpus.scored import CorpusScores
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
-from evenli.report.charts import ACCENT, INK, MUTED, WIDTH, save_chart
+from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 
 _HEIGHT, _LINE, _COMPONENTS = 160, 13, 10
-_COLOURS = {"female": "#d55e00", "male": "#0072b2"}
-"""Apart for colour-blind readers; the sides of 0 and the shapes of the marks tell them apart without colour."""
+_PURPOSE = "the chart of bias scores"
 
 
 def check_chart(file: str | Path) -> Path:
@@ -31,7 +29,7 @@ def check_chart(file: str | Path) -> Path:
     file = Path(file)
     if file.suffix.lower() not in (".svg", ".png"):
         raise InputError(f"{file}: charts are written as .svg and .png; give a name with one of them")
-    _altair()
+    load_altair(_PURPOSE)
     return file
 
 
@@ -43,20 +41,20 @@ def write_distribution_chart(scored: CorpusScores | str | Path, file: str | Path
 
 def distribution_chart(scores: Distribution) -> Any:
     """Rows by score above, with a line per threshold; texts by F and M below, M to the left of 0."""
-    alt = _altair()
+    alt = load_altair(_PURPOSE)
     highest = float(scores.edges[-1])
     bars = _histogram(alt, _bars(scores.edges, scores.rows), "rows", "score of a row (largest Abs)", [0, highest])
     layers = [bars.mark_bar(color=MUTED)]
     for line, (percentile, value) in enumerate(sorted(scores.thresholds.values.items())):
         # The label of a lower threshold stands above the beginning of the lines to its right.
         top, side, dx = line * _LINE, *(("right", -3) if value > 0.75 * highest else ("left", 3))
-        point = alt.Chart(alt.InlineData(values=[{"at": value, "label": f"{percentile:g} %: {value:.4f}"}]))
+        point = inline([{"at": value, "label": f"{percentile:g} %: {value:.4f}"}])
         rule = point.mark_rule(color=ACCENT).encode(x="at:Q", y=alt.value(top), y2=alt.value(_HEIGHT))
         text = point.mark_text(align=side, dx=dx, fontSize=10, color=INK, baseline="top")
         layers += [rule, text.encode(x="at:Q", y=alt.value(top), text="label:N")]
     values = [{**bar, "side": "female (F)"} for bar in _bars(scores.edges, scores.female)]
     values += [{**bar, "side": "male (M)"} for bar in _bars(-scores.edges, scores.male)]
-    colours = alt.Scale(domain=["male (M)", "female (F)"], range=[_COLOURS["male"], _COLOURS["female"]])
+    colours = alt.Scale(domain=["male (M)", "female (F)"], range=[SIDES["male"], SIDES["female"]])
     below = _histogram(alt, values, "texts", "score of a text", [-highest, highest]).mark_bar()
     below = below.encode(color=alt.Color("side:N", scale=colours, legend=alt.Legend(title=None, orient="top")))
     panels = [panel.properties(width=WIDTH, height=_HEIGHT) for panel in (alt.layer(*layers), below)]
@@ -68,7 +66,7 @@ def _histogram(alt: Any, values: list[dict[str, Any]], counted: str, title: str,
     axis = alt.Axis(title=title, grid=False, tickCount=6, labelFlush=False)
     across = alt.X("from:Q", scale=alt.Scale(domain=domain, nice=False), axis=axis)
     up = alt.Y("count:Q", axis=alt.Axis(title=counted, tickCount=4))
-    return alt.Chart(alt.InlineData(values=values)).encode(x=across, x2="to:Q", y=up, y2="zero:Q")
+    return inline(values).encode(x=across, x2="to:Q", y=up, y2="zero:Q")
 
 
 def _bars(edges: NDArray[np.float64], counts: NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -84,9 +82,9 @@ def write_direction(report: DirectionReport, folder: str | Path) -> list[Path]:
 
 def direction_chart(direction: GenderDirection, vectors: WordVectors) -> Any:
     """Explained variance by component above the cosines of the pairs' words with the direction."""
-    alt = _altair()
+    alt = load_altair(_PURPOSE)
     shares = [{"component": i, "share": share} for i, share in enumerate(direction.spectrum[:_COMPONENTS], 1)]
-    bars = alt.Chart(alt.InlineData(values=shares)).mark_bar(color="#4d4d4d").properties(width=WIDTH, height=140)
+    bars = inline(shares).mark_bar(color="#4d4d4d").properties(width=WIDTH, height=140)
     bars = bars.encode(
         x=alt.X("component:O", axis=alt.Axis(title="component", labelAngle=0)),
         y=alt.Y("share:Q", axis=alt.Axis(title="explained variance", format=".0%", tickCount=5)),
@@ -95,17 +93,15 @@ def direction_chart(direction: GenderDirection, vectors: WordVectors) -> Any:
         return bars
     values = []
     for pair in direction.pairs:
-        for side, word, cosine in zip(_COLOURS, pair, bias_of(vectors, vectors.rows(pair), direction), strict=True):
+        for side, word, cosine in zip(SIDES, pair, bias_of(vectors, vectors.rows(pair), direction), strict=True):
             values.append({"pair": "–".join(pair), "side": side, "word": word, "cosine": float(cosine)})
-    base = alt.Chart(alt.InlineData(values=values))
+    base = inline(values)
     rows = alt.Y("pair:N", sort=None, axis=alt.Axis(title=None, labelLimit=WIDTH // 2))
     line = base.mark_line(color="#b0b7bf").encode(x="cosine:Q", y=rows, detail="pair:N")
-    sides, legend = list(_COLOURS), alt.Legend(title=None, orient="bottom")
     marks = base.mark_point(filled=True, size=60, opacity=1).encode(
         x=alt.X("cosine:Q", axis=alt.Axis(title="cosine with the direction")),
         y=rows,
-        color=alt.Color("side:N", scale=alt.Scale(domain=sides, range=list(_COLOURS.values())), legend=legend),
-        shape=alt.Shape("side:N", scale=alt.Scale(domain=sides, range=["circle", "square"]), legend=legend),
+        **kinds("side", list(SIDES), list(SIDES.values()), SHAPES, orient="bottom"),
     )
     return alt.vconcat(bars, alt.layer(line, marks).properties(width=WIDTH, height=alt.Step(16)))
 
@@ -162,13 +158,8 @@ def print_direction(summary: Mapping[str, Any]) -> None:
         f"{summary['explained_raw']:.1%}); without one pair the direction turns to cosine "
         f"{summary['leave_one_out']['lowest']:.3f} at worst; cosine with the {other} list {cosine:.3f}"
     )
-    for side in _COLOURS:
+    for side in SIDES:
         print(f"most {side}: " + ", ".join(f"{word} {value:+.2f}" for word, value in summary[side]))
-
-
-def _altair() -> Any:
-    need("vl_convert", extra="report", purpose="the chart of bias scores")
-    return need("altair", extra="report", purpose="the chart of bias scores")
 
 
 def _signed(value: float) -> str:

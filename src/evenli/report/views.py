@@ -6,9 +6,8 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -20,10 +19,10 @@ from evenli.labels import CONTRADICTION, ENTAILMENT
 from evenli.report.charts import Figure, figures, inline_svg
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
-from evenli.suites.base import Section, Suite, get_suite
+from evenli.suites.base import get_suite
 from evenli.suites.coal.breakdown import agreement, by_direction, by_template, judged, worst
 from evenli.suites.coal.results import CoalResult
-from evenli.types import AuditResult, DataCard, SuiteResult
+from evenli.types import AuditResult, DataCard
 
 VERDICTS = {
     "bias": ("Bias dominates error", "More than two of three errors on stereotyped occupations follow the stereotype."),
@@ -34,95 +33,56 @@ VERDICTS = {
 }
 
 
-@dataclass(frozen=True)
 class SuiteView:
     """One suite of a run: its measures and what it says beside them."""
 
-    suite: Suite
-    result: SuiteResult
-    card: DataCard | None
-
-    @property
-    def title(self) -> str:
-        """Name for a heading."""
-        return self.suite.title[:1].upper() + self.suite.title[1:]
-
-    @property
-    def id(self) -> str:
-        """The name as it may stand in an identifier."""
-        return re.sub(r"[^A-Za-z0-9-]", "-", self.suite.name)
-
-    @property
-    def slices(self) -> list[str]:
-        """Stereotypes that have a column in the table of measures."""
-        return list(dict.fromkeys(name for one in self.result.measures.values() for name in one.by_stereotype))
-
-    @cached_property
-    def sections(self) -> list[Section]:
-        """What the suite shows beside its measures."""
-        return self.suite.sections(self.result, self.card)
+    def __init__(self, name: str, result: AuditResult) -> None:
+        self.suite, self.result, self.card = get_suite(name), result.suites[name], result.data_of(name)
+        self.title = self.suite.title[:1].upper() + self.suite.title[1:]
+        self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
+        self.slices = list(dict.fromkeys(part for one in self.result.measures.values() for part in one.by_stereotype))
+        self.sections = self.suite.sections(self.result, self.card)
 
 
-@dataclass(frozen=True)
 class RunView:
-    """Everything the template shows about one run. What is costly is computed once."""
+    """Everything the template shows about one run."""
 
-    audit: Audit
-    name: str
-
-    @property
-    def result(self) -> AuditResult:
-        """Typed results."""
-        return self.audit.result
-
-    @property
-    def coal(self) -> CoalResult:
-        """Results of NLI-CoAL."""
-        return cast(CoalResult, self.audit.coal)
-
-    @property
-    def data(self) -> DataCard:
-        """The NLI-CoAL pairs."""
-        return self.result.data_of("coal") or DataCard("unknown data", "coal")
-
-    @cached_property
-    def main(self) -> SuiteView:
-        """NLI-CoAL."""
-        return self._suite("coal")
-
-    @cached_property
-    def others(self) -> list[SuiteView]:
-        """The other suites of the run."""
-        return [self._suite(name) for name in self.result.suites if name != "coal"]
-
-    def _suite(self, name: str) -> SuiteView:
-        return SuiteView(get_suite(name), self.result.suites[name], self.result.data_of(name))
-
-    @property
-    def date(self) -> str:
-        """Day on which the run was started (UTC)."""
-        return str(self.audit.header.get("created", ""))[:10] or "unknown"
-
-    @property
-    def version(self) -> str:
-        """Version of evenli that made the predictions."""
-        return str(self.audit.header.get("evenli", "?"))
-
-    @property
-    def lang(self) -> str:
-        """A language code that may stand in an attribute, or nothing."""
-        lang = _lang(self.audit)
-        return lang if re.fullmatch(r"[A-Za-z]{2,3}", lang) else ""
-
-    @property
-    def meaning(self) -> str:
-        """What the code of the verdict means."""
-        return VERDICTS[self.audit.verdict.code][1]
-
-    @cached_property
-    def rows(self) -> pl.DataFrame:
-        """The audited rows with probabilities and answers."""
-        return judged(Sample(self.audit.predictions.suite("coal")))
+    def __init__(self, audit: Audit, name: str) -> None:
+        self.audit, self.name, self.result = audit, name, audit.result
+        self.coal = cast(CoalResult, audit.coal)
+        self.data = audit.result.data_of("coal") or DataCard("unknown data", "coal")
+        self.main, *self.others = (
+            SuiteView(suite, audit.result) for suite in sorted(audit.result.suites, key=lambda one: one != "coal")
+        )
+        self.date = str(audit.header.get("created", ""))[:10] or "unknown"
+        self.version = str(audit.header.get("evenli", "?"))
+        self.settings = _flat(audit.header)
+        # It stands in an attribute.
+        self.lang = _lang(audit) if re.fullmatch(r"[A-Za-z]{2,3}", _lang(audit)) else ""
+        self.meaning = VERDICTS[audit.verdict.code][1]
+        self.headline, self.order = _headline(self.coal), _order(self.coal)
+        self.rows = judged(Sample(audit.predictions.suite("coal")))
+        self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
+        templates = by_template(self.rows)
+        # A template that is seen only twice is extreme by chance alone.
+        self.templates_seen = int(np.median(templates["n"].to_numpy())) // 2
+        often = templates.filter(pl.col("n") >= self.templates_seen)
+        self.extreme_templates = [
+            ("Most biased templates", often.head(5).to_dicts()),
+            ("Least biased templates", often.tail(5).reverse().to_dicts()),
+        ]
+        quantiles = np.quantile(templates["score"].to_numpy(), [0, 0.25, 0.5, 0.75, 1])
+        least, lower, median, upper, most = (percent(float(one)) for one in quantiles)
+        self.template_words = (
+            f"Here they range from {least} to {most}, with a median of {median}; the middle half lies between {lower} "
+            f"and {upper}."
+        )
+        directions = by_direction(self.rows).sort(pl.col("stereotype") != "neutral", "stereotype", "group")
+        self.direction_words = [
+            f"{row['stereotype'] or 'unknown'} occupations, hypothesis names {row['group'] or 'no group'}: entailment "
+            f"{percent(row[ENTAILMENT], 1)}, contradiction {percent(row[CONTRADICTION], 1)} of {row['n']:,} pairs"
+            for row in directions.to_dicts()
+        ]
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
@@ -134,86 +94,28 @@ class RunView:
         """The charts as markup."""
         return {name: Markup(inline_svg(figure)) for name, figure in self.figures.items()}
 
-    @property
-    def headline(self) -> str:
-        """NLI-CoAL in a sentence; empty where it is undefined."""
-        coal = self.coal
-        if any(math.isnan(one) for one in (coal.value, coal.low, coal.high)):
-            return ""
-        detectable = coal.minimum_detectable_difference
-        remark = f" Another audit must differ by {number(detectable)} for the difference to be significant."
-        return (
-            f"NLI-CoAL is {number(coal.value)} on a scale from 0 (even) to 1; the {percent(coal.main.level)} interval "
-            f"reaches from {number(coal.low)} to {number(coal.high)}.{'' if math.isnan(detectable) else remark}"
-        )
 
-    @property
-    def order(self) -> str:
-        """The order condition in a sentence."""
-        order = self.coal.order_condition
-        if order.holds is None:
-            return "The order condition is undefined: PS or AS has no pairs."
-        state = (
-            "fails" if not order.holds else "holds beyond doubt" if order.beyond_doubt else "holds within uncertainty"
-        )
-        return f"The order condition (entailment likelier in PS than in AS, contradiction the reverse) {state}."
-
-    @cached_property
-    def templates(self) -> pl.DataFrame:
-        """Share of biased answers per template, most biased first."""
-        return by_template(self.rows)
-
-    @property
-    def templates_seen(self) -> int:
-        """Pairs a template needs to be listed: one seen twice is extreme by chance alone."""
-        return int(np.median(self.templates["n"].to_numpy())) // 2
-
-    @property
-    def extreme_templates(self) -> list[tuple[str, list[dict[str, Any]]]]:
-        """The most and the least biased templates."""
-        often = self.templates.filter(pl.col("n") >= self.templates_seen)
-        return [
-            ("Most biased templates", often.head(5).to_dicts()),
-            ("Least biased templates", often.tail(5).reverse().to_dicts()),
-        ]
-
-    @property
-    def template_words(self) -> str:
-        """How much the templates differ."""
-        quantiles = np.quantile(self.templates["score"].to_numpy(), [0, 0.25, 0.5, 0.75, 1])
-        least, lower, median, upper, most = (percent(float(one)) for one in quantiles)
-        return (
-            f"Here they range from {least} to {most}, with a median of {median}; the middle half lies between {lower} "
-            f"and {upper}."
-        )
-
-    @cached_property
-    def direction_words(self) -> list[str]:
-        """Where the non-neutral answers go, one line per stereotype and group."""
-        return [
-            f"{row['stereotype'] or 'unknown'} occupations, hypothesis names {row['group'] or 'no group'}: entailment "
-            f"{percent(row[ENTAILMENT], 1)}, contradiction {percent(row[CONTRADICTION], 1)} of {row['n']:,} pairs"
-            for row in by_direction(self.rows).sort(pl.col("stereotype") != "neutral", "stereotype", "group").to_dicts()
-        ]
-
-    @cached_property
-    def worst(self) -> list[dict[str, Any]]:
-        """Pairs with the highest probability on the biased answer."""
-        return worst(self.rows).to_dicts()
-
-    @cached_property
-    def agreement(self) -> list[list[float | None]]:
-        """Rank correlations between measures over occupations."""
-        return agreement(self.rows)
-
-    @property
-    def settings(self) -> list[tuple[str, str]]:
-        """run.json as names and values."""
-        return _flat(self.audit.header)
+def _headline(coal: CoalResult) -> str:
+    """NLI-CoAL in a sentence; empty where it is undefined."""
+    if any(math.isnan(one) for one in (coal.value, coal.low, coal.high)):
+        return ""
+    detectable = coal.minimum_detectable_difference
+    remark = f" Another audit must differ by {number(detectable)} for the difference to be significant."
+    return (
+        f"NLI-CoAL is {number(coal.value)} on a scale from 0 (even) to 1; the {percent(coal.main.level)} interval "
+        f"reaches from {number(coal.low)} to {number(coal.high)}.{'' if math.isnan(detectable) else remark}"
+    )
 
 
-@dataclass(frozen=True)
-class RankingRow:
+def _order(coal: CoalResult) -> str:
+    order = coal.order_condition
+    if order.holds is None:
+        return "The order condition is undefined: PS or AS has no pairs."
+    state = "fails" if not order.holds else "holds beyond doubt" if order.beyond_doubt else "holds within uncertainty"
+    return f"The order condition (entailment likelier in PS than in AS, contradiction the reverse) {state}."
+
+
+class RankingRow(NamedTuple):
     """One model in a ranking; ``group`` is 0 where it is not ranked."""
 
     index: int
@@ -221,15 +123,10 @@ class RankingRow:
     result: AuditResult
     group: int
     ranks: str
-
-    @property
-    def verdict(self) -> str:
-        """The verdict in words."""
-        return VERDICTS[self.result.verdict.code][0]
+    verdict: str
 
 
-@dataclass(frozen=True)
-class RankingTable:
+class RankingTable(NamedTuple):
     """Models on one pair set, least biased first."""
 
     data: str
@@ -258,21 +155,11 @@ def _ranking(views: Sequence[RunView], members: Sequence[int]) -> RankingTable:
     intervals = {i: (views[i].coal.value, views[i].coal.low, views[i].coal.high) for i in members}
     ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
     places = dict(zip(ranked, rank([intervals[i] for i in ranked]), strict=True))
-
-    def position(index: int) -> tuple[bool, float, int]:
-        value = intervals[index][0]
-        return index not in places, 0.0 if math.isnan(value) else value, index
-
-    rows = [
-        RankingRow(
-            index,
-            views[index].name,
-            views[index].result,
-            places[index].group if index in places else 0,
-            places[index].shown if index in places else "",
-        )
-        for index in sorted(members, key=position)
-    ]
+    rows = []
+    for index in sorted(members, key=lambda i: (i not in places, np.nan_to_num(intervals[i][0]), i)):
+        view, place = views[index], places.get(index)
+        group, ranks = (place.group, place.shown) if place else (0, "")
+        rows.append(RankingRow(index, view.name, view.result, group, ranks, VERDICTS[view.audit.verdict.code][0]))
     data = views[members[0]].data
     return RankingTable(f"{data.name} ({data.lang})", rows)
 

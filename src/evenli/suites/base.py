@@ -114,6 +114,7 @@ class Suite:
         items: How two models are compared; None where that makes no sense.
         indented: Measures shown as parts of the one above.
         stressed: Measures shown in bold.
+        report: Import path ``module:function`` of what ``audit --report`` writes: audit and folder to a list of files.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Suite:
     items: Items | None = None
     indented: frozenset[str] = frozenset()
     stressed: frozenset[str] = frozenset()
+    report: str = ""
 
     @property
     def measures(self) -> list[Measure]:

@@ -14,8 +14,8 @@ import torch
 
 from evenli._version import __version__
 from evenli.errors import ModelError
+from evenli.format import prose, yaml_text
 from evenli.models.loading import pick_device, position_limit
-from evenli.report.markup import prose, yaml_text
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.data import TrainingData, check_classes, overlap, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward

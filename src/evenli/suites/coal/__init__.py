@@ -26,4 +26,5 @@ SUITE = Suite(
     items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal",)),
     indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),
     stressed=frozenset({"coal"}),
+    report="evenli.report.html:write_page",
 )

@@ -39,4 +39,5 @@ SUITE = Suite(
     items=Items("premises", "Dominant gender more likely", _biased, ("probe_dp", "probe_b")),
     indented=frozenset({"probe_ties"}),
     stressed=frozenset({"probe_s", "probe_dp", "probe_b"}),
+    report="evenli.report.charts:write_probe_chart",
 )
