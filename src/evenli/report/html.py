@@ -14,6 +14,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, NamedTuple
@@ -131,7 +132,7 @@ def render(audits: Sequence[Audit]) -> str:
 
 def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int | None) -> dict[str, Any]:
     """Sentences behind the occupation tables: each text once, rows as numbers, probabilities in thousandths."""
-    texts, names = defaultdict[str, int](lambda: len(texts)), defaultdict[str, int](lambda: len(names))
+    texts, names = defaultdict[str, int](count().__next__), defaultdict[str, int](count().__next__)
     runs = []
     columns = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group", *(f"p_{x}" for x in LABELS))
     for view in views:

@@ -6,6 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
@@ -115,7 +116,8 @@ def _order(coal: CoalResult) -> str:
     return f"The order condition (entailment likelier in PS than in AS, contradiction the reverse) {state}."
 
 
-class RankingRow(NamedTuple):
+@dataclass(frozen=True)
+class RankingRow:
     """One model in a ranking; ``group`` is 0 where it is not ranked."""
 
     index: int
