@@ -22,8 +22,7 @@ from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.report import html
 from evenli.report.charts import figures, inline_svg, write_charts
-from evenli.report.html import LIMIT, render, report
-from evenli.report.views import RunView, rankings, run_names
+from evenli.report.html import LIMIT, RunView, rankings, render, report, run_names
 from evenli.stats.intervals import Scoring
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
@@ -187,14 +186,14 @@ def test_long_reports_are_cut_and_say_so(monkeypatch: pytest.MonkeyPatch, oracle
 
 def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
     runs = [load_run(folders[name]) for name in ("biased", "oracle:0.8", "neutral", "oracle:0.81", "ja")]
-    ranked, alone = rankings([RunView(run, name) for run, name in zip(runs, run_names(runs), strict=True)])
-    assert [(row.name, row.group, row.ranks) for row in ranked.rows] == [
+    (_, ranked), (_, alone) = rankings([RunView(run, name) for run, name in zip(runs, run_names(runs), strict=True)])
+    assert [(row.name, row.group, row.ranks) for row in ranked] == [
         ("fake oracle:0.8 (en)", 1, "1 to 2"),
         ("fake oracle:0.81", 1, "1 to 2"),
         ("fake biased", 2, "3"),
         ("fake neutral", 0, ""),
     ]
-    assert [row.name for row in alone.rows] == ["fake oracle:0.8 (ja)"]
+    assert [row.name for row in alone] == ["fake oracle:0.8 (ja)"]
     page = render(runs)
     assert "2 different pair sets" in page and "not ranked" in page
     assert len(page.encode()) < LIMIT

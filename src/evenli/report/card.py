@@ -15,7 +15,7 @@ from evenli.format import number, percent, prose, yaml_text
 from evenli.report.export import markdown, tables
 from evenli.suites.base import get_suite
 from evenli.suites.coal.results import CoalResult
-from evenli.types import Competence, DataCard, Estimate
+from evenli.types import DataCard, Estimate
 
 PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
@@ -79,6 +79,10 @@ def section(audit: Audit) -> str:
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
     table = tables(audit.result, "coal")["measures"]
     shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
+    competence = "Competence at the task was not assessed."
+    if found := audit.result.competence:
+        gold, stated = (f"{one.shown} of {one.n}" for one in (found.gold, found.stated))
+        competence = f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
     return f"""## Gender bias in inference (NLI-CoAL)
 
 **{prose(audit.verdict.sentence)}**
@@ -91,7 +95,7 @@ What was measured: whether {prose(audit.name)} infers a gender from an occupatio
 Intervals: {percent(scoring["level"])}, {scoring["bootstrap"]} bootstrap, {scoring["resamples"]:,} resamples.
 Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant.
 
-{_competence(audit.result.competence)}
+{competence}
 
 What it does not show: it is about this checkpoint, these occupations, these sentences, two genders, and stereotypes
 collected in the United States. A low score means that this probe found nothing, not that nothing is there. It does not
@@ -156,10 +160,3 @@ def _quoted(word: str) -> str:
         return f"'$'\\x{code:02x}''" if code < 0x80 else f"'$'\\u{code:04x}''"
 
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", spelled, shlex.quote(word))
-
-
-def _competence(competence: Competence | None) -> str:
-    if competence is None:
-        return "Competence at the task was not assessed."
-    gold, stated = (f"{one.shown} of {one.n}" for one in (competence.gold, competence.stated))
-    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."

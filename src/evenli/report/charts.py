@@ -29,7 +29,7 @@ from evenli.stats.sample import Sample
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
 from evenli.suites.coal.results import SHOWN, SUBSET_NAMES, CoalResult
 from evenli.suites.probe.measures import ProbeResult
-from evenli.types import AuditResult, Estimate
+from evenli.types import AuditResult
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
@@ -41,6 +41,7 @@ SIDES = {"female": "#d55e00", "male": "#0072b2"}
 """Apart for colour-blind readers; so are the shapes of the points."""
 SHAPES = ("circle", "square")
 WIDTH = 360
+Bars = Sequence[tuple[str, Mapping[str, float]]]
 _PROBE_HEIGHT = 240
 _LETTER, _LINE = 5.6, 12.0  # width of a letter and height of a line at the size of names beside points, in px
 _LABEL = 180  # px that the names of rows may take
@@ -162,19 +163,13 @@ def _layered(*layers: Any, height: int) -> Any:
     return alt.layer(*layers).properties(width=WIDTH, height=height, autosize=fit)
 
 
-def _stacked(
-    bars: Sequence[tuple[str, Mapping[str, float]]],
-    name: str,
-    title: str,
-    columns: tuple[str, ...],
-    rows: Sequence[tuple[Any, ...]],
-) -> Figure:
+def _stacked(bars: Bars, name: str, title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Figure:
     """A bar per entry of shares of the labels."""
     words = [f"{_short(bar)}: {', '.join(f'{x} {percent(of[x], 1)}' for x in SHOWN)}." for bar, of in bars]
     return Figure(name, title, " ".join(["Stacked bars.", *words]), columns, tuple(rows), _bars(bars))
 
 
-def _bars(bars: Sequence[tuple[str, Mapping[str, float]]]) -> Any:
+def _bars(bars: Bars) -> Any:
     alt = load_altair()
     values = []
     names = _unique([name for name, _ in bars])
@@ -232,10 +227,12 @@ def _proportions(coal: CoalResult) -> Figure:
 def _measures(coal: CoalResult) -> Figure:
     defined = [one for one in coal.measures.values() if not math.isnan(one.value)]
     points = [_point(one.title, one.value, one.low, one.high, ideal=one.ideal) for one in defined]
+    ends = ["" if math.isnan(m.low) else f" ({number(m.low)} to {number(m.high)})" for m in defined]
+    words = [f"{_short(m.title)} {number(m.value)}{end}." for m, end in zip(defined, ends, strict=True)]
     return Figure(
         "measures",
         "All measures with their intervals; the grey tick is an even model",
-        "Dots with intervals. " + " ".join(f"{_short(m.title)} {_span(m)}." for m in defined),
+        "Dots with intervals. " + " ".join(words),
         ("measure", "value", "low", "high", "even model"),
         tuple((one.title, one.value, one.low, one.high, f"{one.ideal:g}") for one in defined),
         _intervals(points, "value"),
@@ -316,11 +313,6 @@ def _direction(rows: pl.DataFrame) -> Figure:
     title = "Answers by stereotype of the occupation → group in the hypothesis"
     cells = [(r["stereotype"], r["group"], r["n"], *(r[label] for label in SHOWN)) for r in found]
     return _stacked(bars, "direction", title, ("stereotype", "group", "pairs", *SHOWN), cells)
-
-
-def _span(estimate: Estimate) -> str:
-    ends = "" if math.isnan(estimate.low) else f" ({number(estimate.low)} to {number(estimate.high)})"
-    return f"{number(estimate.value)}{ends}"
 
 
 def _unique(names: Sequence[object]) -> list[str]:

@@ -28,7 +28,6 @@ PUBLISHED_OVERALL = 79.45
 _SECOND = ("f1", "spearman")  # second numbers that papers print beside the first
 _LEAKS = {"linear": "linear probe", "mlp": "MLP probe", "clustering": "clusters", "correlation": "neighbour bias"}
 _POINTS = 2.0  # least width of the axis of SentEval
-_HEIGHT = 260
 
 
 def print_associations(result: SeatResult, console: Console) -> None:
@@ -38,21 +37,16 @@ def print_associations(result: SeatResult, console: Console) -> None:
     published = {name: float(value) for name, value in original.items() if name.startswith("C")}
     compared = any(test.name in published for test in result.tests)
     heads = ["test", "effect d", f"{percent(result.settings.coverage)} interval", "p", "Holm", "BH", "texts"]
-    rows = [
-        [
-            test.name or "–",
-            signed(test.effect),
-            interval(test.low, test.high, 2, sign=True),
-            *(p_value(p) for p in (test.p, test.p_holm, test.p_bh)),
-            f"{test.sizes['X']}+{test.sizes['Y']}",
-            *([signed(published.get(test.name))] if compared else []),
-        ]
-        for test in result.tests
-    ]
+    rows = []
+    for test in result.tests:
+        ends, sizes = interval(test.low, test.high, 2, sign=True), f"{test.sizes['X']}+{test.sizes['Y']}"
+        p_values = [p_value(p) for p in (test.p, test.p_holm, test.p_bh)]
+        theirs = [signed(published.get(test.name))] if compared else []
+        rows.append([test.name or "–", signed(test.effect), ends, *p_values, sizes, *theirs])
     mean = result.mean
     if not mean.note:  # all gender tests were run, so there are published effects too
-        theirs = signed(average_effect(published).signed)
-        rows.append([f"mean {AVERAGED[0]} to {AVERAGED[-1]}", signed(mean.signed), *[""] * 5, theirs])
+        average = signed(average_effect(published).signed)
+        rows.append([f"mean {AVERAGED[0]} to {AVERAGED[-1]}", signed(mean.signed), *[""] * 5, average])
         rows.append(["  of sizes", signed(mean.absolute)])
     _print_table([*heads, "published"] if compared else heads, rows, console, bold=len(result.tests))
     notes = [f"{test.name or 'test'}: {test.note}" for test in result.tests if test.note]
@@ -62,11 +56,8 @@ def print_associations(result: SeatResult, console: Console) -> None:
 def _how_to_read(results: Sequence[AssociationResult], compared: bool) -> str:
     exact = [result.name for result in results if result.exact]
     sampled = max((result.permutations for result in results if not result.exact), default=0)
-    partitions = []
-    if exact:
-        partitions.append("all partitions" + (f" for {', '.join(exact)}" if sampled else ""))
-    if sampled:
-        partitions.append(f"{sampled:,} partitions, sampled")
+    partitions = ["all partitions" + (f" for {', '.join(exact)}" if sampled else "")] if exact else []
+    partitions += [f"{sampled:,} partitions, sampled"] if sampled else []
     sides = "two-sided" if any(result.sides == "two" for result in results) else "one-sided"
     return (
         "d: positive if the first targets go with the first attributes, 0 if neither does; interval: bootstrap over "
@@ -80,17 +71,11 @@ def _how_to_read(results: Sequence[AssociationResult], compared: bool) -> str:
 
 def print_senteval(result: SentEvalResult, console: Console) -> None:
     """Print one line per task and the mean."""
-    rows = [
-        [
-            name,
-            number(task.score, 2),
-            next((f"{key} {number(task.metrics[key], 2)}" for key in _SECOND if key in task.metrics), ""),
-            "" if math.isnan(task.dev) else number(task.dev, 2),
-            f"{task.n:,}",
-            number(PUBLISHED[name], 1),
-        ]
-        for name, task in result.tasks.items()
-    ]
+    rows = []
+    for name, task in result.tasks.items():
+        second = next((f"{key} {number(task.metrics[key], 2)}" for key in _SECOND if key in task.metrics), "")
+        dev = "" if math.isnan(task.dev) else number(task.dev, 2)
+        rows.append([name, number(task.score, 2), second, dev, f"{task.n:,}", number(PUBLISHED[name], 1)])
     if result.overall is not None:
         rows.append(["mean", number(result.overall, 2), "", "", "", number(PUBLISHED_OVERALL, 2)])
     _print_table(("task", "score", "second", "dev", "rows", "published"), rows, console, bold=len(result.tasks))
@@ -100,9 +85,9 @@ def print_senteval(result: SentEvalResult, console: Console) -> None:
         "score: accuracy in percent, 100 times Pearson's r for STSB, SICKR and STS14; dev: what the search for the "
         "regularisation saw. published: InferSent on GloVe, Dolci et al. 2023."
     )
-    _print_below(
-        console, notes, legend + ("" if result.overall is not None else f" No mean: it needs all {len(TASKS)} tasks.")
-    )
+    if result.overall is None:
+        legend += f" No mean: it needs all {len(TASKS)} tasks."
+    _print_below(console, notes, legend)
 
 
 def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Console, *, words: bool = False) -> None:
@@ -110,24 +95,20 @@ def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Consol
     neutral = {"linear": before["majority"], "mlp": before["majority"], "clustering": 0.5, "correlation": 0.0}
     rows = []
     for name, title in _LEAKS.items():
-        both = ((number(one["value"]), interval(one["low"], one["high"], 2)) for one in (before[name], after[name]))
-        rows.append(
-            [title, *(cell for cells in both for cell in cells), f"{neutral[name]:.2f}", f"{after[name]['n']:,}"]
-        )
+        cells = [title]
+        for one in (before[name], after[name]):
+            cells += [number(one["value"]), interval(one["low"], one["high"], 2)]
+        rows.append([*cells, f"{neutral[name]:.2f}", f"{after[name]['n']:,}"])
     _print_table(("what is left", "before", "interval", "after", "interval", "neutral", "n"), rows, console)
-    probes = (
-        "probes: accuracy of predicting to which side neutral words leaned, on words not trained on"
-        if words
-        else "probes: accuracy on sentences whose words neither eraser nor probe has seen"
+    probes, tested = "accuracy on sentences whose words neither eraser nor probe has seen", "sentences"
+    if words:
+        probes, tested = "accuracy of predicting to which side neutral words leaned, on words not trained on", "words"
+    legend = (
+        f"probes: {probes}; clusters: neutral {tested} that two-means puts on the side they leaned to before; "
+        "neighbour bias: correlation of that lean with the side of their nearest neighbours. 95 % intervals over what "
+        "was tested. A probe at neutral shows that this probe fails, not that nothing is left."
     )
-    _print_below(
-        console,
-        [],
-        f"{probes}; clusters: neutral {'words' if words else 'sentences'} that two-means puts on the side they "
-        "leaned to before; neighbour bias: correlation of that lean with the side of their nearest neighbours. "
-        "95 % intervals over what was tested. A probe at neutral shows that this probe fails, not that nothing is "
-        "left.",
-    )
+    _print_below(console, [], legend)
 
 
 def print_encoders(report: EncoderReport, console: Console) -> None:
@@ -140,8 +121,7 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
         mean, against_base = one.seat.mean, one.seat.change
         cells = [one.label, one.method or "–", number(mean.value, 2), interval(mean.low, mean.high, 2), "", ""]
         if against_base is not None and not math.isnan(against_base.value):
-            ends = interval(against_base.low, against_base.high, 2, sign=True)
-            cells[4:] = [signed(against_base.value, 2), ends]
+            cells[4:] = signed(against_base.value, 2), interval(against_base.low, against_base.high, 2, sign=True)
         cells += [_with_change(one.figure(name), change.get(name), 2) for name in _LEAKS]
         if scored:
             cells.append(_with_change(one.senteval_mean, change.get("senteval"), 1))
@@ -150,17 +130,16 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
     _print_below(console, [f"{one.label}: {note}" for one in report.encoders for note in _notes(one)])
     if scored:
         _print_tasks(report, console)
-    _print_below(
-        console,
-        [],
+    legend = (
         "change and in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 "
         "is neutral; 95 % intervals over the words of the tests, that of a change with the same words for both "
         "encoders; linear, MLP: accuracy of probes for gender on held-out words, "
         f"{report.encoders[0].leakage.majority:.2f} is neutral; clusters: 0.5 is neutral; neighbour bias: 0 is "
         "neutral."
         + (f" SentEval: mean of {len(report.tasks)} task(s), higher is better." if scored else "")
-        + " Figures at neutral do not show that an encoder is free of bias.",
+        + " Figures at neutral do not show that an encoder is free of bias."
     )
+    _print_below(console, [], legend)
 
 
 def _notes(one: EncoderFigures) -> list[str]:
@@ -180,9 +159,7 @@ def _print_tasks(report: EncoderReport, console: Console) -> None:
         rows.append([task, number(first, 1), *(_with_change(other, difference(other, first), 1) for other in others)])
     _print_table(["SentEval", *results], rows, console)
     missing = {task: reason for result in results.values() for task, reason in result.missing.items()}
-    _print_below(
-        console, [reason if reason.startswith(task) else f"{task}: {reason}" for task, reason in missing.items()]
-    )
+    _print_below(console, [why if why.startswith(task) else f"{task}: {why}" for task, why in missing.items()])
 
 
 def _with_change(value: float | None, change: float | None, digits: int) -> str:
@@ -209,11 +186,9 @@ def encoder_chart(report: EncoderReport) -> Any:
     points = [point for at, one in enumerate(report.encoders) for point in _points(one, base=at == 0, scored=scored)]
     if not points:
         raise InputError("nothing to draw: no encoder has both figures; see the notes of the report")
-    title = (
-        f"SentEval, mean of {len(report.tasks)} task(s): higher is more accurate"
-        if scored
-        else "accuracy of a linear probe for gender: 0.5 leaks nothing to it"
-    )
+    title = "accuracy of a linear probe for gender: 0.5 leaks nothing to it"
+    if scored:
+        title = f"SentEval, mean of {len(report.tasks)} task(s): higher is more accurate"
     low, high = min(point["x"] for point in points), max(point["x"] for point in points)
     # Shuffles alone move the mean of SentEval by some tenths; they should not fill the chart.
     spare = max(0.0, _POINTS - (high - low)) / 2 if scored else 0.0
@@ -233,7 +208,7 @@ def encoder_chart(report: EncoderReport) -> Any:
     for point in points:
         sides["right" if (point["x"] > (low + high) / 2) != (spare > 0) else "left"].append(point)
     layers += [marks, *names_beside(sides, "label", {"x": x, "y": y}, 7, -7)]
-    return alt.layer(*layers).properties(width=WIDTH, height=_HEIGHT)
+    return alt.layer(*layers).properties(width=WIDTH, height=260)
 
 
 def write_encoder_chart(report: EncoderReport, folder: str | Path) -> list[Path]:
@@ -250,6 +225,5 @@ def _points(one: EncoderFigures, *, base: bool, scored: bool) -> list[dict[str, 
     # No interval is a bar without length, as Vega would draw an absent end at 0.
     low, high = (mean.value if math.isnan(end) else end for end in (mean.low, mean.high))
     left, right = (x, x) if scored else (probe.low, probe.high)
-    kind = "base" if base else "mitigated"
     place = {"x": x, "y": mean.value, "low": low, "high": high, "left": left, "right": right}
-    return [{"label": one.label, "kind": kind, **place}]
+    return [{"label": one.label, "kind": "base" if base else "mitigated", **place}]

@@ -94,14 +94,15 @@ def markdown(frame: pl.DataFrame) -> str:
     <BLANKLINE>
     """
     rule = ["---:" if kind.is_numeric() else "---" for kind in frame.dtypes]
-    rows = [[_markdown_text(_shown(cell)) for cell in row] for row in frame.iter_rows()]
+    texts = ([" ".join(shown(cell).split()) for cell in row] for row in frame.iter_rows())
+    rows = [[re.sub(r"([\\`*\[\]<>|])", r"\\\1", text) for text in row] for row in texts]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (frame.columns, rule, *rows))
 
 
 def latex(frame: pl.DataFrame) -> str:
     """A booktabs tabular, numbers to three decimals and to the right; Japanese and Chinese need XeLaTeX or LuaLaTeX."""
     columns = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
-    rows = (frame.columns, *([_shown(cell) for cell in row] for row in frame.iter_rows()))
+    rows = (frame.columns, *([shown(cell) for cell in row] for row in frame.iter_rows()))
     head, *body = (" & ".join(map(latex_text, row)) + " \\\\\n" for row in rows)
     return (
         f"% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\\midrule\n"
@@ -190,9 +191,6 @@ def _describe(schema: dict[str, Any], kind: type) -> None:
             entry["description"] = " ".join(texts[name].split())
 
 
-def _shown(cell: object) -> str:
-    return number(cell) if cell is None or isinstance(cell, float) else str(cell)
-
-
-def _markdown_text(text: str) -> str:
-    return re.sub(r"([\\`*\[\]<>|])", r"\\\1", " ".join(text.split()))
+def shown(cell: object, digits: int = 3) -> str:
+    """A cell of a table as text."""
+    return number(cell, digits) if cell is None or isinstance(cell, float) else str(cell)

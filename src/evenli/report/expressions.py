@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import difflib
 import math
-import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, get_args
 
 from evenli.errors import InputError
@@ -27,14 +27,7 @@ from evenli.types import RENAMED, AuditResult, Estimate, SuiteResult, VerdictCod
 
 VERDICTS: tuple[str, ...] = get_args(VerdictCode)
 _NESTING = 50
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 _TOKEN = re.compile(
     r"""\s*(?:
         (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?![\w.]))

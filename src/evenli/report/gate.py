@@ -141,10 +141,8 @@ def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Che
     for condition in conditions:
         outcome = evaluate(condition, known)
         status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
-        shown = ((name, "undefined" if value is None else value) for name, value in outcome.values.items())
-        detail = ", ".join(
-            f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in shown
-        )
+        shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in outcome.values.items()}
+        detail = ", ".join(f"{name} = {'undefined' if value is None else value}" for name, value in shown.items())
         checks.append(Check(f"fail if {condition}", status, detail, outcome.values))
     return checks
 

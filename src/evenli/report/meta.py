@@ -32,12 +32,9 @@ _STROKE = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2, "s
 
 def print_meta(results: SweepResult, console: Console) -> None:
     """Print how every measure moves with the rates, beside what was published."""
-    seeds = ", ".join(map(str, results.seeds))
+    seeds = f"{'seed' if len(results.seeds) == 1 else 'seeds'} {', '.join(map(str, results.seeds))}"
     axes = " and ".join(f"{len(rates)} {axis} rates" for axis, rates in results.levels.items() if rates)
-    console.print(
-        f"[bold]{escape(results.base)}[/bold] ({escape(results.lang)}), trained to {axes}, "
-        f"{'seed' if len(results.seeds) == 1 else 'seeds'} {seeds}"
-    )
+    console.print(f"[bold]{escape(results.base)}[/bold] ({escape(results.lang)}), trained to {axes}, {seeds}")
     lowest = results.held_out_accuracy.get("lowest", 1)
     if lowest < LEARNT:
         console.print(
@@ -62,10 +59,8 @@ def print_meta(results: SweepResult, console: Console) -> None:
         for note in _doubts(published):
             console.print(escape(note))
     console.print(f"\n[bold]Ranking[/bold]  {escape(_ranking(results))}")
-    console.print(
-        "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ.",
-        style="dim",
-    )
+    limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
+    console.print(limits, style="dim")
 
 
 def meta_chart(results: SweepResult) -> Any:
@@ -77,8 +72,7 @@ def meta_chart(results: SweepResult) -> Any:
         raise InputError("nothing to draw: no measure of this meta-evaluation has a score")
     names = list(dict.fromkeys(value["measure"] for value in values))
     legend = alt.Legend(orient="bottom", columns=2, labelLimit=WIDTH // 2, **_STROKE)
-    colours = alt.Scale(domain=names, range=list(_COLOURS[: len(names)]))
-    dashes = alt.Scale(domain=names, range=[list(dash) for dash in _DASHES[: len(names)]])
+    colours, dashes = (alt.Scale(domain=names, range=list(of[: len(names)])) for of in (_COLOURS, _DASHES))
     colour = alt.Color("measure:N", scale=colours, legend=legend)
     # One scale for both panels: a flat line must look flat beside a steep one.
     scale = alt.Scale(domain=[min(0.0, *ends), max(1.0, *ends)], nice=True)
@@ -116,15 +110,18 @@ def _associations(results: SweepResult) -> Table:
             ">sepa-\nration": signed(bias.separation.value),
             ">noise\nslope": signed(noise.slope if noise else None),
         }
-        hidden = {"" if _has_spread(results) else ">over seeds", "" if _is_noisy(results) else ">noise\nslope"}
-        rows.append({head: cell for head, cell in cells.items() if head not in hidden})
+        if len(results.seeds) < 3:
+            del cells[">over seeds"]
+        if "noise" not in results.levels:
+            del cells[">noise\nslope"]
+        rows.append(cells)
     main = [at for at, entry in enumerate(results.measures) if entry.name == "coal"]
     return table(list(rows[0]), [list(row.values()) for row in rows], main, tight=True)
 
 
 def _legend(results: SweepResult) -> str:
-    spread = "over seeds: 95% bootstrap interval" if _has_spread(results) else "an interval needs three seeds"
-    noise = "; noise slope: change from noise rate 0 to 1 over the measure's range" if _is_noisy(results) else ""
+    spread = "over seeds: 95% bootstrap interval" if len(results.seeds) >= 3 else "an interval needs three seeds"
+    noise = "; noise slope: change from noise rate 0 to 1 over the measure's range" if "noise" in results.levels else ""
     return (
         f"{spread}; p: permutation of the rates; separation: score at the highest minus score at the lowest bias rate, "
         f"at equal error rate{noise}."
@@ -160,7 +157,7 @@ def _doubts(rows: list[dict[str, str]]) -> Iterator[str]:
 def _ranking(results: SweepResult) -> str:
     titles = {entry.name: entry.title for entry in results.measures}
     ranked = [rank for rank in results.ranking if not rank.reason]
-    by = "sensitivity to bias minus disturbance by noise" if _is_noisy(results) else "sensitivity to bias"
+    by = "sensitivity to bias minus disturbance by noise" if "noise" in results.levels else "sensitivity to bias"
     if not ranked:
         return f"({by}): no measure follows the bias rate."
     shown = ", ".join(f"{titles[rank.measure]} {rank.net_sensitivity:.2f}" for rank in ranked[:_RANKED])
@@ -181,11 +178,3 @@ def _points(results: SweepResult) -> Iterator[dict[str, Any]]:
 
 def _correlation(value: float | None) -> str:
     return NO_CORRELATION if value is None else number(value)
-
-
-def _is_noisy(results: SweepResult) -> bool:
-    return "noise" in results.levels
-
-
-def _has_spread(results: SweepResult) -> bool:
-    return len(results.seeds) >= 3

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
@@ -19,6 +18,7 @@ from evenli.corpus.scored import CorpusScores
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
+from evenli.report.terminal import table
 
 _HEIGHT, _LINE, _COMPONENTS = 160, 13, 10
 _PURPOSE = "the chart of bias scores"
@@ -109,21 +109,19 @@ def direction_chart(direction: GenderDirection, vectors: WordVectors) -> Any:
 def print_sentence(bias: SentenceBias, console: Console) -> None:
     """Print the words of a sentence with importance, gender bias and their product, and the score they add up to."""
     counted = any(word.count is not None for word in bias.words)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("token", overflow="fold", max_width=24)
-    for heading in [*(["count"] if counted else []), "importance", "gender bias", "weighted"]:
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True, style="dim")
+    shown = table(["token", *([">count"] if counted else []), ">importance", ">gender bias", ">weighted", ""], [])
+    shown.columns[0].overflow, shown.columns[0].max_width = "fold", 24
+    shown.columns[-1].no_wrap, shown.columns[-1].style = True, "dim"
     for word in bias.words:
         known = word.note != "out of vocabulary"
         cells = [f"{word.importance:.2%}", _signed(word.bias), _signed(word.weighted)] if known else ["", "", ""]
         counts = ["" if word.count is None else f"{word.count:,}"] if counted else []
         colour = "magenta" if word.weighted > 0 else "cyan" if word.weighted < 0 else None
-        table.add_row(escape(word.token), *counts, *cells, word.note, style=colour)
+        shown.add_row(escape(word.token), *counts, *cells, word.note, style=colour)
     if bias.markers:
         blank = [""] if counted else []
-        table.add_row("(markers)", *blank, f"{bias.markers:.2%}", _signed(0.0), _signed(0.0), "special tokens")
-    console.print(table)
+        shown.add_row("(markers)", *blank, f"{bias.markers:.2%}", _signed(0.0), _signed(0.0), "special tokens")
+    console.print(shown)
     if bias.empty:
         console.print("No word of this text has a vector: the score of 0 says nothing about it.", style="yellow")
     male, female = f"[bold]M {_signed(bias.male)}[/] (male)", f"[bold]F {bias.female:.5f}[/] (female)"

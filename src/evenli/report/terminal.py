@@ -18,6 +18,7 @@ from evenli.types import AuditResult, Competence, DataCard, SuiteResult
 _COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
 _WIDE = 110
 """Columns a terminal needs for slices and readings; a narrower one gets the ideal value instead."""
+Row = Sequence[str]
 _MOVED = 10
 """Occupations shown; JSON has all of them."""
 
@@ -37,10 +38,8 @@ def show_results(result: AuditResult, console: Console, *, files: str | None = N
     console.print(f"[bold {colour}]Verdict[/]  {escape(result.verdict.sentence)}")
     for section in below_verdict:
         _show_section(section, console)
-    console.print(
-        "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none.",
-        style="dim",
-    )
+    limits = "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none."
+    console.print(limits, style="dim")
     if files:
         console.print(f"Files: {escape(files)}")
 
@@ -86,12 +85,7 @@ def _titled(heading: str, shown: Table, console: Console) -> None:
 
 
 def table(
-    columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    main: Collection[int] = (),
-    *,
-    wrap: bool = False,
-    tight: bool = False,
+    columns: Row, rows: Iterable[Row], main: Collection[int] = (), *, wrap: bool = False, tight: bool = False
 ) -> Table:
     """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
     made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
