@@ -259,7 +259,7 @@ def test_broken_folders(tmp_path: Path, checkpoint: Path) -> None:
     with pytest.raises(ModelError, match="tokenizer.json"):
         load_model(f"onnx:{tmp_path}")
     (tmp_path / "tokenizer.json").write_text((checkpoint / "tokenizer.json").read_text())
-    with pytest.raises(ModelError, match="load"):
+    with pytest.raises(ModelError, match="onnx"):
         load_model(f"onnx:{tmp_path}")
     with pytest.raises(ModelError, match="cuda|load"):
         load_model(str(checkpoint), options=ModelOptions(device="cuda", dtype="float64"))
@@ -357,12 +357,10 @@ class Wrap:
         return self(premises, hypotheses)
 
 
-def test_only_functions_of_a_module_are_known_by_their_file() -> None:
-    known = CallableModel(top_level)
-    assert known.info.fingerprint == CallableModel(top_level).info.fingerprint and not known.note
-    assert known.info.fingerprint != CallableModel(another).info.fingerprint
+def test_a_callable_is_known_by_its_fingerprint_only() -> None:
+    # Its code does not tell which weights a function reads, so not even that of a module is known.
     one = Wrap("even")
-    for unknown in (one, one.answer, functools.partial(top_level), lambda p, h: None, wrapped):
+    for unknown in (top_level, one, one.answer, functools.partial(top_level), lambda p, h: None, wrapped):
         first, second = CallableModel(unknown), CallableModel(unknown)
         assert first.info.fingerprint != second.info.fingerprint
         assert "never reused" in first.note and "fingerprint" in first.note

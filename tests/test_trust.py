@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import polars as pl
 import pytest
 
+import evenli
 from conftest import make_checkpoint
 from evenli.encoders import load_encoder
-from evenli.errors import ModelError
+from evenli.errors import InputError, ModelError, RunError
+from evenli.evaluate.audit import load_run, measure_run, verify_run
+from evenli.evaluate.predict import RunFolder
+from evenli.io import hash_files
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.models import load_model
+from evenli.stats.intervals import Scoring
+from evenli.suites.coal.build import build_coal
+
+FAST = Scoring(resamples=100)
 
 EVIL = """
 import pathlib
@@ -123,3 +134,105 @@ def test_no_name_is_resolved(arguments: tuple[str, ...], tmp_path: Path) -> None
     command = ["unshare", "-rn", sys.executable, "-c", code, *arguments]
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=False, timeout=300)
     assert json.loads((tmp_path / "asked.json").read_text()) == []
+
+
+# Results are bound to their evidence.
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("evidence") / "run"
+    evenli.audit("fake:oracle:0.3", out=folder, scoring=FAST)
+    return folder
+
+
+def copy_of(folder: Path, to: Path) -> Path:
+    shutil.copytree(folder, to)
+    return to
+
+
+def test_a_run_verifies(finished: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    assert set(verify_run(finished)["files"]) == {"predictions.parquet", "results.json"}
+    done = run_cli("verify", str(finished))
+    assert done.returncode == 0 and "verified" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_flipped_bit_is_found(finished: Path, tmp_path: Path, seed: int) -> None:
+    run = copy_of(finished, tmp_path / "run")
+    file = run / ("predictions.parquet" if seed % 2 else "results.json")
+    content = bytearray(file.read_bytes())
+    place = random.Random(seed).randrange(len(content))
+    content[place] ^= 1 << (seed % 8)
+    file.write_bytes(content)
+    for use in (load_run, verify_run, evenli.gate):
+        with pytest.raises(RunError, match=file.name):
+            use(run, *([["coal.low > 0.9"]] if use is evenli.gate else []))
+
+
+def test_an_edited_result_does_not_pass_a_gate(finished: Path, tmp_path: Path) -> None:
+    run = copy_of(finished, tmp_path / "run")
+    assert evenli.gate(finished, ["coal.value > 0.1"]).passed is False
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    results["coal"]["measures"]["coal"]["value"] = 0.0
+    (run / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    with pytest.raises(RunError, match="results"):
+        evenli.gate(run, ["coal.value > 0.1"])
+    # Someone who edits the hash as well is found by scoring the table again.
+    header = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    header["files"]["results.json"] = hash_files([run / "results.json"])
+    (run / "run.json").write_text(json.dumps(header), encoding="utf-8")
+    with pytest.raises(RunError, match="coal"):
+        verify_run(run)
+    assert measure_run(run, FAST).coal.value == pytest.approx(0.2) and verify_run(run)["numbers"] > 40
+
+
+def test_a_damaged_shard_is_scored_again(tmp_path: Path) -> None:
+    rows, logits = np.arange(4), np.zeros((4, 3), dtype=np.float32)
+    folder = RunFolder(tmp_path / "run")
+    with folder.locked():
+        folder.write_shard(0, rows, logits)
+        (shard,) = folder.shard_files()
+        content = bytearray(shard.read_bytes())
+        content[len(content) // 2] ^= 1
+        shard.write_bytes(content)
+        into = np.full((4, 3), np.nan, dtype=np.float32)
+        assert folder.read_shards(into) == [shard.name] and np.isnan(into).all()
+
+
+def test_a_callable_is_never_taken_for_what_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "weights.txt").write_text("0.9", encoding="utf-8")
+    (tmp_path / "reads_weights.py").write_text(
+        "from pathlib import Path\n"
+        "from evenli.models import fake_model\n"
+        "inner = fake_model('biased')\n"
+        "def predict(premises, hypotheses):\n"
+        "    Path('weights.txt').read_text()\n"
+        "    return inner.logits(inner.prepare(premises, hypotheses).items)\n",
+        encoding="utf-8",
+    )
+    evenli.audit("py:reads_weights:predict", out="run", scoring=FAST)
+    with pytest.raises(RunError, match="another run"):
+        evenli.audit("py:reads_weights:predict", out="run", scoring=FAST)
+
+
+# The validator is the door.
+
+
+def test_pairs_that_are_not_what_they_claim_are_refused(tmp_path: Path) -> None:
+    pairs = build_coal("en")
+    some = pairs.where(pl.col("occupation").is_in(["nurse", "engineer"])).frame
+    swapped = some.with_columns(subset=pl.col("subset").replace({"PS": "AS", "AS": "PS"}))
+    swapped.write_ndjson(tmp_path / "swapped.jsonl")
+    with pytest.raises(InputError, match="subset"):
+        evenli.audit("fake:biased", data=tmp_path / "swapped.jsonl", scoring=FAST)
+    nurse = some.filter(pl.col("occupation") == "nurse").with_row_index()
+    both = nurse.with_columns(
+        stereotype=pl.when(pl.col("index") < 5).then(pl.lit("male")).otherwise(pl.col("stereotype"))
+    ).drop("index", "subset")
+    both.write_ndjson(tmp_path / "both.jsonl")
+    with pytest.raises(InputError, match="nurse"):
+        evenli.audit("fake:biased", data=tmp_path / "both.jsonl", scoring=FAST)
+    some.write_ndjson(tmp_path / "right.jsonl")
+    assert evenli.audit("fake:biased", data=tmp_path / "right.jsonl", scoring=FAST).coal.coal_pro.value == 1

@@ -23,7 +23,17 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    *(audit.audit, audit.predict, audit.measure, report.report, audit.compare, report.gate, report.card, report.table),
+    *(
+        audit.audit,
+        audit.predict,
+        audit.measure,
+        audit.verify,
+        report.report,
+        audit.compare,
+        report.gate,
+        report.card,
+        report.table,
+    ),
     *(train.export, about.models, about.data, about.doctor, about.reproduce, meta.meta, score.score, score.direction),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
 ):

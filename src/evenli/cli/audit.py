@@ -129,6 +129,18 @@ def measure(
         show_results(audit.result, shared.console(), files=f"{run}/ results.json")
 
 
+def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: shared.Json = False) -> None:
+    """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
+    from evenli.evaluate.audit import verify_run
+
+    checked = verify_run(run)
+    if as_json:
+        shared.print_json(checked)
+    else:
+        files = ", ".join(checked["files"]) or "no hashes: made by an older version"
+        typer.echo(f"verified {run}: {files}; {checked['numbers']} numbers scored again")
+
+
 def compare(
     first: Annotated[Path, argument("Run folder to compare with.")],
     others: Annotated[list[Path], argument("One or more run folders on the same data.")],

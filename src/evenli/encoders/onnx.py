@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from evenli.encoders.base import Embeddings, EncoderRequest, check_pooling
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files
 from evenli.models.loading import longest_input, position_limit
-from evenli.models.onnx import limits_beside, open_session, open_tokenizer
+from evenli.models.onnx import data_files, limits_beside, open_session, open_tokenizer
 from evenli.models.tokens import Tokens
 
 _POOLED = "sentence_embedding"
@@ -162,47 +162,6 @@ def _output(path: Path, session: Any) -> tuple[str, int | None]:
         )
     last = shapes[name][-1] if shapes[name] else None
     return name, last if isinstance(last, int) else None
-
-
-def data_files(path: Path) -> list[Path]:
-    """Files beside the model that hold its weights, where they are not in the ``.onnx`` file itself.
-
-    With the ``onnx`` package they are those that the model names; one outside of the model's folder is refused. Without
-    it they are the files that exporters write by convention, ``model.onnx_data`` or ``model.onnx.data``.
-    """
-    try:
-        import onnx
-    except ImportError:
-        return sorted(path.parent.glob(f"{path.name}*data"))
-    try:
-        model = onnx.load(str(path), load_external_data=False)
-    except Exception as error:  # protobuf raises classes of its own
-        raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from error
-    entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
-    locations = sorted({entry.value for entry in entries if entry.key == "location"})
-    for location in locations:
-        # Read as either system would: a path that leaves the folder on one of them is no path to trust.
-        ways = (PurePosixPath(location), PureWindowsPath(location))
-        if not location or any(way.drive or way.root or ".." in way.parts for way in ways):
-            raise ModelError(
-                f"{path} wants its weights from '{location}', outside of its folder; export it again with the "
-                "weights beside it"
-            )
-        if not (path.parent / location).is_file():
-            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
-    return [path.parent / location for location in locations]
-
-
-def _tensors(message: Any, kind: Any) -> Iterator[Any]:
-    """All tensors in a message: initializers, and those in the attributes of nodes, subgraphs and functions."""
-    for field, value in message.ListFields():
-        if field.message_type is None:
-            continue
-        for part in [value] if hasattr(value, "ListFields") else value:
-            if isinstance(part, kind):
-                yield part
-            else:
-                yield from _tensors(part, kind)
 
 
 def _mentions(path: Path, name: bytes) -> bool:

@@ -32,6 +32,10 @@ Model = str | NLIModel | Callable[..., Any] | None
 """A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
 
 
+_AGREEMENT = 1e-5
+"""How far a number that is scored again may be from the stored one: other processors round otherwise."""
+
+
 @dataclass(frozen=True)
 class AuditSettings:
     """How an audit is made.
@@ -286,6 +290,31 @@ def measure_run(path: str | Path, scoring: Scoring | None = None, measures: Sequ
     return Audit(result, predictions, folder.path)
 
 
+def verify_run(path: str | Path) -> dict[str, Any]:
+    """Check a run against its evidence: hashes of its files, and every number scored again from the table.
+
+    Returns:
+        The files checked, and how many numbers were scored again.
+    """
+    run = load_run(path)
+    files = RunFolder(run.path).verify("predictions.parquet", "results.json")
+    stored = run.to_dict()
+    again = assess(run.predictions, Scoring(**run.result.scoring)).to_dict() if run.result.scoring else stored
+    numbers = 0
+    for suite, one in again.items():
+        for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
+            for key in ("value", "low", "high"):
+                before = stored[suite]["measures"].get(name, {}).get(key)
+                numbers += 1
+                differs = abs((before or 0) - (measure[key] or 0)) > _AGREEMENT
+                if differs or (before is None) != (measure[key] is None):
+                    raise RunError(
+                        f"{run.path / 'results.json'} says {suite}.{name}.{key} = {before}, the table gives "
+                        f"{measure[key]}; score it again with 'evenli measure {run.path}'"
+                    )
+    return {"run": str(run.path), "files": files, "numbers": numbers}
+
+
 def _predictions(folder: Path) -> Predictions:
     """The table of a complete run, with run.json as its header."""
     _check_run(folder)
@@ -295,6 +324,7 @@ def _predictions(folder: Path) -> Predictions:
     table = folder / "predictions.parquet"
     if not table.is_file():
         raise RunError(f"{table} is missing although the run is complete; delete {folder} and audit the model again")
+    RunFolder(folder).verify(table.name)
     return Predictions.read(table, header)
 
 
@@ -310,6 +340,7 @@ def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
     advice = f"make it anew with 'evenli measure {folder}'"
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
+    RunFolder(folder).verify(file.name)
     try:
         result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA))
     except RunError as error:

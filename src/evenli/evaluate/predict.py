@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 
 from evenli._version import __version__
 from evenli.errors import ModelError, RunError
-from evenli.io import hash_text, is_temporary
+from evenli.io import hash_files, hash_text, is_temporary
 from evenli.labels import LABELS
 from evenli.models import NLIModel, OutOfMemory
 from evenli.models.base import Items, Prepared
@@ -221,7 +223,7 @@ class _Job:
             folder.clear()
         folder.write_manifest(self.header)
         # Numbers are never reused: a shard of an interrupted run is not replaced by one with other rows.
-        self._next = max((int(file.stem) for file in folder.shard_files()), default=-1) + 1
+        self._next = max((int(file.stem[:6]) for file in folder.shard_files()), default=-1) + 1
         self._folder = folder
 
     def _keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
@@ -283,9 +285,11 @@ SCHEMA = 2
 """Version of run.json and results.json; raised when a key changes its meaning."""
 
 _KIND = "prediction run"
+_ANEW = "run the command that made it again, with --overwrite"
 _FILES = ("report.html", "probe.svg", "probe.png", "results.json", "predictions.parquet")
 """What a run consists of beside run.json and the shards; all of it goes when the run is replaced."""
-_SHARD = re.compile(r"\d{6}\.parquet")
+_SHARD = re.compile(r"\d{6}(-[0-9a-f]{16})?\.parquet")
+"""Number and hash of a shard; those of schema 1 have no hash."""
 
 
 class RunFolder(RunDir):
@@ -314,18 +318,34 @@ class RunFolder(RunDir):
         return read_header(self.manifest_file) if self.exists() else None
 
     def write_results(self, results: dict[str, Any]) -> None:
-        """Replace results.json."""
-        self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
+        """Replace results.json, and its hash in run.json."""
+        file = self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
+        header = read_header(self.manifest_file)
+        self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
+
+    def verify(self, *names: str) -> list[str]:
+        """Refuse files that are not those that run.json describes; returns the names that were checked.
+
+        Runs of schema 1 have no hashes and are taken as they are.
+        """
+        stored = read_header(self.manifest_file).get("files", {})
+        checked = [name for name in names if name in stored]
+        for name in checked:
+            file = self.path / name
+            if not file.is_file() or hash_files([file]) != stored[name]:
+                again = f"score it again with 'evenli measure {self.path}'" if file == self.results_file else _ANEW
+                raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
+        return checked
 
     def write_shard(self, number: int, rows: NDArray[np.int64], logits: NDArray[np.float32]) -> None:
         """Store one finished batch atomically."""
         frame = pl.DataFrame({"row": rows, **{label: logits[:, i] for i, label in enumerate(LABELS)}})
-        # Not synced: a power cut costs at most the last batches, and a sync per batch would cost more than scoring it.
-        self.write(
-            f"shards/{number:06d}.parquet",
-            lambda file: frame.write_parquet(file, compression="uncompressed", statistics=False),
-            sync=False,
-        )
+        buffer = BytesIO()
+        frame.write_parquet(buffer, compression="uncompressed", statistics=False)
+        # The hash in the name finds a damaged shard. Not synced: a power cut costs at most the last batches, and a sync
+        # per batch would cost more than scoring it.
+        content = buffer.getvalue()
+        self.write(f"shards/{number:06d}-{sha256(content).hexdigest()[:16]}.parquet", content, sync=False)
 
     def shard_files(self) -> list[Path]:
         """Finished shards in order; a file of another name among them is refused."""
@@ -340,7 +360,10 @@ class RunFolder(RunDir):
         damaged = []
         for file in self.shard_files():
             try:
-                frame = pl.read_parquet(file)
+                content = file.read_bytes()
+                if len(file.stem) > 6 and not file.stem.endswith(sha256(content).hexdigest()[:16]):
+                    raise OSError("the hash differs")
+                frame = pl.read_parquet(BytesIO(content))
                 logits[frame["row"].to_numpy()] = frame.select(LABELS).to_numpy()
             except (OSError, IndexError, pl.exceptions.PolarsError):
                 damaged.append(file.name)
@@ -350,7 +373,8 @@ class RunFolder(RunDir):
     def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
         """Write the table, mark the run complete, delete the shards; a kill in between loses nothing."""
         self.write(self.predictions_file.name, lambda file: table.write_parquet(file, compression="zstd"))
-        self.write_manifest({**header, "status": "complete"})
+        files = {self.predictions_file.name: hash_files([self.predictions_file])}
+        self.write_manifest({**header, "status": "complete", "files": files})
         shutil.rmtree(self._shards, ignore_errors=True)
 
 

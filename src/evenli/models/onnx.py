@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,6 +51,7 @@ class OnnxModel:
             raise ModelError(f"--dtype {dtype} is not for ONNX models, which are computed in float32")
         if options.device is not None and options.device.partition(":")[0] != "cpu":
             raise ModelError(f"--device {options.device} is not for ONNX models, which run on the CPU; leave it out")
+        weights = data_files(path)  # checked before the runtime opens them
         self._session = open_session(path, options.threads)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
@@ -61,7 +62,7 @@ class OnnxModel:
             )
         labels, self._columns = options.label_order(lambda: _labels(path, self._session), str(path))
         config, tokenizer_limit = limits_beside(path.parent)
-        files = [path, path.parent / "tokenizer.json", *sorted(path.parent.glob(path.name + "*data"))]
+        files = [path, path.parent / "tokenizer.json", *weights]
         self.info = ModelInfo(
             spec=spec,
             backend="onnx",
@@ -170,3 +171,49 @@ def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
             return OnnxModel(str(model.path), request.options, spec=request.spec)
     shipped = ", ".join(f"{model.name} ({model.lang})" for model in models) or "none"
     raise ModelError(f"no embedded model '{target}'; shipped: {shipped}. Name a model of your own instead")
+
+
+_TEXTS = {".json", ".txt", ".md", ".toml", ".model", ".lock", ""}
+"""Endings of files beside a model that hold no weights."""
+
+
+def data_files(path: Path) -> list[Path]:
+    """Files beside the model that hold its weights, where they are not in the ``.onnx`` file itself.
+
+    With the ``onnx`` package they are those that the model names; one outside of the model's folder is refused. Without
+    it any file of the folder that is no text may be one, so all of those count.
+    """
+    try:
+        import onnx
+    except ImportError:
+        others = (file for file in path.parent.rglob("*") if file.is_file() and file.suffix not in _TEXTS)
+        return sorted(file for file in others if file.suffix != ".onnx")
+    try:
+        model = onnx.load(str(path), load_external_data=False)
+    except Exception as error:  # protobuf raises classes of its own
+        raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from error
+    entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
+    locations = sorted({entry.value for entry in entries if entry.key == "location"})
+    for location in locations:
+        # Read as either system would: a path that leaves the folder on one of them is no path to trust.
+        ways = (PurePosixPath(location), PureWindowsPath(location))
+        if not location or any(way.drive or way.root or ".." in way.parts for way in ways):
+            raise ModelError(
+                f"{path} wants its weights from '{location}', outside of its folder; export it again with the "
+                "weights beside it"
+            )
+        if not (path.parent / location).is_file():
+            raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
+    return [path.parent / location for location in locations]
+
+
+def _tensors(message: Any, kind: Any) -> Iterator[Any]:
+    """All tensors in a message: initializers, and those in the attributes of nodes, subgraphs and functions."""
+    for field, value in message.ListFields():
+        if field.message_type is None:
+            continue
+        for part in [value] if hasattr(value, "ListFields") else value:
+            if isinstance(part, kind):
+                yield part
+            else:
+                yield from _tensors(part, kind)

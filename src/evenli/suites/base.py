@@ -44,6 +44,7 @@ class Request:
     axis: Axis | str = "gender"
     split: str = "full"
     tokenised: bool = False
+    checked: bool = True
 
     def check_english(self, suite: str) -> None:
         """Refuse what a suite that is English and about gender does not have."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from evenli.errors import ResourceError
+from evenli.errors import InputError, ResourceError
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, load_axis
@@ -111,14 +111,16 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
 
     Rules: ``slot`` the template has exactly one slot; ``difference`` filling it with occupation and group
     word gives premise and hypothesis; ``leak`` no group-revealing word beside the slot; ``gold`` the gold
-    label is neutral; ``subset`` agrees with stereotype and group.
+    label is neutral; ``subset`` agrees with stereotype and group; ``stereotype`` an occupation has one only.
     """
     axis = load_axis(axis)
     words = axis.language(pairs.lang).group_words
     revealing = axis.revealing_words(pairs.lang)
     leaks = {one: leaking_words(one, revealing, pairs.lang) for one in pairs.frame["template"].unique()}
     findings = []
+    types: dict[str, str] = {}
     for row in pairs.frame.iter_rows(named=True):
+        first = types.setdefault(row["occupation"], row["stereotype"])
         template, slots = row["template"], row["template"].count(SLOT)
         expected = (fill(template, row["occupation"]), fill(template, words[row["group"]]))
         pro = row["stereotype"] == row["group"]
@@ -132,6 +134,26 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
             "leak": (bool(leaks[template]), f"{', '.join(leaks[template])} in '{template}'"),
             "gold": (row["gold"] != "neutral", f"gold label is {row['gold']}"),
             "subset": (subset != row["subset"], f"tagged {row['subset']}, is {subset}"),
+            "stereotype": (first != row["stereotype"], f"'{row['occupation']}' is {first} and {row['stereotype']}"),
         }
         findings += [Finding(row["id"], rule, detail) for rule, (broken, detail) in rules.items() if broken]
     return findings
+
+
+def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
+    """The door of an audit: pairs that are not what they claim are refused; a revealing word is noted.
+
+    The same rules as ``evenli data --check``, which lists every finding.
+    """
+    findings = validate(pairs, axis=axis)
+    broken = [finding for finding in findings if finding.rule != "leak"]
+    if broken:
+        first = broken[0]
+        raise InputError(
+            f"{pairs.name}, pair '{first.id}': {first.rule}: {first.detail}; {len(broken)} finding(s) in all, see "
+            "'evenli data --check'"
+        )
+    if not findings:
+        return pairs
+    note = f"{len(findings)} pairs hold a word that gives the group away, first: {findings[0].detail}"
+    return replace(pairs, notes=(*pairs.notes, note))

@@ -21,7 +21,7 @@ from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.base import SLOT, SPLITS, Request, fill
-from evenli.suites.checks import looks_like
+from evenli.suites.checks import check_pairs, looks_like
 from evenli.suites.coal.build import AS, NS, PS, SUBSETS, build_coal
 from evenli.suites.files import read_pairs
 
@@ -51,6 +51,7 @@ def load(request: Request) -> PairSet:
     if not is_path or (Path(request.data).is_file() and file_kind(Path(request.data)) in _PAIR_FILES):
         _refuse_release_options(request, f"{origin} is a pair file and has")
         pairs = _complete(read_pairs(request.data, lang), axis)
+        pairs = check_pairs(pairs, axis=axis) if request.checked else pairs
     else:
         pairs = read_release(request.data, lang, split=request.split, tokenised=request.tokenised, axis=axis)
     foreign = pairs.frame["premise"].map_elements(lambda text: not looks_like(text, lang), return_dtype=pl.Boolean)
