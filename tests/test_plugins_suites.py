@@ -15,7 +15,7 @@ from evenli.errors import InputError
 from evenli.evaluate.audit import load_run, measure_run
 from evenli.evaluate.compare import compare_runs
 from evenli.report.export import results_schema, tables
-from evenli.report.html import render
+from evenli.report.html import render, write_reports
 from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin
@@ -41,11 +41,16 @@ def load(request):
     ]
     return PairSet.from_rows(rows, name="doctors", suite="doctors", lang=request.lang, source="test")
 
+def write(audit, folder):
+    (folder / "doctors.txt").write_text(f"{audit.doctors.value}")
+    return [folder / "doctors.txt"]
+
 SUITE = Suite(
     name="doctors", title="the doctors", reference="nobody", headline="doctors", load=load,
     sections=lambda result, card: [Section("Doctors, of all people", lines=["Two of them were asked."])],
     fields=lambda result: {"doctors_asked": 2},
     items=Items("sentences", "Not neutral", lambda sample: (~sample.is_neutral, sample.frame), ("doctors",)),
+    report="doctor_suite:write",
 )
 '''
 MEASURE = '''
@@ -81,6 +86,10 @@ def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
     assert audit.doctors.value == 0 and audit.doctors.doctors.n == 12
     again = load_run(tmp_path / "run")
     assert again.doctors.value == 0 and list(again.result.suites) == ["coal", "doctors"]
+    assert [file.name for file in write_reports(evenli.audit("fake:even", suites=("doctors",)), tmp_path)] == [
+        "doctors.txt"
+    ]
+    assert (tmp_path / "doctors.txt").read_text() == "0.0"
     assert compare_runs(audit, again, suite="doctors", scoring=FAST).suites["doctors"][0].n == 12
 
 

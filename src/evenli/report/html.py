@@ -93,7 +93,7 @@ def write_page(audit: Audit, folder: str | Path) -> list[Path]:
 def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
     """Write what every suite of a run adds to its folder with ``audit --report``; returns the files."""
     writers = [get_suite(name).report for name in audit.result.suites]
-    return [file for writer in filter(None, writers) for file in resolve_name(writer)(audit, folder)]
+    return [file for writer in filter(None, writers) for file in resolve_name(writer)(audit, Path(folder))]
 
 
 def render(audits: Sequence[Audit]) -> str:
