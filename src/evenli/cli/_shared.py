@@ -91,11 +91,11 @@ def split_names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def load_encoder(spec: str, pooling: str, device: str | None) -> Encoding:
+def load_encoder(spec: str, pooling: str, device: str | None, online: bool = False) -> Encoding:
     """Load an encoder, and say what should be known of it."""
     from evenli import encoders
 
-    loaded = encoders.load_encoder(spec, pooling=pooling, device=device)
+    loaded = encoders.load_encoder(spec, pooling=pooling, device=device, online=online)
     if note := getattr(loaded, "note", ""):
         warn(note)
     return loaded

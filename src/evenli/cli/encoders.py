@@ -23,6 +23,7 @@ def seat(
     permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations and bootstrap.", min=0)] = 0,
     device: shared.Device = None,
+    online: shared.Online = False,
     as_json: shared.Json = False,
 ) -> None:
     """Association tests of an encoder: effect sizes, p-values, intervals, Holm."""
@@ -34,7 +35,7 @@ def seat(
     # A comma may be part of a file's name.
     names = (tests,) if tests and Path(tests).is_file() else shared.split_names(tests)
     chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
-    result = run_seat(shared.load_encoder(encoder, pooling, device), chosen, settings)
+    result = run_seat(shared.load_encoder(encoder, pooling, device, online), chosen, settings)
     if as_json:
         content = result.to_dict()
         content["settings"]["pooling"] = pooling
@@ -57,6 +58,7 @@ def senteval(
     batch_size: Annotated[int | None, option("Texts the encoder takes at a time.", min=1)] = None,
     cache: Annotated[Path | None, option("Directory that keeps embeddings between runs.")] = None,
     device: shared.Device = None,
+    online: shared.Online = False,
     out: Annotated[
         Path | None, option("JSON file for the result; tasks in it are not run again.", "--out", "-o")
     ] = None,
@@ -72,7 +74,7 @@ def senteval(
         raise InputError("--data: where are the SentEval files? A flat directory, or SentEval's downstream directory")
     settings = SentEvalSettings(shared.split_names(tasks), seed, kfold, hidden, classifier, device, batch_size)
     file = None if out is None else ResultFile(out, overwrite=overwrite)  # checked before the encoder is loaded
-    loaded = shared.load_encoder(encoder, pooling, device)
+    loaded = shared.load_encoder(encoder, pooling, device, online)
     try:
         result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_progress=_print_progress)
     except UnsavedResultError as error:
@@ -113,6 +115,7 @@ def encoder_report(
     permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", min=0)] = 0,
     device: shared.Device = None,
+    online: shared.Online = False,
     as_json: shared.Json = False,
 ) -> None:
     """Mitigated encoders beside their base: SEAT, what leaks of gender, and SentEval."""
@@ -124,7 +127,7 @@ def encoder_report(
     from evenli.report.encoder import print_encoders, write_encoder_chart
 
     tests = SeatSettings(seed=seed, permutations=permutations)
-    settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device)
+    settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online)
     steps = (lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if sys.stderr.isatty() else None
     report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=steps)
     files = [] if out is None else [out / "report.json"]

@@ -197,6 +197,7 @@ def _mitigate(
     seed: Annotated[int, option("Seed of the fit and of the probes.", min=0)] = 0,
     pooling: shared.Pooling = "mean",
     device: shared.Device = None,
+    online: shared.Online = False,
     overwrite: Annotated[bool, option("Replace a mitigated encoder in the folder.", "--overwrite")] = False,
     as_json: shared.Json = False,
     options: Any = None,
@@ -204,7 +205,7 @@ def _mitigate(
     from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 
     settings = MitigationSettings(method.name, fit, seed, options or {})
-    about = mitigate_encoder(encoder, out, settings, pooling=pooling, device=device, overwrite=overwrite)
+    about = mitigate_encoder(encoder, out, settings, pooling=pooling, device=device, online=online, overwrite=overwrite)
     if about["note"]:
         shared.warn(about["note"])
     if as_json:

@@ -27,6 +27,7 @@ def score(
     counts: Annotated[str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.")] = None,
     encoder: Annotated[str | None, option("Encoder whose max-pooling is the importance: infersent:FOLDER, …")] = None,
     device: shared.Device = None,
+    online: shared.Online = False,
     columns: Annotated[str | None, option("Text columns, comma-separated; default: found by name.")] = None,
     pairs: Pairs = "ten",
     punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False,
@@ -60,7 +61,7 @@ def score(
 
     importance, where = (cast(Any, weights), counts, encoder, device), (batch, cast(Any, engine), address)
     names = shared.split_names(columns or None)
-    settings = scoring.ScoreSettings(vectors, *importance, pairs, punctuation, names, *where)
+    settings = scoring.ScoreSettings(vectors, *importance, pairs, punctuation, names, *where, online)
     if out is not None:
         with shared.progress_bar(not as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)

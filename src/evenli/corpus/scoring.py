@@ -35,6 +35,7 @@ class ScoreSettings:
         counts: Corpus to count words in, for idf and sif; by default the one that is scored.
         encoder: Encoder whose max pooling gives the importance: ``infersent:FOLDER``, or a transformer.
         device: Of the encoder: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        online: Download an encoder from the hub if its local cache lacks it.
         pairs: Gender pairs of the direction: ``ten``, ``long``, a file or pairs of words.
         punctuation: Give tokens without a letter their own bias, too.
         columns: Text columns of a corpus; None finds them by their usual names.
@@ -54,6 +55,7 @@ class ScoreSettings:
     batch: int = 4096
     engine: Engine = "local"
     address: str | None = None
+    online: bool = False
 
     def __post_init__(self) -> None:
         for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):
@@ -78,7 +80,7 @@ def _weights(settings: ScoreSettings, vectors: WordVectors, counts: str | Path |
             return MaxPooled(load_trained(target, device=settings.device, at_hand=vectors))
         from evenli.corpus.transformer import TransformerArgmax
 
-        return MaxPooled(TransformerArgmax(settings.encoder, device=settings.device))
+        return MaxPooled(TransformerArgmax(settings.encoder, device=settings.device, online=settings.online))
     if settings.weights == "uniform":
         return Uniform()
     if counts is None:

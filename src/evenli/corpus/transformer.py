@@ -14,8 +14,8 @@ from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Pooled
 from evenli.encoders.hf import quiet_transformers
 from evenli.errors import InputError, ModelError
-from evenli.io import checkpoint_files, hash_files
-from evenli.models.loading import longest_input, pick_device
+from evenli.models.hub import check_tensors, find_checkpoint, load_part
+from evenli.models.loading import longest_input, one_line, pick_device
 from evenli.resources.words import split_words
 
 _MARKER = -1
@@ -46,27 +46,29 @@ class TransformerArgmax:
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
         max_length: Longest text in word-pieces; words beyond it count 0.
         batch_size: Texts encoded at a time, of similar length.
+        online: Download from the hub what its local cache lacks.
     """
 
     def __init__(
-        self, spec: str | Path, *, device: str | None = None, max_length: int = 128, batch_size: int = 64
+        self,
+        spec: str | Path,
+        *,
+        device: str | None = None,
+        max_length: int = 128,
+        batch_size: int = 64,
+        online: bool = False,
     ) -> None:
         self._torch = need("torch", extra="hf", purpose="max pooling with a transformer")
         transformers = quiet_transformers()
         if max_length < 3 or batch_size < 1:
             raise InputError(f"max_length must be 3 or more and batch_size 1 or more, not {max_length}, {batch_size}")
         target = str(spec).removeprefix("hf:")
-        local = Path(target).is_dir()
-        name, _, revision = (target, "", "") if local else target.partition("@")
-        source: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
-        try:
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, **source)
-            model = transformers.AutoModel.from_pretrained(
-                name, dtype=self._torch.float32, use_safetensors=True, **source
-            )
-        except (OSError, ValueError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise ModelError(f"cannot load the encoder '{target}': {reason}") from error
+        source = find_checkpoint(target, online=online)
+        with one_line(target):
+            self._tokenizer = load_part(transformers.AutoTokenizer, source, use_fast=True)
+            form: dict[str, Any] = {"dtype": self._torch.float32, "use_safetensors": True}
+            model, loading = load_part(transformers.AutoModel, source, output_loading_info=True, **form)
+        check_tensors({**loading, "unexpected_keys": ()}, source.name, optional=("pooler.", "lm_head.", "cls."))
         if not self._tokenizer.is_fast:
             raise ModelError(f"the tokenizer of '{target}' does not say where its pieces are; use one with a fast form")
         if getattr(model.config, "is_encoder_decoder", False):
@@ -76,8 +78,8 @@ class TransformerArgmax:
         self._limit = longest_input(model.config, max_length, tokenizer_limit=self._tokenizer.model_max_length)
         self._batch = batch_size
         self.dimension = int(model.config.hidden_size)
-        commit = getattr(model.config, "_commit_hash", None) or revision
-        weights = hash_files(checkpoint_files(Path(name)))[:32] if local else f"{name}@{commit}"
+        at_hub = f"{source.name}@{source.revision}"
+        weights = at_hub if source.revision else source.fingerprint[:32]
         self.identity = f"transformer:{weights}:{self._limit}"
 
     def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:

@@ -55,7 +55,7 @@ def assess(
         if suite.judge is not None and verdict is None:
             verdict = suite.judge(estimates, gate)
     results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]), measures, scoring)
-    return AuditResult(
+    result = AuditResult(
         model=ModelCard.from_dict(header.get("model", {})),
         data=cards,
         timings=header.get("timings", {}),
@@ -65,6 +65,8 @@ def assess(
         competence=gate,
         suites=results,
     )
+    # As it is stored: an audit that was just made and one that is read again hold the same numbers.
+    return AuditResult.from_dict(result.to_dict())
 
 
 def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:

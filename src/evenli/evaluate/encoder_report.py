@@ -51,12 +51,14 @@ class ReportSettings:
         senteval: Of SentEval; without ``tasks`` all are run that there is data for.
         pooling: Of ``hf`` and ``onnx`` encoders.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        online: Download from the hub what its local cache lacks.
     """
 
     seat: SeatSettings = field(default_factory=SeatSettings)
     senteval: SentEvalSettings = field(default_factory=SentEvalSettings)
     pooling: str = "mean"
     device: str | None = None
+    online: bool = False
 
 
 DEFAULTS = ReportSettings()
@@ -230,7 +232,9 @@ class _Measurer:
 
     def add(self, spec: str, label: str) -> None:
         """Measure one more encoder; the first one is the base."""
-        encoder: Any = load_encoder(spec, pooling=self._settings.pooling, device=self._settings.device)
+        encoder: Any = load_encoder(
+            spec, pooling=self._settings.pooling, device=self._settings.device, online=self._settings.online
+        )
         identity = str(encoder.identity)
         same = next((one.spec for one in self.encoders if one.identity == identity), None)
         if same is not None:

@@ -81,8 +81,6 @@ def predict(
     if folder is None:
         return job.score()
     note = str(getattr(model, "note", ""))
-    if note:
-        on_warning(note)
     with folder.locked():
         # A run that is replaced may be damaged in any way, so nothing of it is read.
         stored = None if settings.overwrite else folder.header()
@@ -98,7 +96,10 @@ def predict(
                 settings.check_first(Predictions(complete.frame.head(len(sets[0])), stored))
             on_warning(f"the run in {folder.path} is complete; its predictions are reused")
             return complete
-        return job.score(folder, resume=stored is not None)
+        predictions = job.score(folder, resume=stored is not None)
+    if note:  # said at the end: a run that is refused has one line to say
+        on_warning(note)
+    return predictions
 
 
 def summarise(predictions: Predictions) -> dict[str, Any]:
@@ -320,6 +321,8 @@ class RunFolder(RunDir):
     def write_results(self, results: dict[str, Any]) -> None:
         """Replace results.json, and its hash in run.json."""
         file = self.write_json(self.results_file.name, {"schema": SCHEMA, "evenli": __version__, **results})
+        if not self.exists():
+            return
         header = read_header(self.manifest_file)
         self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
 

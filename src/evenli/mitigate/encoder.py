@@ -74,6 +74,7 @@ def mitigate_encoder(
     *,
     pooling: str = "mean",
     device: str | None = None,
+    online: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
     """Fit an eraser to an encoder, measure what it leaves, and write the directory.
@@ -84,6 +85,7 @@ def mitigate_encoder(
         settings: Method and data.
         pooling: Of ``hf`` encoders.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        online: Download from the hub what its local cache lacks.
         overwrite: Replace a mitigated encoder in the directory.
 
     Returns:
@@ -92,7 +94,7 @@ def mitigate_encoder(
     # The directory is checked first: a fit can take long.
     with replacing(_directory(out), overwrite=overwrite) as folder:
         sentences = gendered_set() if settings.fit == BUILT_IN else read_gendered(settings.fit)
-        base = load_encoder(spec, pooling=pooling, device=device)
+        base = load_encoder(spec, pooling=pooling, device=device, online=online)
         sentences = known_sentences(base, sentences)
         eraser = _fit(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
