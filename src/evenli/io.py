@@ -55,21 +55,12 @@ class Readable(Protocol):
     """A file here or elsewhere: ``Path``, or a remote file with the same few methods."""
 
     @property
-    def name(self) -> str:
-        """Its name without the directory."""
-        ...
+    def name(self) -> str: ...  # noqa: D102
 
     @property
-    def suffixes(self) -> list[str]:
-        """Its endings, each with its dot."""
-        ...
+    def suffixes(self) -> list[str]: ...  # noqa: D102
 
-    def open(self, mode: str) -> Any:
-        """Open it; only ``rb`` is used."""
-        ...
-
-
-# ---- reading
+    def open(self, mode: str) -> Any: ...  # noqa: D102
 
 
 def file_kind(file: Readable) -> str:
@@ -195,8 +186,7 @@ def parse_json_lines(text: str, origin: str, required: Sequence[str]) -> list[di
     return rows
 
 
-def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """All rows of a data file as dictionaries."""
+def read_rows(path: str | Path) -> list[dict[str, Any]]:  # noqa: D103 - the list of what iter_rows gives
     return [row for _, row in iter_rows(path)]
 
 
@@ -274,9 +264,6 @@ def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
         raise InputError(f"cannot read {path}: {error}") from error
 
 
-# ---- writing
-
-
 @contextlib.contextmanager
 def atomic(path: Path, *, sync: bool = True) -> Iterator[Path]:
     """A temporary file beside ``path`` that takes its name at the end: readers see the old file or the new one.
@@ -341,8 +328,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
         raise RunError(f"cannot write {names}: {error.strerror or error}") from error
 
 
-def write_json(path: str | Path, content: Any) -> None:
-    """Write strict JSON atomically."""
+def write_json(path: str | Path, content: Any) -> None:  # noqa: D103
     write_atomic(path, json_text(content))
 
 
@@ -378,9 +364,6 @@ def to_plain(value: Any, digits: int | None = _DIGITS) -> Any:
             return None
         return value if digits is None else round(value, digits)
     return value
-
-
-# ---- hashes
 
 
 def hash_text(text: str) -> str:

@@ -84,7 +84,7 @@ def predict(
     as_json: shared.Json = False,
 ) -> None:
     """Score any pair file with a model; resumable, one table with three logits per pair."""
-    from evenli.evaluate.predict import PredictSettings, RunFolder, summarise
+    from evenli.evaluate.predict import PredictSettings, RunFolder
     from evenli.evaluate.predict import predict as run
     from evenli.models import ModelOptions, load_model
     from evenli.suites.files import read_pairs
@@ -97,7 +97,7 @@ def predict(
     settings = PredictSettings(overwrite=overwrite)
     with shared.progress_bar(not as_json) as progress:
         table = run(asked, [pairs], RunFolder(out), settings, on_progress=progress, on_warning=shared.warn)
-    summary = {"folder": str(out), **summarise(table)}
+    summary = {"folder": str(out), **table.summary()}
     gold = summary.pop("gold")
     if as_json:
         shared.print_json(summary)

@@ -2,10 +2,8 @@
 
 Files of a run directory:
     run.json               what was asked of whom; status running or complete
-    shards/NNNNNN.parquet  one finished batch each, removed at the end
-    predictions.parquet    the table, there only when complete
-    results.json           the measures
-    report.html, probe.*   what ``audit --report`` adds
+    shards/NNNNNN-HASH.parquet  one finished batch each, removed at the end
+    predictions.parquet, results.json, and what ``audit --report`` adds
 """
 
 from __future__ import annotations
@@ -100,20 +98,6 @@ def predict(
     if note:  # said at the end: a run that is refused has one line to say
         on_warning(note)
     return predictions
-
-
-def summarise(predictions: Predictions) -> dict[str, Any]:
-    """How often each label was predicted, and the accuracy on the pairs with a gold label (None without any)."""
-    answers = [LABELS[i] for i in predictions.logits.argmax(axis=1)]
-    gold = predictions.frame["gold"].to_list()
-    right = [answer == label for answer, label in zip(answers, gold, strict=True) if label]
-    return {
-        "pairs": len(answers),
-        "predicted": {label: answers.count(label) for label in LABELS},
-        "gold": len(right),
-        "accuracy": round(sum(right) / len(right), 6) if right else None,
-        "timings": predictions.header.get("timings"),
-    }
 
 
 def _header(model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings) -> dict[str, Any]:
