@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import lzma
 import random
 import shutil
 import subprocess
 import sys
+import tarfile
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +22,9 @@ from evenli.encoders import load_encoder
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.audit import load_run, measure_run, verify_run
 from evenli.evaluate.predict import RunFolder
-from evenli.io import hash_files
+from evenli.io import archive_texts, hash_files, read_text
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
-from evenli.models import load_model
+from evenli.models import CallableModel, fake_model, load_model
 from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
 
@@ -236,3 +239,52 @@ def test_pairs_that_are_not_what_they_claim_are_refused(tmp_path: Path) -> None:
         evenli.audit("fake:biased", data=tmp_path / "both.jsonl", scoring=FAST)
     some.write_ndjson(tmp_path / "right.jsonl")
     assert evenli.audit("fake:biased", data=tmp_path / "right.jsonl", scoring=FAST).coal.coal_pro.value == 1
+
+
+# Every failure is one line and exit code 2.
+
+
+def test_an_unexpected_error_is_one_line_and_not_a_failed_gate(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "broken_measure.py").write_text("def f(sample):\n    raise ZeroDivisionError('a defect')\n")
+    command = ("audit", "fake:even", "--resamples", "100", "--measure", "broken_measure:f")
+    done = run_cli(*command, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    log = next(word for word in done.stderr.split() if word.endswith(".log"))
+    assert "ZeroDivisionError" in Path(log).read_text(encoding="utf-8")
+    Path(log).unlink()
+    shown = run_cli("--debug", *command, cwd=tmp_path)
+    assert "Traceback" in shown.stderr
+
+
+def test_a_name_cannot_move_the_cursor(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    done = run_cli("audit", "fake:\x1b[2Jpassed\x07", cwd=tmp_path)
+    assert done.returncode == 2 and "\x1b" not in done.stderr and "\x07" not in done.stderr
+
+
+def test_a_model_cannot_forge_a_line(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    name = "good\n\x1b[1mpassed  fail if coal.low > 0.9\x1b[0m"
+    model = CallableModel(fake_answers, name=name, fingerprint="1", outputs="logits")
+    evenli.audit(model, out=tmp_path / "run", scoring=FAST)
+    for command in (("gate", "run", "--fail-if", "coal.low > 0.9"), ("measure", "run", "--resamples", "100")):
+        done = run_cli(*command, cwd=tmp_path)
+        assert "\x1b" not in done.stdout and "\npassed  fail if coal.low > 0.9\x1b" not in done.stdout
+        assert done.returncode == 0, done.stderr
+
+
+def fake_answers(premises: list[str], hypotheses: list[str]) -> object:
+    inner = fake_model("even")
+    return inner.logits(inner.prepare(premises, hypotheses).items)
+
+
+def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenli.io.WHOLE_BYTES", 1 << 20)
+    (tmp_path / "bomb.txt.xz").write_bytes(lzma.compress(bytes(4 << 20)))
+    with pytest.raises(InputError, match="bomb"):
+        read_text(tmp_path / "bomb.txt.xz")
+    with tarfile.open(tmp_path / "bomb.tar.xz", "w:xz") as archive:
+        for number in range(3):
+            member = tarfile.TarInfo(f"{number}.txt")
+            member.size = 1 << 19
+            archive.addfile(member, BytesIO(bytes(1 << 19)))
+    with pytest.raises(InputError, match="bomb"):
+        archive_texts(tmp_path / "bomb.tar.xz", lambda name: True)

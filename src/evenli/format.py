@@ -7,6 +7,18 @@ import math
 import re
 
 UNDEFINED = "n/a"
+_UNSEEN = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
+
+
+def printable(text: str) -> str:
+    r"""Text whose control characters, terminal escape sequences among them, are spelled out.
+
+    A model or a file may be called anything; its name must not move the cursor or forge a line.
+
+    >>> print(printable("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    return text.translate(_UNSEEN)
 
 
 def number(value: float | None, digits: int = 3) -> str:

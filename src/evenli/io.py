@@ -44,6 +44,8 @@ BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What a damaged or unreadable file raises while it is read."""
 LINE_BYTES = 256 << 20
 """The longest line or cell that is read; the limit of the csv module, 128 KB, would refuse long texts."""
+WHOLE_BYTES = 1 << 30
+"""The largest text that is read at once, unpacked: a small packed file may hold gigabytes."""
 MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken"}
 """Endings of the files that a checkpoint's outputs depend on: weights, configuration and vocabularies."""
 _RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
@@ -140,7 +142,9 @@ def read_text(file: Readable, *, fallback: str | None = None) -> str:
         fallback: Encoding of a file that is not UTF-8; None refuses it.
     """
     with reading(file), open_binary(file) as stream:
-        content = stream.read()
+        content = stream.read(WHOLE_BYTES + 1)
+    if len(content) > WHOLE_BYTES:
+        raise InputError(f"{file} is larger than {WHOLE_BYTES >> 20} MB when unpacked; is it what it should be?")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -258,8 +262,14 @@ def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
             names = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
             return {name: file.read_text(encoding="utf-8") for name, file in names.items() if wanted(name)}
         with tarfile.open(path) as archive:
-            members = [member for member in archive.getmembers() if member.isfile() and wanted(member.name)]
-            return {one.name: cast("IO[bytes]", archive.extractfile(one)).read().decode("utf-8") for one in members}
+            texts, left = {}, WHOLE_BYTES
+            for member in archive:  # one at a time: an archive may unpack to far more than it holds
+                left -= member.size
+                if left < 0:
+                    raise InputError(f"{path} unpacks to more than {WHOLE_BYTES >> 20} MB; is it what it should be?")
+                if member.isfile() and wanted(member.name):
+                    texts[member.name] = cast("IO[bytes]", archive.extractfile(member)).read().decode("utf-8")
+            return texts
     except (tarfile.TarError, UnicodeDecodeError, *BROKEN) as error:
         raise InputError(f"cannot read {path}: {error}") from error
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 import msgspec
 
 from evenli.errors import RunError
-from evenli.format import interval, number
+from evenli.format import interval, number, printable
 from evenli.io import to_plain
 from evenli.registry import SUITES
 
@@ -195,6 +195,11 @@ class ModelCard(Record, frozen=True):
     dtype: str = ""
     max_length: int | None = None
 
+    def __post_init__(self) -> None:
+        """Names are shown to people, whoever chose them."""
+        for name in ("name", "spec", "revision", "device"):
+            msgspec.structs.force_setattr(self, name, printable(getattr(self, name)))
+
     @property
     def title(self) -> str:
         """Name for people, with the revision where there is one."""
@@ -215,6 +220,12 @@ class DataCard(Record, frozen=True):
     distinct_pairs: int = 0
     sha256: str = ""
     notes: list[str] = []
+
+    def __post_init__(self) -> None:
+        """Names are shown to people, whoever chose them."""
+        for name in ("name", "lang", "source"):
+            msgspec.structs.force_setattr(self, name, printable(getattr(self, name)))
+        msgspec.structs.force_setattr(self, "notes", [printable(note) for note in self.notes])
 
 
 class SuiteResult(Record, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from evenli._version import __version__
 from evenli.cli import about, audit, build, encoders, meta, mitigate, report, score, train
 from evenli.cli._shared import SeedCommand
 from evenli.errors import EvenliError
+from evenli.format import printable
 
 app = typer.Typer(
     name="evenli",
@@ -66,13 +67,17 @@ _train.command("encoder")(train.train_encoder)
 @app.callback(invoke_without_command=True)
 def _root(
     version: bool = typer.Option(False, "--version", help="Print the version and exit.", is_eager=True),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an unexpected error."),
 ) -> None:
+    if debug:
+        os.environ[_DEBUG] = "1"
     if version:
         typer.echo(f"evenli {__version__}")
         raise typer.Exit
 
 
 _INTERRUPTED = 130
+_DEBUG = "EVENLI_DEBUG"
 
 
 def main() -> None:
@@ -99,11 +104,28 @@ def main() -> None:
         reason = error.strerror or str(error)
         _drop_output()
         _fail(f"{error.filename}: {reason}" if error.filename else f"cannot write the output: {reason}")
+    except Exception as error:  # a defect of ours, or of a plug-in: exit code 1 would mean that a gate failed
+        if os.environ.get(_DEBUG):
+            raise
+        _fail(f"unexpected {type(error).__name__}: {error}; {_log_traceback()} Please report it")
 
 
 def _fail(message: str) -> NoReturn:
-    print(f"evenli: {' '.join(message.split())}", file=sys.stderr)
+    print(f"evenli: {printable(' '.join(message.split()))}", file=sys.stderr)
     raise SystemExit(2) from None
+
+
+def _log_traceback() -> str:
+    """Keep the traceback where the user can find it."""
+    import tempfile
+    import traceback
+
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="evenli-", suffix=".log", delete=False, encoding="utf-8") as log:
+            traceback.print_exc(file=log)
+        return f"the traceback is in {log.name} (or pass evenli --debug)."
+    except OSError:
+        return "pass evenli --debug for the traceback."
 
 
 def _drop_output() -> None:
