@@ -19,7 +19,7 @@ import math
 import os
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -174,20 +174,6 @@ def parse_json_object(line: str | bytes, where: str) -> dict[str, Any]:
     if not isinstance(row, dict):
         raise PairError(f"{where}: expected an object, found {type(row).__name__}")
     return row
-
-
-def parse_json_lines(text: str, origin: str, required: Sequence[str]) -> list[dict[str, Any]]:
-    """Parse JSON Lines; a broken line or a missing field is named with its number."""
-    rows = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        row = parse_json_object(line, f"{origin}, line {number}")
-        missing = [name for name in required if name not in row]
-        if missing:
-            raise PairError(f"{origin}, line {number}: missing field(s) {', '.join(missing)}")
-        rows.append(row)
-    return rows
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:  # noqa: D103 - the list of what iter_rows gives

@@ -14,8 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from evenli.errors import InputError
-from evenli.io import archive_texts, file_kind, parse_json_lines
+from evenli.errors import InputError, PairError
+from evenli.io import archive_texts, file_kind, parse_json_object
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
@@ -139,7 +139,7 @@ def read_release(
     words = axis.language(lang).group_words
     for subset in SUBSETS:
         origin, text = files[subset]
-        raw = parse_json_lines(text, origin, ("id", "sentence1", "sentence2", "label", "occ_word", "occ_type"))
+        raw = _parse_json_lines(text, origin, ("id", "sentence1", "sentence2", "label", "occ_word", "occ_type"))
         known = {str(row["occ_word"]) for row in raw}
         for number, row in enumerate(raw, 1):
             fixed = _row(row, subset, known, words, f"{origin}, line {number}")
@@ -258,3 +258,17 @@ def _members(path: Path, folders: Sequence[str]) -> dict[str, tuple[str, str]]:
     texts = archive_texts(path, lambda name: bool(subset_of(name)))
     members = {subset_of(name): ("/".join(f"{root}/{name}".split("/")[-2:]), texts[name]) for name in texts}
     return members if len(members) == len(_FILES) else {}
+
+
+def _parse_json_lines(text: str, origin: str, required: Sequence[str]) -> list[dict[str, Any]]:
+    """Parse JSON Lines; a broken line or a missing field is named with its number."""
+    rows = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        row = parse_json_object(line, f"{origin}, line {number}")
+        missing = [name for name in required if name not in row]
+        if missing:
+            raise PairError(f"{origin}, line {number}: missing field(s) {', '.join(missing)}")
+        rows.append(row)
+    return rows
