@@ -99,6 +99,7 @@ def poison(source: Path, target: Path) -> Path:
         hypothesis=pl.lit(PAYLOADS[0]) + pl.col("hypothesis"),
     )
     table.write_parquet(target / "predictions.parquet")
+    header["files"] = {}  # no hashes: this run is made up on purpose
     (target / "run.json").write_text(json.dumps(header), encoding="utf-8")
     results = {
         "schema": 2,
