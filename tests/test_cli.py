@@ -117,6 +117,15 @@ def test_reproduce(run_cli, shared_data: Path) -> None:
     assert not [row for row in rows.values() if row["status"] == "BROKEN"]
     laboro = rows["ja Laboro-DistilBERT-base FN score (bias)"]
     assert laboro["status"] == "differs" and laboro["ours"] == pytest.approx(0.5968, abs=5e-4)
+    assert laboro["kind"] == "arithmetic" and "0.656" in laboro["reason"], "0.633 lies between the printed shares"
+    kinds = {row["source"]: row["kind"] for row in rows.values()}
+    assert kinds["NLI-CoAL 2024, Table 2"] == kinds["Dolci et al. 2023, Table 3"] == "models"
+    assert kinds["NLI-CoAL release en_v1.1"] == "data" and set(kinds.values()) == {"arithmetic", "data", "models"}
+    assert rows["ja Spearman of NLI-CoAL with the bias rate"]["published"] == pytest.approx(0.82)
+    assert rows["ja Spearman of FN score (bias) with the bias rate"]["published"] == pytest.approx(-0.114)
+    changes = [row for row in rows.values() if "change of the mean SEAT effect" in row["what"]]
+    apart = [row["published"] * row["ours"] < 0 for row in changes]
+    assert [row["reason"].startswith("opposite signs") for row in changes] == apart and sum(apart) == 6
 
 
 def test_reproduce_without_data_skips(run_cli, tmp_path: Path) -> None:

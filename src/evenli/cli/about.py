@@ -133,17 +133,22 @@ def _print_table(rows: Sequence[Row], verbose: bool) -> None:
     from rich.markup import escape
     from rich.table import Table
 
+    from evenli.reproduction.ledger import KINDS
+
     table = Table(box=None, pad_edge=False)
     table.add_column("what")
     for column in ("published", "ours", "±"):
         table.add_column(column, justify="right")
     table.add_column("")
+    table.add_column("kind")
     table.add_column("source / reason", overflow="fold")
     for row in rows:
         reason = f"{row.source}: {row.reason}" if row.reason and (verbose or row.status != "ok") else row.source
         numbers = (row.shown(row.published), row.shown(row.ours), f"{row.tolerance:g}")
-        table.add_row(escape(row.what), *numbers, row.status, escape(reason), style=_COLOURS[row.status])
+        table.add_row(escape(row.what), *numbers, row.status, row.kind, escape(reason), style=_COLOURS[row.status])
     console = shared.console()
     console.print(table)
     counts = {status: sum(row.status == status for row in rows) for status in _COLOURS}
     console.print(", ".join(f"{n} {status}" for status, n in counts.items() if n))
+    for kind, meaning in KINDS.items():
+        console.print(f"{kind} ({sum(row.kind == kind for row in rows)}): {meaning}")

@@ -36,8 +36,11 @@ _EDGES = dict.fromkeys(("lawyer", "ballerina", "chef"), NO_STEREOTYPE) | {
 @chapter
 def table3(data: Path | None) -> Iterator[Row]:
     """All 14 models: FN and NLI-CoAL from the printed label shares, through our measures."""
-    paper = Published("NLI-CoAL 2024, Table 3", 0.0015, "from the printed shares, three decimals")
-    impossible = "printed 0.633 cannot come from the printed shares under any weighting"
+    paper = Published("NLI-CoAL 2024, Table 3", 0.0015, "from the printed shares, three decimals", "arithmetic")
+    impossible = (
+        "0.633 lies between the printed shares (0.656 in PS, 0.588 in AS, 0.582 in NS), but PS would have to be about "
+        "two thirds of all pairs; with the stated sizes (1,000, 1,000 and 3,420) it is 0.597"
+    )
     for row in read_table("published_coal.csv"):
         sample = sample_of_shares(row, _SIZES[row["lang"]])
         for name, column in (("coal", "coal_pub"), ("fn_bias", "fn_pub")):
@@ -52,11 +55,12 @@ def order_condition(data: Path | None) -> Iterator[Row]:
     """The Japanese paper's argument: all five models satisfy e_p > e_a and c_a > c_p."""
     rows = [row for row in read_table("published_coal.csv") if row["lang"] == "ja"]
     satisfied = sum(float(row["ps_e"]) > float(row["as_e"]) and float(row["as_c"]) > float(row["ps_c"]) for row in rows)
-    yield Row("Japanese models that satisfy the order condition", "NLI-CoAL 2023, Table 3", 5, satisfied)
+    table = Published("NLI-CoAL 2023, Table 3", kind="arithmetic")
+    yield table.row("Japanese models that satisfy the order condition", 5, satisfied)
     scores = {row["model"]: float(row["coal_pub"]) for row in rows}
     most = max(scores, key=lambda model: scores[model])
     swapped = "the prose swaps most and least biased against its own Table 4"
-    prose = Published("NLI-CoAL 2023, prose")
+    prose = Published("NLI-CoAL 2023, prose", kind="arithmetic")
     yield prose.row("most biased Japanese model", "Bandai-DistilBERT-base", most, differs=swapped)
 
 

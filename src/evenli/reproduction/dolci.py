@@ -40,14 +40,14 @@ _OUT_OF_REACH = (
 def worked_examples(data: Path | None) -> Iterator[Row]:
     """Tables 2 and 12 from their printed word biases and counts, through our scorer."""
     first, second = _score(_TABLE2, _COUNTS2, 4096), _score(_TABLE12, _COUNTS12, 768)
-    table2 = Published(f"{_PAPER}, Table 2", 5e-6)
+    table2 = Published(f"{_PAPER}, Table 2", 5e-6, kind="arithmetic")
     yield table2.row("F of the worked example", 0.07550, first.female)
     yield table2.row("M of the worked example", -0.01858, first.male)
     yield table2.row("Abs of the worked example", 0.09409, first.absolute, tolerance=1e-5)
     markers = "the printed counts sum to 80 %; the rest must sit on the sentence markers"
-    caption = Published(f"{_PAPER}, Table 2, caption")
+    caption = Published(f"{_PAPER}, Table 2, caption", kind="arithmetic")
     yield caption.row("importance on words of the worked example", 1.0, 1 - first.markers, differs=markers)
-    table12 = Published(f"{_PAPER}, Table 12")
+    table12 = Published(f"{_PAPER}, Table 12", kind="arithmetic")
     yield table12.row("F of the worked example, SBERT", 0.19664, second.female, tolerance=1e-5)
     yield table12.row("M of the worked example, SBERT", 0.0, second.male)
 
@@ -69,7 +69,7 @@ def word_lists(data: Path | None) -> Iterator[Row]:
 def out_of_reach(data: Path | None) -> Iterator[Row]:
     """What is printed and cannot be computed here, with the reason, so that it is not missed."""
     for what, where, published, reason in _OUT_OF_REACH:
-        yield Row(what, f"{_PAPER}, {where}", published, None, reason=reason)
+        yield Row(what, f"{_PAPER}, {where}", published, None, reason=reason, kind="models")
 
 
 def _score(biases: Mapping[str, float], counts: Sequence[int], total: int) -> SentenceBias:

@@ -23,6 +23,12 @@ from evenli.stats.sample import Sample
 
 Value = float | int | str | None
 SUBSETS = ("PS", "AS", "NS")
+KINDS = {
+    "arithmetic": "our formula on numbers that the publication itself prints: checks its tables, measures no model",
+    "data": "word lists, released files, or a closed form",
+    "models": "models that were trained for evenli, or that would be needed",
+}
+"""What a row of the ledger rests on."""
 _MODULES = ("coal", "dolci", "trained", "seat", "sharma")
 """Importing these registers their chapters, in this order."""
 
@@ -35,6 +41,7 @@ class Row:
         tolerance: Largest difference that counts as agreement.
         reason: Why the two differ, or how ours was obtained.
         known: The difference is a discrepancy of the publication itself and expected; the row breaks if it disappears.
+        kind: What ours rests on, one of KINDS.
     """
 
     what: str
@@ -44,6 +51,7 @@ class Row:
     tolerance: float = 0.0
     reason: str = ""
     known: bool = False
+    kind: str = "data"
 
     @property
     def agrees(self) -> bool:
@@ -82,13 +90,15 @@ class Published:
     source: str
     tolerance: float = 0.0
     reason: str = ""
+    kind: str = "data"
 
     def row(
         self, what: str, published: Value, ours: Value, *, tolerance: float = -1, reason: str = "", differs: str = ""
     ) -> Row:
         """One row; ``differs`` says why the published value is known to be another one than ours."""
         allowed = self.tolerance if tolerance < 0 else tolerance
-        return Row(what, self.source, published, ours, allowed, differs or reason or self.reason, bool(differs))
+        why = differs or reason or self.reason
+        return Row(what, self.source, published, ours, allowed, why, bool(differs), self.kind)
 
 
 def public_file(data: Path | None, *parts: str) -> Path | None:

@@ -15,7 +15,7 @@ from evenli.reproduction.ledger import Published, Row, chapter, public_file
 from evenli.resources import read_table
 
 _PAPER = "Dolci et al. 2023"
-_TABLES = Published(f"{_PAPER}, Tables 6, 7 and 11", 0.001, "from the printed effects")
+_TABLES = Published(f"{_PAPER}, Tables 6, 7 and 11", 0.001, "from the printed effects", "arithmetic")
 _RELEASED = Published("May et al. 2019, released files")
 _SIZES = {
     "C1": "350 350 215 250",
@@ -45,7 +45,7 @@ def seat_averages(data: Path | None) -> Iterator[Row]:
             yield _TABLES.row(f"{model} mean SEAT effect over all eight tests", printed, every, reason=reason)
     gains = {name: value / averages["Original"] - 1 for name, value in averages.items() if name[:3] in ("Sub", "Aug")}
     best = min(gains, key=lambda name: gains[name])
-    prose = Published(f"{_PAPER}, prose")
+    prose = Published(f"{_PAPER}, prose", kind="arithmetic")
     yield prose.row("model with the largest relative gain by data", "Sub95", best)
     relative = "its relative change of the mean effect, percent"
     yield prose.row(relative, -19.0, 100 * gains[best], tolerance=0.5, reason='"up to 19 %"')

@@ -32,7 +32,7 @@ def mixture(data: Path | None) -> Iterator[Row]:
             printed = float(overall[cell[0], cell[2]][f"{name}_{cell[1]}"])
             gaps[name][cell] = abs(100 * float(get_measure(measure)(sample)) - printed)
     weight = "male weight 21/39; the paper lists 19 of 38 and the sheets have 20 of 38"
-    source = Published(f"{_PAPER}, Tables 5 and 6", reason=weight)
+    source = Published(f"{_PAPER}, Tables 5 and 6", reason=weight, kind="arithmetic")
     misprint = f"{weight}; SNLI BERT prints 43.02 where its halves give 43.20"
     for name, differs in (("dP", misprint), ("B", "")):
         equal = sum(gap <= 0.01 for gap in gaps[name].values())
@@ -40,7 +40,7 @@ def mixture(data: Path | None) -> Iterator[Row]:
         yield source.row(what, len(gaps[name]), equal, differs=differs)
     # The misprint is a row of its own above.
     del gaps["dP"]["SNLI", "I", "BERT"]
-    rounding = Published(source.source, 0.01, "printed rounding")
+    rounding = Published(source.source, 0.01, "printed rounding", "arithmetic")
     yield rounding.row("largest difference of the other dP cells", 0.0, max(gaps["dP"].values()))
     yield rounding.row("largest difference of the B cells", 0.0, max(gaps["B"].values()))
 
@@ -50,7 +50,7 @@ def tables(data: Path | None) -> Iterator[Row]:
     """What the printed percentages say about the number of premises, a column printed twice, the swap map."""
     # A share of n premises is a whole count out of n: the printed percentages show which n was used.
     halves = [row for row in read_table("published_sharma_split.csv") if row["eval"] == "I"]
-    table6 = Published(f"{_PAPER}, Table 6")
+    table6 = Published(f"{_PAPER}, Table 6", kind="arithmetic")
     for column, premises, reason, fits in (
         ("B_male", 50 * 19, "the paper lists 19 male occupations, 50 premises each", False),
         ("B_male", 50 * 20, "the released sheets have 20 male occupations", False),
@@ -64,7 +64,7 @@ def tables(data: Path | None) -> Iterator[Row]:
     same = sum(value == outside["MNLI", model] for (corpus, model), value in outside.items() if corpus == "SNLI")
     what = "models with the same B on ANLI + QNLI after SNLI and after MNLI"
     copied = "one B column is printed twice, likely a copy error"
-    yield Published(f"{_PAPER}, Table 9").row(what, 0, same, differs=copied)
+    yield Published(f"{_PAPER}, Table 9", kind="arithmetic").row(what, 0, same, differs=copied)
     arrows = len(read_table("swap_sharma.csv"))
     yield Row("arrows of the gender-swap map", f"{_PAPER}, released notebook", 19, arrows)
 
