@@ -16,7 +16,19 @@ from scipy.stats import chisquare, false_discovery_control, norm
 
 from evenli.errors import InputError
 from evenli.evaluate.compare import holm
-from evenli.evaluate.seat import SeatResult, SeatSettings, seat, seat_from_vectors
+from evenli.evaluate.seat import (
+    AVERAGED,
+    SeatResult,
+    SeatSettings,
+    TextSet,
+    average_effect,
+    choose_tests,
+    read_test,
+    seat,
+    seat_from_vectors,
+    seat_tests,
+    texts_of,
+)
 from evenli.evaluate.seat.association import (
     AssociationResult,
     _all_halves,
@@ -24,8 +36,6 @@ from evenli.evaluate.seat.association import (
     association_test,
     benjamini_hochberg,
 )
-from evenli.evaluate.seat.run import average_effect
-from evenli.evaluate.seat.tests import AVERAGED, TextSet, choose_tests, read_test, seat_tests, texts_of
 from evenli.report.encoder import print_associations
 from evenli.reproduction.seat import seat_averages, seat_partitions, seat_sizes
 

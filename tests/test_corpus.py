@@ -23,10 +23,9 @@ from filelock import FileLock
 
 from evenli import io, store
 from evenli.corpus import run as module
-from evenli.corpus.distribution import distribution, thresholds
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import score_corpus
-from evenli.corpus.scored import CorpusScores
+from evenli.corpus.scored import CorpusScores, distribution, thresholds
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
 from evenli.report.scores import distribution_chart, write_distribution_chart
 

@@ -19,9 +19,17 @@ from evenli.cli import encoders as command
 from evenli.errors import InputError, RunError
 from evenli.evaluate import encoder_report as report_module
 from evenli.evaluate.encoder_report import EncoderReport, ReportSettings, _labels, encoder_report
-from evenli.evaluate.seat import SeatSettings, seat_from_vectors
-from evenli.evaluate.seat.run import average_estimate, undefined_estimate
-from evenli.evaluate.seat.tests import AVERAGED, AssociationTest, TextSet, seat_tests, texts_of
+from evenli.evaluate.seat import (
+    AVERAGED,
+    AssociationTest,
+    SeatSettings,
+    TextSet,
+    average_estimate,
+    seat_from_vectors,
+    seat_tests,
+    texts_of,
+    undefined_estimate,
+)
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart

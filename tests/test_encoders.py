@@ -15,7 +15,7 @@ from conftest import make_checkpoint
 from evenli.encoders.base import CallableEncoder, encode_checked, load_encoder
 from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import InputError, ModelError
-from evenli.evaluate.seat.tests import read_test
+from evenli.evaluate.seat import read_test
 
 
 @pytest.fixture

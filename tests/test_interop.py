@@ -18,8 +18,7 @@ import pytest
 from evenli import interop
 from evenli.encoders.base import load_encoder
 from evenli.errors import InputError, MissingExtraError, ModelError
-from evenli.evaluate.seat import SeatSettings, seat
-from evenli.evaluate.seat.tests import AVERAGED, AssociationTest, TextSet, seat_tests, texts_of
+from evenli.evaluate.seat import AVERAGED, AssociationTest, SeatSettings, TextSet, seat, seat_tests, texts_of
 from evenli.interop import PRIMARY, as_mteb_model, seat_metrics
 from evenli.mitigate.erasers import Erased, fit_leace
 

@@ -15,7 +15,7 @@ from evenli.corpus.direction import gender_direction
 from evenli.encoders.base import CallableEncoder, load_encoder, resolved_spec
 from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.errors import InputError, ModelError, RunError
-from evenli.evaluate.seat.tests import seat_tests, texts_of
+from evenli.evaluate.seat import seat_tests, texts_of
 from evenli.mitigate.encoder import (
     HardDebiasSettings,
     MitigationSettings,

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenli.corpus.distribution import top_sentences
 from evenli.corpus.run import corpus_texts, score_corpus
-from evenli.corpus.scored import is_scored
+from evenli.corpus.scored import is_scored, top_sentences
 from evenli.corpus.scoring import ScoreSettings, is_corpus, score, score_sentence
 from evenli.errors import InputError
 

@@ -28,20 +28,18 @@ from evenli.evaluate.senteval.fitting import (  # noqa: E402
     SklearnFitter,
     TorchFitter,
     _Accuracy,
+    _Grades,
+    cosines,
+    graded,
     nested,
     numpy_generator,
+    pearson,
+    soft_grades,
+    spearman,
     stratified_folds,
     torch_generator,
 )
 from evenli.evaluate.senteval.lockstep import Network, Problem, Recipe, Table, train_together  # noqa: E402
-from evenli.evaluate.senteval.tasks import (  # noqa: E402
-    _Grades,
-    cosines,
-    graded,
-    pearson,
-    soft_grades,
-    spearman,
-)
 
 SIZES = {
     "MR": 10662,
@@ -846,12 +844,12 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything_is_loaded(comm
 def test_a_table_is_printed_even_if_it_cannot_be_written(
     command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evenli.evaluate.senteval import run
+    import evenli.evaluate.senteval as module
 
     def full(file: Path, content: object) -> None:
         raise RunError(f"cannot write {file}: No space left on device")
 
-    monkeypatch.setattr(run, "write_json", full)
+    monkeypatch.setattr(module, "write_json", full)
     done = command("--tasks", "SST2,STS14", "-o", tmp_path / "result.json")
     assert isinstance(done.exception, RunError) and "space" in str(done.exception)
     assert "SST2" in done.stdout and "STS14" in done.stdout and "100.00" in done.stdout

@@ -15,7 +15,7 @@ import altair as alt
 import numpy as np
 from scipy import stats
 
-from evenli.evaluate.seat.tests import AVERAGED
+from evenli.evaluate.seat import AVERAGED
 from evenli.evaluate.senteval.data import TASKS
 from evenli.report.charts import save_chart
 from evenli.resources import read_table

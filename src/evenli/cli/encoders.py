@@ -27,9 +27,8 @@ def seat(
     as_json: shared.Json = False,
 ) -> None:
     """Association tests of an encoder: effect sizes, p-values, intervals, Holm."""
-    from evenli.evaluate.seat import SeatSettings
+    from evenli.evaluate.seat import SeatSettings, choose_tests
     from evenli.evaluate.seat import seat as run_seat
-    from evenli.evaluate.seat.tests import choose_tests
 
     settings = SeatSettings(level=level, seed=seed, permutations=permutations)  # type: ignore[arg-type]  # checked there
     # A comma may be part of a file's name.

@@ -183,28 +183,16 @@ class Counted:
         return [Importance(shares, tuple(self.counts)) for _ in sentences]
 
 
-class MaxPoolingEncoder(Protocol):
-    """An encoder that pools by maximum and says which token has the maximum where.
-
-    One that also has ``dimension`` and ``argmax_counts``, as ``BiLSTMMax`` has, counts a whole corpus in arrays.
-    """
-
-    @property
-    def identity(self) -> str:
-        """Changes when any count could."""
-
-    def argmax(self, texts: Sequence[Sequence[str]]) -> Sequence[Pooled]:
-        """The counts of every text, each given as its words."""
-
-
 @dataclass(frozen=True)
 class MaxPooled:
     """The published importance: the share of dimensions in which a token has the maximum, markers included.
 
-    ``I_t = #{d : argmax_s h_{s,d} = t} / D`` over all tokens of the encoder (Dolci et al. 2023).
+    ``I_t = #{d : argmax_s h_{s,d} = t} / D`` over all tokens of the encoder (Dolci et al. 2023). The encoder has an
+    ``identity`` and ``argmax(texts)``, which gives the counts of texts that are given as words. One that also has
+    ``dimension`` and ``argmax_counts``, as ``BiLSTMMax`` has, counts a whole corpus in arrays.
     """
 
-    encoder: MaxPoolingEncoder
+    encoder: Any
 
     @property
     def identity(self) -> str:
@@ -221,14 +209,13 @@ class MaxPooled:
         """The shares of ``weigh`` end to end; without any work per sentence if the encoder has ``argmax_counts``."""
         if not sentences:
             return np.zeros(0)
-        encoder: Any = self.encoder
-        if not hasattr(encoder, "argmax_counts"):
+        if not hasattr(self.encoder, "argmax_counts"):
             return np.concatenate([one.shares for one in self.weigh(sentences)])
-        counts, lengths = encoder.argmax_counts(sentences)
+        counts, lengths = self.encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
             raise InputError(f"the encoder counted {len(counts)} words; it was given {given.sum()}, and must count all")
-        return np.asarray(counts / float(encoder.dimension), dtype=np.float64)
+        return np.asarray(counts / float(self.encoder.dimension), dtype=np.float64)
 
 
 def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:

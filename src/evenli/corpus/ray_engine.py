@@ -65,7 +65,7 @@ def score_corpus_ray(
         scorer = scorer_factory()
         identity = scorer.identity if identity is None else identity
         gpus = bool(getattr(scorer, "wants_gpu", False)) if gpus is None else gpus
-    job = Job.prepare(source, out, identity, columns, batch)
+    job = Job(source, out, identity, columns, batch)
     with job.opened(overwrite=overwrite), _connected(ray, cluster.address):
         unit = "GPU" if gpus and ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
         with _Crew(ray, unit, (ray.put(scorer_factory), job.columns, batch)) as crew:

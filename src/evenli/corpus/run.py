@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from evenli.corpus.scored import FLAGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.source import (
     Record,
-    SourceFile,
     choose_columns,
     fingerprint,
     is_plain,
@@ -78,7 +77,7 @@ def score_corpus(
         on_progress: Called with the number of rows done, after each shard.
         overwrite: Start again where ``out`` holds another or a finished scored corpus.
     """
-    job = Job.prepare(source, out, scorer.identity, columns, batch)
+    job = Job(source, out, scorer.identity, columns, batch)
     worker = Worker(scorer, job.columns, batch)
     with job.opened(overwrite=overwrite):
         for chunk in job.chunks():
@@ -91,7 +90,7 @@ def score_corpus(
 
 def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> Iterator[str]:
     """Every text of a corpus, one after the other; source and columns are those of ``score_corpus``."""
-    job = Job.prepare(source, Path(), "", columns)
+    job = Job(source, Path(), "", columns)
     for chunk in job.chunks():
         for record in chunk.records:
             yield from parse(record, job.columns, plain=chunk.plain).texts
@@ -159,33 +158,29 @@ class Worker:
 class Job:
     """One corpus to score: its files, columns and output directory; both engines work through it."""
 
-    def __init__(self, files: Sequence[SourceFile], out: Path, settings: Mapping[str, Any], *, plain: bool) -> None:
-        self.run, self.columns = ScoredDir(out), tuple(settings["columns"])
-        self._files, self._settings, self._plain = files, settings, plain
-        self._shards = self._rows = self._blank = 0
-
-    @classmethod
-    def prepare(
-        cls, source: str | Path, out: str | Path, identity: str, columns: Sequence[str] | None, batch: int = 1
-    ) -> Job:
-        """Look at the source: which files, which columns."""
+    def __init__(
+        self, source: str | Path, out: str | Path, identity: str, columns: Sequence[str] | None, batch: int = 1
+    ) -> None:
         if batch < 1:
             raise InputError(f"batch must be 1 or more, not {batch}")
-        files = source_files(source)
+        self._files = source_files(source)
         columns = tuple(columns) if columns is not None else None
         if columns is not None and (not columns or len(set(columns)) < len(columns)):
             raise InputError(f"columns must be different names, at least one, not {', '.join(columns) or 'none'}")
-        kinds = {is_plain(file, columns) for file in files}
+        kinds = {is_plain(file, columns) for file in self._files}
         if len(kinds) > 1:
             raise InputError(f"{source} mixes plain text with tables; score them one by one")
-        settings = {
-            "source": fingerprint(files),
+        self.run, self.columns = ScoredDir(out), choose_columns(self._files[0], columns)
+        self._plain = kinds == {True}
+        # What decides every byte of the result; a run that was begun with others is not continued.
+        self._settings = {
+            "source": fingerprint(self._files),
             "scorer": identity,
-            "columns": list(choose_columns(files[0], columns)),
+            "columns": list(self.columns),
             "shard_rows": SHARD_ROWS,
             "long_text": LONG_TEXT,
         }
-        return cls(files, Path(out), settings, plain=kinds == {True})
+        self._shards = self._rows = self._blank = 0
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool) -> Iterator[None]:

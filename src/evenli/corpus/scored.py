@@ -1,4 +1,4 @@
-"""The directory of a scored corpus.
+"""The directory of a scored corpus, and what it says as a whole (Dolci et al. 2023).
 
 scores.json            where the rows came from, which scorer, how many rows; status running or complete
 shards/NNNNNN.parquet  the rows, in order, at most 50,000 in each
@@ -10,13 +10,16 @@ text column, ``pair_max`` (the largest Abs of the row), the flags ``empty``, ``t
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from evenli.errors import InputError, RunError
 from evenli.io import is_temporary
@@ -24,6 +27,13 @@ from evenli.store import RunDir
 
 FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
 SCORES = ("F", "M", "Abs")
+PERCENTILES = (90.0, 93.0, 95.0, 97.0)
+"""Of the published corpora."""
+SIDES = {"female": "F", "male": "M"}
+_EXACT_ROWS = 20_000_000
+"""Up to so many scores, 160 MB, are sorted at once."""
+Parts = Callable[[], Iterable[NDArray[np.float64]]]
+"""Gives the values anew, a part at a time, each time it is called."""
 # The second is what earlier versions named a file that they were writing.
 _SHARD = re.compile(r"\d{6}\.parquet|\.\d{6}\.parquet\.tmp")
 
@@ -118,3 +128,158 @@ class CorpusScores:
         """The same without the rows that have no gold label."""
         for frame in self.frames([*columns, "no_gold"]):
             yield frame.filter(~frame["no_gold"])
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Percentiles of the pair score.
+
+    Attributes:
+        values: Percentile to threshold.
+        method: ``exact`` (numpy, linear interpolation) or ``histogram``.
+        error_bound: No threshold is further than this from the exact one; 0 for ``exact``.
+        rows: Rows they were taken over; pairs without gold label are left out.
+    """
+
+    values: Mapping[float, float]
+    method: Literal["exact", "histogram"]
+    error_bound: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Histograms over bins of equal width from 0 to the highest score; rows without gold label are left out.
+
+    Attributes:
+        edges: Borders of the bins, one more than there are bins; a score on a border lies in the bin above it.
+        rows: Rows by their score, the largest Abs of their texts.
+        female: Texts by F.
+        male: Texts by -M.
+        thresholds: Percentiles of the row score.
+    """
+
+    edges: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    female: NDArray[np.int64]
+    male: NDArray[np.int64]
+    thresholds: Thresholds
+
+
+def thresholds(
+    scored: CorpusScores | str | Path,
+    percentiles: Iterable[float],
+    *,
+    exact_rows: int = _EXACT_ROWS,
+    bins: int = 10**6,
+) -> Thresholds:
+    """Percentiles of the pair score over all pairs with a gold label; see ``percentiles_of``."""
+    scored = CorpusScores.read(scored)
+    if scored.gold_rows == 0:
+        raise InputError(f"{scored.path} has no row with a gold label")
+
+    def parts() -> Iterator[NDArray[np.float64]]:
+        return (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))
+
+    return percentiles_of(parts, scored.gold_rows, percentiles, exact_rows=exact_rows, bins=bins)
+
+
+def percentiles_of(
+    parts: Parts, rows: int, percentiles: Iterable[float], *, exact_rows: int = _EXACT_ROWS, bins: int = 10**6
+) -> Thresholds:
+    """Percentiles of any number of values, as numpy's linear interpolation gives them.
+
+    Up to ``exact_rows`` rows they are exact. Beyond, a first pass finds the range and a second one counts in ``bins``
+    bins of equal width, each with the smallest and largest score in it. The true order statistic lies between these
+    two, so their middle is wrong by half of their distance at most; that is the error bound given.
+    """
+    wanted = [float(percentile) for percentile in percentiles]
+    wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
+    if wrong or not wanted:
+        raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
+    if rows <= exact_rows:
+        exact = np.percentile(np.concatenate([*parts()]), wanted).tolist()
+        return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
+    values, bound = _histogram_percentiles(parts, rows, wanted, bins)
+    return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, rows)
+
+
+def _histogram_percentiles(
+    parts: Parts, rows: int, percentiles: Sequence[float], bins: int
+) -> tuple[list[float], float]:
+    filled = [(part.min(), part.max()) for part in parts() if len(part)]
+    low, high = min(first for first, _ in filled), max(last for _, last in filled)
+    scale = bins / (high - low) if high > low else 0.0
+    counts = np.zeros(bins, dtype=np.int64)
+    smallest, largest = np.full(bins, np.inf), np.full(bins, -np.inf)
+    for values in map(np.sort, parts()):
+        place = np.minimum(((values - low) * scale).astype(np.int64), bins - 1)
+        used, first, count = np.unique(place, return_index=True, return_counts=True)
+        counts[used] += count
+        smallest[used] = np.minimum(smallest[used], values[first])
+        largest[used] = np.maximum(largest[used], values[first + count - 1])
+    # The bin of an order statistic is the first one with more than that many scores up to its end.
+    below = np.cumsum(counts)
+    results, bound = [], 0.0
+    for percentile in percentiles:
+        rank = (rows - 1) * percentile / 100
+        lower = int(rank)
+        ends = np.searchsorted(below, [lower, min(lower + 1, rows - 1)], side="right")
+        left, right = (smallest[ends] + largest[ends]) / 2
+        results.append(float(left + (right - left) * (rank - lower)))
+        bound = max(bound, float((largest[ends] - smallest[ends]).max() / 2))
+    return results, bound
+
+
+def distribution(
+    scored: CorpusScores | str | Path, percentiles: Iterable[float] = PERCENTILES, *, bins: int = 60
+) -> Distribution:
+    """Count the scores of a corpus shard by shard, in memory that does not depend on its size."""
+    if bins < 1:
+        raise InputError(f"bins must be 1 or more, not {bins}")
+    scored = CorpusScores.read(scored)
+    # F and -M are at most Abs, so that the highest score of a row bounds all three.
+    edges = np.linspace(0.0, float(scored.header["highest_pair_max"]) or 1.0, bins + 1)
+    sides = {side: [f"{name}_{score}" for name in scored.columns] for side, score in SIDES.items()}
+    columns = {"rows": ["pair_max"], **sides}
+    counts = {name: np.zeros(bins, dtype=np.int64) for name in columns}
+    for frame in scored.gold_frames([column for some in columns.values() for column in some]):
+        for name, some in columns.items():
+            for column in some:
+                counts[name] += np.histogram(np.abs(frame[column].to_numpy()), edges)[0]
+    return Distribution(edges=edges, **counts, thresholds=thresholds(scored, percentiles))
+
+
+def top_sentences(scored: CorpusScores | str | Path, count: int = 10) -> dict[str, list[tuple[float, str]]]:
+    """The ``count`` distinct sentences with the largest F and the lowest M, strongest first.
+
+    Ties are broken by the text, so that the list does not depend on the order of the corpus. As everywhere else, rows
+    without a gold label are left out.
+    """
+    scored = CorpusScores.read(scored)
+    best: dict[str, dict[str, float]] = {side: {} for side in SIDES}
+    scores = [f"{column}_{name}" for column in scored.columns for name in SIDES.values()]
+    for frame in scored.gold_frames(["original", *scores]):
+        for side, name in SIDES.items():
+            sign = -1 if side == "female" else 1
+            for column in scored.columns:
+                for text, value in _first(frame["original"], frame[f"{column}_{name}"], column, side, count):
+                    best[side].setdefault(text, value)
+            ranked = sorted((sign * value, text) for text, value in best[side].items())
+            best[side] = {text: sign * value for value, text in ranked[:count]}
+    return {side: [(value, text) for text, value in best[side].items()] for side in SIDES}
+
+
+def _first(originals: pl.Series, values: pl.Series, column: str, side: str, count: int) -> Iterator[tuple[str, float]]:
+    """The strongest texts of a column, until ``count`` distinct ones and all that tie with the last were seen."""
+    seen: set[str] = set()
+    last = 0.0
+    for row in values.arg_sort(descending=side == "female"):
+        value = float(values[row])
+        if len(seen) >= count and value != last:
+            return
+        text = str(json.loads(originals[row])[column])
+        if text not in seen:
+            seen.add(text)
+            last = value
+            yield text, value

@@ -10,11 +10,10 @@ from typing import Any, Literal, get_args
 
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.direction import Pairs, gender_direction
-from evenli.corpus.distribution import thresholds, top_sentences
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import corpus_texts, score_corpus
-from evenli.corpus.scored import CorpusScores
+from evenli.corpus.scored import CorpusScores, thresholds, top_sentences
 from evenli.corpus.source import is_remote
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError

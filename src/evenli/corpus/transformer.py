@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._extras import need
 from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Pooled
-from evenli.encoders.hf import quiet_transformers
+from evenli.encoders.hf import TransformerEncoder
 from evenli.errors import InputError, ModelError
-from evenli.models.hub import check_tensors, find_checkpoint, load_part
-from evenli.models.loading import longest_input, one_line, pick_device
+from evenli.io import checkpoint_files, hash_files
+from evenli.models.loading import longest_input
 from evenli.resources.words import split_words
 
-_MARKER = -1
+_TINY = 1e-300  # keeps words without a piece from dividing by zero
 
 
 class _Text(NamedTuple):
@@ -27,16 +27,7 @@ class _Text(NamedTuple):
     starts: NDArray[np.int64]
 
 
-class _Outputs(NamedTuple):
-    """The encoder's outputs of one text: per word-piece its word (-1 for markers), count and cosine; the embedding."""
-
-    owners: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    cosines: FloatArray
-    embedding: NDArray[np.float32]
-
-
-class TransformerArgmax:
+class TransformerArgmax(TransformerEncoder):
     """A transformer whose last layer is pooled by maximum over all word-pieces, markers such as ``[CLS]`` included.
 
     Of equal maxima the first piece counts. The pieces of a word add up to the word.
@@ -58,36 +49,30 @@ class TransformerArgmax:
         batch_size: int = 64,
         online: bool = False,
     ) -> None:
-        self._torch = need("torch", extra="hf", purpose="max pooling with a transformer")
-        transformers = quiet_transformers()
         if max_length < 3 or batch_size < 1:
             raise InputError(f"max_length must be 3 or more and batch_size 1 or more, not {max_length}, {batch_size}")
         target = str(spec).removeprefix("hf:")
-        source = find_checkpoint(target, online=online)
-        with one_line(target):
-            self._tokenizer = load_part(transformers.AutoTokenizer, source, use_fast=True)
-            form: dict[str, Any] = {"dtype": self._torch.float32, "use_safetensors": True}
-            model, loading = load_part(transformers.AutoModel, source, output_loading_info=True, **form)
-        check_tensors({**loading, "unexpected_keys": ()}, source.name, optional=("pooler.", "lm_head.", "cls."))
+        super().__init__(target, "max", device=device, batch_size=batch_size, online=online)
+        config = self._model.config
         if not self._tokenizer.is_fast:
             raise ModelError(f"the tokenizer of '{target}' does not say where its pieces are; use one with a fast form")
-        if getattr(model.config, "is_encoder_decoder", False):
+        if getattr(config, "is_encoder_decoder", False):
             raise ModelError(f"'{target}' is an encoder-decoder; give an encoder such as BERT")
-        self.device = pick_device(self._torch, device)
-        self._model = model.eval().to(self.device)
-        self._limit = longest_input(model.config, max_length, tokenizer_limit=self._tokenizer.model_max_length)
-        self._batch = batch_size
-        self.dimension = int(model.config.hidden_size)
-        at_hub = f"{source.name}@{source.revision}"
-        weights = at_hub if source.revision else source.fingerprint[:32]
-        self.identity = f"transformer:{weights}:{self._limit}"
+        self._limit = longest_input(config, max_length, tokenizer_limit=self._tokenizer.model_max_length)
+        self.device, self.dimension = self._device, int(config.hidden_size)
+
+    @cached_property
+    def identity(self) -> str:
+        """Checkpoint and longest text."""
+        weights = self._source if self._folder is None else hash_files(checkpoint_files(self._folder))[:32]
+        return f"transformer:{weights}:{self._limit}"
 
     def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
         """The words of every text and their counts; what is missing to ``dimension`` is on markers.
 
         A text may be given as its words, which are then encoded with a space between two of them.
         """
-        return [self._pooled(text, one) for text, one in self._outputs(texts, None)]
+        return [pooled for pooled, _ in self._outputs(texts, None)]
 
     def lean(self, texts: Sequence[str | Sequence[str]], direction: FloatArray) -> list[tuple[Pooled, FloatArray]]:
         """The counts of the words and the cosine of each word's output with a direction.
@@ -98,41 +83,23 @@ class TransformerArgmax:
         axis = np.asarray(direction, dtype=np.float64)
         if axis.shape != (self.dimension,):
             raise InputError(f"the direction has shape {axis.shape}; this encoder needs ({self.dimension},)")
-        answers = []
-        for text, one in self._outputs(texts, axis):
-            real, size = one.owners != _MARKER, len(text.words)
-            owners, counts = one.owners[real], one.counts[real]
-            # A word with count 0 has no weighted mean; the plain one shows where it would lean.
-            weights = np.where(np.bincount(owners, counts, size)[owners] > 0, counts, 1.0)
-            total = np.maximum(np.bincount(owners, weights, size), 1e-300)
-            means = np.bincount(owners, weights * one.cosines[real], size) / total
-            answers.append((self._pooled(text, one), means))
-        return answers
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Max-pooled sentence embeddings, [n, dimension]."""
-        rows = [one.embedding for _, one in self._outputs(texts, None)]
-        return np.array(rows, dtype=np.float32).reshape(-1, self.dimension)
-
-    def _pooled(self, text: _Text, outputs: _Outputs) -> Pooled:
-        real = outputs.owners != _MARKER
-        counts = np.bincount(outputs.owners[real], outputs.counts[real], len(text.words))
-        return Pooled(text.words, counts.astype(np.int64).tolist(), self.dimension)
+        return self._outputs(texts, axis)
 
     def _outputs(
         self, texts: Sequence[str | Sequence[str]], direction: FloatArray | None
-    ) -> list[tuple[_Text, _Outputs]]:
-        """The outputs of every text; texts of similar length are encoded together."""
+    ) -> list[tuple[Pooled, FloatArray]]:
         prepared = [_prepare(text) for text in texts]
+        # Texts of similar length are encoded together, so that little is padded.
         order = sorted(range(len(prepared)), key=lambda at: len(prepared[at].text))
-        found: dict[int, _Outputs] = {}
+        found: dict[int, tuple[Pooled, FloatArray]] = {}
         for start in range(0, len(order), self._batch):
             some = order[start : start + self._batch]
             found.update(zip(some, self._encode_batch([prepared[at] for at in some], direction), strict=True))
-        return [(text, found[at]) for at, text in enumerate(prepared)]
+        return [found[at] for at in range(len(prepared))]
 
-    def _encode_batch(self, texts: Sequence[_Text], direction: FloatArray | None) -> Iterator[_Outputs]:
-        torch = self._torch
+    def _encode_batch(
+        self, texts: Sequence[_Text], direction: FloatArray | None
+    ) -> Iterator[tuple[Pooled, FloatArray]]:
         batch = self._tokenizer(
             [text.text for text in texts],
             truncation=True,
@@ -143,16 +110,23 @@ class TransformerArgmax:
             return_special_tokens_mask=True,
         )
         offsets = batch.pop("offset_mapping").numpy()
-        special = batch.pop("special_tokens_mask").numpy().astype(bool)
+        words = batch.pop("special_tokens_mask").numpy() == 0
+        words &= (batch["attention_mask"].numpy() > 0) & (offsets[..., 1] > offsets[..., 0])
         tensors = {key: value.to(self.device) for key, value in batch.items()}
-        with torch.inference_mode():
+        with self._torch.inference_mode():
             hidden = self._model(**tensors).last_hidden_state.float()
-            counts, top = _argmax_counts(torch, hidden, tensors["attention_mask"].bool())
-            cosines = np.zeros(counts.shape) if direction is None else _cosines(torch, hidden, direction)
+            counts = _argmax_counts(self._torch, hidden, tensors["attention_mask"].bool())
+            cosines = np.zeros(counts.shape) if direction is None else _cosines(self._torch, hidden, direction)
         for row, text in enumerate(texts):
-            kept = batch["attention_mask"][row].numpy().astype(bool)
-            owners = _owners(text.starts, offsets[row][kept], special[row][kept])
-            yield _Outputs(owners, counts[row][kept], cosines[row][kept], top[row])
+            # A piece may begin with the space before its word, so its last character decides which word it is of.
+            owners = np.searchsorted(text.starts, offsets[row, :, 1] - 1, side="right") - 1
+            real, size = words[row] & (owners >= 0), len(text.words)
+            owners, count, cosine = owners[real], counts[row][real], cosines[row][real]
+            totals = np.bincount(owners, count, size)
+            # A word with count 0 has no weighted mean; the plain one shows where it would lean.
+            weights = np.where(totals[owners] > 0, count, 1.0)
+            means = np.bincount(owners, weights * cosine, size) / np.maximum(np.bincount(owners, weights, size), _TINY)
+            yield Pooled(text.words, totals.astype(np.int64).tolist(), self.dimension), means
 
 
 def _prepare(text: str | Sequence[str]) -> _Text:
@@ -166,15 +140,8 @@ def _prepare(text: str | Sequence[str]) -> _Text:
     return _Text(joined, tuple(words), np.array(starts, dtype=np.int64))
 
 
-def _owners(starts: NDArray[np.int64], offsets: NDArray[np.int64], special: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The word in which the last character of each piece lies: a piece may begin with the space before its word."""
-    owners = np.searchsorted(starts, offsets[:, 1] - 1, side="right") - 1
-    empty = offsets[:, 1] <= offsets[:, 0]
-    return np.where(special | empty, _MARKER, owners).astype(np.int64)
-
-
-def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Dimensions in which each piece has the maximum, and the maxima; padding never has, the first of equals does."""
+def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> NDArray[np.int64]:
+    """Dimensions in which each piece has the maximum; padding never has, the first of equals does."""
     rows, length, _ = hidden.shape
     hidden = hidden.masked_fill(~mask[:, :, None], float("-inf"))
     top = hidden.max(dim=1, keepdim=True).values
@@ -183,7 +150,7 @@ def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> tuple[NDArray[np.int64
     winners = torch.where(hidden == top, positions, length).min(dim=1).values
     flat = winners + torch.arange(rows, device=hidden.device)[:, None] * length
     counts = torch.bincount(flat.flatten(), minlength=rows * length).reshape(rows, length)
-    return counts.cpu().numpy(), top[:, 0].cpu().numpy()
+    return np.asarray(counts.cpu().numpy())
 
 
 def _cosines(torch: Any, hidden: Any, direction: FloatArray) -> FloatArray:

@@ -21,9 +21,17 @@ import numpy as np
 from evenli._version import __version__
 from evenli.encoders.base import EmbeddingCache, Encoder, load_encoder, parts_of
 from evenli.errors import InputError, RunError
-from evenli.evaluate.seat import AssociationResult, SeatSettings, seat, seat_tests
-from evenli.evaluate.seat.run import average_estimate, encode_tests, undefined_estimate
-from evenli.evaluate.seat.tests import AVERAGED, texts_of
+from evenli.evaluate.seat import (
+    AVERAGED,
+    AssociationResult,
+    SeatSettings,
+    average_estimate,
+    encode_tests,
+    seat,
+    seat_tests,
+    texts_of,
+    undefined_estimate,
+)
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text

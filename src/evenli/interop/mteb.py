@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from evenli._extras import need
 from evenli.encoders.base import Encoder, encode_checked
 from evenli.errors import InputError
-from evenli.evaluate.seat import SeatSettings
-from evenli.evaluate.seat.tests import AVERAGED, choose_tests, texts_of
+from evenli.evaluate.seat import AVERAGED, SeatSettings, choose_tests, texts_of
 from evenli.interop import PRIMARY, seat_metrics
 from evenli.io import hash_text
 

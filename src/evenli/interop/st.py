@@ -12,8 +12,7 @@ from typing import Any
 from evenli._extras import need
 from evenli._version import __version__
 from evenli.errors import RunError
-from evenli.evaluate.seat import SeatSettings
-from evenli.evaluate.seat.tests import AVERAGED, Level, choose_tests, texts_of
+from evenli.evaluate.seat import AVERAGED, Level, SeatSettings, choose_tests, texts_of
 from evenli.interop import PRIMARY, seat_metrics
 
 need("sentence_transformers", extra="bench", purpose="the SEAT evaluator")

@@ -18,15 +18,14 @@ from typing import Any, Literal, get_args
 
 from evenli.errors import InputError
 from evenli.io import COLUMNS, file_kind, find_columns, iter_text, read_rows, write_atomic
-from evenli.mitigate.pronoun_words import word_set
 from evenli.mitigate.swap import Mode, Swapper
 from evenli.resources import read_table
 
 Select = Literal["all", "occupation"]
 SUFFIX = "-swapped"
 # What the notebook looks for; a missing comma there lost "him" and "guy" (but not "guys").
-_SHARMA_GENDER = word_set("she he her his girl boy man men woman women male female guys lady ladies")
-_SHARMA_TOKENS = _SHARMA_GENDER | {f"{word}s" for word in _SHARMA_GENDER}
+_SHARMA_GENDER = "she he her his girl boy man men woman women male female guys lady ladies"
+_SHARMA_TOKENS = frozenset(form for word in _SHARMA_GENDER.split() for form in (word, f"{word}s"))
 
 
 @dataclass(frozen=True)

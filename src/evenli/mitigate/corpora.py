@@ -26,9 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._version import __version__
-from evenli.corpus.distribution import Parts, percentiles_of
 from evenli.corpus.run import Scorer
-from evenli.corpus.scored import SCORES, CorpusScores
+from evenli.corpus.scored import SCORES, CorpusScores, Parts, percentiles_of
 from evenli.errors import InputError
 from evenli.io import COLUMNS, hash_files, json_text
 from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign

@@ -3,7 +3,7 @@
 The built-in set puts gender words and first names into scenes of daily life. It comes in three parts that share no
 word and no scene: an eraser is fitted on one, probes learn from the second and are tested on the third. The words that
 make a gender direction (she, woman, mother, ...) are all in the first. Sentences and first names of the association
-tests of ``evenli.evaluate.seat.tests`` are in none of them, so that an effect after the mitigation is not one that was
+tests of ``evenli.evaluate.seat`` are in none of them, so that an effect after the mitigation is not one that was
 fitted away.
 """
 

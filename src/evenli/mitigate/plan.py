@@ -12,8 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.corpus.distribution import Thresholds, thresholds
-from evenli.corpus.scored import CorpusScores
+from evenli.corpus.scored import CorpusScores, Thresholds, thresholds
 from evenli.errors import InputError
 from evenli.mitigate.augment import mark_copy
 from evenli.mitigate.review import clean

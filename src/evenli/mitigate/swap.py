@@ -24,8 +24,7 @@ from multiprocessing import get_context
 from typing import Literal, NamedTuple, get_args
 
 from evenli.errors import InputError
-from evenli.mitigate.pronoun_words import word_class
-from evenli.mitigate.pronouns import her_is_possessive, his_is_determiner
+from evenli.mitigate.pronouns import her_is_possessive, his_is_determiner, words
 from evenli.resources import read_table
 from evenli.resources.words import name_kinds
 
@@ -37,8 +36,6 @@ _WORDS = re.compile(r"(\w+(?:['’]am\b)?)")
 _TOKENS = re.compile(r"(\w+(?:[-/.]\w+)*)")
 
 _SENTENCE_END = re.compile(r"[.!?:;…\n\"“”‘]")
-_TITLES = word_class("title")
-_PLACE_HEADS = word_class("place_head")
 _DEFAULT_LISTS = {"dolci", "evenli"}
 # Given the split text, the place of a word and its listed partner: the replacement, or None to leave the word alone.
 _Decision = Callable[[Sequence[str], int, str], "str | None"]
@@ -162,12 +159,12 @@ class Swapper:
     def _released(self, text: str) -> str:
         text = text.lower()
         replaced: set[str] = set()
-        words = set(self._split(text)[1::2])
+        present = set(self._split(text)[1::2])
         for word, target in self._ordered.items():
-            if target not in replaced and word in words:
+            if target not in replaced and word in present:
                 text = re.sub(rf"\b{word}\b", target, text)
                 replaced.add(word)
-                words = words - {word} | {target}
+                present = present - {word} | {target}
         return text
 
 
@@ -261,7 +258,7 @@ def _starts_sentence(parts: Sequence[str], index: int) -> bool:
         return True
     gap, previous = parts[index - 1], parts[index - 2]
     # The full stop of an abbreviation ends no sentence: "Dr. Hill", "St. Mary", "J. Hill".
-    abbreviated = previous in _TITLES or previous in _PLACE_HEADS or (len(previous) == 1 and previous.isupper())
+    abbreviated = previous in words.title or previous in words.place_head or (len(previous) == 1 and previous.isupper())
     return not (gap.startswith(".") and abbreviated) and _SENTENCE_END.search(gap) is not None
 
 
@@ -270,7 +267,7 @@ def _if_first_name(parts: Sequence[str], index: int, target: str) -> str | None:
     previous, following = _word_at(parts, index - 2), _word_at(parts, index + 2)
     adjoins = parts[index + 1] == " " and following[:1].isupper() and following[1:].islower()
     # "Jackson Street", and the Don of "Don't".
-    if adjoins and following in word_class("place_tail"):
+    if adjoins and following in words.place_tail:
         return None
     if parts[index + 1] in {"'", "’"} and following == "t":
         return None
@@ -278,9 +275,9 @@ def _if_first_name(parts: Sequence[str], index: int, target: str) -> str | None:
     gap = parts[index - 1].strip()
     # Behind an article, a place word, a title or another name it is no first name; "Dr. James Hill" has one.
     if not starts and gap in {"", "."}:
-        if previous in _PLACE_HEADS or previous.lower() in {"a", "an", "the"}:
+        if previous in words.place_head or previous.lower() in {"a", "an", "the"}:
             return None
-        if previous in _TITLES:
+        if previous in words.title:
             return target if adjoins else None
         if gap == "" and _is_name_like(parts, index - 2):
             return None
@@ -289,8 +286,8 @@ def _if_first_name(parts: Sequence[str], index: int, target: str) -> str | None:
     lower = previous.lower() if not starts and gap == "" else ""
     other = (
         ("word" in kinds and starts)
-        or ("place" in kinds and lower in word_class("before_place"))
-        or ("time" in kinds and (lower in word_class("before_time") or following.isdigit()))
+        or ("place" in kinds and lower in words.before_place)
+        or ("time" in kinds and (lower in words.before_time or following.isdigit()))
     )
     return None if other else target
 
@@ -300,7 +297,7 @@ def _is_name_like(parts: Sequence[str], index: int) -> bool:
     word = parts[index]
     if not (word[:1].isupper() and word[1:].islower()) or word.lower() in _default_words():
         return False
-    return word in _name_pairs() or (word not in word_class("small_word") and not _starts_sentence(parts, index))
+    return word in _name_pairs() or (word not in words.small_word and not _starts_sentence(parts, index))
 
 
 @lru_cache(maxsize=1)

@@ -12,9 +12,7 @@ from rich.markup import escape
 
 from evenli.errors import InputError
 from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, difference
-from evenli.evaluate.seat import AssociationResult, SeatResult
-from evenli.evaluate.seat.run import average_effect
-from evenli.evaluate.seat.tests import AVERAGED
+from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult, average_effect
 from evenli.evaluate.senteval import SentEvalResult
 from evenli.evaluate.senteval.data import TASKS
 from evenli.format import interval, number, p_value, percent, signed

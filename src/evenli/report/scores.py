@@ -13,8 +13,7 @@ from rich.markup import escape
 
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
-from evenli.corpus.distribution import PERCENTILES, Distribution, distribution
-from evenli.corpus.scored import CorpusScores
+from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distribution
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart

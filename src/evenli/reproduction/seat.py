@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from evenli.evaluate.seat import average_effect, read_test, seat_tests
 from evenli.evaluate.seat.association import SeatSettings, association_test
-from evenli.evaluate.seat.run import average_effect
-from evenli.evaluate.seat.tests import read_test, seat_tests
 from evenli.reproduction.ledger import Published, Row, chapter, public_file
 from evenli.resources import read_table
 

@@ -9,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from evenli.evaluate.seat.run import average_effect
+from evenli.evaluate.seat import average_effect
 from evenli.reproduction.ledger import Published, Row, Value, chapter, sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.measure import get_measure

@@ -132,6 +132,15 @@ def read_table(path: str | Path, required: tuple[str, ...] = ()) -> list[dict[st
     return rows
 
 
+@cache
+def word_classes(path: str, column: str) -> dict[str, frozenset[str]]:
+    """The words of a shipped table by their class, which stands in ``column``."""
+    classes: dict[str, set[str]] = {}
+    for row in read_table(path, (column, "word")):
+        classes.setdefault(row[column], set()).add(row["word"])
+    return {name: frozenset(words) for name, words in classes.items()}
+
+
 def _read_text(path: str | Path) -> str:
     # A file of the same name in the current folder must not take the place of a shipped list.
     if isinstance(path, str) and Path(path).name == path:

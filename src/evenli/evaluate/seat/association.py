@@ -19,9 +19,10 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from evenli.errors import InputError
-from evenli.evaluate.seat.tests import LEVELS, Level
 from evenli.types import Number, Record
 
+Level = Literal["word", "sentence"]
+LEVELS: tuple[Level, ...] = ("word", "sentence")
 Sides = Literal["one", "two"]
 Values = NDArray[np.float64]
 Index = NDArray[np.intp]

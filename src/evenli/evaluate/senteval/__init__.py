@@ -1,14 +1,320 @@
-"""SentEval: how good embeddings are as features, on twelve tasks (Conneau and Kiela 2018)."""
+"""Run SentEval: choose tasks, continue what a file holds, encode every text once, report progress."""
 
-from evenli.evaluate.senteval.run import (
-    ResultFile,
-    SentEvalResult,
-    SentEvalSettings,
-    TaskProgress,
-    TaskResult,
-    UnsavedResultError,
-    senteval,
-)
+from __future__ import annotations
 
-__all__ = ["ResultFile", "SentEvalResult", "SentEvalSettings", "TaskProgress", "TaskResult", "UnsavedResultError"]
-__all__ += ["senteval"]
+import dataclasses
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from evenli._extras import need
+from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, encode_checked, name_of
+from evenli.errors import InputError, ModelError, RunError
+from evenli.evaluate.senteval.data import TASKS, read_task, task_folder
+from evenli.io import to_plain, write_json
+from evenli.models.loading import pick_device
+from evenli.types import Number, Numbers, Record
+
+FORMAT = "evenli senteval 1"
+CLASSIFIERS = ("torch", "sklearn")
+_ADVICE = "give another file, or --overwrite to begin anew"
+
+
+@dataclass(frozen=True)
+class SentEvalSettings:
+    """How the tasks are run.
+
+    Attributes:
+        tasks: Some of TASKS; None for all.
+        seed: Of folds, shuffles and initial weights.
+        kfold: Folds of the cross-validated tasks, outer and inner.
+        hidden: Units of a sigmoid layer before the softmax; 0 for logistic regression.
+        classifier: ``torch`` (softmax layer, Adam, early stop) or ``sklearn`` (logistic regression).
+        device: Where classifiers are trained: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+        batch_size: Texts the encoder is given at a time; None for all new texts of a task.
+    """
+
+    tasks: tuple[str, ...] | None = None
+    seed: int = 1111
+    kfold: int = 10
+    hidden: int = 0
+    classifier: str = "torch"
+    device: str | None = None
+    batch_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.tasks is not None:
+            unknown = [name for name in self.tasks if name not in TASKS]
+            if unknown or isinstance(self.tasks, str) or not self.tasks:
+                raise InputError(f"no SentEval task '{', '.join(unknown)}'; choose from {', '.join(TASKS)}")
+        if self.classifier not in CLASSIFIERS:
+            raise InputError(f"no classifier '{self.classifier}'; choose {' or '.join(CLASSIFIERS)}")
+        if self.hidden < 0 or (self.hidden and self.classifier == "sklearn"):
+            raise InputError(
+                f"hidden {self.hidden} with classifier {self.classifier}; give 0, or units for the torch classifier"
+            )
+        if self.kfold < 2:
+            raise InputError(f"kfold {self.kfold}: expected 2 or more")
+
+    @property
+    def names(self) -> list[str]:
+        """The tasks to run, in the order of the published tables."""
+        return [name for name in TASKS if self.tasks is None or name in self.tasks]
+
+    def describe(self, encoder: str) -> dict[str, Any]:
+        """What scores depend on besides the data; ``encoder`` is an identity."""
+        names = ("seed", "kfold", "hidden", "classifier")
+        return {**{name: getattr(self, name) for name in names}, "encoder": encoder}
+
+
+DEFAULTS = SentEvalSettings()
+
+
+class TaskResult(Record, frozen=True):
+    """One task.
+
+    Attributes:
+        score: The number that counts for the mean, in percent: accuracy, or 100 times Pearson's r; NaN if undefined.
+        metrics: All numbers, in percent as well.
+        dev: What the search or the early stop saw, in percent; NaN in STS14, which has no training.
+        n: Rows tested.
+        note: Why the score is undefined.
+        data: Hash of the texts and answers it was computed on.
+    """
+
+    name: str
+    score: Number
+    metrics: Numbers
+    dev: Number
+    n: int
+    note: str = ""
+    data: str = ""
+
+
+class SentEvalResult(Record, frozen=True):
+    """All tasks that ran, the tasks that did not with the reason, the settings and the name of the encoder."""
+
+    tasks: dict[str, TaskResult]
+    missing: dict[str, str] = msgspec.field(default_factory=dict)
+    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    encoder: str = ""
+
+    def __getitem__(self, name: str) -> TaskResult:
+        return self.tasks[name]
+
+    def __repr__(self) -> str:
+        mean = "" if self.overall is None else f", mean {self.overall:.2f}"
+        return f"SentEvalResult({len(self.tasks)} tasks{mean}, {len(self.missing)} missing)"
+
+    @property
+    def overall(self) -> float | None:
+        """Mean of the twelve scores; None unless all of them are there."""
+        scores = [self.tasks[name].score if name in self.tasks else math.nan for name in TASKS]
+        mean = sum(scores) / len(scores)
+        return None if math.isnan(mean) else mean
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"format": FORMAT, "overall": to_plain(self.overall), **super().to_dict()}
+
+
+class UnsavedResultError(RunError):
+    """The result could not be written; ``result`` holds it."""
+
+    def __init__(self, message: str, result: SentEvalResult) -> None:
+        super().__init__(message)
+        self.result = result
+
+
+class ResultFile:
+    """A result file that is written after every task, so that a stopped run continues where it was.
+
+    Args:
+        path: The file; that it can be written is checked here, and its directory is made.
+        overwrite: Begin anew, whatever the file holds.
+    """
+
+    def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
+        self.path, self._overwrite = Path(path), overwrite
+        if self.path.exists() and not self.path.is_file():
+            what = "a folder" if self.path.is_dir() else "not a file"
+            raise RunError(f"cannot write {self.path}: it is {what}; give a file name")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path.parent, prefix=self.path.name):
+                pass
+        except OSError as error:
+            raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
+
+    def tasks(self, settings: Mapping[str, Any], folder: Path) -> dict[str, TaskResult]:
+        """Tasks that are in the file already; a file of another encoder, other settings or other data is refused."""
+        if self._overwrite or not self.path.exists():
+            return {}
+        # Scores of other settings or data in one file would be averaged without notice.
+        stored = self._read()
+        for setting, now in settings.items():
+            if (then := stored.settings.get(setting)) != now:
+                what = "another encoder" if setting == "encoder" else f"{setting} {then}, not {now}"
+                raise InputError(f"{self.path} holds a result with {what}; {_ADVICE}")
+        for task, result in stored.tasks.items():
+            try:
+                same = read_task(task, folder).sha256 == result.data
+            except InputError as error:
+                raise InputError(f"{self.path} holds {task}, which cannot be compared: {error}; {_ADVICE}") from error
+            if not same:
+                raise InputError(f"{self.path} holds {task} on other data than {folder} has; {_ADVICE}")
+        return dict(stored.tasks)
+
+    def _read(self) -> SentEvalResult:
+        try:
+            content = json.loads(self.path.read_text(encoding="utf-8"))
+            if content["format"] == FORMAT:
+                return SentEvalResult.from_dict(content)
+        except OSError as error:
+            raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
+        except (ValueError, KeyError, TypeError, RunError):
+            pass
+        raise InputError(f"{self.path} holds no SentEval result to continue; {_ADVICE}")
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """Where a run is; ``str`` makes a line of it."""
+
+    task: str
+    result: TaskResult | None = None  # when the task starts
+    seconds: float = 0.0
+    encoded: int = 0  # texts that the encoder was asked for
+    remark: str = ""  # that the result is an old one, or that it could not be written
+
+    def __str__(self) -> str:
+        if self.remark:
+            return f"{self.task}: {self.remark}"
+        if self.result is None:
+            return f"{self.task} …"
+        return f"{self.task} {self.result.score:.2f} ({self.seconds:.1f} s, {self.encoded:,} texts encoded)"
+
+
+OnProgress = Callable[[TaskProgress], None]
+
+
+def senteval(
+    encoder: Encoder,
+    data: str | Path,
+    settings: SentEvalSettings = DEFAULTS,
+    *,
+    out: ResultFile | str | Path | None = None,
+    cache: EmbeddingCache | str | Path | None = None,
+    name: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> SentEvalResult:
+    """Evaluate an encoder on the SentEval tasks (Conneau and Kiela 2018; the twelve of Dolci et al. 2023).
+
+    A task whose files are not there, or broken, is reported in ``missing`` with the reason, and the others run. A
+    task's result depends on the seed and its own data, not on which tasks run beside it.
+
+    Args:
+        encoder: Anything with ``encode(texts)`` that gives [n, d].
+        data: Directory with the task files, flat or as SentEval's download lays them out.
+        settings: Tasks, seed, folds and classifier.
+        out: JSON file, written after every task; tasks in it are not run again, and are part of the result.
+        cache: An EmbeddingCache of this encoder, or a directory to keep its embeddings in.
+        name: What the result calls the encoder; default: its identity.
+        on_progress: Called when a task starts and when it is done.
+
+    Raises:
+        UnsavedResultError: ``out`` cannot be written at the end; the error holds the result.
+    """
+    device = pick_device(need("torch", extra="hf", purpose="SentEval"), settings.device)
+    settings, data = dataclasses.replace(settings, device=device), task_folder(data)
+    file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
+    store = _cache_of(encoder, cache, settings.batch_size)
+    description, name = settings.describe(store.identity), name or store.identity
+    report = on_progress or (lambda progress: None)
+    done = {} if file is None else file.tasks(description, data)
+    for task, kept in done.items():
+        report(TaskProgress(task, kept, remark=f"kept from {getattr(file, 'path', '')}"))
+    missing: dict[str, str] = {}
+
+    def result() -> SentEvalResult:
+        return SentEvalResult({task: done[task] for task in TASKS if task in done}, missing, description, name)
+
+    for task in (task for task in settings.names if task not in done):
+        outcome = _run_task(task, data, store, settings, report)
+        if isinstance(outcome, str):
+            missing[task] = outcome
+            continue
+        done[task] = outcome
+        try:
+            _write(file, result())
+        except UnsavedResultError as error:  # the tasks to come are worth having all the same
+            report(TaskProgress(task, outcome, remark=str(error)))
+    return _write(file, result())
+
+
+def _write(file: ResultFile | None, result: SentEvalResult) -> SentEvalResult:
+    try:
+        if file is not None:
+            write_json(file.path, result.to_dict())
+    except RunError as error:
+        raise UnsavedResultError(str(error), result) from error
+    return result
+
+
+def _run_task(
+    name: str, data: Path, store: EmbeddingCache, settings: SentEvalSettings, report: OnProgress
+) -> TaskResult | str:
+    """The result, or why there is none: a broken task does not stop the others."""
+    from evenli.evaluate.senteval.fitting import run_task
+
+    try:
+        task = read_task(name, data)
+    except InputError as error:
+        return str(error)
+    report(TaskProgress(name))
+    started, before = time.perf_counter(), store.encoded
+    # An encoder that fails is no fault of the task: it stops the run.
+    embeddings = store.encode(task.texts + task.others)
+    try:
+        result = msgspec.structs.replace(run_task(task, embeddings, settings), data=task.sha256)
+    except InputError as error:  # too few rows for the folds
+        return f"{name}: {error}"
+    report(TaskProgress(name, result, time.perf_counter() - started, store.encoded - before))
+    return result
+
+
+def _cache_of(encoder: Encoder, cache: EmbeddingCache | str | Path | None, batch_size: int | None) -> EmbeddingCache:
+    if isinstance(encoder, EmbeddingCache) and cache is None:
+        return encoder
+    if isinstance(cache, EmbeddingCache):
+        if encoder is not cache and encoder is not cache.encoder:
+            raise InputError("the cache is one of another encoder; give that of this one, or a directory")
+        return cache
+    return EmbeddingCache(_Batched(encoder, batch_size) if batch_size else encoder, cache)
+
+
+class _Batched:
+    """An encoder that is asked for some texts at a time, of similar length."""
+
+    def __init__(self, encoder: Encoder, size: int) -> None:
+        self._encoder, self._size = encoder, size
+        self.identity = getattr(encoder, "identity", None)
+
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d]."""
+        order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+        parts = [order[start : start + self._size] for start in range(0, len(order), self._size)]
+        batches = [encode_checked(self._encoder, [texts[row] for row in part]) for part in parts]
+        widths = sorted({batch.shape[1] for batch in batches})
+        if len(widths) > 1:
+            name = name_of(self._encoder)
+            raise ModelError(f"{name} gave rows of {widths[0]} and of {widths[-1]} numbers; give all one length")
+        return np.concatenate(batches)[np.argsort(order)]

@@ -13,7 +13,7 @@ from pathlib import Path
 from evenli.errors import InputError
 from evenli.io import COLUMNS, file_kind, find_columns, iter_rows, read_text, split_lines
 from evenli.labels import NEUTRAL
-from evenli.resources import load_axis, read_table
+from evenli.resources import load_axis, read_table, word_classes
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words
 
@@ -50,10 +50,9 @@ def probe_hypotheses(family: str = "text") -> list[str]:
     return found
 
 
-@cache
 def word_class(role: str) -> frozenset[str]:
     """The words of one role in ``probe_words.csv``."""
-    return frozenset(row["word"] for row in read_table("probe_words.csv", ("role", "word")) if row["role"] == role)
+    return word_classes("probe_words.csv", "role")[role]
 
 
 def forms(occupation: str) -> dict[str, str]:
