@@ -198,6 +198,8 @@ class Axis:
     languages: Mapping[str, Language]
     typed_words: tuple[tuple[str, str], ...]
     """(Word, stereotype) in table order, exclusions applied."""
+    scores: Mapping[str, float]
+    """Continuous stereotype score of a word, for axes that type by threshold; its sign is that of a group."""
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -229,9 +231,14 @@ class Axis:
         return {row["word"].lower(): row["group"] for row in self.language(lang).revealing.rows("word", "group")}
 
 
+def shipped_names() -> list[str]:
+    """Names of the axes in this package."""
+    return sorted(file.stem for file in SHIPPED.glob("*.toml"))
+
+
 def axis_names() -> list[str]:
     """Names of the shipped axes and of those that other packages offer."""
-    return [*sorted(file.stem for file in SHIPPED.glob("*.toml")), *registry.AXES]
+    return [*shipped_names(), *registry.AXES]
 
 
 def load_axis(axis: str | Path | Axis = "gender") -> Axis:
@@ -276,6 +283,7 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
         groups=groups,
         languages={lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()},
         typed_words=tuple(_type_words(fields["stereotypes"], groups, path)),
+        scores=_scores(fields["stereotypes"], path),
     )
 
 
@@ -307,3 +315,10 @@ def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> 
     else:
         raise ResourceError(f"unknown stereotype rule '{rule['rule']}'; choose threshold or listed")
     return [(word, stereotype) for word, stereotype in typed if word not in excluded]
+
+
+def _scores(rule: dict[str, Any], path: Path) -> dict[str, float]:
+    if rule["rule"] != "threshold":
+        return {}
+    rows = Table.find(rule["table"], path, "stereotypes.table").rows("word", "stereotype")
+    return {row["word"]: float(row["stereotype"]) for row in rows}

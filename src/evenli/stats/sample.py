@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,10 +35,11 @@ class Sample:
     Args:
         predictions: Rows of one suite.
         weights: None for one each; [n]; or [resamples, n].
+        published: Our own measures keep what only published ones count: words that state a group themselves.
     """
 
-    def __init__(self, predictions: Predictions, weights: Weights | None = None) -> None:
-        self.frame = predictions.frame
+    def __init__(self, predictions: Predictions, weights: Weights | None = None, *, published: bool = False) -> None:
+        self.frame, self.header, self.published = predictions.frame, predictions.header, published
         if self.frame.height == 0:
             raise InputError("no predictions to measure")
         logits = predictions.logits
@@ -51,11 +53,14 @@ class Sample:
         self._totals: dict[tuple[str | None, str | None], tuple[Weights, Values]] = {}
         self._pair_means: dict[str, tuple[Values, Values]] = {}
         self._pair_columns: dict[str, Weights] = {}
+        self.kept: dict[str, Any] = {}
+        """What a measure found in the rows, whatever their weights."""
+        self._sums: dict[str, Values] = {}
 
     def weighted(self, weights: Weights) -> Sample:
         """The same rows under other weights."""
         other = Sample.__new__(Sample)
-        other.__dict__.update(self.__dict__, weights=weights, _totals={}, _pair_means={})
+        other.__dict__.update(self.__dict__, weights=weights, _totals={}, _pair_means={}, _sums={})
         other.__dict__.pop("paired", None)
         return other
 
@@ -128,6 +133,16 @@ class Sample:
         summed = part @ chosen.astype(np.float32, copy=False)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
+
+    def sums(self, name: str, columns: Callable[[Sample], Values]) -> Values:
+        """Weighted sums of [n, k] columns, [k] or [resamples, k]; both are made once and kept under ``name``."""
+        if name not in self.kept:
+            self.kept[name] = columns(self)
+        if name not in self._sums:
+            table: Values = self.kept[name]
+            summed = table.sum(axis=0) if self.weights is None else self.weights @ table.astype(self.weights.dtype)
+            self._sums[name] = np.asarray(summed, dtype=np.float64)
+        return self._sums[name]
 
     @property
     def is_neutral(self) -> NDArray[np.bool_]:

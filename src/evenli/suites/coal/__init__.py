@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from evenli.suites.base import Items, Suite
+from evenli.suites.coal import causes as causes
 from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import load
 from evenli.suites.coal.results import CoalResult, fields, judge, sections, summarise

@@ -1,0 +1,351 @@
+"""Why a model infers a group from an occupation: stereotype, default group, or undirected error.
+
+Every occupation x template is an item, asked once for each of two groups. The two answers are read together, as (answer
+to the first group, answer to the second), groups in alphabetical order, so for gender (woman, man):
+
+    reads the second   (c,e) (n,e) (c,n)        incoherent   (e,e) (c,c)
+    reads the first    (e,c) (e,n) (n,c)        even         (n,n)
+
+M, F and X are the shares of the second, the first and incoherent among the items of a stereotype class s: the two
+groups, and none. The lean of a class is l = M - F. In every class M + F + X = |l| + 2 min(M, F) + X: what has a
+direction, and what has none.
+
+The expected versions take the probabilities of the two answers in place of the likelier answer, as if the two were
+given independently: P(a, b) = p_first(a) p_second(b). Where probabilities are 0 and 1 they are the same numbers.
+
+Words that state a group themselves (businessman, ballerina) are a class of their own, and in none of the causes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.resources import Axis, load_axis
+from evenli.resources.axes import NO_STEREOTYPE, shipped_names
+from evenli.stats.measure import Measure, measure
+from evenli.stats.sample import Sample, Values
+from evenli.suites.base import SLOT
+from evenli.suites.checks import leaking_words, looks_like
+
+DEFINING = "defining"
+"""Class of the words that state a group."""
+FIRST, SECOND, INCOHERENT, EVEN = "first", "second", "incoherent", "even"
+OUTCOMES = (SECOND, FIRST, INCOHERENT, EVEN)
+"""What the two answers to an item say together; the order of the columns below."""
+_SIDE = {ENTAILMENT: 1, NEUTRAL: 0, CONTRADICTION: -1}
+
+
+def _outcome(first: str, second: str) -> str:
+    """The two answers of an item in one word; each answer speaks for its group, against it, or for neither."""
+    difference = _SIDE[second] - _SIDE[first]
+    if difference:
+        return SECOND if difference > 0 else FIRST
+    return EVEN if first == NEUTRAL else INCOHERENT
+
+
+_TABLE = np.array([[[_outcome(a, b) == kind for kind in OUTCOMES] for b in LABELS] for a in LABELS], dtype=np.float64)
+"""[answer to the first, answer to the second, outcome]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """The items of a sample.
+
+    Attributes:
+        groups: Names of the two groups, in alphabetical order; other numbers of groups have no items.
+        nouns: How each group is called in an English sentence.
+        rows: [2, items] rows that ask for the first and the second group.
+        classes: Stereotype of each item's occupation, or ``neutral`` or ``defining``.
+        scores: Continuous stereotype score of the occupation, positive towards the second group; NaN if unknown.
+        defining: Occupations that state a group.
+        unmatched: Rows whose occupation and template are not asked with the other group.
+    """
+
+    groups: tuple[str, ...]
+    nouns: dict[str, str]
+    rows: NDArray[np.int64]
+    classes: NDArray[np.object_]
+    scores: Values
+    defining: list[str]
+    unmatched: int
+
+    @property
+    def notes(self) -> list[str]:
+        """What is left out of the causes, and why."""
+        notes = []
+        if len(self.groups) != 2:
+            notes.append(f"the causes need two groups; the pairs name {', '.join(self.groups) or 'none'}")
+        elif self.unmatched:
+            notes.append(f"{self.unmatched} pairs have no partner of the other group and are left out of the causes")
+        if self.defining:
+            few = ", ".join(self.defining[:3]) + (" …" if len(self.defining) > 3 else "")
+            notes.append(f"{len(self.defining)} words state a group themselves ({few}) and are reported separately")
+        return notes
+
+
+def items(sample: Sample) -> Items:
+    """The items of a sample, found once for all weightings."""
+    if "items" not in sample.kept:
+        sample.kept["items"] = _find(sample)
+    found: Items = sample.kept["items"]
+    return found
+
+
+def _find(sample: Sample) -> Items:
+    frame = sample.frame
+    groups = tuple(sorted(frame["group"].drop_nulls().unique()))
+    axis, lang = _origin(sample)
+    names = frame["occupation"].fill_null("").unique().sort().to_list()
+    revealing = axis.revealing_words(lang) if axis is not None else {}
+    defining = [name for name in names if leaking_words(name, revealing, lang)]
+    keys = ["occupation", "template", "stereotype"]
+    rows = frame.select(pl.col(keys).fill_null(""), "group").with_row_index("row")
+    # A pair that stands twice in a file meets its partner in the same turn.
+    rows = rows.with_columns(turn=pl.col("row").cum_count().over([*keys, "group"]))
+    halves = [rows.filter(pl.col("group") == group).drop("group") for group in groups]
+    if len(groups) != 2:
+        halves = [rows.head(0), rows.head(0)]
+    joined = halves[0].join(halves[1], on=[*keys, "turn"], suffix="_second", maintain_order="left")
+    classes = np.where(joined["occupation"].is_in(defining), DEFINING, joined["stereotype"].to_numpy())
+    if sample.published:  # as the papers do: words that state a group count like any other
+        classes = joined["stereotype"].to_numpy()
+    known = _scores(axis, lang, groups) if axis is not None else {}
+    scores = np.array([known.get(word, np.nan) for word in joined["occupation"]], dtype=np.float64)
+    matched = joined.select("row", "row_second").to_numpy().T.astype(np.int64)
+    nouns = {group: _noun(frame, group, groups, lang) for group in groups}
+    return Items(groups, nouns, matched, classes, scores, defining, frame.height - matched.size)
+
+
+def _origin(sample: Sample) -> tuple[Axis | None, str]:
+    """Axis and language of a table. Only shipped axes: a stored run must not name other files to be read."""
+    card: dict[str, Any] = next((one for one in sample.header.get("data", []) if one.get("suite") == "coal"), {})
+    axis, lang = sample.header.get("settings", {}).get("axis", "gender"), card.get("lang")
+    first = str(sample.frame["premise"][0])
+    lang = lang or next(code for code in ("en", "ja", "zh") if looks_like(first, code))
+    found = load_axis(axis) if axis in shipped_names() else None
+    return (found if found is not None and lang in found.languages else None), lang
+
+
+def _scores(axis: Axis, lang: str, groups: tuple[str, ...]) -> dict[str, float]:
+    """Stereotype score of every word of a language that has one, positive towards the second group."""
+    sign = next((group.sign for group in axis.groups if group.name == groups[-1]), 1) if groups else 1
+    spelled = [(o.word, o.key) for o in axis.occupations(lang)]
+    if (translated := axis.language(lang).occupations) is not None:
+        # Official releases spell some words in another way.
+        spelled += [(row["official"], row["en"]) for row in translated.rows("en") if row.get("official")]
+    return {word: sign * axis.scores[key] for word, key in spelled if key in axis.scores}
+
+
+def _noun(frame: pl.DataFrame, group: str, groups: tuple[str, ...], lang: str) -> str:
+    """What an English sentence calls a group: the word of the shipped axis, that of the pairs, or its name."""
+    gender = load_axis()
+    if set(groups) == set(gender.group_names):
+        return gender.language("en").group_words[group]
+    template, hypothesis = frame.filter(pl.col("group") == group).select("template", "hypothesis").row(0)
+    before, slot, after = (template or "").partition(SLOT)
+    word = hypothesis[len(before) : len(hypothesis) - len(after)]
+    return str(word) if lang == "en" and slot and hypothesis == before + word + after else group
+
+
+def _columns(sample: Sample) -> NDArray[np.float64]:
+    """What is summed over items: per class the count and outcomes, likeliest and expected; then the regression.
+
+    Each of an item's two rows carries half of it, so that any weights of rows are weights of items.
+    """
+    found = items(sample)
+    first, second = found.rows
+    likeliest = _TABLE[sample.predicted[first], sample.predicted[second]]
+    p = sample.probabilities
+    expected = np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE)
+    ones = np.ones((len(first), 1))
+    outcomes = np.hstack([ones, likeliest, expected])
+    blocks = [outcomes * (found.classes == name)[:, None] for name in (*found.groups, NO_STEREOTYPE, DEFINING)]
+    scored = (~np.isnan(found.scores) & (found.classes != DEFINING)).astype(np.float64)
+    x, y = np.nan_to_num(found.scores), likeliest[:, 0] - likeliest[:, 1]
+    blocks.append(np.stack([np.ones_like(x), x, x * x, y, x * y], axis=1) * scored[:, None])
+    of_items = np.hstack(blocks) / 2
+    columns = np.zeros((sample.frame.height, of_items.shape[1]))
+    columns[first], columns[second] = of_items, of_items
+    return columns
+
+
+_WIDTH = 1 + 2 * len(OUTCOMES)
+
+
+def share(sample: Sample, name: str, outcome: str, *, expected: bool = False) -> Values:
+    """Share of an outcome among the items of a class; NaN without items."""
+    groups = items(sample).groups
+    classes = (*groups, NO_STEREOTYPE, DEFINING)
+    sums = sample.sums("causes", _columns)
+    if len(groups) != 2 or name not in classes:
+        return np.full(sums.shape[:-1], np.nan)
+    start = classes.index(name) * _WIDTH
+    at = start + 1 + OUTCOMES.index(outcome) + (len(OUTCOMES) if expected else 0)
+    return _ratio(sums[..., at], sums[..., start])
+
+
+def _ratio(part: Values, whole: Values) -> Values:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(np.abs(whole) > 0, part / whole, np.nan), dtype=np.float64)
+
+
+def lean(sample: Sample, name: str, *, expected: bool = False) -> Values:
+    """M - F of a class, -1..1: above 0 the second group is read more often."""
+    second, first = (share(sample, name, outcome, expected=expected) for outcome in (SECOND, FIRST))
+    return np.asarray(second - first)
+
+
+def without_direction(sample: Sample, name: str, *, expected: bool = False) -> Values:
+    """2 min(M, F) + X of a class, 0..1: answers that cancel out or contradict each other."""
+    second, first, crossed = (share(sample, name, one, expected=expected) for one in (SECOND, FIRST, INCOHERENT))
+    return np.asarray(2 * np.minimum(second, first) + crossed)
+
+
+def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
+    first, second = _pair(sample)
+    return np.asarray((lean(sample, second, expected=expected) - lean(sample, first, expected=expected)) / 2)
+
+
+def _undirected(sample: Sample, stereotype: str | None, *, expected: bool = False) -> Values:
+    classes = (*_pair(sample), NO_STEREOTYPE) if stereotype is None else (stereotype,)
+    return np.asarray(sum(without_direction(sample, name, expected=expected) for name in classes) / len(classes))
+
+
+def _pair(sample: Sample) -> tuple[str, str]:
+    """The two groups; names that no class has where there are not two."""
+    groups = items(sample).groups
+    return (groups[0], groups[1]) if len(groups) == 2 else ("", "")
+
+
+def _undefined(sample: Sample) -> Values:
+    return np.full(() if sample.weights is None else sample.weights.shape[:-1], np.nan)
+
+
+_cause = partial(measure, ideal=0, reference="evenli")
+_FOLLOWS = "above 0 = follows stereotypes, below 0 = goes against them"
+_ASSUMES = "above 0 = the second group (male) is assumed, below 0 = the first"
+_ERRS = "higher = more error without a direction"
+_STEREOTYPED = ("PS", "AS")
+
+
+@_cause(
+    title="stereotype",
+    formula="(l_second - l_first) / 2 over the classes of the two stereotypes, l = M - F",
+    bounds=(-1, 1),
+    direction=_FOLLOWS,
+    subsets=_STEREOTYPED,
+)
+def stereotype(sample: Sample, stereotype: str | None = None) -> Values:
+    """How far the reading of a job follows its stereotype; both classes weigh the same. Undefined on a slice."""
+    return _stereotype(sample) if stereotype is None else _undefined(sample)
+
+
+@_cause(title="default gender", formula="l_none", bounds=(-1, 1), direction=_ASSUMES, subsets=("NS",))
+def default_gender(sample: Sample, stereotype: str | None = None) -> Values:
+    """Which group is assumed where no stereotype says so; -1..1, 0 for none. Undefined on a slice."""
+    return lean(sample, NO_STEREOTYPE) if stereotype is None else _undefined(sample)
+
+
+@_cause(title="undirected error", formula="mean over classes of 2 min(M, F) + X", direction=_ERRS)
+def undirected(sample: Sample, stereotype: str | None = None) -> Values:
+    """Errors without a direction; 0..1, on a slice those of its class."""
+    return _undirected(sample, stereotype)
+
+
+@_cause(
+    title="default gender, stereotyped jobs",
+    formula="(l_second + l_first) / 2",
+    bounds=(-1, 1),
+    direction=_ASSUMES,
+    subsets=_STEREOTYPED,
+)
+def default_of_stereotyped(sample: Sample, stereotype: str | None = None) -> Values:
+    """Which group is assumed where stereotypes cancel out; a second estimate of the default. On a slice its lean."""
+    classes = _pair(sample) if stereotype is None else (stereotype,)
+    return np.asarray(sum(lean(sample, name) for name in classes) / len(classes))
+
+
+def _regression(sample: Sample) -> tuple[Values, Values]:
+    """Intercept and slope of an item's lean on the score of its word, least squares."""
+    weight, x, xx, y, xy = np.moveaxis(sample.sums("causes", _columns)[..., -5:], -1, 0)
+    slope = _ratio(weight * xy - x * y, np.where(weight * xx - x * x > 1e-9 * weight * xx, weight * xx - x * x, 0))
+    return _ratio(y - slope * x, weight), slope
+
+
+@_cause(
+    title="default gender, regression",
+    formula="intercept of lean on stereotype score",
+    bounds=(-np.inf, np.inf),
+    direction=_ASSUMES,
+)
+def regression_intercept(sample: Sample, stereotype: str | None = None) -> Values:
+    """Lean of a word whose stereotype score is 0, from a line through all words with a score."""
+    return _regression(sample)[0] if stereotype is None else _undefined(sample)
+
+
+@_cause(
+    title="stereotype, regression",
+    formula="slope of lean on stereotype score",
+    bounds=(-np.inf, np.inf),
+    direction=_FOLLOWS,
+)
+def regression_slope(sample: Sample, stereotype: str | None = None) -> Values:
+    """How much the lean rises from a word without stereotype to one with the strongest, score 1."""
+    return _regression(sample)[1] if stereotype is None else _undefined(sample)
+
+
+@_cause(
+    title="stereotype, expected answers",
+    formula="stereotype of P(a, b) = p(a) p(b)",
+    bounds=(-1, 1),
+    direction=_FOLLOWS,
+    subsets=_STEREOTYPED,
+)
+def stereotype_expected(sample: Sample, stereotype: str | None = None) -> Values:
+    """The same from probabilities: it speaks also where the likeliest answer is always neutral."""
+    return _stereotype(sample, expected=True) if stereotype is None else _undefined(sample)
+
+
+@_cause(
+    title="default gender, expected answers",
+    formula="l_none of P(a, b) = p(a) p(b)",
+    bounds=(-1, 1),
+    direction=_ASSUMES,
+    subsets=("NS",),
+)
+def default_gender_expected(sample: Sample, stereotype: str | None = None) -> Values:
+    """The same from probabilities."""
+    return lean(sample, NO_STEREOTYPE, expected=True) if stereotype is None else _undefined(sample)
+
+
+@_cause(
+    title="undirected error, expected answers",
+    formula="undirected error of P(a, b) = p(a) p(b)",
+    direction=_ERRS,
+)
+def undirected_expected(sample: Sample, stereotype: str | None = None) -> Values:
+    """The same from probabilities; doubt between answers counts as error here."""
+    return _undirected(sample, stereotype, expected=True)
+
+
+def _of_class(outcome: str, sample: Sample, name: str | None) -> Values:
+    return share(sample, name or "", outcome)
+
+
+def _of_defining(outcome: str, sample: Sample, name: str | None) -> Values:
+    return share(sample, DEFINING, outcome) if name == NO_STEREOTYPE else _undefined(sample)
+
+
+READINGS = tuple(
+    Measure(f"{kind}{outcome}", outcome, "share of items", partial(function, outcome), 0, 1)
+    for kind, function in (("", _of_class), (f"{DEFINING}_", _of_defining))
+    for outcome in OUTCOMES
+)
+"""Shares of the outcomes per class, for intervals; words that state a group are counted with those of no stereotype."""
