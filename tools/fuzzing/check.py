@@ -1,0 +1,228 @@
+"""Run one damaged input in this process and say what is wrong with the outcome, if anything."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import traceback
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fuzzing import mutate
+from fuzzing.seeds import material
+from fuzzing.targets import Target
+
+_GATES = {"gate", "reproduce"}
+"""Commands whose exit code 1 means something."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class TimeIsUpError(BaseException):
+    """The case took too long; no handler of ours catches it."""
+
+
+@dataclass
+class Outcome:
+    """What a command did."""
+
+    code: int | None
+    stdout: str
+    stderr: str
+    error: str = ""
+    place: str = ""
+
+
+@dataclass
+class Finding:
+    """One thing that must not happen."""
+
+    kind: str
+    what: str
+    details: str = ""
+    case: dict[str, Any] = field(default_factory=dict)
+
+
+class Runner:
+    """Runs commands with captured output, below Python as well: libraries in C write to the same place."""
+
+    def __init__(self, work: Path, limit: float) -> None:
+        self.limit = limit
+        work.mkdir(parents=True, exist_ok=True)
+        self._files = [(work / name).open("wb+", buffering=0) for name in ("stdout", "stderr")]
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        signal.signal(signal.SIGALRM, _stop)
+        # As on the command line, an unexpected error would be one line and a log; the fuzzer wants the traceback.
+        os.environ["EVENLI_DEBUG"] = "1"
+
+    def __call__(self, words: tuple[str, ...]) -> Outcome:
+        """Run one command line in the current folder."""
+        from evenli.cli import main
+
+        for number, file in enumerate(self._files, 1):
+            file.seek(0)
+            file.truncate()
+            os.dup2(file.fileno(), number)
+        sys.argv = ["evenli", *words]
+        outcome = Outcome(0, "", "")
+        signal.setitimer(signal.ITIMER_REAL, self.limit)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("default")
+                main()
+        except SystemExit as stop:
+            outcome.code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        except TimeIsUpError:
+            outcome.code, outcome.error, outcome.place = (
+                None,
+                f"longer than {self.limit:g} s",
+                _place(sys.exc_info()[2]),
+            )
+        except BaseException as error:
+            outcome.code, outcome.place = None, _place(error.__traceback__)
+            outcome.error = "".join(traceback.format_exception(error))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        outcome.stdout, outcome.stderr = (self._text(file) for file in self._files)
+        return outcome
+
+    @staticmethod
+    def _text(file: Any) -> str:
+        file.seek(0)
+        return file.read(4 << 20).decode("utf-8", "backslashreplace")  # type: ignore[no-any-return]
+
+
+def _stop(*_: object) -> None:
+    raise TimeIsUpError
+
+
+def _place(trace: Any) -> str:
+    """The innermost line of ours: findings at one place are one finding."""
+    frames = [frame for frame in traceback.extract_tb(trace) if "/evenli/" in frame.filename]
+    return f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "?"
+
+
+def judge(words: tuple[str, ...], outcome: Outcome) -> Finding | None:
+    """What is wrong with an outcome by itself."""
+    if outcome.code is None:
+        first = outcome.error.strip().splitlines()[-1][:200]
+        kind = "hang" if outcome.error.startswith("longer") else "unexpected error"
+        return Finding(kind, f"{outcome.place}: {first.partition(':')[0]}", outcome.error)
+    if outcome.code not in {0, 2} and not (outcome.code == 1 and words[0] in _GATES):
+        return Finding("exit code", f"{words[0]}: {outcome.code}", outcome.stderr)
+    lines = outcome.stderr.rstrip("\n").split("\n") if outcome.stderr.strip() else []
+    # A wrong option is explained by the option parser, in its own way.
+    usage = bool(lines) and lines[0].startswith("Usage: ")
+    strange = [line for line in lines if not line.startswith("evenli: ")]
+    if strange and not usage:
+        return Finding("stray lines", f"{words[0]}: {strange[0][:80]}", outcome.stderr)
+    if outcome.code == 2 and not usage and sum(not line.startswith("evenli: not run") for line in lines) != 1:
+        return Finding("not one line", f"{words[0]}: {len(lines)} lines", outcome.stderr)
+    for name, text in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
+        if found := _CONTROL.search(text):
+            return Finding("control character", f"{words[0]}: {found.group()!r} on {name}", text[:4000])
+        if any(line.startswith(mutate.FORGED) for line in text.splitlines()) and not usage:
+            return Finding("forged line", f"{words[0]}: {name}", text[:4000])
+    return None
+
+
+def said(outcome: Outcome, folder: Path, target: Target) -> Any:
+    """What a command said: its output without how long things took."""
+    shown: Any = outcome.stdout
+    with contextlib.suppress(ValueError):
+        shown = _without_times(json.loads(outcome.stdout))
+    file = folder / target.output if target.output else None
+    return outcome.code, shown, file.read_bytes() if file is not None and file.is_file() else b""
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_times(item) for key, item in value.items() if key != "timings"}
+    return [_without_times(item) for item in value] if isinstance(value, list) else value
+
+
+class Cases:
+    """Builds cases from seeds and runs them."""
+
+    def __init__(self, seeds: Path, work: Path, targets: list[Target], limit: float = 30) -> None:
+        self.seeds, self.work, self.targets = seeds, work, targets
+        self.run = Runner(work, limit)
+        self._expected: dict[str, Any] = {}
+
+    def __call__(self, seed: str, index: int) -> tuple[str, Finding | None]:
+        """One case: the target it is of, and what was found."""
+        rng = random.Random(f"{seed}/{index}")
+        target = rng.choices(self.targets, [target.weight for target in self.targets])[0]
+        expected = self._undamaged(target) if target.evidence else None
+        with self._folder(target, f"case-{index}") as folder:
+            words, done = self._damage(rng, target, folder)
+            outcome = self.run(words)
+            finding = judge(words, outcome)
+            if finding is None and target.evidence and outcome.code != 2:
+                now = said(outcome, folder, target)
+                if now != expected:
+                    finding = Finding("accepted", f"{words[0]}: {target.files[0]}", f"{_difference(expected, now)}")
+            if finding is not None:
+                finding.case = {"seed": seed, "index": index, "target": target.name, "words": words, "damage": done}
+                finding.details += f"\n--- stderr\n{outcome.stderr[:2000]}\n--- stdout\n{outcome.stdout[:2000]}"
+        return target.name, finding
+
+    def _undamaged(self, target: Target) -> Any:
+        if target.name not in self._expected:
+            with self._folder(target, "undamaged") as folder:
+                outcome = self.run(target.words)
+                if outcome.code not in {0, 1}:
+                    raise RuntimeError(f"{target.name} fails on valid input: {outcome.stderr}{outcome.error}")
+                self._expected[target.name] = said(outcome, folder, target)
+        return self._expected[target.name]
+
+    def _damage(self, rng: random.Random, target: Target, folder: Path) -> tuple[tuple[str, ...], str]:
+        if target.change is not None:
+            return target.change(rng, target.words), "words"
+        files = sorted(file for pattern in target.files for file in folder.glob(pattern) if file.is_file())
+        file = rng.choice(files)
+        others = sorted(one for one in folder.rglob("*") if one.is_file() and one != file)
+        done = [mutate.damage(rng, file, others)]
+        if rng.random() < 0.1 and file.is_file() and not file.is_symlink():
+            done.append(mutate.damage(rng, file, others))
+        return target.words, f"{file.relative_to(folder)}: {', '.join(done)}"
+
+    @contextlib.contextmanager
+    def _folder(self, target: Target, name: str) -> Any:
+        """A fresh folder with copies of the seeds; removed afterwards."""
+        folder = self.work / name
+        shutil.rmtree(folder, ignore_errors=True)
+        for seed in target.seeds:
+            shutil.copytree(material(self.seeds, seed), folder, dirs_exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        before = Path.cwd()
+        os.chdir(folder)
+        try:
+            yield folder
+        finally:
+            os.chdir(before)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _difference(before: Any, after: Any, path: str = "") -> str:
+    """The first place where two values differ."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in [*before, *(key for key in after if key not in before)]:
+            if before.get(key, ...) != after.get(key, ...):
+                return _difference(before.get(key, ...), after.get(key, ...), f"{path}.{key}")
+    if isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            if one != other:
+                return _difference(one, other, f"{path}[{number}]")
+    return f"{path}: {str(before)[:300]!r} became {str(after)[:300]!r}"
