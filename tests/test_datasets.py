@@ -19,7 +19,7 @@ from evenli.suites.base import Request, load_suite
 from evenli.suites.checks import validate
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import load_coal, read_release, recover_lists, slot_template, to_official_jsonl
-from evenli.suites.dev2020.build import iter_dev, load_dev_lists, write_dev
+from evenli.suites.dev2020 import iter_dev, load_dev_lists, write_dev
 from evenli.suites.files import pairs_from_table, read_pairs, write_pairs
 
 RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
@@ -168,7 +168,7 @@ def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
     import sys
 
     code = (
-        "import resource; from evenli.suites.dev2020.build import write_dev\n"
+        "import resource; from evenli.suites.dev2020 import write_dev\n"
         f"n = [n for n in write_dev({str(tmp_path / 'dev.csv')!r})][-1]\n"
         "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )

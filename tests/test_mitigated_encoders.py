@@ -24,9 +24,17 @@ from evenli.mitigate.encoder import (
     read_mitigated,
 )
 from evenli.mitigate.erasers import Erased, fit_leace
-from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, read_gendered
-from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
-from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage, word_leakage
+from evenli.mitigate.gendered import (
+    FEMALE,
+    MALE,
+    HeldOut,
+    Residual,
+    gendered_set,
+    known_sentences,
+    read_gendered,
+    residual_leakage,
+)
+from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.resources import read_table
 from evenli.resources.words import name_kinds, split_words
 

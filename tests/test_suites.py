@@ -34,7 +34,7 @@ from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request, data_by_suite, load_suite
-from evenli.suites.dev2020.build import dev_sample, iter_dev, load_dev_lists, write_dev
+from evenli.suites.dev2020 import dev_sample, iter_dev, load_dev_lists, write_dev
 from evenli.suites.files import write_pairs
 from evenli.suites.probe.build import build_probe, read_probe
 from evenli.types import AuditResult, Verdict

@@ -337,8 +337,6 @@ def test_augment_all() -> None:
         "n": 1,
     }
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "b-swapped", "c-swapped"]
-    kept = swap_augment(ROWS, drop_duplicates=False)
-    assert (kept.counts["added"], kept.counts["duplicates"], len(kept.rows)) == (5, 0, 12)
 
 
 def test_augment_occupations() -> None:
@@ -351,9 +349,7 @@ def test_augment_occupations() -> None:
         2,
     )
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "c-swapped"]
-    only = swap_augment(ROWS, select="occupation", occupations=["lawyer"])
-    assert [row["premise"] for row in only.rows[7:]] == ["Two lawyers talk."]
-    assert only.rows[7]["hypothesis"] == "A man sleeps."
+    assert (done.rows[8]["premise"], done.rows[8]["hypothesis"]) == ("Two lawyers talk.", "A man sleeps.")
 
 
 def test_augment_as_released() -> None:
@@ -383,8 +379,6 @@ def test_augment_refuses_what_it_cannot_use() -> None:
         swap_augment(ROWS, columns=("sentence1", "sentence2"))
     with pytest.raises(InputError, match="select 'some'"):
         swap_augment(ROWS, select="some")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="occupation"):
-        swap_augment(ROWS, occupations=["nurse"])
     assert swap_augment([]).rows == ()
 
 

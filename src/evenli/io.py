@@ -134,6 +134,14 @@ def iter_text(file: Readable) -> Iterator[tuple[int, str]]:
             raise InputError(f"{file} is not UTF-8 text (line {number}, byte {error.start})") from error
 
 
+def is_plain_text(file: Readable) -> bool:
+    """Whether a .txt file holds lines of text; SNLI and MNLI are also released as tables that end in .txt."""
+    if file_kind(file) != ".txt":
+        return False
+    header = next((line for _, line in iter_text(file)), "").split("\t")
+    return not set(header) & set(COLUMNS["premise"])
+
+
 def read_text(file: Readable, *, fallback: str | None = None) -> str:
     """A whole text file.
 

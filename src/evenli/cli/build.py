@@ -104,7 +104,7 @@ def dev2020(
 ) -> None:
     """Write the template pairs of Dev et al. 2020 as a stream."""
     from evenli.evaluate.predict import Progress
-    from evenli.suites.dev2020.build import load_dev_lists, write_dev
+    from evenli.suites.dev2020 import load_dev_lists, write_dev
 
     if ctx.info_name == "dev":
         shared.warn("'build dev' is called 'build dev2020' now; the old name goes with the next release")

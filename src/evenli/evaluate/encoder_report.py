@@ -36,8 +36,7 @@ from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResul
 from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text
 from evenli.mitigate.erasers import Erased
-from evenli.mitigate.gendered import GenderedSet, gendered_set
-from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
+from evenli.mitigate.gendered import GenderedSet, HeldOut, Residual, gendered_set, known_sentences, residual_leakage
 from evenli.store import UNREADABLE, RunDir
 from evenli.types import Estimate, Number, Record
 
@@ -308,7 +307,7 @@ class _Measurer:
             held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences)
             return residual_leakage(held_out, self._held_out.lean(), seed=seed).to_dict()
 
-        sentences = self._sentences.held_out_sha256
+        sentences = self._sentences.sha256["held_out"]
         depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences}
         return msgspec.convert(stored.get("leakage", depends_on, compute), Residual)
 

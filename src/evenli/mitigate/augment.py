@@ -10,14 +10,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
 from evenli.errors import InputError
-from evenli.io import COLUMNS, file_kind, find_columns, iter_text, read_rows, write_atomic
+from evenli.io import COLUMNS, find_columns, is_plain_text, iter_text, read_rows, write_atomic
 from evenli.mitigate.swap import Mode, Swapper
 from evenli.resources import read_table
 
@@ -47,13 +47,13 @@ def swap_augment(
     *,
     columns: tuple[str, str] = ("premise", "hypothesis"),
     select: Select = "all",
-    occupations: Iterable[str] | None = None,
     mode: Mode = "default",
     names: bool = True,
-    drop_duplicates: bool = True,
     shuffle_seed: int | None = None,
 ) -> Augmented:
     """Append gender-swapped copies of pairs; label and all other columns are kept, ids get ``-swapped``.
+
+    Rows whose two sentences occur before are dropped, of the given rows, too.
 
     With ``select="occupation"`` and ``mode="released"`` the steps are those of Sharma et al.: an occupation is a token
     of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
@@ -63,21 +63,23 @@ def swap_augment(
         rows: Pairs as dictionaries.
         columns: The names of the premise and the hypothesis column.
         select: ``all`` or ``occupation``.
-        occupations: Words for ``occupation``; by default the 38 of the paper.
         mode: How to swap, see ``Swapper``.
         names: Whether first names are swapped too.
-        drop_duplicates: Drop rows whose two sentences occur before; of the given rows, too.
         shuffle_seed: Look at the rows in a shuffled order, 12 for that of Sharma et al.; those returned keep theirs.
     """
-    _check_input(rows, columns, select, occupations)
+    if select not in get_args(Select):
+        raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
+    for number, row in enumerate(rows, 1):
+        for column in columns:
+            if not isinstance(row.get(column), str):
+                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
     swapper = Swapper(mode, names)
     order = list(range(len(rows)))
     if shuffle_seed is not None:
         Random(shuffle_seed).shuffle(order)
     counts = {"rows_given": len(rows)}
     if select == "occupation":
-        shipped = (row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",)))
-        mentions = _mentions(shipped if occupations is None else occupations, released=mode == "released")
+        mentions = _mentions(released=mode == "released")
         order = [index for index in order if mentions(rows[index][columns[0]])]
         counts["matched"] = len(order)
         # The last entry of a key stays, so that reversed it is the first row of each premise.
@@ -87,14 +89,12 @@ def swap_augment(
     counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
     result = [dict(row) for row in rows]
     result += [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
-    added = len(chosen)
-    if drop_duplicates:
-        # Of the rows with the same sentences the first stays, with its place.
-        first: dict[tuple[str, ...], int] = {}
-        for index, row in enumerate(result):
-            first.setdefault(tuple(row[column] for column in columns), index)
-        added = sum(index >= len(rows) for index in first.values())
-        result = [result[index] for index in first.values()]
+    # Of the rows with the same sentences the first stays, with its place.
+    first: dict[tuple[str, ...], int] = {}
+    for index, row in enumerate(result):
+        first.setdefault(tuple(row[column] for column in columns), index)
+    added = sum(index >= len(rows) for index in first.values())
+    result = [result[index] for index in first.values()]
     counts |= {"duplicates": len(rows) + len(chosen) - len(result), "added": added, "rows": len(result)}
     return Augmented(tuple(result), counts)
 
@@ -141,21 +141,13 @@ def swap_corpus(
     corpus, out, settings = Path(corpus), Path(out), settings or SwapSettings()
     if out.exists() and not overwrite:
         raise InputError(f"{out} exists; pass --overwrite to replace it, or name another file")
-    if not _is_plain_text(corpus):
+    if not is_plain_text(corpus):
         return _swap_pairs(corpus, out, settings)
     if settings.select == "occupation":
         raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
     if out.suffix.lower() != ".txt":
         raise InputError(f"{corpus} is plain text, so the result is too; end -o in .txt, not {out.suffix or out}")
     return _swap_lines(corpus, out, settings)
-
-
-def _is_plain_text(corpus: Path) -> bool:
-    """Whether a .txt file holds lines of text; SNLI and MNLI are also released as tables that end in .txt."""
-    if file_kind(corpus) != ".txt":
-        return False
-    header = next((line for _, line in iter_text(corpus)), "").split("\t")
-    return not set(header) & set(COLUMNS["premise"])
 
 
 def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, int]:
@@ -214,26 +206,13 @@ def _cell(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
 
 
-def _check_input(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str], select: str, occupations: Iterable[str] | None
-) -> None:
-    if select not in get_args(Select):
-        raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
-    if occupations is not None and select == "all":
-        raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
-    for number, row in enumerate(rows, 1):
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
-
-
 def _has_sharma_token(text: str) -> bool:
     return not _SHARMA_TOKENS.isdisjoint(text.lower().split(" "))
 
 
-def _mentions(occupations: Iterable[str], *, released: bool) -> Callable[[str], bool]:
-    """A test whether a sentence names one of the occupations, in the singular or the plural."""
-    singular = [word.lower() for word in occupations]
+def _mentions(*, released: bool) -> Callable[[str], bool]:
+    """A test whether a sentence names one of the 38 occupations of the paper, in the singular or the plural."""
+    singular = [row["occupation"].lower() for row in read_table("probe_occupations.csv", ("occupation",))]
     # Plurals as in the notebook, where only secretary has one of its own; ours also knows other words on -y.
     plural = [f"{w[:-1]}ies" for w in singular if w.endswith("y") and (w == "secretary" or not released)]
     forms = {*singular, *(f"{word}s" for word in singular), *plural}

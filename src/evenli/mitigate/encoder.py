@@ -31,11 +31,10 @@ from evenli.encoders.base import (
 from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
 from evenli.io import hash_files
-from evenli.mitigate.erasers import CHECK, Affine, Erased, Eraser, Projection, load_eraser
-from evenli.mitigate.gendered import GenderedSet, gendered_set, read_gendered
-from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors
+from evenli.mitigate.erasers import CHECK, Affine, Erased, Projection, load_eraser
+from evenli.mitigate.gendered import GenderedSet, Residual, gendered_set, known_sentences, leakage_report, read_gendered
+from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.mitigate.methods import GenderedEmbeddings, Method
-from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage, word_leakage
 from evenli.registry import MITIGATIONS
 from evenli.store import UNREADABLE, RunDir, replacing
 
@@ -106,7 +105,7 @@ def mitigate_encoder(
             "fit": {
                 "source": sentences.source,
                 "pairs": len(sentences.fit),
-                "sha256": sentences.fit_sha256,
+                "sha256": sentences.sha256["fit"],
                 "skipped": sentences.skipped,
             },
             "eraser": {
@@ -117,7 +116,7 @@ def mitigate_encoder(
                 "rank": eraser.rank,
                 "history": [round(value, 6) for value in eraser.history],
             },
-            "leakage": _leakage(base, eraser, sentences, settings.seed),
+            "leakage": leakage_report(base, eraser, sentences, seed=settings.seed),
         }
         _directory(folder).write_manifest(about)
     return about
@@ -134,19 +133,6 @@ def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) ->
             "evenli.mitigate.erasers, which can be stored"
         )
     return eraser
-
-
-def _leakage(base: Encoder, eraser: Eraser, sentences: GenderedSet, seed: int) -> dict[str, Any]:
-    before = HeldOut.of(base, sentences)
-    lean = before.lean()
-    return {
-        "probe_sentences": 2 * len(sentences.probe),
-        "test_sentences": 2 * len(sentences.test),
-        "neutral_sentences": len(before.neutral),
-        "sha256": sentences.held_out_sha256,
-        "before": residual_leakage(before, lean, seed=seed).to_dict(),
-        "after": residual_leakage(before.erased(eraser), lean, seed=seed).to_dict(),
-    }
 
 
 @dataclass(frozen=True)

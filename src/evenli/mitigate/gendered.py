@@ -5,59 +5,48 @@ word and no scene: an eraser is fitted on one, probes learn from the second and 
 make a gender direction (she, woman, mother, ...) are all in the first. Sentences and first names of the association
 tests of ``evenli.evaluate.seat`` are in none of them, so that an effect after the mitigation is not one that was
 fitted away.
+
+What is left is seen by two probes on gendered sentences, and by the neighbours of neutral ones.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
-from evenli.io import COLUMNS, file_kind, hash_text, read_rows, read_text, split_lines
+from evenli.io import COLUMNS, hash_text, is_plain_text, iter_text, read_rows
+from evenli.mitigate.erasers import Erased, Eraser, FloatArray
 from evenli.mitigate.swap import Swapper
 from evenli.resources import read_table
+from evenli.stats.intervals import Estimate
+from evenli.stats.leakage import Clustering, Leakage, leakage, neighbour_clustering
 from evenli.suites.scenes import compose_templates
 
 Part = Literal["fit", "probe", "test"]
 FEMALE, MALE = 0, 1
 """Classes of the sentences."""
-_TURNS: tuple[Part, ...] = ("fit", "probe", "test", "fit", "probe", "test", "fit", "probe", "test", "fit")
+_TURNS: tuple[Part, ...] = ("fit", "probe", "test") * 3 + ("fit",)
 _SCENES = {"fit": slice(0, 400), "probe": slice(400, 520), "test": slice(520, 638)}
 _REPEATS = {"fit": {"word": 16, "name": 4}, "probe": {"word": 16, "name": 4}, "test": {"word": 1, "name": 1}}
 """Sentences of a pair. In the test it is one: sentences of one word are not independent."""
 _NAMES = 500  # most popular pairs of first names; rarer ones are unknown to many word vectors
 _NOT_PERSONS = {"fraternity", "men", "he"}  # a society, a plural, and a pronoun that has frames of its own
-_PRONOUNS = {
-    ("her", "him"): (
-        "I met {} at the station.",
-        "We waited for {} in the rain.",
-        "The letter was written by {}.",
-        "Nobody had seen {} since Monday.",
-        "They gave {} a cup of tea.",
-        "The dog ran after {} across the field.",
-    ),
-    ("hers", "his"): (
-        "The green umbrella is {}.",
-        "The seat by the window was {}.",
-        "I thought the keys were {}.",
-        "The last slice of bread is {}.",
-        "None of the coats was {}.",
-        "The idea had been {} from the start.",
-    ),
-}
 _TEXTS = ("text", "sentence", *COLUMNS["premise"], *COLUMNS["hypothesis"])
 _FEWEST = 50
 _MOST_DEFINITIONAL = 0.5
 _NEUTRAL_FRAME = "The {} arrived in the morning."
+_NEIGHBOURS = 20
 
 
 @dataclass(frozen=True)
@@ -113,14 +102,15 @@ class GenderedSet:
         return replace(kept, skipped={**self.skipped, "a word without a vector": len(self.fit) - len(kept.fit)})
 
     @property
-    def fit_sha256(self) -> str:
-        """Hash of the sentences to fit on."""
-        return _hash_lines(self.rows("fit")[0])
+    def held_out(self) -> list[str]:
+        """All sentences that are not fitted on: those of the probe, of the test, and the neutral ones."""
+        return [*self.rows("probe")[0], *self.rows("test")[0], *self.neutral]
 
     @property
-    def held_out_sha256(self) -> str:
-        """Hash of all other sentences."""
-        return _hash_lines([*self.rows("probe")[0], *self.rows("test")[0], *self.neutral])
+    def sha256(self) -> dict[str, str]:
+        """Hashes of the sentences to fit on and of those held out."""
+        texts = {"fit": self.rows("fit")[0], "held_out": self.held_out}
+        return {part: hash_text("".join(f"{text}\n" for text in lines)) for part, lines in texts.items()}
 
 
 @lru_cache(maxsize=1)
@@ -143,8 +133,9 @@ def gendered_set() -> GenderedSet:
             texts = (scene.replace("[Sub]" if kind == "word" else "the [Sub]", word) for word in (female, male))
             first, second = (text[0].upper() + text[1:] for text in texts)
             pairs[part].append(SentencePair(first, second, (female, male)))
-    for (female, male), frames in _PRONOUNS.items():
-        pairs["fit"] += [SentencePair(frame.format(female), frame.format(male), (female, male)) for frame in frames]
+    for row in read_table("pronoun_frames.csv", ("female", "male", "frame")):
+        female, male, frame = row["female"], row["male"], row["frame"]
+        pairs["fit"].append(SentencePair(frame.format(female), frame.format(male), (female, male)))
     return GenderedSet(tuple(pairs["fit"]), tuple(pairs["probe"]), tuple(pairs["test"]), _neutral())
 
 
@@ -234,12 +225,9 @@ def _sides() -> dict[str, int]:
 
 def _texts(path: Path) -> Iterator[str]:
     """The texts of a file, without white space around them."""
-    if file_kind(path) == ".txt":
-        lines = split_lines(read_text(path))
-        # SNLI and MNLI are also released as tables that end in .txt.
-        if not set(lines[0].split("\t") if lines else ()) & set(COLUMNS["premise"]):
-            yield from filter(None, map(str.strip, lines))
-            return
+    if is_plain_text(path):
+        yield from filter(None, (line.strip() for _, line in iter_text(path)))
+        return
     rows = read_rows(path)
     columns = [name for name in _TEXTS if rows and name in rows[0]]
     if not columns:
@@ -249,5 +237,101 @@ def _texts(path: Path) -> Iterator[str]:
         yield from filter(None, (row[name].strip() for row in rows if isinstance(row[name], str)))
 
 
-def _hash_lines(texts: Sequence[str]) -> str:
-    return hash_text("".join(f"{text}\n" for text in texts))
+@dataclass(frozen=True)
+class Residual:
+    """How much of gender is left in embeddings."""
+
+    linear: Estimate
+    """Accuracy of a linear probe on words it has not seen; ``majority``, that without looking, is neutral."""
+    mlp: Estimate
+    majority: float
+    clustering: Estimate
+    """Neutral texts that two-means puts on the side they leaned to before; 0.5 is neutral, random ones lie above it."""
+    correlation: Estimate
+    """Of how far neutral texts leaned before with the side of their neighbours; 0 is neutral."""
+
+    @classmethod
+    def of(cls, probes: Leakage, clusters: Clustering) -> Residual:
+        """The results of probes and of the clustering."""
+        return cls(probes.linear, probes.mlp, probes.majority, clusters.accuracy, clusters.correlation)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; NaN becomes null."""
+        estimates = {name: getattr(self, name).as_dict() for name in ("linear", "mlp", "clustering", "correlation")}
+        return {**estimates, "majority": round(self.majority, 6)}
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Embeddings of the held-out sentences: gendered ones to train and test probes, neutral ones on occupations."""
+
+    probe: NDArray[Any]
+    probe_classes: NDArray[np.int64]
+    test: NDArray[Any]
+    test_classes: NDArray[np.int64]
+    neutral: NDArray[Any]
+
+    @classmethod
+    def of(cls, encoder: Encoder, sentences: GenderedSet) -> HeldOut:
+        """Encode the held-out part of a set."""
+        probe, test = sentences.rows("probe")[1], sentences.rows("test")[1]
+        embeddings = encode_checked(encoder, sentences.held_out)
+        parts = np.split(embeddings, [len(probe), len(probe) + len(test)])
+        return cls(parts[0], probe, parts[1], test, parts[2])
+
+    def erased(self, eraser: Eraser) -> HeldOut:
+        """The same embeddings behind an eraser."""
+        return replace(self, probe=eraser(self.probe), test=eraser(self.test), neutral=eraser(self.neutral))
+
+    def lean(self) -> FloatArray:
+        """How far the neutral sentences lean to the female side: half of them are above 0.
+
+        The cosine of each, centred, with the difference between the mean female and male sentence, less its median.
+        """
+        means = [self.probe[self.probe_classes == label].mean(axis=0, dtype=np.float64) for label in (FEMALE, MALE)]
+        g = means[0] - means[1]
+        # Less the mean, which all sentences share, and less the median, so that both sides have as many.
+        centred = self.neutral - self.neutral.mean(axis=0, dtype=np.float64)
+        scale = np.linalg.norm(centred, axis=1) * np.linalg.norm(g)
+        cosine = (centred @ g) / np.where(scale > 0, scale, 1.0)
+        return np.asarray(cosine - np.median(cosine), dtype=np.float64)
+
+
+def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
+    """The sentences whose words an encoder knows: all of them unless it is made of word vectors."""
+    # An eraser or a cache may stand before the encoder that has the vectors.
+    while isinstance(encoder, Erased | EmbeddingCache):
+        encoder = encoder.encoder
+    vectors = getattr(getattr(encoder, "vocabulary", encoder), "vectors", None)
+    return sentences.known_to(vectors) if isinstance(vectors, WordVectors) else sentences
+
+
+def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -> Residual:
+    """What is left of gender: two probes on gendered sentences, and the neighbours of neutral ones.
+
+    ``lean_before`` is ``HeldOut.lean`` of the encoder without mitigation.
+    """
+    generator = np.random.default_rng(seed)
+    probes = leakage(held.probe, held.probe_classes, held.test, held.test_classes, generator)
+    side = min(int((lean_before > 0).sum()), int((lean_before < 0).sum()), len(lean_before) // 4)
+    if not side:
+        raise InputError("the neutral sentences lean to no side: the encoder gives them all the same embedding")
+    everyone = np.arange(len(lean_before))
+    clusters = neighbour_clustering(
+        held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone
+    )
+    return Residual.of(probes, clusters)
+
+
+def leakage_report(base: Encoder, eraser: Eraser, sentences: GenderedSet, *, seed: int) -> dict[str, Any]:
+    """What is left of gender before and behind an eraser, as ``mitigated.json`` holds it."""
+    before = HeldOut.of(base, sentences)
+    lean = before.lean()
+    return {
+        "probe_sentences": 2 * len(sentences.probe),
+        "test_sentences": 2 * len(sentences.test),
+        "neutral_sentences": len(before.neutral),
+        "sha256": sentences.sha256["held_out"],
+        "before": residual_leakage(before, lean, seed=seed).to_dict(),
+        "after": residual_leakage(before.erased(eraser), lean, seed=seed).to_dict(),
+    }

@@ -1,4 +1,4 @@
-"""Hard debiasing of word vectors, and the control that shares its side effect.
+"""Hard debiasing of word vectors, the control that shares its side effect, and what it leaves.
 
 Hard debiasing makes every vector a unit vector. A model trained on such vectors differs from one trained on raw ones
 for that reason alone, so the comparison that isolates the debiasing is with ``normalised``, not with the raw vectors.
@@ -13,15 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evenli.corpus.direction import GenderDirection, Pairs, read_pairs
+from evenli.corpus.direction import GenderDirection, Pairs, bias_of, read_pairs
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import write_atomic
+from evenli.mitigate.erasers import FloatArray
+from evenli.mitigate.gendered import FEMALE, MALE, Residual
 from evenli.resources import read_table
+from evenli.stats.leakage import leakage, neighbour_clustering
 
-FloatArray = NDArray[np.float64]
+_WORDS = 50_000  # most frequent words of a vocabulary that are looked at
+_SIDE = 500  # most biased words of each side, as Gonen and Goldberg take them
+_FEWEST = 50
 _CHUNK = 8192  # rows at a time, so that the copy in double precision stays small
 
 
@@ -87,6 +91,48 @@ def save_vectors(vectors: WordVectors, path: str | Path) -> Path:
     words = np.frombuffer("\n".join(vectors.words).encode("utf-8", "surrogatepass"), dtype=np.uint8)
     write_atomic(path, lambda file: np.savez(file, words=words, vectors=np.asarray(vectors.matrix)))
     return path
+
+
+def word_leakage(
+    before: WordVectors, after: WordVectors, direction: GenderDirection, *, seed: int = 0
+) -> tuple[Residual, Residual]:
+    """What hard debiasing leaves: can a probe still predict to which side neutral words leaned?
+
+    The most biased neutral words of each side, among the frequent ones, are the two classes: a half, drawn at random,
+    trains the probes and the other half tests them. Gonen and Goldberg 2019, "Lipstick on a pig".
+    """
+    if before.words != after.words:
+        raise InputError("the mitigated vectors are of other words; give the vectors they were made from")
+    specific = {word.lower() for word in gender_specific_words()}
+    neutral = (row for row, word in enumerate(before.words[:_WORDS]) if word.lower() not in specific)
+    frequent = np.fromiter(neutral, dtype=np.int64)
+    rows = frequent[before.matrix[frequent].any(axis=1) & after.matrix[frequent].any(axis=1)]
+    bias = bias_of(before, rows, direction)
+    side = min(int((bias > 0).sum()), int((bias < 0).sum()), _SIDE)
+    if side < _FEWEST:
+        raise InputError(
+            f"only {side} neutral words lean to one of the sides; {_FEWEST} or more are needed to measure what leaks"
+        )
+    order = np.argsort(bias, kind="stable")
+    chosen = np.concatenate([order[:side], order[-side:]])
+    classes = np.repeat([MALE, FEMALE], side)
+    mixed = np.random.default_rng(seed).permutation(2 * side)
+    train, test = mixed[:side], mixed[side:]
+    # Of words that differ in case only the most frequent counts, which comes first and is put in last.
+    place = {before.words[row].lower(): at for at, row in reversed(list(enumerate(rows)))}
+    professions = [place[row["word"]] for row in read_table("professions.csv", ("word",)) if row["word"] in place]
+    k = min(100, len(rows) // 10)
+
+    def measure(vectors: WordVectors) -> Residual:
+        generator = np.random.default_rng(seed)
+        some = vectors.matrix[rows[chosen]]
+        probes = leakage(some[train], classes[train], some[test], classes[test], generator)
+        clusters = neighbour_clustering(
+            vectors.matrix[rows], bias, k, generator=generator, most=side, asked=professions
+        )
+        return Residual.of(probes, clusters)
+
+    return measure(before), measure(after)
 
 
 def _unit(rows: FloatArray) -> FloatArray:

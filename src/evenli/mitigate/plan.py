@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from evenli.corpus.scored import CorpusScores, Thresholds, thresholds
 from evenli.errors import InputError
 from evenli.mitigate.augment import mark_copy
-from evenli.mitigate.review import clean
 from evenli.mitigate.swap import Mode, Swapper
 
 Method = Literal["subtract", "augment", "combined"]
@@ -211,3 +210,8 @@ def assign(groups: NDArray[np.int64], split: Split, seed: int) -> tuple[NDArray[
 def generator(seed: int, purpose: int) -> np.random.Generator:
     """The random numbers of a seed, others for each purpose: 0 shuffles, 1 picks the rows of a control."""
     return np.random.default_rng([seed, purpose])
+
+
+def clean(text: str) -> str:
+    """The text without halves of surrogate pairs, which no file in UTF-8 can hold."""
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -22,7 +22,7 @@ from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import read_release, recover_lists, to_official_jsonl
-from evenli.suites.dev2020.build import load_dev_lists
+from evenli.suites.dev2020 import load_dev_lists
 
 _SIZES = {"en": (1000, 1000, 3420), "ja": (1000, 1000, 3420), "zh": (1000, 1000, 3320)}
 _RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}

@@ -29,34 +29,11 @@ from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words, looks_like
 
 PARTS = ("activity", "place", "detail")
-LENGTHS = {"en": (7, 23), "ja": (14, 30), "zh": (5, 51)}
-"""Shortest and longest template of the NLI-CoAL release: words, in ja and zh characters beside the slot."""
-
 _UNSPACED = ("ja", "zh")
 _CAPTION_ID = re.compile(r"^\S+#\d+\s+")
 _HEADERS = {"caption", "captions", "sentence", "text"}
 _INNER_STOP = re.compile(r"[.!?] |[。！？](?=.)")
-_PLURAL = {
-    "en": re.compile(
-        r"\b(?:two|three|four|five|six|several|many|some|few|both|[2-9]|(?:pair|group|crowd) of) (?:\S+ )?\[Sub\]"
-    ),
-    "ja": re.compile(
-        r"\[Sub\](?:たち|達|ら|同士)|[二三四五六七八九十数何2-9２-９][人名]|[0-9０-９]{2,}[人名]|ふたり|大勢|複数|たくさん|多くの"
-    ),
-    "zh": re.compile(
-        r"\[Sub\]们|[两二三四五六七八九十几数多2-9][个名位]|[两二三]\[Sub\]|一[群些队对排伙帮]|许多|很多|俩"
-    ),
-}
-# Where the group word is the whole name of one person, not the end of "delivery man" or the attribute in 男性の選手:
-# an article or a plain adjective before it in English, a particle other than の after it in Japanese.
-_ALONE = {
-    "en": re.compile(
-        r"(?:^|\b(?:an?|the|this|that|one|another|young|younger|old|older|elderly|adult|middle-aged|smiling|happy"
-        r"|tall|lone) )\[Sub\]"
-    ),
-    "ja": re.compile(r"\[Sub\](?:[がとをはもへやにで、。]|から)"),
-    "zh": re.compile(r"\[Sub\](?![味婆])"),
-}
+_NEVER = "(?!)"  # matches nothing
 
 
 def template_key(template: str) -> str:
@@ -190,6 +167,11 @@ class _Rules:
         self.group_word = _any_of(axis.language(lang).group_words.values(), lang)
         # One character is too little to find a word in running text: 官 also occurs in 器官.
         self.occupation = _any_of((job.word for job in axis.occupations(lang) if len(job.word) > 1), lang)
+        rules = {row["lang"]: row for row in read_table("caption_rules.csv", ("lang", "plural", "alone"))}
+        # A language without rules of its own has the lengths of English, and every slot is taken as it stands.
+        own = rules.get(lang, {**rules["en"], "plural": _NEVER, "alone": ""})
+        self.lengths = range(int(own["shortest"]), int(own["longest"]) + 1)
+        self.plural, self.alone = re.compile(own["plural"]), re.compile(own["alone"])
 
     def judge(self, caption: str) -> tuple[str, str]:
         """The template of a caption and the reason to drop it, empty if there is none."""
@@ -205,17 +187,15 @@ class _Rules:
     def _fault(self, template: str) -> str:
         beside = template.replace(SLOT, "")
         size = len(beside) if self.lang in _UNSPACED else len(template.split())
-        shortest, longest = LENGTHS.get(self.lang, LENGTHS["en"])
-        plural, alone = _PLURAL.get(self.lang), _ALONE.get(self.lang)
         # The first that holds is counted.
         faults = {
             "several sentences": _INNER_STOP.search(template),
             "language": not looks_like(beside, self.lang),
-            "length": not shortest <= size <= longest,
+            "length": size not in self.lengths,
             "revealing word": leaking_words(template, self.revealing, self.lang),
             "occupation": self.occupation.search(beside),
-            "plural": plural and plural.search(template),
-            "longer phrase": alone and not alone.search(template),
+            "plural": self.plural.search(template),
+            "longer phrase": not self.alone.search(template),
         }
         return next((reason for reason, holds in faults.items() if holds), "")
 

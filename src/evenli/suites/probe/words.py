@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from evenli.errors import InputError
-from evenli.io import COLUMNS, file_kind, find_columns, iter_rows, read_text, split_lines
+from evenli.io import find_columns, is_plain_text, iter_rows, iter_text
 from evenli.labels import NEUTRAL
 from evenli.resources import load_axis, read_table, word_classes
 from evenli.suites.base import SLOT
@@ -351,13 +351,9 @@ def _objection(
 
 def _sentences(path: Path) -> Iterator[str]:
     """Both sentences of every row of an NLI file, or the lines of a text file, spaces tidied."""
-    if file_kind(path) == ".txt":
-        lines = split_lines(read_text(path))
-        header = lines[0].split("\t") if lines else []
-        # SNLI and MNLI are also released as tables that end in .txt.
-        if not set(header) & set(COLUMNS["premise"]):
-            yield from (" ".join(line.split()) for line in lines if line.strip())
-            return
+    if is_plain_text(path):
+        yield from (" ".join(line.split()) for _, line in iter_text(path) if line.strip())
+        return
     columns: dict[str, str] = {}
     for _, row in iter_rows(path):
         columns = columns or find_columns(row, path)

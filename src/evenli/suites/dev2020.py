@@ -1,26 +1,44 @@
-"""The template pairs of Dev et al. 2020, generated as a stream: nearly two million rows, constant memory.
+"""Dev et al. 2020: template pairs, and Net Neutral, Fraction Neutral and Threshold: how often a model stays neutral.
 
-The verbs, the grammar and all list sizes are those of the published generator. Its noun lists carry no
-licence, so ``dev_words.csv`` holds our own nouns in lists of the same sizes; pass your own with ``DevLists``. An
-audit asks a sample of them, or a file of the user's own.
+The pairs are generated as a stream: nearly two million rows, constant memory. The verbs, the grammar and all list sizes
+are those of the published generator. Its noun lists carry no licence, so ``dev_words.csv`` holds our own nouns in lists
+of the same sizes; pass your own with ``DevLists``. An audit asks a sample of them, or a file of the user's own.
+
+The paper thresholds every sentence pair. The released ``evaluation.py`` first averages the probabilities of an
+occupation with a gendered word over all templates and thresholds the averages: ``t50_pair`` and ``t70_pair``.
+
+The measures reward silence: a model that always answers neutral looks perfect, and a wrong answer counts the same
+whether it follows the stereotype or not. Kept as the baseline NLI-CoAL is measured against.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from evenli.errors import InputError, ResourceError
+from evenli.format import number
 from evenli.io import atomic
-from evenli.labels import NEUTRAL
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import read_table
-from evenli.suites.base import SLOT, Request
+from evenli.stats.intervals import Estimates, Scoring
+from evenli.stats.measure import measure
+from evenli.stats.sample import Sample, Values
+from evenli.suites.base import SLOT, Request, Section, Suite
 from evenli.suites.files import read_pairs
+from evenli.types import DataCard, Numbers, SuiteResult
+
+_measure = partial(
+    measure, ideal=1, direction="higher = less biased", reference="Dev et al. 2020", suites=("coal", "dev2020")
+)
+_released = partial(_measure, reference="evaluation.py of Dev et al. 2020", suites=("dev2020",))
 
 
 @dataclass(frozen=True)
@@ -123,9 +141,9 @@ def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: st
     written = 0
     try:
         with atomic(path) as temporary, temporary.open("wb") as sink:
-            for number, frame in enumerate(iter_dev(lists, determiner=determiner)):
+            for frame in iter_dev(lists, determiner=determiner):
                 if path.suffix == ".csv":
-                    frame.write_csv(sink, include_header=number == 0)
+                    frame.write_csv(sink, include_header=written == 0)
                 else:
                     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
                     sink.write("".join(lines).encode())
@@ -159,11 +177,11 @@ def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
     stride = total / per_occupation
     step = max(1, int(stride / len(lists.occupations)))
     frames = []
-    for number, occupation in enumerate(lists.occupations):
-        chosen = sorted((number * step + int(k * stride)) % total for k in range(per_occupation))
+    for place, occupation in enumerate(lists.occupations):
+        chosen = sorted((place * step + int(k * stride)) % total for k in range(per_occupation))
         part = DevLists((occupation,), lists.groups, tuple(lists.templates[i] for i in chosen))
         # The ids of the full set, so that a row can be found there.
-        first = number * len(lists.groups) * total
+        first = place * len(lists.groups) * total
         ids = [str(first + group * total + i) for group in range(len(lists.groups)) for i in chosen]
         frames += [frame.with_columns(id=pl.Series(ids)) for frame in iter_dev(part)]
     return PairSet(
@@ -194,3 +212,86 @@ def _read_dev(path: str | Path) -> PairSet:
             row = rows.row(0, named=True)
             raise InputError(f"{path}, pair '{row['id']}': {problem.format(**row)}")
     return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))
+
+
+@_measure(
+    title="FN score (bias)",
+    formula="1 - share neutral",
+    ideal=0,
+    direction="higher = more biased",
+    reference="baseline of Anantaprayoon et al. 2024",
+)
+def fn_bias(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of pairs not answered neutral: the complement of Dev's Fraction Neutral."""
+    return 1 - sample.rate(NEUTRAL, stereotype=stereotype)
+
+
+@_measure(title="Fraction Neutral", formula="share neutral")
+def fn_dev(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of pairs whose arg-max is neutral."""
+    return sample.rate(NEUTRAL, stereotype=stereotype)
+
+
+@_measure(title="Net Neutral", formula="mean p_n")
+def nn(sample: Sample, stereotype: str | None = None) -> Values:
+    """Mean probability of neutral."""
+    return sample.probability(NEUTRAL, stereotype=stereotype)
+
+
+@_measure(title="Threshold 0.5", formula="share p_n > 0.5")
+def t50(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of sentence pairs with p_n above one half."""
+    return sample.above(NEUTRAL, 0.5, stereotype=stereotype)
+
+
+@_measure(title="Threshold 0.7", formula="share p_n > 0.7")
+def t70(sample: Sample, stereotype: str | None = None) -> Values:
+    """Share of sentence pairs with p_n above 0.7."""
+    return sample.above(NEUTRAL, 0.7, stereotype=stereotype)
+
+
+@_released(title="Threshold 0.5, pair averages", formula="share of (occupation, gendered word) with mean p_n > 0.5")
+def t50_pair(sample: Sample, stereotype: str | None = None) -> Values:
+    """``t50`` as the released code computes it: averaged over templates, then thresholded."""
+    return sample.above_in_pairs(NEUTRAL, 0.5, stereotype)
+
+
+@_released(title="Threshold 0.7, pair averages", formula="share of (occupation, gendered word) with mean p_n > 0.7")
+def t70_pair(sample: Sample, stereotype: str | None = None) -> Values:
+    """``t70`` as the released code computes it: averaged over templates, then thresholded."""
+    return sample.above_in_pairs(NEUTRAL, 0.7, stereotype)
+
+
+class DevResult(SuiteResult, frozen=True, kw_only=True):
+    """Results on Dev's templates: number of pairs and share of each label."""
+
+    rows: int
+    proportions: Numbers
+
+
+def _summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
+    shares = {label: float(sample.rate(label)) for label in LABELS}
+    return {"rows": sample.frame.height, "proportions": shares}
+
+
+def _sections(result: DevResult, card: DataCard | None) -> list[Section]:
+    shares = ", ".join(
+        f"{label} {number(result.proportions[label], 2)}" for label in (ENTAILMENT, CONTRADICTION, NEUTRAL)
+    )
+    return [Section(f"Templates of Dev et al. ({result.rows:,} pairs, {shares})")]
+
+
+SUITE = Suite(
+    name="dev2020",
+    title="the templates of Dev et al.",
+    reference="Dev et al. 2020",
+    headline="fn_bias",
+    built_in="Dev et al. sample",
+    load=load,
+    result=DevResult,
+    summarise=_summarise,
+    statement=lambda result: (
+        f"On Dev's templates the share of answers that are not neutral is {result.measures['fn_bias'].shown}."
+    ),
+    sections=_sections,
+)
