@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 EXAMPLES = 3
 """Examples that are kept of one finding."""
-MEMORY = 12 << 30
-"""Address space of a worker; an input that asks for more is a finding, and the machine goes on."""
+MEMORY = 8 << 30
+"""Memory of a worker; an input that asks for more is a finding, and the machine goes on."""
 PATIENCE = 4
 """A worker that is silent for so many limits hangs where no signal reaches it."""
 
@@ -79,7 +79,7 @@ def _cases(options: argparse.Namespace, seeds: Path, work: Path) -> Any:
 
 def _work(options: argparse.Namespace) -> int:
     """A worker: numbers of cases come in, findings go out."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     from fuzzing.check import Finding
 
@@ -164,6 +164,7 @@ class Session:
         self.done = Counter(stored.get("targets", {}) if same else {})
         self.next = sum(self.done.values())
         self.findings: dict[str, dict[str, Any]] = stored.get("findings", {}) if same else {}
+        self.seconds: Counter[str] = Counter()
         self.lock, self.began = threading.Lock(), time.monotonic()
 
     def run(self) -> int:
@@ -195,12 +196,14 @@ class Session:
                     worker.close()
                 worker = Worker(self.options, self.seed, self.out / "seeds", self.temporary / f"work-{number}")
             # The first case of a kind builds its seeds.
+            started = time.monotonic()
             answer = worker.ask(index, 120 + PATIENCE * self.options.limit)
             if answer is None:
                 log = worker.log.read_text(errors="replace")[-3000:]
                 answer = [index, "?", {"kind": "died", "what": f"exit {worker.close()}", "details": log}]
                 answer[2]["case"] = {"seed": self.seed, "index": index}
                 worker = None
+            self.seconds[answer[1]] += time.monotonic() - started
             self._keep(*answer)
         if worker is not None:
             worker.close()
@@ -223,6 +226,7 @@ class Session:
     def _store(self) -> None:
         with self.lock:
             state = {"seed": self.seed, "targets": dict(self.done), "findings": self.findings}
+            state["seconds"] = {name: round(seconds, 1) for name, seconds in self.seconds.most_common()}
             partial = self.progress.with_suffix(".partial")
             partial.write_text(json.dumps(state, indent=1))
             partial.replace(self.progress)

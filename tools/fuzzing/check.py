@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from fuzzing import mutate
-from fuzzing.seeds import material
+from fuzzing.seeds import copy_seeds
 from fuzzing.targets import Target
 
 _GATES = {"gate", "reproduce"}
 """Commands whose exit code 1 means something."""
+_TRAINING = {"train", "meta"}
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -124,6 +125,8 @@ def judge(words: tuple[str, ...], outcome: Outcome) -> Finding | None:
     lines = outcome.stderr.rstrip("\n").split("\n") if outcome.stderr.strip() else []
     # A wrong option is explained by the option parser, in its own way.
     usage = bool(lines) and lines[0].startswith("Usage: ")
+    if words[0] in _TRAINING:  # says on stderr how far it is
+        lines = [line for line in lines if line.startswith("evenli: ") or "Warning" in line or "Error" in line]
     strange = [line for line in lines if not line.startswith("evenli: ")]
     if strange and not usage:
         return Finding("stray lines", f"{words[0]}: {strange[0][:80]}", outcome.stderr)
@@ -201,11 +204,7 @@ class Cases:
     @contextlib.contextmanager
     def _folder(self, target: Target, name: str) -> Any:
         """A fresh folder with copies of the seeds; removed afterwards."""
-        folder = self.work / name
-        shutil.rmtree(folder, ignore_errors=True)
-        for seed in target.seeds:
-            shutil.copytree(material(self.seeds, seed), folder, dirs_exist_ok=True)
-        folder.mkdir(exist_ok=True)
+        folder = copy_seeds(self.seeds, target.seeds, self.work / name)
         before = Path.cwd()
         os.chdir(folder)
         try:

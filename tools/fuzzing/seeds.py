@@ -60,6 +60,15 @@ def material(root: Path, name: str) -> Path:
     return folder
 
 
+def copy_seeds(root: Path, names: tuple[str, ...], folder: Path) -> Path:
+    """A fresh folder with copies of some seeds."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in names:
+        shutil.copytree(material(root, name), folder, dirs_exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def command(*arguments: str | Path) -> None:
     """Run a command in this process; it must work."""
     from evenli.cli import app
@@ -288,6 +297,8 @@ def mitigated(root: Path) -> None:
     known |= dict.fromkeys(word for text in (*SENTENCES, *sentences.neutral) for word in split_words(text))
     known |= dict.fromkeys(("science", "art", "poetry", "math", "man", "boy", "woman", "girl"))
     matrix = np.random.default_rng(1).normal(size=(len(known), 6))
+    side = {word: at for pair in sentences.fit + sentences.probe + sentences.test for at, word in enumerate(pair.words)}
+    matrix[:, 0] += [{0: 3, 1: -3}.get(side.get(word, 2), 0) for word in known]
     lines = [f"{word} {' '.join(f'{x:.4f}' for x in row)}\n" for word, row in zip(known, matrix, strict=True)]
     Path("many.txt").write_text("".join(lines), encoding="utf-8")
     target = root / "mitigated" / "many.txt"

@@ -1,0 +1,85 @@
+"""No network unless asked for: every command, in a network namespace without routes and under a resolver of our own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TOOLS = Path(__file__).parents[1] / "tools"
+UNSHARE = ["unshare", "-rnm"]
+
+
+def _has_namespaces() -> bool:
+    if not all(map(shutil.which, ("unshare", "mount", "getent"))):
+        return False
+    code = "import os; open('/proc/net/snmp').read(); open('/etc/resolv.conf').read()"
+    return subprocess.run([*UNSHARE, sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not _has_namespaces(), reason="network namespaces are not available here")
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("seeds")
+
+
+def record(folder: Path, seeds: Path, *commands: str) -> dict[str, Any]:
+    """What some commands tried to reach, all of them in one process."""
+    words = [
+        *UNSHARE,
+        sys.executable,
+        str(TOOLS / "fuzzing" / "offline.py"),
+        "result.json",
+        str(seeds),
+        "work",
+        *commands,
+    ]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return dict(json.loads((folder / "result.json").read_text(encoding="utf-8")))
+
+
+def check(seen: dict[str, Any]) -> None:
+    control = seen.pop("control")
+    assert "control.example" in control["names"] and control["counters"], "the recorder saw nothing of its own question"
+    for name, one in seen.items():
+        assert (one["asked"], one["names"], one["counters"]) == ([], [], {}), f"{name} reached for the network: {one}"
+
+
+def test_no_command_reaches_for_the_network(tmp_path: Path, seeds: Path) -> None:
+    pytest.importorskip("transformers")
+    pytest.importorskip("onnxscript")
+    seen = record(tmp_path, seeds)
+    check(seen)
+    # A command that fails at once would be silent as well; those that name something on the hub are refused.
+    failed = {name: one["error"] for name, one in seen.items() if one["code"] != (2 if "hub id" in name else 0)}
+    assert not failed
+    assert all("--online" in one["error"] for name, one in seen.items() if "hub id" in name)
+
+
+@pytest.mark.parametrize("command", ["audit of the embedded model", "doctor"])
+def test_nor_does_a_fresh_process(command: str, tmp_path: Path, seeds: Path) -> None:
+    seen = record(tmp_path, seeds, command)
+    assert set(seen) == {"control", command}
+    check(seen)
+
+
+def test_every_command_is_tried() -> None:
+    """A new command needs a call that works in tools/fuzzing/targets.py, for this test and for the fuzzer."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(TOOLS)!r})\n"
+        "from fuzzing.targets import VALID, commands, targets\n"
+        "assert set(VALID) == set(commands()), set(VALID) ^ set(commands())\n"
+        "tried = {' '.join(target.words[:2]) for target in targets()}\n"
+        "missing = [name for name in VALID if not any(f'{words} '.startswith(f'{name} ') for words in tried)]\n"
+        "assert not missing, missing\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
