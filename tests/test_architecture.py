@@ -20,6 +20,8 @@ ORDER = [
     "_network",
     "_callable",
     "_extras",
+    "parse",
+    "binary",
     "io",
     "store",
     "registry",

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from evenli import io as _rows
+from evenli import parse
 from evenli.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.pairs import PairSet
 from evenli.resources import Occupation
@@ -260,7 +260,7 @@ def test_tables_from_a_spreadsheet(tmp_path: Path) -> None:
 
 
 def test_a_cell_beyond_all_bounds_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_rows, "LINE_BYTES", 20)
+    monkeypatch.setattr(parse, "LINE_BYTES", 20)
     path = tmp_path / "sheet.csv"
     path.write_text('premise,hypothesis\nA,B\n"A very long\ncell of lines",B\n', encoding="utf-8")
     limit = csv.field_size_limit()

@@ -138,7 +138,8 @@ def test_everything_that_shapes_outputs_is_in_the_fingerprint(checkpoint: Path, 
     import shutil
 
     from evenli.corpus.transformer import TransformerArgmax
-    from evenli.io import checkpoint_files, hash_files
+    from evenli.io import hash_files
+    from evenli.models.loading import checkpoint_files
 
     folder = shutil.copytree(checkpoint, tmp_path / "copy")
     marks = {load_model(str(folder)).info.fingerprint}

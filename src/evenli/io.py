@@ -1,5 +1,8 @@
 """Files: one streaming reader, one atomic writer, one JSON rule, and hashes.
 
+Whatever comes from a file passes here under limits: size, packing, length of a line; ``parse`` has those of values,
+``binary`` those of arrays and tables.
+
 Reading accepts ``.jsonl``, ``.csv``, ``.tsv``, ``.txt`` and ``.parquet``, packed as ``.gz``, ``.xz``, ``.bz2`` or
 ``.zst``. Only Parquet needs polars, so that training can read its data on machines that have none.
 """
@@ -8,15 +11,17 @@ from __future__ import annotations
 
 import bz2
 import contextlib
-import csv
 import dataclasses
+import errno
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import lzma
 import math
 import os
+import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,7 +29,9 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from evenli._extras import need
+from evenli.binary import read_parquet
 from evenli.errors import InputError, PairError, RunError
+from evenli.parse import LINE_BYTES, check_ratio, check_regular, parse_json_object, parse_table
 
 COLUMNS = {
     "premise": ("premise", "sentence1", "sentence_A_Ja", "sentence_A", "text_a"),
@@ -42,14 +49,12 @@ COLUMNS = {
 PACKED = (".gz", ".xz", ".bz2", ".zst")
 BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
 """What a damaged or unreadable file raises while it is read."""
-LINE_BYTES = 256 << 20
-"""The longest line or cell that is read; the limit of the csv module, 128 KB, would refuse long texts."""
 WHOLE_BYTES = 1 << 30
 """The largest text that is read at once, unpacked: a small packed file may hold gigabytes."""
-MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken"}
-"""Endings of the files that a checkpoint's outputs depend on: weights, configuration and vocabularies."""
-_RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
-"""What evenli writes into a directory about a run; the model in it answers the same without them."""
+STORED_BYTES = 128 << 20
+"""The largest JSON document; what evenli writes is far smaller."""
+MEMBERS = 100_000
+"""The most files of an archive or a directory that are looked at."""
 _DIGITS = 6
 
 
@@ -93,8 +98,10 @@ def reading(file: Readable) -> Iterator[None]:
 def open_binary(file: Readable) -> Iterator[IO[bytes]]:
     """The bytes of a file, unpacked as they are read."""
     packing = file.suffixes[-1].lower() if file.suffixes else ""
+    if isinstance(file, Path):
+        check_regular(file)
     with contextlib.ExitStack() as stack:
-        raw = stack.enter_context(file.open("rb"))
+        packed = raw = stack.enter_context(file.open("rb"))
         if packing == ".gz":
             raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
         elif packing == ".xz":
@@ -104,7 +111,24 @@ def open_binary(file: Readable) -> Iterator[IO[bytes]]:
         elif packing == ".zst":
             zstandard = need("zstandard", extra="scale", purpose=f"reading {file.name}")
             raw = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(raw))
-        yield raw
+        yield raw if raw is packed else io.BufferedReader(_Unpacked(file, packed, raw), 1 << 20)
+
+
+class _Unpacked(io.RawIOBase):
+    """What a packed file holds, as long as it is in proportion to the file."""
+
+    def __init__(self, file: Readable, packed: Any, stream: Any) -> None:
+        self._file, self._packed, self._stream, self._count = file, packed, stream, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self._stream.read(len(buffer))
+        buffer[: len(content)] = content
+        self._count += len(content)
+        check_ratio(self._file, self._count, self._packed.tell())
+        return len(content)
 
 
 def iter_lines(file: Readable) -> Iterator[tuple[int, bytes]]:
@@ -142,17 +166,19 @@ def is_plain_text(file: Readable) -> bool:
     return not set(header) & set(COLUMNS["premise"])
 
 
-def read_text(file: Readable, *, fallback: str | None = None) -> str:
+def read_text(file: Readable, *, fallback: str | None = None, limit: int | None = None) -> str:
     """A whole text file.
 
     Args:
         file: The file.
         fallback: Encoding of a file that is not UTF-8; None refuses it.
+        limit: The most bytes, unpacked; by default ``WHOLE_BYTES``.
     """
+    limit = limit or WHOLE_BYTES
     with reading(file), open_binary(file) as stream:
-        content = stream.read(WHOLE_BYTES + 1)
-    if len(content) > WHOLE_BYTES:
-        raise InputError(f"{file} is larger than {WHOLE_BYTES >> 20} MB when unpacked; is it what it should be?")
+        content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise InputError(f"{file} is larger than {limit >> 20} MB when unpacked; is it what it should be?")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -171,17 +197,9 @@ def split_lines(text: str) -> list[str]:
     return lines if lines[-1] else lines[:-1]
 
 
-def parse_json_object(line: str | bytes, where: str) -> dict[str, Any]:
-    """One JSON object, or an error that names where it stands."""
-    try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise PairError(f"{where}: not valid JSON ({error.msg} at column {error.colno})") from error
-    except (RecursionError, ValueError) as error:
-        raise PairError(f"{where}: not valid JSON ({error})") from error
-    if not isinstance(row, dict):
-        raise PairError(f"{where}: expected an object, found {type(row).__name__}")
-    return row
+def read_json(file: Path) -> dict[str, Any]:
+    """The object of a JSON file."""
+    return parse_json_object(read_text(file, limit=STORED_BYTES), str(file))
 
 
 def read_rows(path: str | Path) -> list[dict[str, Any]]:  # noqa: D103 - the list of what iter_rows gives
@@ -195,46 +213,17 @@ def iter_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"no such file: {path}")
     kind = file_kind(path)
     if kind == ".parquet":
-        yield from enumerate(_parquet_rows(path), 1)
+        yield from enumerate(read_parquet(path).iter_rows(named=True), 1)
     elif kind in {".json", ".jsonl"}:
         for number, line in iter_text(path):
             if line.strip():
                 yield number, parse_json_object(line, f"{path.name}, line {number}")
     elif kind in {".csv", ".tsv", ".txt"}:
-        yield from _table_rows(path, commas=kind == ".csv")
+        lines = (f"{line}\n" for _, line in iter_text(path))
+        yield from parse_table(lines, path.name, commas=kind == ".csv")
     else:
         packed = ", ".join(PACKED)
         raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv, .tsv or .parquet ({packed} may follow)")
-
-
-def csv_reader(lines: Iterable[str], *, commas: bool) -> Any:
-    """A reader of comma- or tab-separated lines with room for long texts."""
-    csv.field_size_limit(LINE_BYTES)
-    # Tab-separated releases of NLI data never quote, and their sentences hold stray quotation marks.
-    return csv.reader(lines) if commas else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def _table_rows(path: Path, *, commas: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv_reader((f"{line}\n" for _, line in iter_text(path)), commas=commas)
-    try:
-        header: list[str] = next(reader, [])
-        for cells in reader:
-            if not cells:
-                continue
-            row: dict[str, Any] = dict(itertools.zip_longest(header, cells[: len(header)]))
-            if len(cells) > len(header):
-                row[None] = cells[len(header) :]  # type: ignore[index]  # as csv.DictReader does
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise PairError(f"{path.name}, line {reader.line_num}: {error}") from error
-
-
-def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    pl = need("polars", extra="all", purpose="reading Parquet")
-    try:
-        yield from pl.read_parquet(path).iter_rows(named=True)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"cannot read {path}: {error}") from error
 
 
 def find_columns(first: Mapping[str, Any], path: str | Path) -> dict[str, str]:
@@ -254,15 +243,19 @@ def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
     try:
         if path.is_dir():
             names = {file.relative_to(path).as_posix(): file for file in sorted(path.rglob("*")) if file.is_file()}
-            return {name: file.read_text(encoding="utf-8") for name, file in names.items() if wanted(name)}
+            return {name: read_text(file) for name, file in names.items() if wanted(name)}
+        check_regular(path)
         with tarfile.open(path) as archive:
             texts, left = {}, WHOLE_BYTES
-            for member in archive:  # one at a time: an archive may unpack to far more than it holds
+            for count, member in enumerate(archive):  # one at a time: an archive may unpack to far more than it holds
                 left -= member.size
-                if left < 0:
-                    raise InputError(f"{path} unpacks to more than {WHOLE_BYTES >> 20} MB; is it what it should be?")
+                check_ratio(path, WHOLE_BYTES - left, path.stat().st_size)
+                if left < 0 or count >= MEMBERS:
+                    limit = f"{MEMBERS:,} files" if left >= 0 else f"{WHOLE_BYTES >> 20} MB"
+                    raise InputError(f"{path} unpacks to more than {limit}; is it what it should be?")
                 if member.isfile() and wanted(member.name):
-                    texts[member.name] = cast("IO[bytes]", archive.extractfile(member)).read().decode("utf-8")
+                    content = cast("IO[bytes]", archive.extractfile(member)).read()
+                    texts[member.name] = content.decode("utf-8")
             return texts
     except (tarfile.TarError, UnicodeDecodeError, *BROKEN) as error:
         raise InputError(f"cannot read {path}: {error}") from error
@@ -314,8 +307,11 @@ def write_atomic(path: str | Path, content: str | bytes | Callable[[Path], objec
                 content(temporary)
             else:
                 temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-    except OSError as error:
-        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
+    except Exception as error:
+        reason = write_failure(error)
+        if reason is None:
+            raise
+        raise RunError(f"cannot write {path}: {reason}") from error
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
@@ -328,8 +324,19 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
             for file, temporary in [(file, stack.enter_context(atomic(file))) for file in contents]:
                 temporary.write_bytes(contents[file])
     except OSError as error:
-        names = ", ".join(str(file) for file in contents)
-        raise RunError(f"cannot write {names}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {', '.join(map(str, contents))}: {write_failure(error)}") from error
+
+
+def write_failure(error: Exception) -> str | None:
+    """Why something could not be written, None if the error says nothing of the kind.
+
+    polars, numpy and safetensors wrap the error of the operating system in classes and words of their own.
+    """
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+    full = getattr(error, "errno", None) in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+    if full or re.search(r"No space left|File too large|\d+ requested and \d+ written", reason):
+        return "no space left"
+    return reason if isinstance(error, OSError) or "os error" in reason.lower() else None
 
 
 def write_json(path: str | Path, content: Any) -> None:  # noqa: D103
@@ -380,22 +387,8 @@ def hash_files(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         digest.update(path.name.encode() + b"\x00")
+        check_regular(path)
         with path.open("rb") as stream:
             for block in iter(lambda: stream.read(1 << 20), b""):
                 digest.update(block)
     return digest.hexdigest()
-
-
-def checkpoint_files(folder: Path, *, nested: bool = False) -> list[Path]:
-    """What the outputs of a checkpoint depend on; code in it is never run, so it does not count.
-
-    A pickle counts where it is what would be loaded: in a directory without ``model*.safetensors``.
-
-    Args:
-        folder: The checkpoint.
-        nested: Also files in subdirectories, where a sentence-transformer keeps its parts.
-    """
-    there = [file for file in (folder.rglob("*") if nested else folder.iterdir()) if file.is_file()]
-    safe = any(file.name.startswith("model") and file.suffix == ".safetensors" for file in there)
-    endings = MATTERS if safe else MATTERS | {".bin"}
-    return sorted(file for file in there if file.suffix in endings and file.name not in _RECORDS)

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.errors import RunError
+from evenli.binary import read_parquet
+from evenli.errors import InputError, RunError
 from evenli.labels import LABELS
 from evenli.pairs import PAIR_COLUMNS
 
@@ -55,13 +56,12 @@ class Predictions:
     @classmethod
     def read(cls, path: str | Path, header: dict[str, Any] | None = None) -> Predictions:
         """Read a stored table; a missing, damaged or foreign one is refused, and so is one that its header belies."""
+        if not Path(path).exists():
+            raise RunError(f"{path} is missing; run the command that made it again")
         try:
-            frame = pl.read_parquet(path)
-        except FileNotFoundError as error:
-            raise RunError(f"{path} is missing; run the command that made it again") from error
-        except (OSError, pl.exceptions.PolarsError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            raise RunError(f"{path} cannot be read ({reason}); {_ANEW}") from error
+            frame = read_parquet(Path(path))
+        except InputError as error:
+            raise RunError(f"{error}; {_ANEW}") from error
         missing = [name for name in COLUMNS if name not in frame.columns]
         if missing:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")

@@ -7,9 +7,7 @@ directory is ours if its manifest says so; files that we did not write are never
 from __future__ import annotations
 
 import contextlib
-import errno
 import fnmatch
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from evenli._version import __version__
-from evenli.errors import RunError, RunLockedError
-from evenli.io import atomic, is_temporary, json_text
+from evenli.errors import InputError, RunError, RunLockedError
+from evenli.io import atomic, is_temporary, json_text, read_json, write_failure
 
 LOCK = ".lock"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-UNREADABLE = (OSError, ValueError, KeyError, TypeError, RecursionError)
+UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError)
 """What a broken manifest raises."""
 
 
@@ -74,7 +71,7 @@ class RunDir:
     def is_ours(self) -> bool:
         """Whether the manifest is one of this kind. A damaged one does not count: the files beside it decide then."""
         try:
-            stored = json.loads(self.manifest_file.read_text(encoding="utf-8"))
+            stored = read_json(self.manifest_file)
             return bool(int(stored["schema"])) and stored.get("kind", self.kind) == self.kind
         except UNREADABLE:
             return False
@@ -177,15 +174,15 @@ class RunDir:
         except RunError:
             raise
         except Exception as error:  # polars and safetensors wrap the operating system's error in classes of their own
-            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-            if getattr(error, "errno", None) in _FULL or "No space left" in reason or "File too large" in reason:
+            reason = write_failure(error)
+            if reason is None:
+                raise
+            if reason == "no space left":
                 raise RunError(
                     f"no space left in {self.path}; what is finished is kept, free some space and run the same "
                     "command again"
                 ) from error
-            if isinstance(error, OSError) or "os error" in reason.lower():
-                raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
-            raise
+            raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
 
 
 def read_manifest(file: Path, *, kind: str, schema: int = 1, required: Sequence[str] = ()) -> dict[str, Any]:
@@ -198,7 +195,7 @@ def read_manifest(file: Path, *, kind: str, schema: int = 1, required: Sequence[
         required: Keys that must be there.
     """
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = read_json(file)
         version = int(stored["schema"])
         missing = [key for key in required if key not in stored]
     except UNREADABLE as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +19,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenli.binary import read_arrays
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError
 from evenli.io import hash_text, read_rows, write_atomic
+from evenli.parse import parse_json_object
 from evenli.resources import read_lines, read_table
 
 LISTS = ("ten", "long")
@@ -265,12 +266,12 @@ def save_direction(direction: GenderDirection, path: str | Path) -> Path:
 def load_direction(path: str | Path) -> GenderDirection:
     """Read a direction that ``save_direction`` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            vector, about = stored["vector"], json.loads(str(stored["about"]))
+        stored = read_arrays(Path(path), "vector", "about")
+        vector, about = stored["vector"], parse_json_object(str(stored["about"]), "about")
         about["pairs"], about["missing"] = (tuple((f, m) for f, m in about[key]) for key in ("pairs", "missing"))
         about["spectrum"], about["notes"] = (tuple(about[key]) for key in ("spectrum", "notes"))
         direction = GenderDirection(vector=np.asarray(vector, dtype=np.float64), **about)
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a stored direction ({error})") from error
     if direction.vector.ndim != 1 or not abs(np.linalg.norm(direction.vector) - 1) < 1e-6:
         raise InputError(f"{path} does not hold a unit vector")

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli.binary import read_parquet
 from evenli.corpus.scored import FLAGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.source import (
     Record,
@@ -226,8 +227,8 @@ class Job:
     def has(self, chunk: Chunk) -> bool:
         """Whether the shard of these rows exists and is complete."""
         try:
-            rows = pl.read_parquet(self.run.shard(chunk.number), columns=["row"])["row"]
-        except (OSError, pl.exceptions.PolarsError):
+            rows = read_parquet(self.run.shard(chunk.number), ["row"])["row"]
+        except InputError:
             return False
         return len(rows) == len(chunk.records) and rows[0] == chunk.start
 

@@ -10,7 +10,6 @@ text column, ``pair_max`` (the largest Abs of the row), the flags ``empty``, ``t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli.binary import read_parquet
 from evenli.errors import InputError, RunError
 from evenli.io import is_temporary
+from evenli.parse import parse_json_object
 from evenli.store import RunDir
 
 FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
@@ -120,8 +121,8 @@ class CorpusScores:
         """The shards one after the other, all columns or those named."""
         for file in self.shards:
             try:
-                yield pl.read_parquet(file, columns=list(columns) if columns else None)
-            except (OSError, pl.exceptions.PolarsError) as error:
+                yield read_parquet(file, columns or None)
+            except InputError as error:
                 raise RunError(f"{file} is damaged; score the corpus again with --overwrite") from error
 
     def gold_frames(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
@@ -278,7 +279,7 @@ def _first(originals: pl.Series, values: pl.Series, column: str, side: str, coun
         value = float(values[row])
         if len(seen) >= count and value != last:
             return
-        text = str(json.loads(originals[row])[column])
+        text = str(parse_json_object(originals[row], "scored corpus", halves=True)[column])
         if text not in seen:
             seen.add(text)
             last = value

@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from evenli._extras import need
+from evenli.binary import decoding
 from evenli.errors import EvenliError, InputError, MissingExtraError, PairError
-from evenli.io import COLUMNS, PACKED, csv_reader, file_kind, find_columns, hash_files, hash_text, iter_lines
-from evenli.io import parse_json_object as parse_json
+from evenli.io import COLUMNS, PACKED, file_kind, find_columns, hash_files, hash_text, iter_lines
+from evenli.parse import check_regular, csv_reader, parse_json_object, unescape_cell
 
 _PARQUET_ROWS = 50_000
 _FULL_HASH_BYTES = 4 << 30
@@ -186,7 +187,7 @@ def choose_columns(file: SourceFile, columns: Sequence[str] | None) -> tuple[str
         if columns is None:
             raise InputError(f"{file} has no rows")
         return tuple(columns)
-    names = list(first.cells or parse_json(first.data.decode("utf-8", "replace"), first.place))
+    names = list(first.cells or parse_json_object(first.data.decode("utf-8", "replace"), first.place, halves=True))
     if columns is not None:
         missing = [name for name in columns if name not in names]
         if missing:
@@ -232,11 +233,13 @@ def _table_records(file: SourceFile, *, commas: bool) -> Iterator[Record | None]
     # Invalid bytes travel as escapes and come back as they were, so that the row is flagged where it is parsed.
     reader = csv_reader((line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file)), commas=commas)
     try:
-        header: list[str] = next(reader, [])
+        header = [unescape_cell(cell) if commas else cell for cell in next(reader, [])]
         for cells in reader:
             if not cells:
                 yield None
                 continue
+            if commas:
+                cells = [unescape_cell(cell) for cell in cells]
             if len(cells) > len(header):
                 raise PairError(f"{file.name}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns")
             row = dict(itertools.zip_longest(header, cells))
@@ -250,16 +253,16 @@ def _parquet_records(file: SourceFile) -> Iterator[Record]:
     import polars as pl
 
     with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
-        try:
+        check_regular(path)
+        with decoding(str(file)):
             table = pl.scan_parquet(path)
             total = int(table.select(pl.len()).collect().item())
-            for start in range(0, total, _PARQUET_ROWS):
+        for start in range(0, total, _PARQUET_ROWS):
+            with decoding(str(file)):
                 part = table.slice(start, _PARQUET_ROWS).collect()
-                for number, row in enumerate(part.iter_rows(named=True), start + 1):
-                    data = json.dumps(row, ensure_ascii=False, default=str).encode()
-                    yield Record(data, file.name, number, row)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"cannot read {file}: {error}") from error
+            for number, row in enumerate(part.iter_rows(named=True), start + 1):
+                data = json.dumps(row, ensure_ascii=False, default=str).encode()
+                yield Record(data, file.name, number, row)
 
 
 def parse(record: Record, columns: Sequence[str], *, plain: bool) -> Row:
@@ -271,7 +274,9 @@ def parse(record: Record, columns: Sequence[str], *, plain: bool) -> Row:
     if plain:
         return Row(json.dumps({"text": line}, ensure_ascii=False), [line], invalid, False)
     # The cells of an invalid row hold escapes; its JSON now has the replacement character instead.
-    row = record.cells if record.cells is not None and not invalid else parse_json(line, record.place)
+    row = (
+        record.cells if record.cells is not None and not invalid else parse_json_object(line, record.place, halves=True)
+    )
     texts = []
     for column in columns:
         if column not in row:

@@ -14,8 +14,8 @@ from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Pooled
 from evenli.encoders.hf import TransformerEncoder
 from evenli.errors import InputError, ModelError
-from evenli.io import checkpoint_files, hash_files
-from evenli.models.loading import longest_input
+from evenli.io import hash_files
+from evenli.models.loading import checkpoint_files, longest_input
 from evenli.resources.words import split_words
 
 _TINY = 1e-300  # keeps words without a piece from dividing by zero

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.binary import read_array
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files, hash_text, write_atomic
 from evenli.models.callables import foreign_code
@@ -297,9 +298,9 @@ class EmbeddingCache:
         for path in sorted(folder.glob("*" + _KEYS)):
             values = path.with_name(path.name.removesuffix(_KEYS) + ".npy")
             try:
-                keys, embeddings = np.load(path), np.load(values, mmap_mode="r")
-            except (OSError, ValueError, EOFError) as error:
-                raise InputError(f"{values} cannot be read: {error}; delete {folder} to encode anew") from error
+                keys, embeddings = read_array(path), read_array(values, mapped=True)
+            except InputError as error:
+                raise InputError(f"{error}; delete {folder} to encode anew") from error
             if keys.ndim != 2 or embeddings.ndim != 2 or len(keys) != len(embeddings):
                 raise InputError(f"{values} does not fit its keys; delete {folder} to encode anew")
             self._add([key.tobytes() for key in keys], embeddings)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -24,11 +23,12 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.utils.rnn import PackedSequence
 
+from evenli.binary import read_tensors
 from evenli.encoders.base import EncoderRequest, Pooled, parts_of
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surround, words_of
 from evenli.errors import InputError, ModelError
-from evenli.io import json_text
+from evenli.io import json_text, read_json
 from evenli.models.loading import check_folder, pick_device
 from evenli.store import RunDir
 
@@ -323,8 +323,8 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
 
 def _read_config(folder: Path) -> dict[str, Any]:
     check_folder(folder)
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    if not isinstance(config, dict) or config.get("format") != _FORMAT:
+    config = read_json(folder / "config.json")
+    if config.get("format") != _FORMAT:
         raise ModelError(f"{folder} holds no BiLSTM encoder ('{_FORMAT}' in config.json); save one with BiLSTMMax.save")
     sizes = [config.get(name) for name in ("hidden", "words", "vector_dimension")]
     if not all(isinstance(size, int) and size > 0 for size in sizes) or not isinstance(config.get("v1_padding"), bool):
@@ -335,16 +335,12 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
     """Configuration, weights and stored vectors of a folder."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file as load_arrays
-    from safetensors.torch import load_file
-
     config = _read_config(folder)
     try:
-        weights = load_file(folder / "model.safetensors")
-        matrix = load_arrays(folder / "vectors.safetensors")["vectors"]
+        weights, _ = read_tensors(folder / "model.safetensors")
+        matrix = read_tensors(folder / "vectors.safetensors", "numpy")[0]["vectors"]
         words = (folder / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")
-    except (OSError, SafetensorError, KeyError, UnicodeDecodeError) as error:
+    except (OSError, InputError, KeyError, UnicodeDecodeError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200]
         raise ModelError(
             f"{folder} is not a whole encoder ({reason}): expected model.safetensors, vectors.safetensors and words.txt"

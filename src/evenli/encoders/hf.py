@@ -6,7 +6,6 @@ Safetensors only, and no code but that of the two libraries.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 from collections.abc import Sequence
 from functools import cached_property
@@ -17,10 +16,11 @@ import numpy as np
 
 from evenli._extras import need
 from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
-from evenli.errors import ModelError
-from evenli.io import checkpoint_files, hash_files, hash_text
+from evenli.errors import InputError, ModelError
+from evenli.io import hash_files, hash_text, read_text
 from evenli.models.hub import check_tensors, find_checkpoint, load_part, snapshot
-from evenli.models.loading import longest_input, one_line, pick_device
+from evenli.models.loading import checkpoint_files, longest_input, one_line, pick_device
+from evenli.parse import parse_json
 
 _LIBRARY = "sentence_transformers."
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
@@ -155,9 +155,9 @@ def _check_folder(folder: Path) -> None:
 
 def _check_fields(folder: Path, file: Path) -> None:
     try:
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        fields = parse_json(read_text(file), str(file))
         modules = [(module["type"], module["path"]) for module in fields] if isinstance(fields, list) else []
-    except (ValueError, KeyError, TypeError) as error:
+    except (InputError, KeyError, TypeError) as error:
         raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
     fields = fields if isinstance(fields, dict) else {}
     for _, path in modules:

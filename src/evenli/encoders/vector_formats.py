@@ -18,9 +18,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.binary import decoding, read_array, read_arrays
 from evenli.errors import InputError
 from evenli.io import BROKEN as BROKEN_STREAM
 from evenli.io import open_binary
+from evenli.parse import LINE_BYTES
 
 BROKEN = (*BROKEN_STREAM, zipfile.BadZipFile)
 """What reading a damaged file raises, however it is packed."""
@@ -89,7 +91,8 @@ def _text_blocks(path: Path, shape: tuple[int, int] | None) -> Iterator[Block]:
     with _opened(path) as stream:
         if shape:
             stream.readline()
-        lines = ((number, line.rstrip(b" \t\r\n")) for number, line in enumerate(stream, 2 if shape else 1))
+        bounded = iter(lambda: stream.readline(LINE_BYTES), b"")
+        lines = ((number, line.rstrip(b" \t\r\n")) for number, line in enumerate(bounded, 2 if shape else 1))
         filled = ((number, line.replace(b"\t", b" ")) for number, line in lines if line)
         while some := list(itertools.islice(filled, max(1, _NUMBERS // dimension) if dimension else 1)):
             dimension = dimension or _width(some[0][1], path, some[0][0])
@@ -203,21 +206,15 @@ def words_beside(path: Path) -> Path:
 
 
 def _arrays(path: Path, words: Path) -> tuple[Sequence[bytes | str], NDArray[Any]]:
-    try:
-        if path.suffix.lower() == ".npy":
+    if path.suffix.lower() == ".npy":
+        with decoding(words):
             lines = words.read_bytes().removesuffix(b"\n").split(b"\n")
-            return [line.rstrip(b"\r") for line in lines], np.load(path, mmap_mode="r", allow_pickle=False)
-        with np.load(path, allow_pickle=False) as archive:
-            missing = [key for key in ("words", "vectors") if key not in archive.files]
-            if missing:
-                names = ", ".join(archive.files) or "nothing"
-                raise InputError(f"{path} needs the arrays words and vectors; it holds {names}")
-            listed, matrix = archive["words"], archive["vectors"]
-        if listed.ndim == 1 and listed.dtype == np.uint8:
+        return [line.rstrip(b"\r") for line in lines], read_array(path, mapped=True)
+    stored = read_arrays(path, "words", "vectors")
+    listed, matrix = stored["words"], stored["vectors"]
+    if listed.ndim == 1 and listed.dtype == np.uint8:
+        with decoding(path):
             return listed.tobytes().decode("utf-8", "surrogatepass").split("\n"), matrix
-    except (*BROKEN, ValueError, TypeError, AttributeError) as error:
-        hint = "; store words as text (dtype str), not as objects" if "allow_pickle" in str(error) else ""
-        raise InputError(f"cannot read {path}: {str(error).partition(chr(10))[0]}{hint}") from error
     if listed.ndim != 1 or listed.dtype.kind not in "US":
         raise InputError(f"{path}: words must be a list of text, not {listed.dtype} of shape {listed.shape}")
     return listed.tolist(), matrix

@@ -7,7 +7,6 @@ reads no text.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evenli.binary import read_array
 from evenli.encoders.base import Embeddings, EncoderRequest
 from evenli.encoders.vector_formats import BROKEN, Block, blocks, words_beside
 from evenli.errors import InputError, RunError
-from evenli.io import hash_text
+from evenli.io import hash_text, read_json
 from evenli.resources.words import split_words
 from evenli.store import UNREADABLE, RunDir, replacing
 
@@ -161,12 +161,12 @@ def _directory(entry: Path) -> RunDir:
 def _open(entry: Path, stamp: list[Any], path: Path) -> WordVectors | None:
     """The vectors of a cache entry, or nothing if it is absent, of another file, or damaged."""
     try:
-        about = json.loads((entry / _ABOUT).read_text(encoding="utf-8"))
+        about = read_json(entry / _ABOUT)
         if about["stamp"] != stamp:
             return None
         # A line feed alone ends a word: vocabularies hold U+0085, U+2028 and carriage returns.
         words = tuple((entry / _WORDS).read_bytes().decode("utf-8", "surrogatepass").split("\n"))
-        matrix = np.load(entry / _MATRIX, mmap_mode="r", allow_pickle=False)
+        matrix = read_array(entry / _MATRIX, mapped=True)
         identity, notes = str(about["identity"]), tuple(about["notes"])
     except UNREADABLE:
         return None

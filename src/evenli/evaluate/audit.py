@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, keep_own
 from evenli.evaluate.predict import SCHEMA, PredictSettings, Progress, RunFolder, predict, read_header
+from evenli.io import read_json
 from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
@@ -284,8 +284,8 @@ def measure_run(path: str | Path, scoring: Scoring | None = None, measures: Sequ
     with folder.locked():
         predictions = _predictions(folder.path)
         result = assess(predictions, scoring, measures)
-        with suppress(OSError, ValueError, RunError):  # missing or damaged: this call makes it anew
-            result = keep_own(result, AuditResult.from_dict(json.loads(folder.results_file.read_text("utf-8"))))
+        with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
+            result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
         folder.write_results(result.to_dict())
     return Audit(result, predictions, folder.path)
 

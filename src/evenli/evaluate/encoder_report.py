@@ -34,7 +34,7 @@ from evenli.evaluate.seat import (
 )
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
-from evenli.io import hash_files, hash_text
+from evenli.io import hash_files, hash_text, read_json
 from evenli.mitigate.erasers import Erased
 from evenli.mitigate.gendered import GenderedSet, HeldOut, Residual, gendered_set, known_sentences, residual_leakage
 from evenli.store import UNREADABLE, RunDir
@@ -185,7 +185,7 @@ def _open(out: str | Path) -> RunDir:
     run = RunDir(out, kind="encoder report", manifest="report.json", owned=owned)
     if run.exists() and not run.is_ours():
         try:  # reports of evenli 0.1 have a format and no schema
-            ours = json.loads(run.manifest_file.read_text(encoding="utf-8"))["format"] == _FORMAT
+            ours = read_json(run.manifest_file)["format"] == _FORMAT
         except UNREADABLE:
             ours = False
         if not ours:
@@ -204,7 +204,7 @@ class _Stored:
         if file is None or not file.is_file():
             return
         try:
-            stored = json.loads(file.read_text(encoding="utf-8"))
+            stored = read_json(file)
             if stored["identity"] == identity and stored["layout"] == _LAYOUT:
                 self._values = dict(stored["values"])
         except UNREADABLE as error:

@@ -24,7 +24,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli._version import __version__
-from evenli.errors import ModelError, RunError
+from evenli.binary import read_parquet
+from evenli.errors import InputError, ModelError, RunError
 from evenli.io import hash_files, hash_text, is_temporary
 from evenli.labels import LABELS
 from evenli.models import NLIModel, OutOfMemory
@@ -350,9 +351,9 @@ class RunFolder(RunDir):
                 content = file.read_bytes()
                 if len(file.stem) > 6 and not file.stem.endswith(sha256(content).hexdigest()[:16]):
                     raise OSError("the hash differs")
-                frame = pl.read_parquet(BytesIO(content))
+                frame = read_parquet(file, content=content)
                 logits[frame["row"].to_numpy()] = frame.select(LABELS).to_numpy()
-            except (OSError, IndexError, pl.exceptions.PolarsError):
+            except (OSError, InputError, IndexError, pl.exceptions.PolarsError):
                 damaged.append(file.name)
                 file.unlink()
         return damaged

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from evenli._version import __version__
 from evenli.errors import RunError
 from evenli.evaluate.seat import AVERAGED, Level, SeatSettings, choose_tests, texts_of
 from evenli.interop import PRIMARY, seat_metrics
+from evenli.parse import csv_line
 
 need("sentence_transformers", extra="bench", purpose="the SEAT evaluator")
 # The old place warns where the new one exists.
@@ -89,9 +89,6 @@ def _add_row(file: Path, row: dict[str, Any]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = not file.is_file()
         with file.open("a", newline="", encoding="utf-8") as stream:
-            writer = csv.DictWriter(stream, list(row))
-            if new:
-                writer.writeheader()
-            writer.writerow(row)
+            stream.write((csv_line(row) if new else "") + csv_line(row.values()))
     except OSError as error:
         raise RunError(f"cannot write {file}: {error.strerror or error}") from error

@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.binary import read_array
 from evenli.errors import InputError, RunError
-from evenli.io import hash_text, parse_json_object, read_rows, read_text
+from evenli.io import hash_text, iter_lines, read_json, read_rows
 from evenli.meta.design import Design
+from evenli.parse import parse_json_object
 from evenli.store import RunDir
 
 AXES = ("bias", "noise")
@@ -149,8 +151,8 @@ class MetaFolder:
     def _lines(self) -> list[dict[str, Any]]:
         """The lines about models; an empty one for each that is damaged."""
         file = self.path / _MODELS
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines() if file.is_file() else []
-        return [_parse_facts(line) for line in lines]
+        lines = iter_lines(file) if file.is_file() else ()
+        return [_parse_facts(line) for _, line in lines]
 
     # ---- training
 
@@ -160,7 +162,7 @@ class MetaFolder:
         if not file.is_file():
             return {}
         try:
-            facts = parse_json_object(read_text(file), file.name)
+            facts = read_json(file)
         except InputError:
             facts = {}
         if not {"name", "base", "recipe"} <= set(facts):
@@ -200,17 +202,17 @@ class MetaFolder:
 
     def _load(self, name: str) -> NDArray[Any]:
         try:
-            return np.asarray(np.load(self.path / name, allow_pickle=False))
-        except (OSError, ValueError) as error:
-            raise RunError(f"{self.path / name} cannot be read ({error}); delete it and run the stage again") from error
+            return read_array(self.path / name)
+        except InputError as error:
+            raise RunError(f"{error}; delete it and run the stage again") from error
 
 
-def _parse_facts(line: str) -> dict[str, Any]:
+def _parse_facts(line: bytes) -> dict[str, Any]:
     try:
-        facts = json.loads(line)
-    except ValueError:
+        facts = parse_json_object(line, _MODELS)
+    except InputError:
         return {}
-    return facts if isinstance(facts, dict) and {"seed", "axis", "level"} <= set(facts) else {}
+    return facts if {"seed", "axis", "level"} <= set(facts) else {}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

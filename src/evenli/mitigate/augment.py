@@ -7,7 +7,6 @@ one per premise, if one of the two sentences has a gender word. That adds less t
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any, Literal, get_args
 from evenli.errors import InputError
 from evenli.io import COLUMNS, find_columns, is_plain_text, iter_text, read_rows, write_atomic
 from evenli.mitigate.swap import Mode, Swapper
+from evenli.parse import csv_line
 from evenli.resources import read_table
 
 Select = Literal["all", "occupation"]
@@ -193,9 +193,8 @@ def _write_rows(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
     elif file.suffix == ".csv":
         names = list(dict.fromkeys(name for row in rows for name in row))
         with file.open("w", encoding="utf-8", newline="") as sink:
-            writer = csv.writer(sink)
-            writer.writerow(names)
-            writer.writerows([_cell(row.get(name)) for name in names] for row in rows)
+            sink.write(csv_line(names))
+            sink.writelines(csv_line([_cell(row.get(name)) for name in names]) for row in rows)
     else:
         with file.open("w", encoding="utf-8") as sink:
             sink.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -15,9 +15,7 @@ Rows keep all their columns. Columns derived from the sentences (parses, say) ar
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,8 +30,9 @@ from evenli._version import __version__
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import SCORES, CorpusScores, Parts, percentiles_of
 from evenli.errors import InputError
-from evenli.io import COLUMNS, hash_files, json_text
+from evenli.io import COLUMNS, hash_files, json_text, read_json
 from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign, clean
+from evenli.parse import csv_line, parse_json_object
 from evenli.store import RunDir, replacing
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
@@ -60,10 +59,10 @@ class _CorpusDir(RunDir):
     def is_ours(self) -> bool:
         """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
         try:
-            card = json.loads(self.manifest_file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            card = read_json(self.manifest_file)
+        except InputError:
             return False
-        return isinstance(card, dict) and card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+        return card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write; everything in a directory without our card."""
@@ -176,7 +175,7 @@ def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path) -> None:
     names = ["original", "pair_max", *kinds]
     for rows, frame in corpus.frames(names, removed):
         for row, (original, *numbers) in zip(rows.tolist(), frame.select(names).iter_rows(), strict=True):
-            record = json.loads(original)
+            record = parse_json_object(original, "scored corpus", halves=True)
             gold = next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), "")
             review.add([row, *numbers, gold, *corpus.texts(record)])
     review.finish()
@@ -272,14 +271,14 @@ class Review:
         rank = int(self._ranks[self._added])
         self._added += 1
         row = [clean(cell) if isinstance(cell, str) else cell for cell in cells]
-        self._sorter.add(rank, _csv_line(row))
+        self._sorter.add(rank, csv_line(row))
         if rank < _SHOWN:
             self._top[rank] = row
 
     def finish(self) -> None:
         """Write NAME.csv and NAME.html."""
         with (self._folder / f"{self._name}.csv").open("w", encoding="utf-8", newline="") as stream:
-            stream.write(_csv_line(self._columns))
+            stream.write(csv_line(self._columns))
             stream.writelines(self._sorter.sorted())
         top = [self._top[rank] for rank in sorted(self._top)]
         (self._folder / f"{self._name}.html").write_text(self._page(top), encoding="utf-8")
@@ -297,9 +296,3 @@ class Review:
             texts = (f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells)
             lines.append(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>")
         return "\n".join([*lines, "</table>\n</body>\n</html>\n"])
-
-
-def _csv_line(cells: Sequence[Any]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="\n").writerow(cells)
-    return line.getvalue()

@@ -7,7 +7,6 @@ means nothing to another encoder.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,7 @@ from evenli.encoders.base import (
 )
 from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
-from evenli.io import hash_files
+from evenli.io import hash_files, read_json
 from evenli.mitigate.erasers import CHECK, Affine, Erased, Projection, load_eraser
 from evenli.mitigate.gendered import GenderedSet, Residual, gendered_set, known_sentences, leakage_report, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
@@ -282,7 +281,7 @@ def read_mitigated(folder: str | Path) -> dict[str, Any]:
     if not file.is_file():
         raise ModelError(f"{folder} is no mitigated encoder: no {MITIGATED} in it; write it with evenli mitigate")
     try:
-        about = json.loads(file.read_text(encoding="utf-8"))
+        about = read_json(file)
         # Before there was a schema there was one format.
         known = about["schema"] <= _SCHEMA if "schema" in about else about["format"] == _FORMAT
         texts = (*(about["base"][name] for name in ("spec", "pooling", "identity")), about["eraser"]["sha256"])

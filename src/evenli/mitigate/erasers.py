@@ -12,7 +12,6 @@ Equal class means defeat every linear classifier, and no other: ``evenli.stats.l
 from __future__ import annotations
 
 import hashlib
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from evenli._extras import need
+from evenli.binary import read_arrays
 from evenli.encoders.base import Encoder
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_text, write_atomic
@@ -288,11 +288,10 @@ def fit_sentence_debias(female: ArrayLike, male: ArrayLike, components: int = 1)
 def load_eraser(path: str | Path) -> Projection | Affine:
     """Read an eraser that ``save`` wrote; nothing is unpickled."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            values = {name: stored[name] for name in stored.files}
+        values: dict[str, Any] = read_arrays(Path(path))
         kind, layout = str(values.pop("kind")), int(values.pop("layout"))
         about: dict[str, Any] = {"method": str(values.pop("method")), "history": tuple(values.pop("history").tolist())}
-    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path} is not a stored eraser ({error})") from error
     if layout != _LAYOUT or kind not in _KINDS:
         raise InputError(f"{path} holds an eraser '{kind}' of layout {layout}; known: {', '.join(_KINDS)}, {_LAYOUT}")

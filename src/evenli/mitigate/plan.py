@@ -16,6 +16,7 @@ from evenli.corpus.scored import CorpusScores, Thresholds, thresholds
 from evenli.errors import InputError
 from evenli.mitigate.augment import mark_copy
 from evenli.mitigate.swap import Mode, Swapper
+from evenli.parse import parse_json_object
 
 Method = Literal["subtract", "augment", "combined"]
 Mask = NDArray[np.bool_]
@@ -125,7 +126,7 @@ class SwappedRows:
         for number, (rows, frame) in enumerate(corpus.frames(["original", "pair_max"], among)):
             copies = []
             for row, original, score in zip(rows.tolist(), frame["original"], frame["pair_max"], strict=True):
-                record = json.loads(original)
+                record = parse_json_object(original, "scored corpus", halves=True)
                 before = corpus.texts(record)
                 after = [swapper(text) for text in before]
                 # The released rules lower-case every text, which alone is no swap.

@@ -13,8 +13,8 @@ from typing import Any
 
 from evenli._extras import need
 from evenli.errors import ModelError
-from evenli.io import MATTERS, checkpoint_files, hash_files
-from evenli.models.loading import CONVERT, check_folder
+from evenli.io import hash_files
+from evenli.models.loading import CONVERT, MATTERS, check_folder, checkpoint_files
 
 _WEIGHTS = "model*.safetensors*"
 

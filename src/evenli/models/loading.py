@@ -7,14 +7,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from evenli.errors import EvenliError, ModelError, PairError
-from evenli.io import parse_json_object, read_text
+from evenli.errors import EvenliError, InputError, ModelError
+from evenli.io import read_json
 
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 CONVERT = "convert it to safetensors"
 OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"
 """Advice of commands that have the option."""
+MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken"}
+"""Endings of the files that a checkpoint's outputs depend on: weights, configuration and vocabularies."""
+_RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
+"""What evenli writes into a directory about a run; the model in it answers the same without them."""
 _FROM_PADDING = (
     "altclip_text_model camembert data2vec-text esm ibert layoutlmv3 lilt longformer luke markuplm mpnet roberta "
     "roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod"
@@ -44,8 +48,8 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
 def read_fields(file: Path) -> dict[str, Any]:
     """Fields of a JSON file of a checkpoint; none where there is no such file."""
     try:
-        return parse_json_object(read_text(file), str(file)) if file.is_file() else {}
-    except PairError as error:
+        return read_json(file) if file.is_file() else {}
+    except InputError as error:
         raise ModelError(str(error)) from error
 
 
@@ -95,3 +99,18 @@ def longest_input(config: Any, at_most: int, *, tokenizer_limit: Any = None) -> 
     """Tokens of the longest input: what is asked for, or less where the model or its tokenizer takes less."""
     limits = [at_most, position_limit(config), tokenizer_limit]
     return int(min(limit for limit in limits if isinstance(limit, int | float) and limit > 0))
+
+
+def checkpoint_files(folder: Path, *, nested: bool = False) -> list[Path]:
+    """What the outputs of a checkpoint depend on; code in it is never run, so it does not count.
+
+    A pickle counts where it is what would be loaded: in a directory without ``model*.safetensors``.
+
+    Args:
+        folder: The checkpoint.
+        nested: Also files in subdirectories, where a sentence-transformer keeps its parts.
+    """
+    there = [file for file in (folder.rglob("*") if nested else folder.iterdir()) if file.is_file()]
+    safe = any(file.name.startswith("model") and file.suffix == ".safetensors" for file in there)
+    endings = MATTERS if safe else MATTERS | {".bin"}
+    return sorted(file for file in there if file.suffix in endings and file.name not in _RECORDS)

@@ -12,6 +12,7 @@ import msgspec
 import polars as pl
 
 from evenli._extras import need
+from evenli.binary import write_csv
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.predict import SCHEMA
@@ -74,7 +75,7 @@ def write_table(frame: pl.DataFrame, path: str | Path) -> None:
     """Write a table in the format that the suffix names: .csv, .parquet, .md or .tex."""
     path = Path(path)
     writers: dict[str, Callable[[Path], object]] = {
-        ".csv": frame.write_csv,
+        ".csv": lambda file: write_csv(frame, file),
         ".parquet": frame.write_parquet,
         ".md": lambda file: file.write_text(markdown(frame), encoding="utf-8"),
         ".tex": lambda file: file.write_text(latex(frame), encoding="utf-8"),

@@ -14,10 +14,8 @@ Other packages offer axes through entry points of the group ``evenli.axes``.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import io
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -26,13 +24,9 @@ from types import ModuleType
 from typing import Any
 
 from evenli import registry
-from evenli.errors import ResourceError
+from evenli.errors import PairError, ResourceError
 from evenli.io import read_text, split_lines
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
+from evenli.parse import parse_table, parse_toml
 
 DATA = Path(__file__).parent / "data"
 SHIPPED = Path(__file__).parent / "axes"
@@ -64,9 +58,9 @@ class Card:
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file or say where it is broken."""
     try:
-        return dict(tomllib.loads(read_text(path)))
-    except tomllib.TOMLDecodeError as error:
-        raise ResourceError(f"{path} is not valid TOML: {error}") from error
+        return parse_toml(read_text(path), str(path))
+    except PairError as error:
+        raise ResourceError(str(error)) from error
 
 
 @cache
@@ -123,9 +117,10 @@ def read_lines(path: str | Path) -> list[str]:
 def read_table(path: str | Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
     """Rows of a CSV resource as dictionaries; ``required`` columns must be there."""
     try:
-        rows = list(csv.DictReader(io.StringIO(_read_text(path), newline="")))
-    except csv.Error as error:
-        raise ResourceError(f"{path} is not a readable table: {error}") from error
+        lines = io.StringIO(_read_text(path), newline="")
+        rows = [row for _, row in parse_table(lines, str(path), commas=True)]
+    except PairError as error:
+        raise ResourceError(str(error)) from error
     missing = [column for column in required if not rows or column not in rows[0]]
     if missing:
         raise ResourceError(f"{path} needs the column(s) {', '.join(missing)}")

@@ -22,9 +22,10 @@ from typing import Any
 
 import polars as pl
 
-from evenli.errors import InputError, ResourceError
+from evenli.binary import write_csv
+from evenli.errors import InputError, ResourceError, RunError
 from evenli.format import number
-from evenli.io import atomic
+from evenli.io import atomic, write_failure
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import read_table
@@ -143,14 +144,14 @@ def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: st
         with atomic(path) as temporary, temporary.open("wb") as sink:
             for frame in iter_dev(lists, determiner=determiner):
                 if path.suffix == ".csv":
-                    frame.write_csv(sink, include_header=written == 0)
+                    write_csv(frame, sink, header=written == 0)
                 else:
                     lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
                     sink.write("".join(lines).encode())
                 written += frame.height
                 yield written
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        raise RunError(f"cannot write {path}: {write_failure(error)}") from error
 
 
 DEV_TEMPLATES = 6

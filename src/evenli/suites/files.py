@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evenli.binary import write_csv
 from evenli.errors import InputError, PairError
 from evenli.io import find_columns, iter_rows, write_atomic
 from evenli.labels import LABELS, canonical_label
@@ -42,7 +43,7 @@ def write_pairs(pairs: PairSet, path: str | Path) -> None:
     if path.suffix == ".parquet":
         write_atomic(path, lambda file: pairs.frame.write_parquet(file, compression="zstd"))
     elif path.suffix == ".csv":
-        write_atomic(path, lambda file: pairs.frame.write_csv(file))
+        write_atomic(path, lambda file: write_csv(pairs.frame, file))
     elif path.suffix in {".jsonl", ".json"}:
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in pairs.frame.iter_rows(named=True))
         write_atomic(path, "".join(lines))

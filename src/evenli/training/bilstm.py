@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from evenli.binary import read_tensors
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError, ModelError
@@ -220,16 +221,13 @@ def nli_accuracy(
             in the training nor in the dev pairs are dropped.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
     """
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
     _check("test", pairs)
     encoder = load_trained(str(folder), device=device, at_hand=vectors)
     try:
-        weights = load_file(Path(folder) / _HEAD)
+        weights, _ = read_tensors(Path(folder) / _HEAD)
         head = make_head(encoder.dimension, len(weights["1.bias"]), 0)
         head.load_state_dict(weights)
-    except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+    except (InputError, KeyError, RuntimeError) as error:
         raise ModelError(f"{folder} has no usable {_HEAD}: was the encoder trained with train_encoder?") from error
     u, v = (torch.from_numpy(encoder.encode(side)) for side in (pairs.premises, pairs.hypotheses))
     with torch.inference_mode():

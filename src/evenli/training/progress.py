@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +18,8 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli.errors import InputError, RunError
+from evenli.io import read_text, split_lines, write_atomic
+from evenli.parse import parse_json_object
 from evenli.stats.proportion import wilson
 
 METRICS = "metrics.jsonl"
@@ -120,16 +124,22 @@ def clock(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole >= 60 else f"{whole} s"
 
 
+def _step(line: str) -> float:
+    """The step of a line of figures, infinite where the line is damaged."""
+    with contextlib.suppress(InputError, KeyError, TypeError, ValueError):
+        return float(parse_json_object(line, METRICS)["step"])
+    return math.inf
+
+
 class Metrics:
     """Writes figures as they come; a run that continues after ``step`` writes later lines again."""
 
     def __init__(self, folder: Path, step: int, trackers: Sequence[Tracker] = ()) -> None:
         self._path, self._trackers = folder / METRICS, trackers
         if self._path.is_file():
-            lines = self._path.read_text(encoding="utf-8").splitlines()
             # A killed process may leave the beginning of a line.
-            kept = [line for line in lines if line.endswith("}") and json.loads(line)["step"] <= step]
-            self._path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            kept = [line for line in split_lines(read_text(self._path)) if _step(line) <= step]
+            write_atomic(self._path, "".join(f"{line}\n" for line in kept))
 
     def add_steps(self, report: Report) -> None:
         """Figures of some training steps."""

@@ -10,14 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from evenli.errors import RunError
+from evenli.binary import read_tensors
+from evenli.errors import InputError, RunError
+from evenli.io import read_json
+from evenli.parse import parse_json_object
 from evenli.store import RunDir
 from evenli.training.progress import METRICS
 
 CHECKPOINT = "checkpoint.safetensors"
 _OWNED = (METRICS, "tensorboard", CHECKPOINT, f"{CHECKPOINT}.partial")
 """What an unfinished run may have left; the last is what older evenli called its temporary file."""
-_BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
+_BROKEN = (OSError, InputError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
 
 T = TypeVar("T")
 
@@ -45,7 +48,7 @@ class TrainingDir(RunDir):
         if not self.exists():
             return None
         with self._reading(self.manifest_file):
-            record = json.loads(self.manifest_file.read_text(encoding="utf-8"))
+            record = read_json(self.manifest_file)
             if "schema" in record:  # older records have none
                 self.read_manifest()
             self._check_identity(record["identity"])
@@ -53,17 +56,11 @@ class TrainingDir(RunDir):
 
     def resume(self, load: Callable[[dict[str, Any], dict[str, Any]], T]) -> T | None:
         """What ``load`` makes of tensors and facts of this run's checkpoint, None if there is none."""
-        from safetensors import SafetensorError, safe_open
-
         if not self.checkpoint.is_file():
             return None
         with self._reading(self.checkpoint):
-            try:
-                with safe_open(self.checkpoint, framework="pt") as stored:
-                    facts = json.loads(stored.metadata()["evenli"])
-                    tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
-            except SafetensorError as error:
-                raise ValueError(error) from error
+            tensors, about = read_tensors(self.checkpoint)
+            facts = parse_json_object(about["evenli"], self.checkpoint.name)
             self._check_identity(facts["identity"])
             return load(tensors, facts)
 

@@ -27,7 +27,7 @@ from evenli.evaluate.seat.association import DEFAULTS, UnitSets, Values
 from evenli.evaluate.seat.association import AssociationResult as AssociationResult
 from evenli.evaluate.seat.association import Level as Level
 from evenli.evaluate.seat.association import SeatSettings as SeatSettings
-from evenli.io import hash_text, read_text, to_plain
+from evenli.io import hash_text, read_json, to_plain
 from evenli.resources import read_table
 from evenli.types import Estimate
 
@@ -141,11 +141,8 @@ def read_test(path: str | Path) -> AssociationTest:
     word that each example is about, lets intervals resample words and not sentences.
     """
     path = Path(path)
-    try:
-        content = json.loads(read_text(path))
-    except ValueError as error:
-        raise InputError(f"{path} is not a JSON file: {error}") from error
-    missing = [role for role in _ROLES if not isinstance(content, dict) or role not in content]
+    content = read_json(path)
+    missing = [role for role in _ROLES if role not in content]
     if missing:
         raise InputError(f"{path} has no {', '.join(missing)}; an association test needs {', '.join(_ROLES)}")
     sets = {ours: _text_set(content[theirs], f"{path}, {theirs}") for theirs, ours in _ROLES.items()}

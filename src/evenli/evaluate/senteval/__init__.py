@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import tempfile
 import time
@@ -19,7 +18,7 @@ from evenli._extras import need
 from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, encode_checked, name_of
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import TASKS, read_task, task_folder
-from evenli.io import to_plain, write_json
+from evenli.io import read_json, to_plain, write_json
 from evenli.models.loading import pick_device
 from evenli.types import Number, Numbers, Record
 
@@ -175,12 +174,12 @@ class ResultFile:
 
     def _read(self) -> SentEvalResult:
         try:
-            content = json.loads(self.path.read_text(encoding="utf-8"))
+            content = read_json(self.path)
             if content["format"] == FORMAT:
                 return SentEvalResult.from_dict(content)
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
-        except (ValueError, KeyError, TypeError, RunError):
+        except (InputError, ValueError, KeyError, TypeError, RunError):
             pass
         raise InputError(f"{self.path} holds no SentEval result to continue; {_ADVICE}")
 

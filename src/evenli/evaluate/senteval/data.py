@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.errors import InputError, ResourceError
-from evenli.io import csv_reader, hash_text, read_text, split_lines
+from evenli.io import hash_text, read_text, split_lines
+from evenli.parse import csv_reader
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC")
 """All tasks, in the order of the published tables."""

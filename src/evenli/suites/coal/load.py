@@ -15,9 +15,10 @@ from typing import Any
 import polars as pl
 
 from evenli.errors import InputError, PairError
-from evenli.io import archive_texts, file_kind, parse_json_object
+from evenli.io import archive_texts, file_kind
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
+from evenli.parse import parse_json_object
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.base import SLOT, SPLITS, Request, fill

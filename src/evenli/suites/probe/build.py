@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from evenli.errors import InputError, PairError
-from evenli.io import csv_reader, file_kind, iter_rows, read_text
+from evenli.io import file_kind, iter_rows, read_text
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
+from evenli.parse import csv_reader, unescape_cell
 from evenli.resources import load_axis, read_lines
 from evenli.suites.files import read_pairs
 from evenli.suites.probe import words
@@ -244,7 +245,7 @@ def read_probe(path: str | Path) -> PairSet:
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
     reader = csv_reader(io.StringIO(read_text(path), newline=""), commas=file_kind(path) == ".csv")
     try:
-        return [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
+        return [(reader.line_num, list(map(unescape_cell, row))) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:
         raise PairError(f"{path.name}, line {reader.line_num}: {error}") from error
 

@@ -1,0 +1,102 @@
+"""Parquet, NumPy and safetensors files, read under limits and with one kind of error; tables for spreadsheets."""
+
+from __future__ import annotations
+
+import contextlib
+import zipfile
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from evenli._extras import need
+from evenli.errors import EvenliError, InputError
+from evenli.parse import FORMULA, NUMBER, check_ratio, check_regular, escape_cell
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+    from numpy.typing import NDArray
+
+_ROWS_FREE = 1_000_000
+_ROWS_PER_BYTE = 50
+"""A table of more rows than this is not a table of texts or scores; a run of equal values packs without limit."""
+
+
+@contextlib.contextmanager
+def decoding(path: Path | str) -> Iterator[None]:
+    """Turn whatever a damaged file makes a library do into one line; panics of Rust are not even an ``Exception``."""
+    try:
+        yield
+    except (EvenliError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except FileNotFoundError as error:
+        raise InputError(f"no such file: {path}") from error
+    except BaseException as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())[:200] or type(error).__name__
+        hint = "; store text as text (dtype str), not as objects" if "allow_pickle" in reason else ""
+        raise InputError(f"cannot read {path}: {reason}{hint}") from error
+
+
+def read_parquet(file: Path, columns: Sequence[str] | None = None, content: bytes | None = None) -> pl.DataFrame:
+    """A Parquet table, all columns or those named; ``content`` are the bytes of the file where they are at hand."""
+    polars = need("polars", extra="all", purpose="reading Parquet")
+    check_regular(file)
+    with decoding(file):
+        size = file.stat().st_size if content is None else len(content)
+        source = file if content is None else BytesIO(content)
+        rows = int(polars.scan_parquet(source).select(polars.len()).collect().item())
+        if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
+            raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes; is it what it should be?")
+        frame: pl.DataFrame = polars.read_parquet(source, columns=None if columns is None else list(columns))
+        return frame
+
+
+def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
+    """The array of an ``.npy`` file; nothing is unpickled."""
+    import numpy as np
+
+    check_regular(file)
+    with decoding(file):
+        array: NDArray[Any] = np.load(file, mmap_mode="r" if mapped else None, allow_pickle=False)
+        return array
+
+
+def read_arrays(file: Path, *names: str) -> dict[str, NDArray[np.generic]]:
+    """The arrays of an ``.npz`` file, all or those named; nothing is unpickled."""
+    import numpy as np
+
+    check_regular(file)
+    with decoding(file):
+        with zipfile.ZipFile(file) as archive:
+            check_ratio(file, sum(member.file_size for member in archive.infolist()), file.stat().st_size)
+        with np.load(file, allow_pickle=False) as stored:
+            missing = [name for name in names if name not in stored.files]
+            if missing:
+                listed = ", ".join(stored.files) or "nothing"
+                raise InputError(f"{file} needs the arrays {' and '.join(names)}; it holds {listed}")
+            return {name: stored[name] for name in names or stored.files}
+
+
+def read_tensors(file: Path, framework: str = "pt") -> tuple[dict[str, Any], dict[str, str]]:
+    """Tensors and metadata of a safetensors file; ``framework`` is ``pt`` or ``numpy``."""
+    safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
+    check_regular(file)
+    with decoding(file), safetensors.safe_open(file, framework=framework) as stored:
+        tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 - not a dict
+        return tensors, dict(stored.metadata() or {})
+
+
+def write_csv(frame: pl.DataFrame, target: Path | IO[bytes], *, header: bool = True) -> None:
+    """Write a table as CSV; texts that a spreadsheet would compute are escaped as ``escape_cell`` does."""
+    import polars as pl
+
+    texts = [pl.col(name) for name, kind in frame.schema.items() if kind == pl.String]
+    risky = [text.str.contains(FORMULA) & ~text.str.contains(NUMBER) for text in texts]
+    escaped = [pl.when(found).then("'" + text).otherwise(text) for found, text in zip(risky, texts, strict=True)]
+    names = [text.meta.output_name() for text in texts]
+    frame = frame.with_columns(**dict(zip(names, escaped, strict=True)))
+    # polars quotes a cell for a line feed, but not for a carriage return.
+    returns = bool(texts) and frame.select(pl.any_horizontal(text.str.contains("\r").any() for text in texts)).item()
+    named = frame.rename({name: escape_cell(name) for name in frame.columns})
+    named.write_csv(target, include_header=header, quote_style="non_numeric" if returns else "necessary")

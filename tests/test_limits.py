@@ -1,0 +1,151 @@
+"""What strangers wrote is read under limits: one line that names the file and the line."""
+
+from __future__ import annotations
+
+import bz2
+import json
+import os
+import tarfile
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from evenli import parse
+from evenli.binary import read_array, read_arrays, read_parquet, read_tensors
+from evenli.corpus.direction import load_direction
+from evenli.errors import EvenliError, InputError, ModelError, PairError, RunError
+from evenli.evaluate.audit import load_run
+from evenli.evaluate.seat import read_test
+from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text
+from evenli.mitigate.erasers import load_eraser
+from evenli.models.loading import read_fields
+from evenli.parse import parse_json, parse_toml
+from evenli.resources.axes import read_toml
+
+DEEP = "[" * 900 + "]" * 900
+VERY_DEEP = "[" * 20_000 + "]" * 20_000
+LONG = "9" * 5000
+HALF = '"\\ud800"'
+BAD = {"deep": DEEP, "very deep": VERY_DEEP, "digits": LONG, "many digits": "1" + "0" * 60, "half": HALF}
+
+
+@pytest.mark.parametrize("value", BAD.values(), ids=BAD)
+def test_a_row_beyond_the_limits_names_its_line(value: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(f'{{"premise": "a"}}\n{{"premise": "a", "more": {value}}}\n', encoding="utf-8")
+    with pytest.raises(PairError, match=r"rows\.jsonl, line 2"):
+        read_rows(rows)
+
+
+@pytest.mark.parametrize("value", BAD.values(), ids=BAD)
+def test_stored_json_beyond_the_limits_is_one_line(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(f'{{"schema": 2, "status": {value}}}', encoding="utf-8")
+    for read, kind in ((read_json, InputError), (read_test, InputError), (read_fields, ModelError)):
+        with pytest.raises(kind, match=r"run\.json"):
+            read(file)
+    with pytest.raises(RunError, match=r"run\.json"):
+        load_run(tmp_path)
+
+
+def test_what_is_within_the_limits_is_read() -> None:
+    nested = json.loads("[" * 99 + "]" * 99)
+    assert parse_json(json.dumps(nested), "here") == nested
+    assert parse_json("1" * 38, "here") == int("1" * 38) and parse_json("-" + "1" * 38, "here") < 0
+    assert parse_json('"\\ud83d\\ude00 \\u00e4"', "here") == "😀 ä"
+    assert parse_json('{"a": "[[[[' + "[" * 200 + '"}', "here")["a"].startswith("[[")
+    assert parse_json(b"[1, 2.5, null]", "here") == [1, 2.5, None]
+    assert parse_json(HALF, "here", halves=True) == "\ud800"
+
+
+@pytest.mark.parametrize("text", ["a = " + DEEP, "a = " + LONG, "a = 1" + "0" * 60, "a = ["], ids=len)
+def test_toml_is_under_the_same_limits(text: str, tmp_path: Path) -> None:
+    with pytest.raises(PairError, match="here"):
+        parse_toml(text, "here")
+    (tmp_path / "axis.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"axis\.toml"):
+        read_toml(tmp_path / "axis.toml")
+
+
+def test_a_long_line_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "long.txt"
+    file.write_bytes(b"short\n" + b"a" * (parse.LINE_BYTES + 1))
+    with pytest.raises(InputError, match="line 2"):
+        list(iter_lines(file))
+
+
+def test_what_unpacks_without_proportion_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parse, "RATIO_FREE", 1 << 20)
+    lines = tmp_path / "lines.jsonl.bz2"
+    lines.write_bytes(bz2.compress(b"{}\n" * 3_000_000))
+    for read in (read_text, lambda file: list(iter_lines(file)), read_rows):
+        with pytest.raises(InputError, match="lines"):
+            read(lines)
+    ordinary = tmp_path / "ordinary.txt.bz2"
+    ordinary.write_bytes(bz2.compress(np.random.default_rng(0).bytes(2 << 20).hex().encode()))
+    assert len(read_text(ordinary)) == 4 << 20
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        buffer = BytesIO()
+        np.save(buffer, np.zeros(1 << 20))
+        archive.writestr("vector.npy", buffer.getvalue())
+    for reader in (read_arrays, load_direction, load_eraser):
+        with pytest.raises(InputError, match="bomb"):
+            reader(tmp_path / "bomb.npz")
+    pl.DataFrame({"row": pl.repeat(1, 10_000_000, eager=True)}).write_parquet(tmp_path / "bomb.parquet")
+    with pytest.raises(InputError, match="bomb"):
+        read_parquet(tmp_path / "bomb.parquet")
+
+
+def test_an_archive_of_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenli.io.MEMBERS", 10)
+    with tarfile.open(tmp_path / "many.tar", "w") as archive:
+        for number in range(11):
+            archive.addfile(tarfile.TarInfo(f"{number}.txt"), BytesIO())
+    with pytest.raises(InputError, match="many"):
+        archive_texts(tmp_path / "many.tar", lambda name: True)
+
+
+@pytest.mark.parametrize("read", [read_array, read_arrays, read_parquet, read_tensors])
+@pytest.mark.parametrize("seed", range(8))
+def test_damaged_binary_files_are_one_line(read: object, seed: int, tmp_path: Path) -> None:
+    generator = np.random.default_rng(seed)
+    file = tmp_path / "stored.bin"
+    if read is read_array:
+        with file.open("wb") as stream:
+            np.save(stream, np.arange(100.0))
+    elif read is read_arrays:
+        with file.open("wb") as stream:
+            np.savez(stream, a=np.arange(100.0))
+    elif read is read_parquet:
+        pl.DataFrame({"a": range(100), "b": ["x"] * 100}).write_parquet(file)
+    else:
+        pytest.importorskip("safetensors")
+        file.write_bytes(generator.bytes(100))
+    content = bytearray(file.read_bytes())
+    content[int(generator.integers(len(content)))] ^= int(generator.integers(1, 256))
+    file.write_bytes(content[: int(generator.integers(len(content)))] if seed % 2 else content)
+    try:
+        read(file)  # type: ignore[operator]
+    except EvenliError as error:
+        assert "stored.bin" in str(error)
+
+
+def test_an_array_larger_than_its_file_takes_no_memory(tmp_path: Path) -> None:
+    with (tmp_path / "huge.npy").open("wb") as stream:
+        header = {"descr": "<f8", "fortran_order": False, "shape": (1 << 50,)}
+        np.lib.format.write_array_header_1_0(stream, header)
+    with pytest.raises(InputError, match="huge"):
+        read_array(tmp_path / "huge.npy")
+
+
+@pytest.mark.parametrize("read", [read_text, read_json, read_array, read_arrays, read_parquet, read_tensors])
+def test_a_pipe_is_refused_and_not_waited_for(read: object, tmp_path: Path) -> None:
+    if read is read_tensors:
+        pytest.importorskip("safetensors")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(InputError, match="pipe"):
+        read(tmp_path / "pipe.json")  # type: ignore[operator]
