@@ -20,8 +20,8 @@ import torch
 import transformers
 
 from evenli.models import ModelOptions
+from evenli.models.base import plan_batches
 from evenli.models.hf import HFModel
-from evenli.models.tokens import plan_batches
 
 SIZES = {"mini": (384, 6, 12), "base": (768, 12, 12)}
 LABELS = ["entailment", "neutral", "contradiction"]

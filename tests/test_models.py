@@ -15,7 +15,7 @@ from conftest import make_checkpoint
 from evenli.errors import LabelError, MissingExtraError, ModelError, RunError
 from evenli.labels import LABELS, label_columns
 from evenli.models import CallableModel, ModelOptions, fake_model, load_model
-from evenli.models.tokens import Tokens
+from evenli.models.base import Tokens
 from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
 
@@ -172,7 +172,7 @@ def test_a_numbered_device_is_treated_like_its_kind(
 ) -> None:
     torch = pytest.importorskip("torch")
     calls = []
-    monkeypatch.setattr("evenli.models.hf.pick_device", lambda *_: device)
+    monkeypatch.setattr("evenli.models.loading.pick_device", lambda *_: device)
     monkeypatch.setattr(torch.nn.Module, "to", lambda self, *where: self)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(device))
     model = load_model(str(checkpoint), options=ModelOptions(device=device))

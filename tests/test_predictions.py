@@ -25,7 +25,7 @@ from evenli.evaluate.assess import check_label_order
 from evenli.evaluate.predict import SCHEMA, PredictSettings, RunFolder, predict
 from evenli.labels import LABELS
 from evenli.models import CallableModel, OutOfMemory, fake_model, load_model
-from evenli.models.tokens import plan_batches
+from evenli.models.base import plan_batches
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.stats.intervals import Scoring
@@ -256,7 +256,7 @@ from pathlib import Path
 import numpy as np
 from evenli.pairs import PairSet
 from evenli.suites.coal.build import build_coal
-from evenli.models.tokens import plan_batches
+from evenli.models.base import plan_batches
 from evenli.models import CallableModel
 from evenli.evaluate.predict import predict
 from evenli.evaluate.predict import RunFolder

@@ -44,8 +44,7 @@ from evenli.training.fast.stepper import (  # noqa: E402
     judge,
 )
 from evenli.training.nli import model_card  # noqa: E402
-from evenli.training.progress import make_trackers  # noqa: E402
-from evenli.training.run_dir import TrainingDir  # noqa: E402
+from evenli.training.progress import TrainingDir, make_trackers  # noqa: E402
 
 PAIRS, DEV_PAIRS = 2_000, 1_000
 QUIET = TrainSettings(shown=False, device="cpu")

@@ -28,23 +28,14 @@ PAIR_COLUMNS = {
 
 @dataclass(frozen=True)
 class PairSet:
-    """A named, hashable set of pairs in one language.
+    """A named, hashable set of pairs in one language."""
 
-    Attributes:
-        name: Short name shown to people, e.g. ``built-in`` or ``official v1.1``.
-        suite: What the pairs are for: ``coal``, ``probe``, ``dev`` or ``check``.
-        lang: Language code.
-        frame: One row per pair with the columns of PAIR_COLUMNS.
-        source: Where the set comes from, in one line.
-        notes: Repairs and other things a reader must know.
-    """
-
-    name: str
-    suite: str
-    lang: str
-    frame: pl.DataFrame
-    source: str = ""
-    notes: tuple[str, ...] = ()
+    name: str  # short name shown to people, e.g. built-in or official v1.1
+    suite: str  # what the pairs are for: coal, probe, dev or check
+    lang: str  # language code
+    frame: pl.DataFrame  # one row per pair with the columns of PAIR_COLUMNS
+    source: str = ""  # where the set comes from, in one line
+    notes: tuple[str, ...] = ()  # repairs and other things a reader must know
 
     def __post_init__(self) -> None:
         """Refuse empty sets and duplicate ids: every later step relies on both."""

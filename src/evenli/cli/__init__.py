@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import typer
 
 from evenli._version import __version__
-from evenli.cli import about, audit, build, encoders, meta, mitigate, report, score, train
+from evenli.cli import about, audit, build, encoders, mitigate, report, score, train
 from evenli.cli._shared import SeedCommand
 from evenli.errors import EvenliError
 from evenli.format import printable
@@ -35,7 +35,7 @@ for command in (
         report.card,
         report.table,
     ),
-    *(train.export, about.models, about.data, about.doctor, about.reproduce, meta.meta, score.score, score.direction),
+    *(train.export, about.models, about.data, about.doctor, about.reproduce, train.meta, score.score, score.direction),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
 ):
     app.command(command.__name__.replace("_", "-"))(command)

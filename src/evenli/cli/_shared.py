@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from evenli.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -35,8 +37,6 @@ class SeedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse several numbers after one option in one line."""
-        from evenli.errors import InputError
-
         option = next(name for parameter in self.params for name in parameter.opts if name.startswith("--seed"))
         for at, word in enumerate(args):
             numbers = list(itertools.takewhile(str.isdigit, args[at + 1 :])) if word in {"--seed", "--seeds"} else []
@@ -47,8 +47,6 @@ class SeedCommand(TyperCommand):
 
 
 def _known_device(device: str | None) -> str | None:
-    from evenli.errors import InputError
-
     if device is not None and device.partition(":")[0] not in {"cpu", "cuda", "mps"}:
         raise InputError(f"device '{device}' is not available; choose cpu, cuda or mps")
     return device

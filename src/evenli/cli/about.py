@@ -10,6 +10,7 @@ import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import option
+from evenli.errors import InputError
 
 if TYPE_CHECKING:
     from evenli.reproduction import Row
@@ -116,7 +117,6 @@ def reproduce(
     as_json: shared.Json = False,
 ) -> None:
     """Check every published number that needs no model against ours; exit 1 if a row breaks."""
-    from evenli.errors import InputError
     from evenli.reproduction import ledger
 
     if data is not None and not data.is_dir():

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import option
-
-if TYPE_CHECKING:
-    from evenli.suites.probe.build import ProbeBuild
 
 Out = Annotated[Path, option("File to write: .jsonl, .csv or .parquet.", "--out", "-o")]
 
@@ -73,14 +70,10 @@ def probe(
         corpus=corpus, per_occupation=per_occupation, max_words=max_words, family=family, seed=seed, name_filter=names
     )
     write_pairs(built.pairs, out)
-    if as_json:
-        shared.print_json({**built.pairs.card(), "file": str(out), "report": built.report})
-    else:
-        _print_probe(built, out)
-
-
-def _print_probe(built: ProbeBuild, out: Path) -> None:
     card, found = built.pairs.card(), built.report
+    if as_json:
+        shared.print_json({**card, "file": str(out), "report": found})
+        return
     typer.echo(
         f"{out}: {card['rows']} pairs, {card['rows'] // 2} premises, {card['occupations']} occupations, "
         f"sha256 {card['sha256'][:16]}"

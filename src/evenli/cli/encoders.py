@@ -10,6 +10,7 @@ import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
+from evenli.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from evenli.evaluate.senteval import SentEvalResult, TaskProgress
@@ -65,7 +66,6 @@ def senteval(
     as_json: shared.Json = False,
 ) -> None:
     """Evaluate an encoder on the twelve SentEval tasks of Dolci et al. 2023."""
-    from evenli.errors import InputError
     from evenli.evaluate.senteval import ResultFile, SentEvalSettings, UnsavedResultError
     from evenli.evaluate.senteval import senteval as run_senteval
 
@@ -118,7 +118,6 @@ def encoder_report(
     as_json: shared.Json = False,
 ) -> None:
     """Mitigated encoders beside their base: SEAT, what leaks of gender, and SentEval."""
-    from evenli.errors import InputError, MissingExtraError
     from evenli.evaluate.encoder_report import ReportSettings
     from evenli.evaluate.encoder_report import encoder_report as run_report
     from evenli.evaluate.seat import SeatSettings

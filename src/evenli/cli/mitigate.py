@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
-from evenli.errors import EvenliError
+from evenli.errors import EvenliError, InputError
 from evenli.registry import MITIGATIONS
 
 if TYPE_CHECKING:
@@ -96,7 +96,6 @@ def augment(
 
 
 def _settings(percentile: float, split: str, seed: int, **options: Any) -> CorpusSettings:
-    from evenli.errors import InputError
     from evenli.mitigate.plan import CorpusSettings, Split
 
     chosen: Any = {"auto": "auto", "none": None}.get(split, split)
@@ -123,8 +122,7 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     typer.echo("look through removed.csv or added.csv before training on it; card.json says what was done")
 
 
-_AFTER = "fit"
-"""Options of a method stand behind this one."""
+_AFTER = "fit"  # options of a method stand behind this one
 FitOn = Annotated[
     str,
     option(

@@ -9,6 +9,7 @@ import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
+from evenli.errors import InputError
 
 
 def report(
@@ -49,7 +50,6 @@ def gate(
     as_json: shared.Json = False,
 ) -> None:
     """Pass or fail a run: exit code 0 passed, 1 failed, 2 bad input or undecidable."""
-    from evenli.errors import InputError
     from evenli.report.gate import gate as decide
     from evenli.stats.intervals import Scoring
 
@@ -89,7 +89,6 @@ def table(
     ] = None,
 ) -> None:
     """Write the results of a run as a table."""
-    from evenli.errors import InputError
     from evenli.evaluate.audit import load_run
     from evenli.report.export import markdown, tables, write_table
 

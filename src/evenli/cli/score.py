@@ -9,6 +9,7 @@ import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
+from evenli.errors import InputError
 
 if TYPE_CHECKING:
     from evenli.corpus.bias import BiasScorer
@@ -44,7 +45,6 @@ def score(
     Of a directory that was scored, the summary is shown again, without scoring.
     """
     from evenli.corpus.scored import is_scored
-    from evenli.errors import InputError
 
     if chart is not None:
         from evenli.report.scores import check_chart
@@ -113,7 +113,6 @@ def direction(
 ) -> None:
     """The gender direction of word vectors: explained variance, stability, agreement of pair lists, nearest words."""
     from evenli.corpus.direction import describe_direction
-    from evenli.errors import InputError
     from evenli.report.scores import print_direction, write_direction
 
     if vectors is None:

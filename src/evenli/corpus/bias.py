@@ -31,50 +31,35 @@ if TYPE_CHECKING:
     from evenli.corpus.transformer import TransformerArgmax
 
 Note = Literal["", "gender word", "out of vocabulary", "punctuation"]
-_VERSION = 1
-"""Raised whenever the same input would score otherwise."""
-_PIECES = 1 << 20
-"""Pieces a scorer remembers between two batches."""
-_BATCH = 4096
-"""Texts scored at a time: their words fit the processor's cache."""
+_VERSION = 1  # raised whenever the same input would score otherwise
+_PIECES = 1 << 20  # pieces a scorer remembers between two batches
+_BATCH = 4096  # texts scored at a time: their words fit the processor's cache
 _CONTEXT_BATCH = 1024
 
 
 @dataclass(frozen=True)
 class WordBias:
-    """One token of a scored sentence.
-
-    Attributes:
-        count: Dimensions with the maximum in max pooling; None for other weights and for words without a vector.
-        importance: Share of the sentence, 0 for words without a vector.
-        bias: Cosine with the gender direction, positive towards female.
-        weighted: importance times bias.
-        note: Why the bias is 0.
-    """
+    """One token of a scored sentence."""
 
     token: str
+    # Dimensions with the maximum in max pooling; None for other weights and for words without a vector.
     count: int | None
-    importance: float
-    bias: float
-    weighted: float
-    note: Note = ""
+    importance: float  # share of the sentence, 0 for words without a vector
+    bias: float  # cosine with the gender direction, positive towards female
+    weighted: float  # importance times bias
+    note: Note = ""  # why the bias is 0
 
 
 @dataclass(frozen=True)
 class SentenceBias:
-    """The bias of a sentence, F, M and Abs, and how its words make it up.
-
-    Attributes:
-        words: All tokens in order, those without a vector too.
-        markers: Share of importance on special tokens.
-    """
+    """The bias of a sentence, F, M and Abs, and how its words make it up."""
 
     text: str
-    words: tuple[WordBias, ...]
+    words: tuple[WordBias, ...]  # all tokens in order, those without a vector too
     female: float
     male: float
     absolute: float
-    markers: float
+    markers: float  # share of importance on special tokens
 
     @property
     def empty(self) -> bool:
@@ -116,8 +101,7 @@ class BiasScorer:
         self._table: PieceSums | PieceWords | None = None
         encoder = getattr(self.weights, "encoder", None)
         self.wants_gpu = str(getattr(encoder, "device", "")).startswith("cuda")
-        self.note = str(getattr(encoder, "note", ""))
-        """What should be known of the encoder, if anything."""
+        self.note = str(getattr(encoder, "note", ""))  # what should be known of the encoder, if anything
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_table": None}

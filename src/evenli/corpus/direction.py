@@ -37,30 +37,21 @@ Pairs = str | Path | Sequence[Pair]
 
 @dataclass(frozen=True, eq=False)
 class GenderDirection:
-    """A unit vector that points from male to female, and how well it sums up the pairs it comes from.
-
-    Attributes:
-        explained_unit: Share of the variance of the pair-centred rows on their first component, vectors at length 1.
-        explained_raw: The same share with the lengths of the vectors kept.
-        spectrum: Shares of all components for the vectors that the direction was computed from, largest first.
-        unit: Whether those vectors were brought to length 1 first.
-        pairs: Pairs used, female word first; empty for a direction from sentences.
-        missing: Pairs left out because a word has no vector.
-        source: Name and identity of the vectors.
-        inputs: Hash of what the direction was computed from; empty where that is not known.
-    """
+    """A unit vector that points from male to female, and how well it sums up the pairs it comes from."""
 
     vector: NDArray[np.float64]
+    # Share of the variance of the pair-centred rows on their first component, vectors at length 1.
     explained_unit: float
-    explained_raw: float
+    explained_raw: float  # the same share with the lengths of the vectors kept
+    # Shares of all components for the vectors that the direction was computed from, largest first.
     spectrum: tuple[float, ...]
-    unit: bool
-    pairs: tuple[Pair, ...]
-    missing: tuple[Pair, ...]
+    unit: bool  # whether those vectors were brought to length 1 first
+    pairs: tuple[Pair, ...]  # pairs used, female word first; empty for a direction from sentences
+    missing: tuple[Pair, ...]  # pairs left out because a word has no vector
     count: int
-    source: str
+    source: str  # name and identity of the vectors
     notes: tuple[str, ...] = ()
-    inputs: str = ""
+    inputs: str = ""  # hash of what the direction was computed from; empty where that is not known
 
     @property
     def dimension(self) -> int:

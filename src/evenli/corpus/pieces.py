@@ -22,8 +22,7 @@ Bias = Callable[[str, bool], float | None]
 _FloatArray = NDArray[np.float64]
 _IntArray = NDArray[np.int64]
 
-_MARK = "\0"
-"""Stands between two texts while a whole block is split at once, which is far cheaper than text by text."""
+_MARK = "\0"  # stands between two texts while a whole block is split at once, which is far cheaper than text by text
 _PASSES, _ENDS, _GOES_ON = 0, 1, 2
 """What a token does to the next one: nothing, make it begin a sentence, make it stand within one."""
 

@@ -28,17 +28,13 @@ _RETRIES = 5
 
 @dataclass(frozen=True)
 class RaySettings:
-    """How a cluster is used.
+    """How a cluster is used."""
 
-    Attributes:
-        address: ``host:port`` of a running cluster, or ``auto``; by default one is started on this machine, unless
-            the process is connected already.
-        identity: That of the scorer; by default one is made here to ask it.
-        gpus: Give each actor a GPU of its own, where the cluster has any; by default if the scorer ``wants_gpu``.
-    """
-
+    # The host:port of a running cluster, or auto; by default one is started on this machine, unless the process is
+    # connected already.
     address: str | None = None
-    identity: str | None = None
+    identity: str | None = None  # that of the scorer; by default one is made here to ask it
+    # Give each actor a GPU of its own, where the cluster has any; by default if the scorer wants_gpu.
     gpus: bool | None = None
 
 

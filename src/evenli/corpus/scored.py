@@ -133,38 +133,24 @@ class CorpusScores:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Percentiles of the pair score.
+    """Percentiles of the pair score."""
 
-    Attributes:
-        values: Percentile to threshold.
-        method: ``exact`` (numpy, linear interpolation) or ``histogram``.
-        error_bound: No threshold is further than this from the exact one; 0 for ``exact``.
-        rows: Rows they were taken over; pairs without gold label are left out.
-    """
-
-    values: Mapping[float, float]
-    method: Literal["exact", "histogram"]
-    error_bound: float
-    rows: int
+    values: Mapping[float, float]  # percentile to threshold
+    method: Literal["exact", "histogram"]  # exact (numpy, linear interpolation) or histogram
+    error_bound: float  # no threshold is further than this from the exact one; 0 for exact
+    rows: int  # rows they were taken over; pairs without gold label are left out
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """Histograms over bins of equal width from 0 to the highest score; rows without gold label are left out.
+    """Histograms over bins of equal width from 0 to the highest score; rows without gold label are left out."""
 
-    Attributes:
-        edges: Borders of the bins, one more than there are bins; a score on a border lies in the bin above it.
-        rows: Rows by their score, the largest Abs of their texts.
-        female: Texts by F.
-        male: Texts by -M.
-        thresholds: Percentiles of the row score.
-    """
-
+    # Borders of the bins, one more than there are bins; a score on a border lies in the bin above it.
     edges: NDArray[np.float64]
-    rows: NDArray[np.int64]
-    female: NDArray[np.int64]
-    male: NDArray[np.int64]
-    thresholds: Thresholds
+    rows: NDArray[np.int64]  # rows by their score, the largest Abs of their texts
+    female: NDArray[np.int64]  # texts by F
+    male: NDArray[np.int64]  # texts by -M
+    thresholds: Thresholds  # percentiles of the row score
 
 
 def thresholds(

@@ -26,35 +26,20 @@ PERCENTILES = (50, 90, 93, 95, 97, 100)
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """How sentences are scored.
+    """How sentences are scored."""
 
-    Attributes:
-        vectors: Word vectors: a GloVe, word2vec or fastText file.
-        weights: Importance of words, unless an encoder gives it.
-        counts: Corpus to count words in, for idf and sif; by default the one that is scored.
-        encoder: Encoder whose max pooling gives the importance: ``infersent:FOLDER``, or a transformer.
-        device: Of the encoder: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        online: Download an encoder from the hub if its local cache lacks it.
-        pairs: Gender pairs of the direction: ``ten``, ``long``, a file or pairs of words.
-        punctuation: Give tokens without a letter their own bias, too.
-        columns: Text columns of a corpus; None finds them by their usual names.
-        batch: Sentences at once.
-        engine: ``local``, or ``ray`` for a cluster.
-        address: Of the Ray cluster, ``host:port`` or ``auto``; by default one is started on this machine.
-    """
-
-    vectors: str | Path
-    weights: Weighting = "uniform"
-    counts: str | Path | None = None
-    encoder: str | None = None
-    device: str | None = None
-    pairs: Pairs = "ten"
-    punctuation: bool = False
-    columns: Sequence[str] | None = None
-    batch: int = 4096
-    engine: Engine = "local"
-    address: str | None = None
-    online: bool = False
+    vectors: str | Path  # word vectors: a GloVe, word2vec or fastText file
+    weights: Weighting = "uniform"  # importance of words, unless an encoder gives it
+    counts: str | Path | None = None  # corpus to count words in, for idf and sif; by default the one that is scored
+    encoder: str | None = None  # encoder whose max pooling gives the importance: infersent:FOLDER, or a transformer
+    device: str | None = None  # of the encoder: cpu, cuda or mps; None picks the fastest there is
+    pairs: Pairs = "ten"  # gender pairs of the direction: ten, long, a file or pairs of words
+    punctuation: bool = False  # give tokens without a letter their own bias, too
+    columns: Sequence[str] | None = None  # text columns of a corpus; None finds them by their usual names
+    batch: int = 4096  # sentences at once
+    engine: Engine = "local"  # local, or ray for a cluster
+    address: str | None = None  # of the Ray cluster, host:port or auto; by default one is started on this machine
+    online: bool = False  # download an encoder from the hub if its local cache lacks it
 
     def __post_init__(self) -> None:
         for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):

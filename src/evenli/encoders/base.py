@@ -22,8 +22,7 @@ from evenli.registry import ENCODERS
 
 Embeddings = NDArray[np.float32]
 POOLINGS = ("mean", "cls", "max")
-MITIGATED = "mitigated.json"
-"""The file that makes a directory a mitigated encoder."""
+MITIGATED = "mitigated.json"  # the file that makes a directory a mitigated encoder
 _KEYS = ".keys.npy"  # hashes of the texts of a batch in the cache
 _EXPECTED = "return one row of finite numbers per text"
 _NO_NUMBERS = {"c": "complex numbers", "O": "objects", "S": "bytes", "U": "strings"}
@@ -32,10 +31,8 @@ _NO_NUMBERS = {"c": "complex numbers", "O": "objects", "S": "bytes", "U": "strin
 class Pooled(NamedTuple):
     """From which token each dimension of a max-pooled sentence comes."""
 
-    tokens: Sequence[str]
-    """The encoder's tokens; it may leave words out and may list its markers."""
-    counts: Sequence[int]
-    """Dimensions in which a token has the maximum."""
+    tokens: Sequence[str]  # the encoder's tokens; it may leave words out and may list its markers
+    counts: Sequence[int]  # dimensions in which a token has the maximum
     dimension: int
 
 
@@ -236,8 +233,7 @@ class EmbeddingCache:
             )
         self.encoder = encoder
         known = identity or getattr(encoder, "identity", None)
-        self.encoded = 0
-        """Texts the encoder itself was asked for."""
+        self.encoded = 0  # texts the encoder itself was asked for
         self._blocks: list[Embeddings] = []
         self._where: dict[bytes, tuple[int, int]] = {}
         self._folder: Path | None = None

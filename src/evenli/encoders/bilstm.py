@@ -34,13 +34,10 @@ from evenli.store import RunDir
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
-FILES = ("config.json", "model.safetensors", "vectors.safetensors", "words.txt")
-"""What ``save`` writes."""
+FILES = ("config.json", "model.safetensors", "vectors.safetensors", "words.txt")  # what ``save`` writes
 _FORMAT = "evenli bilstm-max 1"
-_LONGEST = 1 << 13
-"""Padded tokens of a batch; long sentences are encoded fewer at a time."""
-_AHEAD = 1 << 13
-"""Sentences made ready on the host while the device works on those before."""
+_LONGEST = 1 << 13  # padded tokens of a batch; long sentences are encoded fewer at a time
+_AHEAD = 1 << 13  # sentences made ready on the host while the device works on those before
 
 
 def make_lstm(dimension: int, hidden: int, seed: int) -> Any:
@@ -132,8 +129,7 @@ class BiLSTMMax:
         self.weights = {name: tensor.detach().clone() for name, tensor in lstm.state_dict().items()}
         self._lstm = lstm.eval().requires_grad_(False).to(self.device, self._type)
         self._table = torch.empty(0, dimension, dtype=self._type, device=self.device)
-        self.note = ""
-        """What a user should know before trusting the embeddings."""
+        self.note = ""  # what a user should know before trusting the embeddings
 
     @cached_property
     def identity(self) -> str:

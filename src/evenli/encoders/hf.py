@@ -18,8 +18,7 @@ from evenli._extras import need
 from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files, hash_text, read_text
-from evenli.models.hub import check_tensors, find_checkpoint, load_part, snapshot
-from evenli.models.loading import checkpoint_files, longest_input, one_line, pick_device
+from evenli.models import loading
 from evenli.parse import parse_json
 
 _LIBRARY = "sentence_transformers."
@@ -35,22 +34,16 @@ class TransformerEncoder:
         check_pooling(pooling)
         self.spec = f"hf:{spec}"
         self._torch = need("torch", extra="hf", purpose="a transformer encoder")
-        transformers = quiet_transformers()
-        source = find_checkpoint(spec, online=online)
-        with one_line(source.name):
-            self._tokenizer = load_part(transformers.AutoTokenizer, source)
-            model, loading = load_part(
-                transformers.AutoModel,
-                source,
-                dtype=self._torch.float32,
-                use_safetensors=True,
-                output_loading_info=True,
-            )
+        self._device = loading.pick_device(self._torch, device)
+        source = loading.find_checkpoint(spec, online=online)
+        transformers = loading.quiet_transformers("a transformer encoder")
+        with loading.one_line(source.name):
+            self._tokenizer = loading.load_part(transformers.AutoTokenizer, source)
+            model, report = loading.load_network(transformers.AutoModel, source)
         # Checkpoints of other tasks bring a head along, and many have no pooling layer; neither is used here.
-        check_tensors({**loading, "unexpected_keys": ()}, source.name, optional=("pooler.", "lm_head.", "cls."))
-        self._device = pick_device(self._torch, device)
+        loading.check_tensors({**report, "unexpected_keys": ()}, source.name, optional=("pooler.", "lm_head.", "cls."))
         self._model = model.eval().to(self._device)
-        self._limit = longest_input(model.config, 512, tokenizer_limit=self._tokenizer.model_max_length)
+        self._limit = loading.longest_input(model.config, 512, tokenizer_limit=self._tokenizer.model_max_length)
         self._pooling, self._batch = pooling, batch_size
         # A checkpoint on the hub is identified by its commit, a folder by its files.
         self._source = f"{source.name}@{source.revision}" if source.revision else ""
@@ -59,7 +52,8 @@ class TransformerEncoder:
     @cached_property
     def identity(self) -> str:
         """Hash of checkpoint and pooling."""
-        weights = self._source if self._folder is None else hash_files(checkpoint_files(self._folder, nested=True))
+        files = [] if self._folder is None else loading.checkpoint_files(self._folder, nested=True)
+        weights = hash_files(files) if files else self._source
         return f"hf:{hash_text(f'{weights}|{self._pooling}')[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
@@ -89,14 +83,6 @@ class TransformerEncoder:
         return (hidden * shares).sum(dim=1) / shares.sum(dim=1)
 
 
-def quiet_transformers() -> Any:
-    """The transformers library, without its log and progress bars."""
-    transformers = need("transformers", extra="hf", purpose="a transformer encoder")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    return transformers
-
-
 def load(target: str, request: EncoderRequest) -> TransformerEncoder:
     """The encoder of a checkpoint."""
     return TransformerEncoder(target, request.pooling, device=request.device, online=request.online)
@@ -109,13 +95,13 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
     """
     library = need("sentence_transformers", extra="bench", purpose="sentence-transformers encoders")
     torch = need("torch", extra="hf", purpose="a transformer encoder")
-    quiet_transformers()
+    loading.quiet_transformers("a transformer encoder")
     logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
-    place = pick_device(torch, request.device)
+    place = loading.pick_device(torch, request.device)
     local = Path(target).is_dir()
     name, folder = (target, Path(target)) if local else _fetch(target, request.online)
     _check_folder(folder)
-    with one_line(name):
+    with loading.one_line(name):
         model = library.SentenceTransformer(
             str(folder),
             device=place,
@@ -126,9 +112,9 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
         # The library counts positions of RoBERTa-like models that no token can have.
         config = getattr(getattr(model[0], "auto_model", None), "config", None)
         if config is not None and isinstance(model.max_seq_length, int):
-            model.max_seq_length = longest_input(config, model.max_seq_length)
+            model.max_seq_length = loading.longest_input(config, model.max_seq_length)
     # A model on the hub is identified by its commit, a folder by its files.
-    spec, files = ("st", checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
+    spec, files = ("st", loading.checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
     return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files)
 
 
@@ -181,5 +167,5 @@ def _fetch(target: str, online: bool) -> tuple[str, Path]:
     if "/" not in name:
         with contextlib.suppress(ModelError):  # perhaps a plain model, without owner
             owned = f"sentence-transformers/{name}"
-            return owned, snapshot(owned, revision, nested=True, online=online)
-    return name, snapshot(name, revision, nested=True, online=online)
+            return owned, loading.snapshot(owned, revision, nested=True, online=online)
+    return name, loading.snapshot(name, revision, nested=True, online=online)

@@ -14,30 +14,23 @@ from evenli._extras import need
 from evenli.encoders.base import Embeddings, EncoderRequest, check_pooling
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files
+from evenli.models.base import OutOfMemory, Tokens
 from evenli.models.loading import longest_input, position_limit
-from evenli.models.onnx import data_files, limits_beside, open_session, open_tokenizer
-from evenli.models.tokens import Tokens
+from evenli.models.onnx import OnnxGraph, limits_beside, open_tokenizer
 
 _POOLED = "sentence_embedding"
 _HIDDEN = "last_hidden_state"
-_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 _LIMIT = 512
-_BY_BATCH = b"DynamicQuantizeLinear"
-"""Operator that scales activations by the range of the whole batch."""
+_BY_BATCH = b"DynamicQuantizeLinear"  # operator that scales activations by the range of the whole batch
 
 
 class OnnxEncoder:
     """A sentence encoder or a transformer exported to ONNX.
 
-    A graph with an output ``sentence_embedding`` pools by itself. Of any other, ``last_hidden_state`` or else the first
+    ``target`` is a folder with ``tokenizer.json`` and ``model.onnx`` or ``onnx/model.onnx``, or the ``.onnx`` file. A
+    graph with an output ``sentence_embedding`` pools by itself. Of any other, ``last_hidden_state`` or else the first
     output of three dimensions is pooled over the real tokens of a text. A graph that quantizes its activations by the
     range of the batch gets one text at a time, so that no row depends on its neighbours; this is slow.
-
-    Args:
-        target: A folder with ``tokenizer.json`` and ``model.onnx`` or ``onnx/model.onnx``, or the ``.onnx`` file.
-        pooling: mean, cls or max.
-        batch_size: Texts at a time.
     """
 
     def __init__(self, target: str | Path, pooling: str = "mean", *, batch_size: int = 64) -> None:
@@ -50,13 +43,11 @@ class OnnxEncoder:
         self._tokenizer = open_tokenizer(folder)
         limit = _limit(folder, self._tokenizer)
         self._tokenizer.enable_truncation(limit)
-        weights = data_files(self._path)  # checked before the runtime opens them
-        self._session = open_session(self._path, None)
-        self._inputs = _inputs(self._path, self._session)
-        self._output, self.dimension = _output(self._path, self._session)
+        self._graph = OnnxGraph(self._path)
+        self._output, self.dimension = _output(self._path, self._graph.session)
         self._pooling = _POOLED if self._output == _POOLED else pooling
         self._batch = 1 if _mentions(self._path, _BY_BATCH) else batch_size
-        content = hash_files([self._path, *weights, folder / "tokenizer.json"])
+        content = hash_files([self._path, *self._graph.weights, folder / "tokenizer.json"])
         self.identity = f"onnx:{content[:32]}:{self._output}:{self._pooling}:{limit}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
@@ -77,7 +68,7 @@ class OnnxEncoder:
         order = np.argsort(lengths, kind="stable")
         order = order[lengths[order] > 0]
         groups = [order]
-        if "attention_mask" not in self._inputs:
+        if "attention_mask" not in self._graph.inputs:
             # Without a mask padded tokens would take part, so only texts of one length go together.
             groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
         for group in groups:
@@ -85,21 +76,17 @@ class OnnxEncoder:
                 yield group[start : start + self._batch]
 
     def _run(self, tokens: Tokens) -> Embeddings:
-        ids, types, mask = tokens.batch()
-        mask = np.ones_like(ids) if mask is None else mask
-        feeds = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+        keep = np.arange(tokens.lengths.max()) < tokens.lengths[:, None]
         try:
-            (output,) = self._session.run(
-                [self._output], {name: feeds[name].astype(kind) for name, kind in self._inputs.items()}
-            )
-        except Exception as error:  # onnxruntime raises its own types, one per status code
-            raise ModelError(f"{self._path} failed on a batch: {' '.join(str(error).split())[:300]}") from error
-        expected = (len(tokens),) if self._pooling == _POOLED else ids.shape
+            output = self._graph.run(tokens, self._output)
+        except OutOfMemory as error:
+            raise ModelError(f"{self._path} ran out of memory on a batch of {len(tokens)} texts") from error
+        expected = (len(tokens),) if self._pooling == _POOLED else keep.shape
         if output.ndim != len(expected) + 1 or output.shape[:-1] != expected:
             sides = ", ".join(map(str, (*expected, "d")))
             raise ModelError(f"{self._path}: {self._output} has the shape {output.shape}, expected ({sides})")
         output = np.asarray(output, dtype=np.float32)
-        return output if self._pooling == _POOLED else _pool(output, mask.astype(bool), self._pooling)
+        return output if self._pooling == _POOLED else _pool(output, keep, self._pooling)
 
 
 def _pool(hidden: Embeddings, keep: NDArray[np.bool_], pooling: str) -> Embeddings:
@@ -139,15 +126,6 @@ def _limit(folder: Path, tokenizer: Any) -> int:
         # A stored truncation is often that of whoever used the tokenizer last, but all there is here.
         limit = (tokenizer.truncation or {}).get("max_length", limit)
     return longest_input(config, _LIMIT, tokenizer_limit=limit)
-
-
-def _inputs(path: Path, session: Any) -> dict[str, Any]:
-    """The inputs of the graph and their integer types."""
-    types = {entry.name: _INTEGERS.get(entry.type) for entry in session.get_inputs()}
-    if "input_ids" not in types or set(types) - set(_INPUTS) or None in types.values():
-        listed = ", ".join(f"{entry.name} {entry.type}" for entry in session.get_inputs())
-        raise ModelError(f"{path} takes {listed or 'no inputs'}; expected integers {', '.join(_INPUTS)}")
-    return types
 
 
 def _output(path: Path, session: Any) -> tuple[str, int | None]:

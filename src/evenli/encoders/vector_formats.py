@@ -24,10 +24,8 @@ from evenli.io import BROKEN as BROKEN_STREAM
 from evenli.io import open_binary
 from evenli.parse import LINE_BYTES
 
-BROKEN = (*BROKEN_STREAM, zipfile.BadZipFile)
-"""What reading a damaged file raises, however it is packed."""
-Block = tuple[Sequence[bytes | str], NDArray[np.float32]]
-"""Some words and their rows."""
+BROKEN = (*BROKEN_STREAM, zipfile.BadZipFile)  # what reading a damaged file raises, however it is packed
+Block = tuple[Sequence[bytes | str], NDArray[np.float32]]  # some words and their rows
 
 _NUMBERS = 100_000  # read at a time: enough to amortise calls, and still little memory
 _SNIFF = 1 << 18

@@ -23,8 +23,7 @@ from evenli.io import hash_text, read_json
 from evenli.resources.words import split_words
 from evenli.store import UNREADABLE, RunDir, replacing
 
-CACHE = ".evenli-vectors"
-"""Name of the cache folder beside a vector file."""
+CACHE = ".evenli-vectors"  # name of the cache folder beside a vector file
 _LAYOUT = 1  # of a cache entry; raise it when what is stored changes
 _ABOUT, _MATRIX, _WORDS = "about.json", "matrix.npy", "words.txt"
 
@@ -37,11 +36,9 @@ class WordVectors:
     matrix: NDArray[np.float32]
     index: dict[str, int] = field(repr=False)
     name: str
-    identity: str
-    """SHA-256 of words and numbers: the same for the same vectors, whatever the file format."""
+    identity: str  # SHA-256 of words and numbers: the same for the same vectors, whatever the file format
     notes: tuple[str, ...] = ()
-    file: Path | None = None
-    """Where they were read from."""
+    file: Path | None = None  # where they were read from
 
     @classmethod
     def of(cls, words: Iterable[str], matrix: ArrayLike, name: str = "vectors") -> WordVectors:
@@ -91,8 +88,7 @@ class VectorMean:
 
     def __init__(self, vectors: WordVectors, method: str = "") -> None:
         self.vectors = vectors
-        self.method = method
-        """How the vectors were mitigated, for reports."""
+        self.method = method  # how the vectors were mitigated, for reports
         self.identity = f"mean:{vectors.identity}"
 
     def unknown(self, words: Sequence[str]) -> list[str]:

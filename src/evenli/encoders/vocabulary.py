@@ -127,15 +127,12 @@ class Vocabulary:
 class Packed(NamedTuple):
     """How the sentences of a batch share the time steps."""
 
-    ids: NDArray[np.int32]
-    """Token ids, time step after time step, longest sentence first within each."""
-    sizes: NDArray[np.int64]
-    """Sentences still running at every time step."""
+    ids: NDArray[np.int32]  # token ids, time step after time step, longest sentence first within each
+    sizes: NDArray[np.int64]  # sentences still running at every time step
     places: NDArray[np.int32]
     """[time, sentence in the order given] -> position in the packed outputs. Behind the end of a sentence its last
     output is repeated, which leaves the maximum and its gradient as they are."""
-    lengths: NDArray[np.int64]
-    """Tokens of every sentence, in the order given."""
+    lengths: NDArray[np.int64]  # tokens of every sentence, in the order given
 
 
 def pack(tokens: Tokens, rows: NDArray[np.int64]) -> Packed:

@@ -38,24 +38,15 @@ _AGREEMENT = 1e-5
 
 @dataclass(frozen=True)
 class AuditSettings:
-    """How an audit is made.
+    """How an audit is made."""
 
-    Attributes:
-        axis: Social axis, by name or path of its TOML file.
-        split: ``full`` or ``down``, for official releases.
-        tokenised: Use the pre-segmented Japanese files of a release.
-        options: How to load the model.
-        measures: Measures of your own: functions of a sample that return a number.
-        overwrite: Replace another run in the run folder.
-    """
-
-    axis: str = "gender"
-    split: str = "full"
-    tokenised: bool = False
-    options: ModelOptions | None = None
+    axis: str = "gender"  # social axis, by name or path of its TOML file
+    split: str = "full"  # full or down, for official releases
+    tokenised: bool = False  # use the pre-segmented Japanese files of a release
+    options: ModelOptions | None = None  # how to load the model
     scoring: Scoring = field(default_factory=Scoring)
-    measures: Sequence[OwnMeasure] = ()
-    overwrite: bool = False
+    measures: Sequence[OwnMeasure] = ()  # measures of your own: functions of a sample that return a number
+    overwrite: bool = False  # replace another run in the run folder
     on_progress: Callable[[Progress], None] = lambda _: None
     on_warning: Callable[[str], None] = lambda _: None
 

@@ -40,8 +40,7 @@ from evenli.mitigate.gendered import GenderedSet, HeldOut, Residual, gendered_se
 from evenli.store import UNREADABLE, RunDir
 from evenli.types import Estimate, Number, Record
 
-FIGURES = ("seat", "linear", "mlp", "clustering", "correlation", "senteval")
-"""What encoders are compared by."""
+FIGURES = ("seat", "linear", "mlp", "clustering", "correlation", "senteval")  # what encoders are compared by
 _FORMAT = "evenli encoder-report 1"
 _LAYOUT = 2  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
@@ -51,21 +50,13 @@ OnStep = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What a report depends on besides the encoders.
+    """What a report depends on besides the encoders."""
 
-    Attributes:
-        seat: Of the association tests; probes for leakage take its seed.
-        senteval: Of SentEval; without ``tasks`` all are run that there is data for.
-        pooling: Of ``hf`` and ``onnx`` encoders.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        online: Download from the hub what its local cache lacks.
-    """
-
-    seat: SeatSettings = field(default_factory=SeatSettings)
-    senteval: SentEvalSettings = field(default_factory=SentEvalSettings)
-    pooling: str = "mean"
-    device: str | None = None
-    online: bool = False
+    seat: SeatSettings = field(default_factory=SeatSettings)  # probes for leakage take its seed
+    senteval: SentEvalSettings = field(default_factory=SentEvalSettings)  # without tasks: all there is data for
+    pooling: str = "mean"  # of hf and onnx encoders
+    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
+    online: bool = False  # download from the hub what its local cache lacks
 
 
 DEFAULTS = ReportSettings()

@@ -29,8 +29,7 @@ from evenli.errors import InputError, ModelError, RunError
 from evenli.io import hash_files, hash_text, is_temporary
 from evenli.labels import LABELS
 from evenli.models import NLIModel, OutOfMemory
-from evenli.models.base import Items, Prepared
-from evenli.models.tokens import plan_batches
+from evenli.models.base import Items, Prepared, plan_batches
 from evenli.pairs import PairSet
 from evenli.predictions import COLUMNS, Predictions
 from evenli.store import RunDir, read_manifest

@@ -43,17 +43,12 @@ Labels = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ControlledWords:
-    """The words of a bias-controlled set.
+    """The words of a bias-controlled set."""
 
-    Attributes:
-        groups: Stereotyped words by axis group; groups and words in file order, which is the order of roles.
-        neutral: Neutral words of train, dev and test.
-        neutral_released: Neutral words of the released downsampled evaluation files.
-    """
-
+    # Stereotyped words by axis group; groups and words in file order, which is the order of roles.
     groups: dict[str, tuple[str, ...]]
-    neutral: tuple[str, ...]
-    neutral_released: tuple[str, ...] = ()
+    neutral: tuple[str, ...]  # neutral words of train, dev and test
+    neutral_released: tuple[str, ...] = ()  # neutral words of the released downsampled evaluation files
 
     @property
     def words(self) -> tuple[str, ...]:

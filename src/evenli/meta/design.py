@@ -17,28 +17,18 @@ _MOST = 1000
 
 @dataclass(frozen=True)
 class Design:
-    """What the data of a sweep are made of.
-
-    Attributes:
-        rates: Bias rates, 0 to 1; kept in increasing order.
-        noise: Levels of the noise axis; empty for none.
-        balanced: Give roles to female and male words in turn instead of to female words first.
-        ns_words: ``train``, the unstereotyped words of training as the paper says, or ``released``, as in its files.
-        data: Official release to evaluate on; None for our own templates.
-        captions: Captions to make training templates of; None for our composed ones.
-        width: Templates per word in training.
-        seed: Seed of the order of templates and of the noise.
-    """
+    """What the data of a sweep are made of."""
 
     lang: str = "en"
-    rates: tuple[float, ...] = tuple(i / 10 for i in range(11))
-    noise: tuple[float, ...] = ()
-    balanced: bool = False
+    rates: tuple[float, ...] = tuple(i / 10 for i in range(11))  # bias rates, 0 to 1; kept in increasing order
+    noise: tuple[float, ...] = ()  # levels of the noise axis; empty for none
+    balanced: bool = False  # give roles to female and male words in turn instead of to female words first
+    # "train", the unstereotyped words of training as the paper says, or "released", as in its files.
     ns_words: str = "train"
-    data: str | None = None
-    captions: str | None = None
-    width: int = TRAIN_WIDTH
-    seed: int = 0
+    data: str | None = None  # official release to evaluate on; None for our own templates
+    captions: str | None = None  # captions to make training templates of; None for our composed ones
+    width: int = TRAIN_WIDTH  # templates per word in training
+    seed: int = 0  # of the order of templates and of the noise
     axis: str = "gender"
 
     def __post_init__(self) -> None:
@@ -62,24 +52,16 @@ class Design:
 
 @dataclass(frozen=True)
 class SweepSettings:
-    """How the models of a sweep are trained.
+    """How the models of a sweep are trained."""
 
-    Attributes:
-        seeds: One sweep each.
-        recipe: Settings that replace those of the recipe ``control``, e.g. ``{"epochs": 5}``. A sweep that was begun
-            keeps its own recipe; other values are refused.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        graph: Use CUDA graphs and the compiler on CUDA.
-        online: Download from the hub what its local cache lacks.
-        shown: Show notes and progress on stderr.
-    """
-
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[int, ...] = (0,)  # one sweep each
+    # Settings that replace those of the recipe "control", e.g. {"epochs": 5}. A sweep that was begun keeps its own
+    # recipe; other values are refused.
     recipe: Mapping[str, Any] = field(default_factory=dict)
-    device: str | None = None
-    graph: bool = True
-    online: bool = False
-    shown: bool = True
+    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
+    graph: bool = True  # use CUDA graphs and the compiler on CUDA
+    online: bool = False  # download from the hub what its local cache lacks
+    shown: bool = True  # show notes and progress on stderr
 
 
 def parse_rates(text: str) -> tuple[float, ...]:

@@ -30,15 +30,11 @@ _SHARMA_TOKENS = frozenset(form for word in _SHARMA_GENDER.split() for form in (
 
 @dataclass(frozen=True)
 class Augmented:
-    """A training set with swapped copies behind the original rows, and how it came about.
+    """A training set with swapped copies behind the original rows, and how it came about."""
 
-    Attributes:
-        rows: The original rows, then the added ones.
-        counts: Every step: rows given, matched (``occupation``), considered (all, or one per premise), without_gender
-            (no word to swap), swapped, duplicates dropped, added, rows at the end.
-    """
-
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[dict[str, Any], ...]  # the original rows, then the added ones
+    # Every step: rows given, matched (occupation), considered (all, or one per premise), without_gender (no word to
+    # swap), swapped, duplicates dropped, added, rows at the end.
     counts: Mapping[str, int]
 
 
@@ -107,19 +103,12 @@ def mark_copy(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any
 
 @dataclass(frozen=True)
 class SwapSettings:
-    """How a training file is augmented.
+    """How a training file is augmented."""
 
-    Attributes:
-        select: Pairs to copy: ``all`` with a word to swap, or ``occupation``.
-        mode: How to swap, see ``Swapper``.
-        names: Whether first names are swapped too.
-        only_swapped: Write the swapped copies alone.
-    """
-
-    select: Select = "all"
-    mode: Mode = "default"
-    names: bool = True
-    only_swapped: bool = False
+    select: Select = "all"  # pairs to copy: all with a word to swap, or occupation
+    mode: Mode = "default"  # how to swap, see Swapper
+    names: bool = True  # whether first names are swapped too
+    only_swapped: bool = False  # write the swapped copies alone
 
     def __post_init__(self) -> None:
         for name, value, known in (("selection", self.select, Select), ("swap mode", self.mode, Mode)):

@@ -46,18 +46,12 @@ _OTHER_FORMATS = {".txt", ".vec", ".bin", ".npy", ".gz"}
 
 @dataclass(frozen=True)
 class MitigationSettings:
-    """How an eraser is fitted.
+    """How an eraser is fitted."""
 
-    Attributes:
-        method: Name of a method: ``inlp``, ``leace``, ``sent-debias`` or one of another package.
-        fit: ``built-in``, or a corpus as ``read_gendered`` takes it.
-        seed: Of the method and of the probes.
-        options: Options of the method; those not given have their defaults.
-    """
-
-    method: str
-    fit: str = BUILT_IN
-    seed: int = 0
+    method: str  # name of a method: inlp, leace, sent-debias or one of another package
+    fit: str = BUILT_IN  # built-in, or a corpus as read_gendered takes it
+    seed: int = 0  # of the method and of the probes
+    # Options of the method; those not given have their defaults.
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,17 +130,11 @@ def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) ->
 
 @dataclass(frozen=True)
 class HardDebiasSettings:
-    """How word vectors are hard-debiased.
+    """How word vectors are hard-debiased."""
 
-    Attributes:
-        pairs: Pairs of the direction: ``ten``, ``long`` or a file.
-        control: Only bring the vectors to length 1: the control for the side effect.
-        seed: Of the probes that look for what is left.
-    """
-
-    pairs: str = "ten"
-    control: bool = False
-    seed: int = 0
+    pairs: str = "ten"  # pairs of the direction: ten, long or a file
+    control: bool = False  # only bring the vectors to length 1: the control for the side effect
+    seed: int = 0  # of the probes that look for what is left
 
 
 @dataclass(frozen=True)

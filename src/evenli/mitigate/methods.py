@@ -41,19 +41,12 @@ Fit = Callable[[GenderedEmbeddings, Mapping[str, Any], "np.random.Generator"], "
 
 @dataclass(frozen=True)
 class Option:
-    """A setting of a method, an option of its command.
+    """A setting of a method, an option of its command."""
 
-    Attributes:
-        name: As in Python; the command line has hyphens.
-        default: Its default; values are of the same type.
-        help: One line.
-        minimum: Least value of a number.
-    """
-
-    name: str
-    default: int | float | str
-    help: str
-    minimum: float | None = None
+    name: str  # as in Python; the command line has hyphens
+    default: int | float | str  # values are of the same type
+    help: str  # one line
+    minimum: float | None = None  # least value of a number
 
     def check(self, value: Any) -> Any:
         """The value, if it is usable."""
@@ -67,20 +60,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Method:
-    """A way to fit an eraser.
+    """A way to fit an eraser."""
 
-    Attributes:
-        name: Name of the command.
-        title: What it does, in one sentence without a full stop.
-        reference: The paper, as "Author et al. 2020".
-        fit: Embeddings, settings by name and a random generator in, an eraser out.
-        options: Its settings.
-    """
-
-    name: str
-    title: str
-    reference: str
-    fit: Fit = field(repr=False)
+    name: str  # also of the command
+    title: str  # what it does, in one sentence without a full stop
+    reference: str  # the paper, as "Author et al. 2020"
+    fit: Fit = field(repr=False)  # embeddings, settings by name and a random generator in, an eraser out
     options: tuple[Option, ...] = ()
 
     def __post_init__(self) -> None:

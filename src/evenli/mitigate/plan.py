@@ -24,17 +24,11 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Split:
-    """How a corpus is cut anew.
+    """How a corpus is cut anew."""
 
-    Attributes:
-        dev: Rows of the development set.
-        test: Rows of the test set; the rest is for training.
-        leak_guard: Keep a swapped copy in the split of its source; off only to replicate a plain shuffle.
-    """
-
-    dev: int = 10_000
-    test: int = 10_000
-    leak_guard: bool = True
+    dev: int = 10_000  # rows of the development set
+    test: int = 10_000  # rows of the test set; the rest is for training
+    leak_guard: bool = True  # keep a swapped copy in the split of its source; off only to replicate a plain shuffle
 
     def __post_init__(self) -> None:
         if self.dev < 0 or self.test < 0:
@@ -43,23 +37,16 @@ class Split:
 
 @dataclass(frozen=True)
 class CorpusSettings:
-    """How a fairer corpus is made.
+    """How a fairer corpus is made."""
 
-    Attributes:
-        percentile: Pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label.
-        mode: How to swap, see ``Swapper``; ``paper`` is that of Dolci et al.
-        names: Whether first names are swapped too.
-        split: Sizes of the new split; None keeps one file in the old order. ``auto`` splits pairs 10,000/10,000/rest
-            and leaves plain sentences in one file.
-        seed: Of the shuffle, and of the choice of a random control.
-        random: Pick as many pairs at random from all those with a gold label, whatever their score: the control.
-    """
-
-    percentile: float
-    mode: Mode = "default"
-    names: bool = True
+    percentile: float  # pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label
+    mode: Mode = "default"  # how to swap, see Swapper; paper is that of Dolci et al.
+    names: bool = True  # whether first names are swapped too
+    # Sizes of the new split; None keeps one file in the old order. auto splits pairs 10,000/10,000/rest and leaves
+    # plain sentences in one file.
     split: Split | Literal["auto"] | None = "auto"
-    seed: int = 0
+    seed: int = 0  # of the shuffle, and of the choice of a random control
+    # Pick as many pairs at random from all those with a gold label, whatever their score: the control.
     random: bool = False
 
     def __post_init__(self) -> None:

@@ -1,9 +1,10 @@
-"""The model protocol: prepare texts once, then score items in any grouping; and the one reader of model specs."""
+"""The model protocol: prepare texts once, then score items in any grouping; tokenised pairs; the reader of specs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,38 +13,24 @@ from numpy.typing import NDArray
 
 from evenli.errors import ModelError
 from evenli.labels import label_columns
-from evenli.models.tokens import Tokens
 from evenli.registry import MODELS
 
-Items = Tokens | list[Any]
-"""What a backend scores: a token matrix, or whatever a backend without tokenizer keeps per pair."""
-ONNX_FILE = "model.onnx"
-"""Name of the model in a directory that is given as a whole."""
+IntArray = NDArray[np.int64]
+ONNX_FILE = "model.onnx"  # name of the model in a directory that is given as a whole
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """How to load a model.
+    """How to load a model."""
 
-    Attributes:
-        labels: Output order, where the model does not name its labels.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        dtype: ``float32``, ``bfloat16`` or ``float16``; None picks bfloat16 on CUDA, float32 elsewhere.
-        max_length: Longest input in tokens; longer pairs are truncated and counted.
-        token_budget: Tokens per batch; None picks by device.
-        threads: CPU threads for ONNX Runtime; None uses all.
-        online: Download from the hub what its local cache lacks; nothing is asked otherwise.
-        allow_pickle: Accept pickle checkpoints, which can run code when loaded.
-    """
-
-    labels: tuple[str, ...] | None = None
-    device: str | None = None
-    dtype: str | None = None
-    max_length: int = 128
-    token_budget: int | None = None
-    threads: int | None = None
-    online: bool = False
-    allow_pickle: bool = False
+    labels: tuple[str, ...] | None = None  # output order, where the model does not name its labels
+    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
+    dtype: str | None = None  # float32, bfloat16 or float16; None picks bfloat16 on CUDA, float32 elsewhere
+    max_length: int = 128  # longest input in tokens; longer pairs are truncated and counted
+    token_budget: int | None = None  # tokens per batch; None picks by device
+    threads: int | None = None  # of the CPU, for ONNX Runtime; None uses all
+    online: bool = False  # download from the hub what its local cache lacks; nothing is asked otherwise
+    allow_pickle: bool = False  # accept pickle checkpoints, which can run code when loaded
 
     def label_order(self, stored: Callable[[], tuple[str, ...]], name: str) -> tuple[tuple[str, ...], list[int]]:
         """The labels in output order (``stored`` gives the model's own) and the columns in the order of LABELS."""
@@ -66,31 +53,67 @@ class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, nev
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a run must remember about the model it asked.
+    """What a run must remember about the model it asked."""
 
-    Attributes:
-        spec: The string the user gave.
-        backend: Name in the registry: ``hf``, ``onnx``, ``py``, ``fake`` or that of a plug-in.
-        name: Display name.
-        fingerprint: Hash that changes when the answers may change.
-        labels: The model's own label order.
-        revision: Commit of a hub model, else empty.
-        max_length: Longest input in tokens, or None where the model has no tokenizer of ours.
-    """
-
-    spec: str
-    backend: str
-    name: str
-    fingerprint: str
-    labels: tuple[str, ...]
-    revision: str = ""
+    spec: str  # as the user gave it
+    backend: str  # name in the registry: hf, onnx, py, fake or that of a plug-in
+    name: str  # for display
+    fingerprint: str  # hash that changes when the answers may change
+    labels: tuple[str, ...]  # the model's own label order
+    revision: str = ""  # commit of a hub model
     device: str = "cpu"
     dtype: str = "float32"
-    max_length: int | None = None
+    max_length: int | None = None  # longest input in tokens, or None where the model has no tokenizer of ours
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self) | {"labels": list(self.labels)}
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Token ids (padded) and segment ids of many pairs, and tokens per row; rows are taken by slice or index array."""
+
+    ids: IntArray
+    types: IntArray
+    lengths: NDArray[np.int32]
+
+    @classmethod
+    def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, pad_id: int) -> Tokens:
+        """Pad ragged lists into one matrix."""
+        lengths = np.fromiter((len(row) for row in ids), dtype=np.int32, count=len(ids))
+        filled = np.arange(lengths.max(initial=1)) < lengths[:, None]
+
+        def matrix(rows: Sequence[Sequence[int]], fill: int) -> IntArray:
+            values = np.full(filled.shape, fill, dtype=np.int64)
+            values[filled] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+            return values
+
+        return cls(matrix(ids, pad_id), matrix(types, 0) if types else np.zeros(filled.shape, np.int64), lengths)
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.lengths)
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Tokens:
+        """The chosen rows."""
+        return Tokens(self.ids[rows], self.types[rows], self.lengths[rows])
+
+    def __iter__(self) -> Iterator[Tokens]:
+        """One pair at a time."""
+        return (self[i : i + 1] for i in range(len(self)))
+
+    def batch(self) -> tuple[IntArray, IntArray, IntArray | None]:
+        """Ids, segment ids and mask, cut to the longest row; the mask is None if nothing is padded."""
+        longest = int(self.lengths.max())
+        if int(self.lengths.min()) == longest:
+            return self.ids[:, :longest], self.types[:, :longest], None
+        mask = (np.arange(longest) < self.lengths[:, None]).astype(np.int64)
+        return self.ids[:, :longest], self.types[:, :longest], mask
+
+
+Items = Tokens | list[Any]
+"""What a backend scores: a token matrix, or whatever a backend without tokenizer keeps per pair."""
 
 
 @dataclass(frozen=True)
@@ -163,3 +186,41 @@ def _split(spec: str) -> tuple[str, str]:
     if colon:  # no hub id has one
         raise ModelError(f"no model backend '{backend}'; there are {', '.join(MODELS)}")
     return "hf", spec
+
+
+def tokenise(
+    tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int, *, pad_id: int = 0, side: str = "right"
+) -> tuple[Tokens, int]:
+    """Tokenise pairs with a tokenizer of the ``tokenizers`` library; the longer sentence is cut where both do not fit.
+
+    Returns the tokens and how many pairs were too long.
+    """
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    # The fast call leaves out the offsets, which nobody reads here.
+    encoded = tokenizer.encode_batch_fast(pairs)
+    truncated = sum(len(one) > limit for one in encoded)
+    if truncated:
+        tokenizer.enable_truncation(limit, direction=side)
+        encoded = tokenizer.encode_batch_fast(pairs)
+    return Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id), truncated
+
+
+def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:
+    """Group rows of like length; a batch never holds more than ``token_budget`` tokens, padding included.
+
+    Rows are ordered by length, so a batch is padded at most to the next multiple of ``bucket``.
+
+    >>> [batch.tolist() for batch in plan_batches(np.array([3, 2, 3, 2, 9]), bucket=1, token_budget=6)]
+    [[1, 3], [0, 2], [4]]
+    """
+    if not len(lengths):
+        return
+    padded = -(-lengths // bucket) * bucket
+    order = np.argsort(padded, kind="stable")
+    ordered = padded[order]
+    bounds = [0, *(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(ordered)]
+    for start, stop in pairwise(bounds):
+        size = max(1, token_budget // int(ordered[start]))
+        # Even parts: a last batch of three rows costs nearly as much as a full one.
+        yield from np.array_split(order[start:stop], -(-(stop - start) // size))

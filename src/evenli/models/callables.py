@@ -17,12 +17,10 @@ from evenli.labels import LABELS, canonical_label, label_columns
 from evenli.models.base import ModelInfo, ModelRequest, OutOfMemory, Prepared
 
 OUTPUTS = ("logits", "probabilities")
-_CERTAIN = 20.0
-"""Logit of a label that is given by its name alone."""
+_CERTAIN = 20.0  # logit of a label that is given by its name alone
 _SUM_TOLERANCE = 5e-3
 """How far from one a row of probabilities may add up: half precision and printed decimals are no logits."""
-_NO_ACCIDENT = 8
-"""Rows from which on a batch of logits that all look like probabilities is no accident."""
+_NO_ACCIDENT = 8  # rows from which on a batch of logits that all look like probabilities is no accident
 _NO_IDENTITY = (
     "nothing tells {} from another model of its kind, so its predictions are never reused or continued; give it an "
     "attribute 'fingerprint', or CallableModel(..., fingerprint='...'), that changes when its answers may"
@@ -82,6 +80,7 @@ class CallableModel:
             labels=order,
             dtype="unknown",
         )
+        # Every pair counts as one full bucket, so that a batch holds batch_size of them.
         self.bucket = 1_000_000
         self.token_budget = batch_size * self.bucket
 

@@ -38,19 +38,12 @@ KINDS = ("neutral", "random", "even", "biased", "wrong", "oracle")
 
 @dataclass(frozen=True)
 class FakeModel:
-    """A rule that answers pairs about occupations and groups.
+    """A rule that answers pairs about occupations and groups."""
 
-    Attributes:
-        kind: One of KINDS.
-        lang: Language of the axis.
-        rate: Share of stereotyped occupations that are followed, for ``oracle``.
-        occupations: Stereotyped occupations in role order; default those of the axis, all of its groups.
-    """
-
-    kind: str
-    lang: str = "en"
-    rate: float = 1.0
-    occupations: tuple[Occupation, ...] | None = None
+    kind: str  # one of KINDS
+    lang: str = "en"  # of the axis
+    rate: float = 1.0  # share of stereotyped occupations that are followed, for ``oracle``
+    occupations: tuple[Occupation, ...] | None = None  # stereotyped ones in role order; default those of the axis
 
     def __call__(self, premises: Sequence[str], hypotheses: Sequence[str]) -> list[str]:
         """Label names for a list of pairs."""
@@ -66,6 +59,7 @@ class FakeModel:
     @cached_property
     def _groups(self) -> list[tuple[str, str]]:
         words = load_axis().language(self.lang).group_words.items()
+        # The longest first: "woman" is found before the "man" in it.
         return sorted(((word, group) for group, word in words), key=lambda pair: -len(pair[0]))
 
     def _share(self, occupations: Iterable[tuple[str, str]]) -> dict[str, tuple[str, bool]]:

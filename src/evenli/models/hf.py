@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli.errors import LabelError, ModelError
-from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
-from evenli.models.hub import check_tensors, find_checkpoint, load_part
-from evenli.models.loading import OR_ALLOW, longest_input, one_line, pick_device
-from evenli.models.tokens import Tokens, tokenise
+from evenli.models import loading
+from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
 
 DTYPES = ("float32", "bfloat16", "float16")
 FIRST_TOKEN_TYPES = {"bert", "roberta", "xlm-roberta", "camembert", "electra"}
@@ -21,8 +19,7 @@ FIRST_TOKEN_TYPES = {"bert", "roberta", "xlm-roberta", "camembert", "electra"}
 
 _CLOSE = 1e-4
 _UNKNOWN_LAYOUT = (AttributeError, RuntimeError, TypeError, ValueError, IndexError)
-_USUAL_ROWS = 2048
-"""Tokens in a full batch on the CPU; oneDNN chooses the layout for it."""
+_USUAL_ROWS = 2048  # tokens in a full batch on the CPU; oneDNN chooses the layout for it
 
 
 def load(target: str, request: ModelRequest) -> HFModel:
@@ -35,13 +32,13 @@ class HFModel:
 
     def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
         self._torch = torch = need("torch", extra="hf", purpose="loading Hugging Face models")
-        transformers = need("transformers", extra="hf", purpose="loading Hugging Face models")
-        transformers.logging.set_verbosity_error()
-        transformers.logging.disable_progress_bar()
-        source = find_checkpoint(target, online=options.online, allow_pickle=options.allow_pickle, advice=OR_ALLOW)
-        with one_line(source.name):
-            config = load_part(transformers.AutoConfig, source)
-            self._tokenizer = tokenizer = load_part(transformers.AutoTokenizer, source, use_fast=True)
+        transformers = loading.quiet_transformers("loading Hugging Face models")
+        source = loading.find_checkpoint(
+            target, online=options.online, allow_pickle=options.allow_pickle, advice=loading.OR_ALLOW
+        )
+        with loading.one_line(source.name):
+            config = loading.load_part(transformers.AutoConfig, source)
+            self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
         self._types = "token_type_ids" in tokenizer.model_input_names
 
@@ -50,19 +47,16 @@ class HFModel:
         if options.labels and len(names) != len(options.labels):
             raise LabelError(f"{source.name} has {len(names)} output(s), --labels names {len(options.labels)}")
         labels, self._columns = options.label_order(lambda: names, source.name)
-        self._device = pick_device(torch, options.device)
+        self._device = loading.pick_device(torch, options.device)
         kind = self._device.partition(":")[0]
         dtype = options.dtype or ("bfloat16" if kind == "cuda" else "float32")
         if dtype not in DTYPES:
             raise ModelError(f"--dtype {dtype} is not for Hugging Face checkpoints; choose {', '.join(DTYPES)}")
 
         safe = None if options.allow_pickle else True
-        classifier = transformers.AutoModelForSequenceClassification
-        with one_line(source.name):
-            model, loading = load_part(
-                classifier, source, dtype=torch.float32, use_safetensors=safe, output_loading_info=True
-            )
-        check_tensors(loading, source.name)
+        with loading.one_line(source.name):
+            model, report = loading.load_network(transformers.AutoModelForSequenceClassification, source, safe=safe)
+        loading.check_tensors(report, source.name)
         model.eval()
         shorten_last_layer(model, torch)
         if kind == "cpu" and dtype == "float32":
@@ -72,7 +66,7 @@ class HFModel:
         # Padding to multiples of 8 pays on GPUs only; on the CPU a batch holds pairs of one length.
         self.bucket, budget = (1, 2_048) if kind == "cpu" else (8, 65_536)
         self.token_budget = options.token_budget or budget
-        limit = longest_input(config, options.max_length, tokenizer_limit=tokenizer.model_max_length)
+        limit = loading.longest_input(config, options.max_length, tokenizer_limit=tokenizer.model_max_length)
         self.info = ModelInfo(
             spec=spec,
             backend="hf",

@@ -1,24 +1,31 @@
-"""Checkpoints on disk: what is refused before anything is loaded, errors in one line, and how long an input may be."""
+"""Checkpoints: found in a directory or on the hub, checked before anything is loaded, read without remote code.
+
+Everything else loads from the directory that ``find_checkpoint`` returns, so nothing but this module can reach the hub,
+and it does so only when the user asked for it.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from evenli._extras import need
 from evenli.errors import EvenliError, InputError, ModelError
-from evenli.io import read_json
+from evenli.io import hash_files, read_json
 
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 CONVERT = "convert it to safetensors"
-OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"
-"""Advice of commands that have the option."""
+OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"  # advice of commands that have the option
 MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken"}
 """Endings of the files that a checkpoint's outputs depend on: weights, configuration and vocabularies."""
 _RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
 """What evenli writes into a directory about a run; the model in it answers the same without them."""
+_WEIGHTS = "model*.safetensors*"
 _FROM_PADDING = (
     "altclip_text_model camembert data2vec-text esm ibert layoutlmv3 lilt longformer luke markuplm mpnet roberta "
     "roberta-prelayernorm xlm-roberta xlm-roberta-xl xmod"
@@ -51,6 +58,100 @@ def read_fields(file: Path) -> dict[str, Any]:
         return read_json(file) if file.is_file() else {}
     except InputError as error:
         raise ModelError(str(error)) from error
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint on this machine."""
+
+    name: str  # as the user wrote it, without the revision
+    folder: Path
+    revision: str = ""  # commit of a hub model, empty for a directory
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the answers may: hash of the files, or name and commit of a hub model."""
+        return f"hub:{self.name}@{self.revision}" if self.revision else hash_files(checkpoint_files(self.folder))
+
+
+def find_checkpoint(
+    target: str, *, online: bool = False, allow_pickle: bool = False, advice: str = CONVERT
+) -> Checkpoint:
+    """A checkpoint by directory or ``id[@revision]``; the hub is asked only if ``online`` is true.
+
+    ``advice`` is what to do about a checkpoint without safetensors, where pickled weights are not allowed.
+    """
+    if Path(target).is_dir():
+        check_folder(Path(target), allow_pickle=allow_pickle, advice=advice)
+        return Checkpoint(target, Path(target))
+    name, _, revision = target.partition("@")
+    folder = snapshot(name, revision, online=online, allow_pickle=allow_pickle)
+    check_folder(folder, allow_pickle=allow_pickle, advice=advice)
+    return Checkpoint(name, folder, folder.name)
+
+
+def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, allow_pickle: bool = False) -> Path:
+    """The directory of a snapshot in the local cache, named after its commit; downloaded if ``online`` is true.
+
+    Without ``revision`` the newest. ``nested`` takes files in subdirectories too, where a sentence-transformer keeps
+    its parts.
+    """
+    hub = need("huggingface_hub", extra="hf", purpose="models of the hub")
+    # No code, and no other forms of the weights than the one that is loaded.
+    endings = MATTERS | ({".bin"} if allow_pickle else set())
+    wanted = [f"*{ending}" for ending in sorted(endings - (set() if nested else {".safetensors"}))] + [_WEIGHTS]
+    at = f"@{revision}" if revision else ""
+    places: dict[str, Any] = {"cache_dir": os.environ.get("SENTENCE_TRANSFORMERS_HOME"), "revision": revision or None}
+    try:
+        return Path(hub.snapshot_download(name, allow_patterns=wanted, local_files_only=not online, **places))
+    except Exception as error:  # unknown id, no network, a cache that lacks files: each has a class of its own
+        cached = getattr(error, "snapshot_path", None)
+        if cached is not None:  # the cache lacks files that no loader asks for
+            return Path(cached)
+        local = f"a local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
+        if not online:
+            raise ModelError(
+                f"{name}{at} is not in the local cache of the hub; pass --online to download it, or {local}"
+            ) from error
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ModelError(f"cannot get {name}{at} from the hub ({reason}); {local}") from error
+
+
+def load_part(part: Any, checkpoint: Checkpoint, **arguments: Any) -> Any:
+    """``part.from_pretrained`` on a directory: no remote code, and no question to the hub."""
+    return part.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True, **arguments)
+
+
+def load_network(part: Any, checkpoint: Checkpoint, *, safe: bool | None = True, **arguments: Any) -> Any:
+    """A network in float32, and what its loader says about the tensors; ``safe`` as None also takes a pickle."""
+    # Tensors of another shape are named by check_tensors; the library would only point to its log.
+    about = {"output_loading_info": True, "ignore_mismatched_sizes": True}
+    return load_part(part, checkpoint, dtype="float32", use_safetensors=safe, **about, **arguments)
+
+
+def check_tensors(loading: dict[str, Any], name: str, optional: tuple[str, ...] = ()) -> None:
+    """Refuse a checkpoint whose tensors are not those of the model: the library would fill the gaps with noise.
+
+    ``loading`` is the ``output_loading_info`` of transformers; names that begin as in ``optional`` may be missing.
+    """
+    missing = sorted(key for key in loading.get("missing_keys", ()) if not str(key).startswith(optional or ("\0",)))
+    mismatched = loading.get("mismatched_keys", ())
+    shapes = sorted(str(entry[0] if isinstance(entry, tuple | list) else entry) for entry in mismatched)
+    unexpected = sorted(map(str, loading.get("unexpected_keys", ())))
+    for what, keys in (("lacks", missing), ("has another shape for", shapes), ("has the unexpected", unexpected)):
+        if keys:
+            more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+            raise ModelError(
+                f"{name} {what} tensor(s) {', '.join(keys[:3])}{more}; its weights do not belong to its config.json"
+            )
+
+
+def quiet_transformers(purpose: str) -> Any:
+    """The transformers library, without its log and progress bars."""
+    transformers = need("transformers", extra="hf", purpose=purpose)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return transformers
 
 
 @contextmanager
@@ -97,6 +198,7 @@ def position_limit(config: Any) -> int | None:
 
 def longest_input(config: Any, at_most: int, *, tokenizer_limit: Any = None) -> int:
     """Tokens of the longest input: what is asked for, or less where the model or its tokenizer takes less."""
+    # A tokenizer without a limit says 1e30, which the minimum leaves out.
     limits = [at_most, position_limit(config), tokenizer_limit]
     return int(min(limit for limit in limits if isinstance(limit, int | float) and limit > 0))
 
@@ -104,11 +206,8 @@ def longest_input(config: Any, at_most: int, *, tokenizer_limit: Any = None) -> 
 def checkpoint_files(folder: Path, *, nested: bool = False) -> list[Path]:
     """What the outputs of a checkpoint depend on; code in it is never run, so it does not count.
 
-    A pickle counts where it is what would be loaded: in a directory without ``model*.safetensors``.
-
-    Args:
-        folder: The checkpoint.
-        nested: Also files in subdirectories, where a sentence-transformer keeps its parts.
+    A pickle counts where it is what would be loaded: in a directory without ``model*.safetensors``. With ``nested``
+    files in subdirectories count too, where a sentence-transformer keeps its parts.
     """
     there = [file for file in (folder.rglob("*") if nested else folder.iterdir()) if file.is_file()]
     safe = any(file.name.startswith("model") and file.suffix == ".safetensors" for file in there)

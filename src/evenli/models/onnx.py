@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from evenli.errors import LabelError, ModelError
 from evenli.io import hash_files
-from evenli.models.base import ONNX_FILE, ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared
+from evenli.models.base import ONNX_FILE, ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
 from evenli.models.callables import foreign_code
 from evenli.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
-from evenli.models.tokens import Tokens, tokenise
 from evenli.resources.axes import read_toml
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """The models that ship with the package: a directory each with model, tokenizer, config and card."""
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+_INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 def load(target: str, request: ModelRequest) -> OnnxModel:
@@ -51,18 +52,10 @@ class OnnxModel:
             raise ModelError(f"--dtype {dtype} is not for ONNX models, which are computed in float32")
         if options.device is not None and options.device.partition(":")[0] != "cpu":
             raise ModelError(f"--device {options.device} is not for ONNX models, which run on the CPU; leave it out")
-        weights = data_files(path)  # checked before the runtime opens them
-        self._session = open_session(path, options.threads)
-        self._inputs = {entry.name for entry in self._session.get_inputs()}
-        unknown = self._inputs - {"input_ids", "attention_mask", "token_type_ids"}
-        if "input_ids" not in self._inputs or unknown:
-            raise ModelError(
-                f"{path} takes the inputs {', '.join(sorted(self._inputs))}; "
-                "expected input_ids, attention_mask and token_type_ids"
-            )
-        labels, self._columns = options.label_order(lambda: _labels(path, self._session), str(path))
+        self._graph = OnnxGraph(path, options.threads)
+        labels, self._columns = options.label_order(lambda: _labels(path, self._graph.session), str(path))
         config, tokenizer_limit = limits_beside(path.parent)
-        files = [path, path.parent / "tokenizer.json", *weights]
+        files = [path, path.parent / "tokenizer.json", *self._graph.weights]
         self.info = ModelInfo(
             spec=spec,
             backend="onnx",
@@ -84,20 +77,35 @@ class OnnxModel:
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
         """One session run."""
-        ids, types, mask = items.batch()
-        feeds = {"input_ids": ids, "token_type_ids": types}
-        feeds["attention_mask"] = np.ones_like(ids) if mask is None else mask
-        try:
-            output = self._session.run(None, {key: value for key, value in feeds.items() if key in self._inputs})[0]
-        except MemoryError as error:
-            raise OutOfMemory from error
-        except Exception as error:  # onnxruntime raises its own types, one per status code
-            if "allocate memory" in str(error) or "bad_alloc" in str(error):
-                raise OutOfMemory from error
-            raise ModelError(f"{self.info.name} failed on a batch: {' '.join(str(error).split())[:300]}") from error
+        output = self._graph.run(items)
         if output.shape != (len(items), 3):
             raise LabelError(f"{self.info.name} gives outputs of shape {output.shape}, expected ({len(items)}, 3)")
         return np.asarray(output[:, self._columns], dtype=np.float32)
+
+
+class OnnxGraph:
+    """An ``.onnx`` file that takes tokens, on the CPU; ``weights`` are the files beside it that hold its weights."""
+
+    def __init__(self, path: Path, threads: int | None = None) -> None:
+        self.path, self.weights = path, data_files(path)  # checked before the runtime opens them
+        self.session = open_session(path, threads)
+        self.inputs = {entry.name: _INTEGERS.get(entry.type) for entry in self.session.get_inputs()}
+        if "input_ids" not in self.inputs or set(self.inputs) - set(_INPUTS) or None in self.inputs.values():
+            listed = ", ".join(f"{entry.name} {entry.type}" for entry in self.session.get_inputs())
+            raise ModelError(f"{path} takes {listed or 'no inputs'}; expected integers {', '.join(_INPUTS)}")
+
+    def run(self, tokens: Tokens, output: str | None = None) -> NDArray[Any]:
+        """An output of the graph, by default its first. Raises OutOfMemory if the batch does not fit."""
+        ids, types, mask = tokens.batch()
+        feeds = dict(zip(_INPUTS, (ids, np.ones_like(ids) if mask is None else mask, types), strict=True))
+        taken = {name: feeds[name].astype(kind, copy=False) for name, kind in self.inputs.items()}
+        try:
+            return np.asarray(self.session.run([output] if output else None, taken)[0])
+        except Exception as error:  # onnxruntime raises its own types, one per status code
+            text = " ".join(str(error).split())
+            if isinstance(error, MemoryError) or "allocate memory" in text or "bad_alloc" in text:
+                raise OutOfMemory from error
+            raise ModelError(f"{self.path} failed on a batch: {text[:300]}") from error
 
 
 def open_session(path: Path, threads: int | None) -> Any:

@@ -19,10 +19,8 @@ from evenli.stats.sweep import NO_CORRELATION, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
-PUBLISHED_POINTS = 11
-"""Bias rates behind every published correlation."""
-LEARNT = 0.9
-"""Held-out accuracy below which a bias-controlled model has not learnt what it was taught."""
+PUBLISHED_POINTS = 11  # bias rates behind every published correlation
+LEARNT = 0.9  # held-out accuracy below which a bias-controlled model has not learnt what it was taught
 _RANKED = 5
 # Distinct for colour-blind readers; dashes distinguish the lines without colour.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#4d4d4d")

@@ -16,11 +16,9 @@ from evenli.suites.base import Section, Suite, get_suite
 from evenli.types import AuditResult, Competence, DataCard, SuiteResult
 
 _COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
-_WIDE = 110
-"""Columns a terminal needs for slices and readings; a narrower one gets the ideal value instead."""
+_WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
 Row = Sequence[str]
-_MOVED = 10
-"""Occupations shown; JSON has all of them."""
+_MOVED = 10  # occupations shown; JSON has all of them
 
 
 def show_results(result: AuditResult, console: Console, *, files: str | None = None) -> None:

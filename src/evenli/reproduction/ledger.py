@@ -29,29 +29,22 @@ KINDS = {
     "models": "models that were trained for evenli, or that would be needed",
 }
 """What a row of the ledger rests on."""
-_MODULES = ("coal", "dolci", "trained", "seat", "sharma")
-"""Importing these registers their chapters, in this order."""
+_MODULES = ("coal", "dolci", "trained", "seat", "sharma")  # importing these registers their chapters, in this order
 
 
 @dataclass(frozen=True)
 class Row:
-    """One published number beside ours; None where ours could not be computed.
-
-    Attributes:
-        tolerance: Largest difference that counts as agreement.
-        reason: Why the two differ, or how ours was obtained.
-        known: The difference is a discrepancy of the publication itself and expected; the row breaks if it disappears.
-        kind: What ours rests on, one of KINDS.
-    """
+    """One published number beside ours; None where ours could not be computed."""
 
     what: str
     source: str
     published: Value
     ours: Value
-    tolerance: float = 0.0
-    reason: str = ""
+    tolerance: float = 0.0  # largest difference that counts as agreement
+    reason: str = ""  # why the two differ, or how ours was obtained
+    # The difference is a discrepancy of the publication itself and expected; the row breaks if it disappears.
     known: bool = False
-    kind: str = "data"
+    kind: str = "data"  # what ours rests on, one of KINDS
 
     @property
     def agrees(self) -> bool:

@@ -31,8 +31,7 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _ENDS = frozenset({".", "!", "?", "...", "…", ".."})
-_LIMIT = 1 << 18
-"""Pieces kept; a corpus has far fewer that come back."""
+_LIMIT = 1 << 18  # pieces kept; a corpus has far fewer that come back
 
 
 class _Pieces(dict[str, tuple[str, ...]]):

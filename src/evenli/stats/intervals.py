@@ -27,19 +27,12 @@ Estimates = Mapping[tuple[str, str | None], Estimate]
 
 @dataclass(frozen=True)
 class Scoring:
-    """Settings of the scoring step; none of them asks the model again.
+    """Settings of the scoring step; none of them asks the model again."""
 
-    Attributes:
-        resamples: Bootstrap resamples.
-        level: Coverage of the intervals.
-        seed: Seed of the bootstrap.
-        bootstrap: ``cluster`` (two-way over occupations and templates) or ``row`` (naive, for comparison).
-    """
-
-    resamples: int = 2000
-    level: float = 0.95
-    seed: int = 0
-    bootstrap: str = "cluster"
+    resamples: int = 2000  # bootstrap resamples
+    level: float = 0.95  # coverage of the intervals
+    seed: int = 0  # of the bootstrap
+    bootstrap: str = "cluster"  # cluster (two-way over occupations and templates) or row (naive, for comparison)
 
     def __post_init__(self) -> None:
         """Refuse settings that give no interval."""

@@ -36,8 +36,7 @@ class Leakage:
 
     linear: Estimate
     mlp: Estimate
-    majority: float
-    """Accuracy of always naming the most frequent class of the training rows."""
+    majority: float  # accuracy of always naming the most frequent class of the training rows
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,7 @@ class Clustering:
 
     accuracy: Estimate
     """Of two-means on the most biased words of both sides; 0.5 is none of the old bias, 1 is all of it."""
-    correlation: Estimate
-    """Of the old bias with the share of neighbours whose old bias is positive; NaN is undefined."""
+    correlation: Estimate  # of the old bias with the share of neighbours whose old bias is positive; NaN is undefined
 
 
 def leakage(

@@ -19,31 +19,20 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure and its card.
+    """A measure and its card."""
 
-    Attributes:
-        name: Key in results.json; ``title`` is for people.
-        formula: Definition in the symbols of the paper; values lie from ``low`` to ``high``.
-        function: Sample and stereotype slice (or None for all) to value.
-        ideal: Value of a model that treats groups evenly and is right.
-        direction: What a larger value means.
-        suites: Suites it is defined on.
-        subsets: Subsets whose rows the formula reads; empty for all.
-        kind: ``extrinsic``, measured on a task's output, or ``intrinsic``, measured on representations.
-    """
-
-    name: str
+    name: str  # key in results.json; title is for people
     title: str
-    formula: str
-    function: Callable[..., Any]
+    formula: str  # definition in the symbols of the paper; values lie from low to high
+    function: Callable[..., Any]  # sample and stereotype slice (or None for all) to value
     low: float = -math.inf
     high: float = math.inf
-    ideal: float = 0.0
-    direction: str = ""
+    ideal: float = 0.0  # value of a model that treats groups evenly and is right
+    direction: str = ""  # what a larger value means
     reference: str = ""
-    suites: tuple[str, ...] = ("coal",)
-    subsets: tuple[str, ...] = ()
-    kind: str = "extrinsic"
+    suites: tuple[str, ...] = ("coal",)  # suites it is defined on
+    subsets: tuple[str, ...] = ()  # subsets whose rows the formula reads; empty for all
+    kind: str = "extrinsic"  # extrinsic, measured on a task's output, or intrinsic, measured on representations
 
     def __call__(self, sample: Sample, stereotype: str | None = None) -> Values:
         """Compute on a sample, or on the occupations of one stereotype: one value per weighting."""

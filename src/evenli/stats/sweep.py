@@ -56,27 +56,19 @@ class Curve:
 
 @dataclass(frozen=True)
 class Association:
-    """How closely the scores follow the levels.
+    """How closely the scores follow the levels."""
 
-    Attributes:
-        statistic: ``pearson`` (a line), ``spearman`` (ranks) or ``kendall`` (tau-b, ordered pairs).
-        value: The statistic of the mean curve over seeds, -1 to 1; 0 is no relation, 1 a score that rises with the
-            rate. None where it is undefined.
-        low: Lower end of the 95 % percentile bootstrap interval over seeds; None with fewer than three seeds, or if a
-            resample of them is constant.
-        high: Upper end.
-        per_seed: The statistic of each seed's own curve.
-        p: Two-sided permutation p of the mean curve; never 0.
-        reason: Why there is no value or no interval, or nothing.
-    """
-
-    statistic: Statistic
+    statistic: Statistic  # pearson (a line), spearman (ranks) or kendall (tau-b, ordered pairs)
+    # The statistic of the mean curve over seeds, -1 to 1; 0 is no relation, 1 a score that rises with the rate. None
+    # where it is undefined.
     value: float | None
+    # Lower end of the 95 % percentile bootstrap interval over seeds; None with fewer than three seeds, or if a resample
+    # of them is constant.
     low: float | None
-    high: float | None
-    per_seed: tuple[float | None, ...]
-    p: float | None
-    reason: str = ""
+    high: float | None  # upper end
+    per_seed: tuple[float | None, ...]  # the statistic of each seed's own curve
+    p: float | None  # two-sided permutation p of the mean curve; never 0
+    reason: str = ""  # why there is no value or no interval, or nothing
 
 
 @dataclass(frozen=True)
@@ -94,23 +86,17 @@ class Separation:
 
 @dataclass(frozen=True)
 class Ranked:
-    """How strongly a measure reacts to bias and to plain error.
-
-    Attributes:
-        sensitivity: ``|slope on the bias axis| / span``; 0 blind to bias, 1 uses its whole range.
-        disturbance: ``|slope on the noise axis| / span``; 0 untouched by plain error. None without a noise axis.
-        net_sensitivity: ``sensitivity - disturbance``, or the sensitivity alone; larger is better, negative if noise
-            moves the measure more than bias does.
-        pearson: Correlation with the bias rate; its sign is the direction, which the other three leave out.
-        reason: Why there is no correlation, or nothing.
-    """
+    """How strongly a measure reacts to bias and to plain error."""
 
     measure: str
-    sensitivity: float
+    sensitivity: float  # |slope on the bias axis| / span; 0 blind to bias, 1 uses its whole range
+    # |slope on the noise axis| / span; 0 untouched by plain error. None without a noise axis.
     disturbance: float | None
+    # The sensitivity less the disturbance, or the sensitivity alone; larger is better, negative if noise moves the
+    # measure more than bias does.
     net_sensitivity: float
-    pearson: float | None
-    reason: str = ""
+    pearson: float | None  # correlation with the bias rate; its sign is the direction, which the other three leave out
+    reason: str = ""  # why there is no correlation, or nothing
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; ``worth`` is the name of ``net_sensitivity`` up to version 0.1."""
@@ -143,24 +129,16 @@ class MeasureResult:
 
 @dataclass(frozen=True, eq=False)
 class SweepResult:
-    """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation.
-
-    Attributes:
-        base: Name of the model that the others were trained from.
-        levels: Rates by axis.
-        held_out_accuracy: Lowest and mean accuracy on held-out pairs, with the labels that were trained.
-        ranking: Measures, the best first.
-        published: Correlations of the paper in this language.
-    """
+    """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation."""
 
     lang: str
-    base: str
+    base: str  # name of the model that the others were trained from
     seeds: list[int]
-    levels: dict[str, list[float]]
-    held_out_accuracy: dict[str, float]
+    levels: dict[str, list[float]]  # rates by axis
+    held_out_accuracy: dict[str, float]  # lowest and mean accuracy on held-out pairs, with the labels that were trained
     measures: list[MeasureResult]
-    ranking: list[Ranked]
-    published: list[dict[str, str]]
+    ranking: list[Ranked]  # measures, the best first
+    published: list[dict[str, str]]  # correlations of the paper in this language
 
     def __getitem__(self, name: str) -> MeasureResult:
         """The result of a measure by its name."""

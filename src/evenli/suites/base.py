@@ -77,65 +77,42 @@ class Section:
 
 @dataclass(frozen=True)
 class Items:
-    """How two models are compared item by item.
+    """How two models are compared item by item."""
 
-    Attributes:
-        name: What an item is, in the plural.
-        answers: What is counted, for people.
-        biased: Whether the answer to each item is the one a biased model gives, with the rows that name the items.
-        conclusions: Measures named in the conclusion.
-    """
-
-    name: str
-    answers: str
+    name: str  # what an item is, in the plural
+    answers: str  # what is counted, for people
+    # Whether the answer to each item is the one a biased model gives, with the rows that name the items.
     biased: Callable[[Sample], tuple[NDArray[np.bool_], pl.DataFrame]]
-    conclusions: Sequence[str]
+    conclusions: Sequence[str]  # measures named in the conclusion
 
 
 @dataclass(frozen=True)
 class Suite:
-    """One way to ask a model.
+    """One way to ask a model."""
 
-    Attributes:
-        name: Key on the command line and in results.json.
-        title: Name for people.
-        reference: Paper.
-        headline: Measure that stands for the suite.
-        load: Request to pairs.
-        built_in: Name of the pair set that is asked where a user gives no data.
-        result: Class of its results.
-        summarise: Sample, estimates, settings and card of the pairs to the fields of ``result`` beside the measures.
-        slices: Stereotypes over which measures are repeated.
-        judge: Estimates to a verdict, for suites that give one.
-        statement: One sentence about the result, where no suite of a run gives a verdict.
-        sections: What terminal and report show beside the table of measures. The first stands with that table, and is
-            its heading where it has no table of its own; the terminal prints the others below the verdict.
-        slice_title: How a column of one stereotype is named; ``{}`` is the stereotype.
-        fields: Further values that a gate can name.
-        items: How two models are compared; None where that makes no sense.
-        indented: Measures shown as parts of the one above.
-        stressed: Measures shown in bold.
-        report: Import path ``module:function`` of what ``audit --report`` writes: audit and folder to a list of files.
-    """
-
-    name: str
-    title: str
-    reference: str
-    headline: str
-    load: Callable[[Request], PairSet]
-    built_in: str = "built-in"
-    result: type[SuiteResult] = SuiteResult
+    name: str  # key on the command line and in results.json
+    title: str  # name for people
+    reference: str  # paper
+    headline: str  # measure that stands for the suite
+    load: Callable[[Request], PairSet]  # request to pairs
+    built_in: str = "built-in"  # name of the pair set that is asked where a user gives no data
+    result: type[SuiteResult] = SuiteResult  # class of its results
+    # Sample, estimates, settings and card of the pairs to the fields of result beside the measures.
     summarise: Callable[[Sample, Estimates, Scoring, DataCard | None], Mapping[str, Any]] = lambda *_: {}
-    slices: Callable[[pl.DataFrame], list[str]] = lambda _: []
+    slices: Callable[[pl.DataFrame], list[str]] = lambda _: []  # stereotypes over which measures are repeated
+    # Estimates to a verdict, for suites that give one.
     judge: Callable[[Estimates, Competence | None], Verdict] | None = None
+    # One sentence about the result, where no suite of a run gives a verdict.
     statement: Callable[[SuiteResult], str] = lambda result: f"{result.main!r}."
+    # What terminal and report show beside the table of measures. The first stands with that table, and is its heading
+    # where it has no table of its own; the terminal prints the others below the verdict.
     sections: Callable[[Any, DataCard | None], list[Section]] = lambda *_: []
-    slice_title: str = "{}"
-    fields: Callable[[Any], Mapping[str, Value]] = lambda _: {}
-    items: Items | None = None
-    indented: frozenset[str] = frozenset()
-    stressed: frozenset[str] = frozenset()
-    report: str = ""
+    slice_title: str = "{}"  # how a column of one stereotype is named; {} is the stereotype
+    fields: Callable[[Any], Mapping[str, Value]] = lambda _: {}  # further values that a gate can name
+    items: Items | None = None  # how two models are compared; None where that makes no sense
+    indented: frozenset[str] = frozenset()  # measures shown as parts of the one above
+    stressed: frozenset[str] = frozenset()  # measures shown in bold
+    report: str = ""  # import path module:function of what audit --report writes: audit and folder to a list of files
 
     @property
     def measures(self) -> list[Measure]:

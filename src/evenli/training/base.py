@@ -8,11 +8,9 @@ from typing import Any
 
 import torch
 
-from evenli._extras import need
 from evenli.errors import LabelError, ModelError
 from evenli.labels import LABELS, label_columns
-from evenli.models.hub import find_checkpoint, load_part
-from evenli.models.loading import one_line
+from evenli.models.loading import find_checkpoint, load_network, load_part, one_line, quiet_transformers
 
 
 @dataclass(frozen=True)
@@ -32,34 +30,21 @@ class Base:
 
 
 def load_base(spec: str, *, online: bool = False) -> Base:
-    """Load the model to start from.
+    """Load the model to start from: ``hf:id[@revision]``, a hub id or a directory.
 
     A base without classifier, or with one of other labels, gets a new one. A base that already knows the three labels
     keeps its classifier, its outputs put into LABELS order.
-
-    Args:
-        spec: ``hf:id[@revision]``, a hub id or a directory.
-        online: Download from the hub what its local cache lacks.
     """
-    transformers = need("transformers", extra="hf", purpose="training")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    target = spec.removeprefix("hf:")
-    source = find_checkpoint(target, online=online)
+    transformers = quiet_transformers("training")
+    source = find_checkpoint(spec.removeprefix("hf:"), online=online)
     name = source.name
     with one_line(name):
         config = load_part(transformers.AutoConfig, source)
         tokenizer = load_part(transformers.AutoTokenizer, source)
+        # Read before the number of labels is set, which replaces the names where there are not three.
         names = [str(config.id2label[index]) for index in sorted(config.id2label)]
         config.num_labels = len(LABELS)
-        model, loading = load_part(
-            transformers.AutoModelForSequenceClassification,
-            source,
-            config=config,
-            dtype=torch.float32,
-            use_safetensors=True,
-            output_loading_info=True,
-        )
+        model, loading = load_network(transformers.AutoModelForSequenceClassification, source, config=config)
     _check_tokenizer(tokenizer, config, name)
     fresh = _fresh_parameters(model, loading, name)
     fresh += _sort_outputs(model, names, fresh)

@@ -27,26 +27,19 @@ from evenli.models.loading import pick_device
 from evenli.training.bilstm_trainer import features, make_head, part
 from evenli.training.data import Examples
 from evenli.training.fast.bilstm import make_trainer
-from evenli.training.progress import Progress, clock
+from evenli.training.progress import Progress, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
-from evenli.training.run_dir import TrainingDir
 
 _HEAD = "classifier.safetensors"
 
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """How a run is carried out.
+    """How a run is carried out."""
 
-    Attributes:
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        shown: Show progress on stderr.
-        checkpoints: Store all weights after every epoch; where many short runs follow each other that takes its time.
-    """
-
-    device: str | None = None
-    shown: bool = True
-    checkpoints: bool = True
+    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
+    shown: bool = True  # show progress on stderr
+    checkpoints: bool = True  # store all weights after every epoch; takes its time where many short runs follow
 
 
 @dataclass(frozen=True)
@@ -63,25 +56,15 @@ class EpochResult:
 
 @dataclass(frozen=True)
 class EncoderOutcome:
-    """What a run gave.
+    """What a run gave."""
 
-    Attributes:
-        folder: Where the encoder of the best epoch is; read it with ``BiLSTMMax.load``.
-        best: The best epoch, from 1.
-        dev: Its dev accuracy.
-        history: All epochs.
-        words: Words with a vector in the training and dev pairs, the two markers included.
-        pairs: Training pairs.
-        stopped: True if the learning rate became too small before the last epoch.
-    """
-
-    folder: Path
-    best: int
-    dev: float
+    folder: Path  # of the encoder of the best epoch; read it with ``BiLSTMMax.load``
+    best: int  # the best epoch, from 1
+    dev: float  # its dev accuracy
     history: tuple[EpochResult, ...]
-    words: int
-    pairs: int
-    stopped: bool
+    words: int  # with a vector in the training and dev pairs, the two markers included
+    pairs: int  # training pairs
+    stopped: bool  # the learning rate became too small before the last epoch
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -98,18 +81,11 @@ def train_encoder(
     seed: int = 1234,
     settings: EncoderSettings | None = None,
 ) -> EncoderOutcome:
-    """Train an encoder and its classifier; the same call continues after the last whole epoch.
+    """Train an encoder and its classifier over frozen word vectors; the same call continues after the last whole epoch.
 
-    On the CPU an interrupted run ends with the very weights of an uninterrupted one; cuDNN may round otherwise.
-
-    Args:
-        vectors: Word vectors, not trained.
-        train: Training pairs.
-        dev: Pairs that decide about the learning rate and the epoch that is kept.
-        out: Output directory of the encoder.
-        recipe: What is trained; None takes the paper's settings.
-        seed: Start of the weights and order of the data.
-        settings: How it is trained.
+    The dev pairs decide about the learning rate and the epoch that is kept; the seed is that of the initial weights and
+    of the order of the data. On the CPU an interrupted run ends with the very weights of an uninterrupted one; cuDNN
+    may round otherwise.
     """
     recipe, settings = recipe or EncoderRecipe(), settings or EncoderSettings()
     if seed < 0:
@@ -127,8 +103,7 @@ def train_encoder(
     }
     directory = TrainingDir(out, kind="trained encoder", identity=identity)
     with directory.locked():
-        finished = directory.finished(lambda record: _parse_outcome(record, directory.path))
-        if finished:
+        if finished := directory.finished(lambda record: _parse_outcome(record, directory.path)):
             return finished
         trainer = make_trainer(vectors, train, recipe, seed=seed, device=device)
         return _Run(directory, trainer, settings).train(dev)
@@ -142,7 +117,7 @@ class _Run:
     trainer: Any
     settings: EncoderSettings
     history: list[EpochResult] = field(default_factory=list)
-    best: dict[str, Any] = field(default_factory=dict)
+    best: dict[str, Any] = field(default_factory=dict)  # weights of the best epoch so far
 
     def train(self, dev: Examples) -> EncoderOutcome:
         """All epochs that are left; encoder and classifier of the best one are written."""
@@ -212,14 +187,10 @@ class _Run:
 def nli_accuracy(
     folder: str | Path, pairs: Examples, *, vectors: WordVectors | None = None, device: str | None = None
 ) -> float:
-    """Accuracy of a trained encoder and its classifier, from 0 to 1.
+    """Accuracy, from 0 to 1, of the encoder and classifier that ``train_encoder`` wrote.
 
-    Args:
-        folder: What ``train_encoder`` wrote.
-        pairs: Test pairs.
-        vectors: The vectors it was trained on. None looks for their file; where that is gone, words that were neither
-            in the training nor in the dev pairs are dropped.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
+    ``vectors`` are those it was trained on. None looks for their file; where that is gone, words that were neither in
+    the training nor in the dev pairs are dropped.
     """
     _check("test", pairs)
     encoder = load_trained(str(folder), device=device, at_hand=vectors)

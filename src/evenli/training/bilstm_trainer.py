@@ -29,10 +29,8 @@ from evenli.training.data import Examples
 from evenli.training.progress import Progress, Report
 from evenli.training.recipe import EncoderRecipe
 
-_CHUNK = 256
-"""Batches on the device at a time."""
-_REPORT = 100
-"""Steps between two looks at the loss, each of which waits for the device."""
+_CHUNK = 256  # batches on the device at a time
+_REPORT = 100  # steps between two looks at the loss, each of which waits for the device
 
 
 def features(u: Any, v: Any) -> Any:

@@ -35,8 +35,7 @@ _CHUNK = 20_000
 
 LENGTHS = (16, 24, 32, 40, 48, 64, 96, 128)
 """Padded lengths. Few, because each is compiled and captured once; multiples of 8, which attention kernels need."""
-NOBODY = -1
-"""Fills up the last batch of an epoch; such a row weighs nothing."""
+NOBODY = -1  # fills up the last batch of an epoch; such a row weighs nothing
 
 
 @dataclass(frozen=True)
@@ -158,6 +157,7 @@ def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:
     ids, types, truncated = [], [], 0
     for at in range(0, len(examples), _CHUNK):
         pairs = examples.premises[at : at + _CHUNK], examples.hypotheses[at : at + _CHUNK]
+        # Without a limit first: a truncated pair could not be told from one that just fits.
         batch = encode(*pairs)
         long = [row for row, one in enumerate(batch["input_ids"]) if len(one) > max_length]
         if long:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,33 +18,23 @@ from evenli._extras import need
 from evenli.errors import InputError, ModelError
 from evenli.io import json_text, to_plain, write_together
 from evenli.labels import label_columns
-from evenli.models.loading import check_folder, one_line, read_fields
+from evenli.models import loading
 
-_OPSET = 20
-"""The first opset with Gelu as one node; ONNX Runtime knows it since 1.17."""
+_OPSET = 20  # the first opset with Gelu as one node; ONNX Runtime knows it since 1.17
 _IR_VERSION = 10
 _SMALLEST = 4_096
 
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What was written and how far it strays from the checkpoint.
+    """What was written and how far it strays from the checkpoint."""
 
-    Attributes:
-        path: The ``.onnx`` file.
-        bytes: Its size.
-        int8: Whether weight matrices are stored in int8.
-        pairs: Pairs on which the two were compared.
-        max_difference: Largest absolute difference of a logit; NaN without pairs.
-        agreement: Share of pairs with the same label; NaN without pairs.
-    """
-
-    path: Path
+    path: Path  # the .onnx file
     bytes: int
-    int8: bool
-    pairs: int = 0
-    max_difference: float = math.nan
-    agreement: float = math.nan
+    int8: bool  # whether weight matrices are stored in int8
+    pairs: int = 0  # on which the two were compared
+    max_difference: float = math.nan  # largest absolute difference of a logit; NaN without pairs
+    agreement: float = math.nan  # share of pairs with the same label; NaN without pairs
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; what was not compared is null."""
@@ -55,21 +44,15 @@ class ExportReport:
 def export_onnx(
     folder: str | Path, out: str | Path, int8: bool = False, *, check: Sequence[tuple[str, str]] = ()
 ) -> ExportReport:
-    """Write a three-label sequence classifier as ONNX, with its tokenizer and label names beside it.
+    """Write a local checkpoint as ONNX, a file or ``model.onnx`` in a folder, with tokenizer and label names beside it.
 
     The graph takes ``input_ids``, ``attention_mask`` and, where the model knows segments, ``token_type_ids``, of any
     batch size and length, and gives ``logits``. With ``int8`` a DequantizeLinear node expands every weight matrix: a
-    quarter of the size, and arithmetic that stays fp32, hence exact on every CPU.
-
-    Args:
-        folder: A local checkpoint with safetensors weights.
-        out: A file that ends in ``.onnx``, or a folder for ``model.onnx``.
-        int8: Store weight matrices in int8, with one scale per channel.
-        check: Premise-hypothesis pairs on which the result is compared with the fp32 checkpoint.
+    quarter of the size, and arithmetic that stays fp32, hence exact on every CPU. ``check`` are premise-hypothesis
+    pairs on which the result is compared with the fp32 checkpoint.
     """
-    for module, extra in (("transformers", "hf"), ("onnxscript", "onnx"), ("onnx", "onnx")):
-        need(module, extra=extra, purpose="exporting to ONNX")
-    import onnx
+    need("onnxscript", extra="onnx", purpose="exporting to ONNX")
+    onnx: Any = need("onnx", extra="onnx", purpose="exporting to ONNX")
 
     source = Path(folder)
     path = Path(out) if Path(out).suffix == ".onnx" else Path(out) / "model.onnx"
@@ -151,25 +134,17 @@ def quantise(matrix: NDArray[np.float32]) -> tuple[int, NDArray[np.int8], NDArra
 
 
 def _load(folder: Path) -> tuple[Any, Any]:
-    import transformers
-
-    check_folder(folder)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    with one_line(str(folder)):
+    loading.check_folder(folder)
+    transformers = loading.quiet_transformers("exporting to ONNX")
+    classifier, source = transformers.AutoModelForSequenceClassification, loading.Checkpoint(str(folder), folder)
+    with loading.one_line(source.name):
         # Plain attention exports to a third fewer nodes than the fused operator.
-        model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(
-            folder,
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            attn_implementation="eager",
-            output_loading_info=True,
-        )
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    if loading["missing_keys"]:
-        missing = ", ".join(sorted(loading["missing_keys"]))
+        model, report = loading.load_network(classifier, source, attn_implementation="eager")
+        tokenizer = loading.load_part(transformers.AutoTokenizer, source)
+    if report["missing_keys"]:
+        missing = ", ".join(sorted(report["missing_keys"]))
         raise ModelError(f"{folder} has no trained classifier (missing {missing}); train one with: evenli train nli")
+    loading.check_tensors({**report, "unexpected_keys": ()}, source.name)
     return model.eval(), tokenizer
 
 
@@ -193,7 +168,7 @@ def _check_output(source: Path, path: Path, beside: dict[str, str], fields: set[
     if weights:
         raise InputError(f"{folder} holds a checkpoint ({weights[0].name}), whose files an export would replace; {own}")
     # An earlier export is replaced with what lies beside it; the config of other models has more fields.
-    if list(folder.glob("*.onnx")) == [path] and set(read_fields(folder / "config.json")) == fields:
+    if list(folder.glob("*.onnx")) == [path] and set(loading.read_fields(folder / "config.json")) == fields:
         return
     for name, text in beside.items():
         there = folder / name
@@ -211,7 +186,10 @@ def _trace(model: Any) -> Any:
     mask[1, 7:] = 0
     example = dict(zip(names, (ids, mask, torch.zeros_like(ids)), strict=False))
     module = _Logits(model, additive=_takes_additive_mask(model, example))
-    with _quiet(), torch.no_grad():
+    # The exporter logs and warns about its own internals.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
         try:
             program = torch.onnx.export(
                 module.eval(),
@@ -267,17 +245,3 @@ def _strip(graph: Any) -> None:
         for entry in part:
             del entry.metadata_props[:]
             entry.doc_string = ""
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """The exporter logs and warns about its own internals."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(level)

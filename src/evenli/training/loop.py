@@ -25,14 +25,8 @@ from evenli.training.recipe import Recipe
 class Trainer:
     """Trains one model on one set of tokens; can be set back and used again with other labels or another seed.
 
-    Args:
-        model: A three-label ``transformers`` classifier in fp32.
-        data: Training pairs.
-        recipe: Settings.
-        device: ``cpu``, ``cuda`` or ``mps``.
-        graph: Use CUDA graphs and the compiler; only on CUDA.
-        fresh: Names of parameters the base did not have; they are drawn anew from the seed.
-        world: This process among those of a distributed run.
+    The model is a three-label ``transformers`` classifier in fp32. ``graph`` uses CUDA graphs and the compiler, on CUDA
+    only. ``fresh`` names parameters the base did not have; they are drawn anew from the seed.
     """
 
     def __init__(
@@ -56,6 +50,7 @@ class Trainer:
         self.steps_per_epoch = -(-len(data) // recipe.batch_size)
         self.steps = self.steps_per_epoch * recipe.epochs
         self.stepper = Stepper(model, data, recipe, self._rate, graph=graph, world=self.world)
+        # Kept on the host: every seed and every sweep of labels starts from these weights again.
         self._initial = self.stepper.flat.master.cpu().clone()
         self.step = 0
         self.reset()

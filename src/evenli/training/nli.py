@@ -21,57 +21,36 @@ from evenli.training.data import TrainingData, check_classes, overlap, read_exam
 from evenli.training.fast.encoder import PlainForward
 from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
-from evenli.training.progress import Accuracy, Metrics, Progress, accuracy, make_trackers
+from evenli.training.progress import Accuracy, Metrics, Progress, TrainingDir, accuracy, make_trackers
 from evenli.training.recipe import Recipe
-from evenli.training.run_dir import TrainingDir
 
 _CARD = Path(__file__).with_name("card.md")
 
 
 @dataclass(frozen=True)
 class TrainSettings:
-    """How a run is carried out; nothing here changes what a seed learns, but for the arithmetic of the device.
+    """How a run is carried out; nothing here changes what a seed learns, but for the arithmetic of the device."""
 
-    Attributes:
-        style: Column style of the data files; None looks at their columns.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        graph: Use CUDA graphs and the compiler on CUDA.
-        log: Additional trackers, see TRACKERS.
-        checkpoint_minutes: Time between checkpoints inside an epoch; one follows every epoch anyway.
-        online: Download from the hub what its local cache lacks.
-        shown: Show notes and progress on stderr.
-    """
-
-    style: str | None = None
-    device: str | None = None
-    graph: bool = True
-    log: Sequence[str] = ()
-    checkpoint_minutes: float = 10.0
-    online: bool = False
-    shown: bool = True
+    style: str | None = None  # column style of the data files; None looks at their columns
+    device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
+    graph: bool = True  # use CUDA graphs and the compiler on CUDA
+    log: Sequence[str] = ()  # additional trackers, see TRACKERS
+    checkpoint_minutes: float = 10.0  # between checkpoints inside an epoch; one follows every epoch anyway
+    online: bool = False  # download from the hub what its local cache lacks
+    shown: bool = True  # show notes and progress on stderr
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished run.
-
-    Attributes:
-        folder: Where the model is.
-        seed: Its seed.
-        steps: Steps taken.
-        seconds: Training time, all attempts together, without evaluation and saving.
-        pairs_per_second: Over the whole run.
-        dev: Accuracy on the dev data after the last epoch, if there were any.
-        history: Accuracy after each epoch.
-    """
+    """A finished run."""
 
     folder: Path
     seed: int
     steps: int
-    seconds: float
-    pairs_per_second: float
-    dev: Accuracy | None
-    history: tuple[Accuracy, ...] = ()
+    seconds: float  # of training, all attempts together, without evaluation and saving
+    pairs_per_second: float  # over the whole run
+    dev: Accuracy | None  # on the dev data after the last epoch, if there were any
+    history: tuple[Accuracy, ...] = ()  # after each epoch
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -115,6 +94,7 @@ def train(
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
     shared = overlap(train_pairs, dev_pairs) if dev_pairs else 0
     pairs = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared)
+    # One trainer for all seeds: what is compiled and captured serves every run.
     trainer = Trainer(start.model, tokens, recipe, device=device, graph=settings.graph, fresh=start.fresh, world=world)
     for remark in _remarks(pairs, limit):
         progress.note(remark)

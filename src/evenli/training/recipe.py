@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from evenli.errors import InputError
 
-Rule = tuple[Callable[[Any], bool], str]
-"""Whether a value can train, and which would."""
+Rule = tuple[Callable[[Any], bool], str]  # whether a value can train, and which would
 
 _ABOVE_0: Rule = (lambda value: 0 < value < math.inf, "a number above 0")
 _FROM_0: Rule = (lambda value: value >= 0, "0 or more")
@@ -51,39 +50,22 @@ class _Settings:
 
 @dataclass(frozen=True)
 class Recipe(_Settings):
-    """Settings of a fine-tuning run; the defaults are those of NLI-CoAL.
+    """Settings of a fine-tuning run with AdamW; the defaults are those of NLI-CoAL."""
 
-    Attributes:
-        name: Preset it started from.
-        epochs: Passes over the data.
-        lr: Peak learning rate; it falls linearly to zero.
-        batch_size: Pairs per step, over all devices.
-        max_length: Longest pair in tokens; longer ones are truncated and counted.
-        weight_decay: Decoupled decay of all weights but norms and biases.
-        warmup: Share of the steps over which the learning rate rises from zero.
-        clip: Largest norm of the gradient; 0 leaves it as it is.
-        beta1: Decay of AdamW's first moment.
-        beta2: Decay of AdamW's second moment.
-        eps: AdamW's epsilon.
-        dropout: Dropout everywhere; None keeps what the base was trained with.
-        seed: Order of the data, dropout and the new classifier.
-        dtype: Arithmetic, ``bfloat16`` or ``float32``; ``auto`` is bfloat16 on CUDA. Weights and moments stay fp32.
-    """
-
-    name: str = "coal"
+    name: str = "coal"  # preset it started from
     epochs: int = 5
-    lr: float = 2e-5
-    batch_size: int = 32
-    max_length: int = 128
-    weight_decay: float = 0.01
-    warmup: float = 0.0
-    clip: float = 1.0
+    lr: float = 2e-5  # peak learning rate; it falls linearly to zero
+    batch_size: int = 32  # pairs per step, over all devices
+    max_length: int = 128  # longest pair in tokens; longer ones are truncated and counted
+    weight_decay: float = 0.01  # decoupled, of all weights but norms and biases
+    warmup: float = 0.0  # share of the steps over which the learning rate rises from zero
+    clip: float = 1.0  # largest norm of the gradient; 0 leaves it as it is
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
-    dropout: float | None = None
-    seed: int = 0
-    dtype: str = "auto"
+    dropout: float | None = None  # everywhere; None keeps what the base was trained with
+    seed: int = 0  # of the order of the data, dropout and the new classifier
+    dtype: str = "auto"  # bfloat16 or float32; auto is bfloat16 on CUDA. Weights and moments stay fp32
 
     rules: ClassVar[Mapping[str, Rule]] = {
         **dict.fromkeys(("epochs", "batch_size"), _FROM_1),
@@ -118,36 +100,22 @@ def make_recipe(name: str = "coal", **changes: Any) -> Recipe:
 
 @dataclass(frozen=True)
 class EncoderRecipe(_Settings):
-    """Settings of a run; the defaults are those of Dolci et al. 2023.
+    """Settings of a run; the defaults are those of Dolci et al. 2023."""
 
-    Attributes:
-        hidden: Width of each direction of the LSTM.
-        classifier: Width of the two hidden layers of the classifier.
-        epochs: Passes over the data at most.
-        batch_size: Pairs per step.
-        lr: Learning rate of the first epoch.
-        decay: Factor on the learning rate before every epoch but the first.
-        shrink: Divisor of the learning rate after an epoch that did not improve dev accuracy.
-        min_lr: Training stops once a division goes below it.
-        clip: Largest norm of the gradient.
-        window: Batches of the shuffled order among which pairs of similar length are put together; 1 leaves the order
-            uniform, and costs time steps in which few sentences are still running.
-        v1_padding: Zero padding takes part in the maximum, as in the original code.
-        dtype: ``float32``, on CUDA also ``tf32`` and ``bfloat16``; ``auto`` is bfloat16 on CUDA. Weights stay fp32.
-    """
-
-    hidden: int = 2048
-    classifier: int = 512
-    epochs: int = 8
-    batch_size: int = 64
-    lr: float = 0.1
-    decay: float = 0.99
-    shrink: float = 5.0
-    min_lr: float = 1e-5
-    clip: float = 5.0
+    hidden: int = 2048  # width of each direction of the LSTM
+    classifier: int = 512  # width of the two hidden layers of the classifier
+    epochs: int = 8  # at most
+    batch_size: int = 64  # pairs per step
+    lr: float = 0.1  # learning rate of the first epoch
+    decay: float = 0.99  # factor on the learning rate before every epoch but the first
+    shrink: float = 5.0  # divisor of the learning rate after an epoch that did not improve dev accuracy
+    min_lr: float = 1e-5  # training stops once a division goes below it
+    clip: float = 5.0  # largest norm of the gradient
+    # Batches of the shuffled order among which pairs of similar length are put together; 1 leaves the order uniform,
+    # and costs time steps in which few sentences are still running.
     window: int = 32
-    v1_padding: bool = False
-    dtype: str = "auto"
+    v1_padding: bool = False  # zero padding takes part in the maximum, as in the original code
+    dtype: str = "auto"  # float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA. Weights stay fp32
 
     rules: ClassVar[Mapping[str, Rule]] = {
         **dict.fromkeys(("hidden", "classifier", "epochs", "batch_size", "window", "shrink"), _FROM_1),

@@ -40,16 +40,11 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class TextSet:
-    """One side of a test.
+    """One side of a test."""
 
-    Attributes:
-        title: What the texts stand for, e.g. ``Male names``.
-        texts: Words or sentences, all different.
-        words: The word behind every text. Sentences of one word are not independent: intervals resample words.
-    """
-
-    title: str
-    texts: tuple[str, ...]
+    title: str  # what the texts stand for, e.g. "Male names"
+    texts: tuple[str, ...]  # words or sentences, all different
+    # The word behind every text. Sentences of one word are not independent: intervals resample words.
     words: tuple[str, ...]
 
     def __post_init__(self) -> None:

@@ -40,25 +40,15 @@ _MASKS = np.array([128 >> bit for bit in range(8)], dtype=np.uint8)
 
 @dataclass(frozen=True)
 class SeatSettings:
-    """What association tests depend on besides encoder and texts.
+    """What association tests depend on besides encoder and texts."""
 
-    Attributes:
-        level: Texts of the built-in tests: ``sentence`` (SEAT) or ``word`` (WEAT).
-        seed: Of partitions and resamples.
-        permutations: Most partitions to count per test; at least 100.
-        resamples: Bootstrap resamples, or 0 for no intervals.
-        coverage: Of the intervals.
-        sides: ``one`` (X goes with A) or ``two`` (either way).
-        ddof: 1 for the sample standard deviation (as published), 0 for that of the population.
-    """
-
-    level: Level = "sentence"
-    seed: int = 0
-    permutations: int = 100_000
-    resamples: int = 2_000
-    coverage: float = 0.95
-    sides: Sides = "one"
-    ddof: int = 1
+    level: Level = "sentence"  # texts of the built-in tests: sentence (SEAT) or word (WEAT)
+    seed: int = 0  # of partitions and resamples
+    permutations: int = 100_000  # most partitions to count per test; at least 100
+    resamples: int = 2_000  # bootstrap resamples, or 0 for no intervals
+    coverage: float = 0.95  # of the intervals
+    sides: Sides = "one"  # one (X goes with A) or two (either way)
+    ddof: int = 1  # 1 for the sample standard deviation (as published), 0 for that of the population
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:

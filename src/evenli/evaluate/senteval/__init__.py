@@ -29,25 +29,15 @@ _ADVICE = "give another file, or --overwrite to begin anew"
 
 @dataclass(frozen=True)
 class SentEvalSettings:
-    """How the tasks are run.
+    """How the tasks are run."""
 
-    Attributes:
-        tasks: Some of TASKS; None for all.
-        seed: Of folds, shuffles and initial weights.
-        kfold: Folds of the cross-validated tasks, outer and inner.
-        hidden: Units of a sigmoid layer before the softmax; 0 for logistic regression.
-        classifier: ``torch`` (softmax layer, Adam, early stop) or ``sklearn`` (logistic regression).
-        device: Where classifiers are trained: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        batch_size: Texts the encoder is given at a time; None for all new texts of a task.
-    """
-
-    tasks: tuple[str, ...] | None = None
-    seed: int = 1111
-    kfold: int = 10
-    hidden: int = 0
-    classifier: str = "torch"
-    device: str | None = None
-    batch_size: int | None = None
+    tasks: tuple[str, ...] | None = None  # some of TASKS; None for all
+    seed: int = 1111  # of folds, shuffles and initial weights
+    kfold: int = 10  # folds of the cross-validated tasks, outer and inner
+    hidden: int = 0  # units of a sigmoid layer before the softmax; 0 for logistic regression
+    classifier: str = "torch"  # torch (softmax layer, Adam, early stop) or sklearn (logistic regression)
+    device: str | None = None  # where classifiers are trained: cpu, cuda or mps; None picks the fastest there is
+    batch_size: int | None = None  # texts the encoder is given at a time; None for all new texts of a task
 
     def __post_init__(self) -> None:
         if self.tasks is not None:

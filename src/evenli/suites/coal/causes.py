@@ -56,25 +56,15 @@ _TABLE = np.array([[[_outcome(a, b) == kind for kind in OUTCOMES] for b in LABEL
 
 @dataclass(frozen=True, eq=False)
 class Items:
-    """The items of a sample.
+    """The items of a sample."""
 
-    Attributes:
-        groups: Names of the two groups, in alphabetical order; other numbers of groups have no items.
-        nouns: How each group is called in an English sentence.
-        rows: [2, items] rows that ask for the first and the second group.
-        classes: Stereotype of each item's occupation, or ``neutral`` or ``defining``.
-        scores: Continuous stereotype score of the occupation, positive towards the second group; NaN if unknown.
-        defining: Occupations that state a group.
-        unmatched: Rows whose occupation and template are not asked with the other group.
-    """
-
-    groups: tuple[str, ...]
-    nouns: dict[str, str]
-    rows: NDArray[np.int64]
-    classes: NDArray[np.object_]
-    scores: Values
-    defining: list[str]
-    unmatched: int
+    groups: tuple[str, ...]  # names of the two groups, in alphabetical order; other numbers of groups have no items
+    nouns: dict[str, str]  # how each group is called in an English sentence
+    rows: NDArray[np.int64]  # [2, items] rows that ask for the first and the second group
+    classes: NDArray[np.object_]  # stereotype of each item's occupation, or neutral or defining
+    scores: Values  # continuous stereotype score of the occupation, positive towards the second group; NaN if unknown
+    defining: list[str]  # occupations that state a group
+    unmatched: int  # rows whose occupation and template are not asked with the other group
 
     @property
     def notes(self) -> list[str]:

@@ -28,28 +28,19 @@ from evenli.suites.probe import words
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """How a probe set is built.
+    """How a probe set is built."""
 
-    Attributes:
-        corpus: NLI file (JSON Lines, CSV, TSV or Parquet, both sentences are candidates) or a text file with a
-            sentence on each line, packed or not; None for our own sentences.
-        per_occupation: Premises per occupation.
-        max_words: Most words in a premise, separated by spaces.
-        family: Hypothesis family: ``text``, ``premise`` or ``occupation``.
-        seed: Decides sentences, placeholders and hypothesis templates.
-        name_filter: ``lists`` (capital letters and word lists, no model), ``spacy``, ``nltk``, or a function that says
-            whether a sentence names a person.
-        repair_articles: Choose a or an after a replacement; False leaves "a accountant" as released.
-        occupations: Occupation to dominating gender; default the paper's 38.
-    """
-
+    # NLI file (JSON Lines, CSV, TSV or Parquet, both sentences are candidates) or a text file with a sentence on each
+    # line, packed or not; None for our own sentences.
     corpus: str | Path | None = None
-    per_occupation: int = 50
-    max_words: int = 10
-    family: str = "text"
-    seed: int = 0
+    per_occupation: int = 50  # premises per occupation
+    max_words: int = 10  # most words in a premise, separated by spaces
+    family: str = "text"  # hypothesis family: text, premise or occupation
+    seed: int = 0  # decides sentences, placeholders and hypothesis templates
+    # "lists" (capital letters and word lists, no model), spacy, nltk, or a function: does a sentence name a person?
     name_filter: str | words.NameFilter = "lists"
-    repair_articles: bool = True
+    repair_articles: bool = True  # choose a or an after a replacement; False leaves "a accountant" as released
+    # Occupation to dominating gender; default the paper's 38.
     occupations: Mapping[str, str] = field(default_factory=words.probe_occupations)
 
     def __post_init__(self) -> None:

@@ -34,8 +34,7 @@ from evenli.types import DataCard, Number, Numbers, Record, SuiteResult
 _measure = partial(measure, reference="Sharma et al. 2021", suites=("probe",))
 _PAPER = "the paper prints 100 times this"
 _DIGITS = 6
-FEWEST_RANKS = 3
-"""Occupations with a percentage of women that a rank correlation needs."""
+FEWEST_RANKS = 3  # occupations with a percentage of women that a rank correlation needs
 _LISTED = 5
 
 

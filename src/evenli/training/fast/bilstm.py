@@ -31,8 +31,7 @@ from evenli.training.bilstm_trainer import EncoderTrainer, PairTokens, features
 from evenli.training.data import Examples
 from evenli.training.recipe import EncoderRecipe
 
-_RECORDED = 64
-"""Longer batches are rare and not recorded."""
+_RECORDED = 64  # longer batches are rare and not recorded
 
 
 def make_trainer(
@@ -166,6 +165,7 @@ def _numbers(data: PairTokens, rows: NDArray[np.int64], time: int) -> NDArray[np
     sentences = np.concatenate([2 * rows, 2 * rows + 1])
     lengths, starts = data.tokens.lengths[sentences], data.tokens.starts[sentences]
     steps = np.arange(time)[:, None]
+    # Forwards, and backwards from the last word. Behind its end a sentence repeats a word, whose output is masked.
     ids = data.tokens.ids[np.stack([np.minimum(steps, lengths - 1), np.maximum(lengths - 1 - steps, 0)]) + starts]
     return np.concatenate([ids.ravel(), lengths, data.labels[rows]]).astype(np.int32)
 

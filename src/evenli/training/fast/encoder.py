@@ -146,6 +146,7 @@ class PlainForward:
 
 def unused_parameters(model: Any, ids: Any, types: Any, keep: Any) -> list[str]:
     """Names of parameters on which the logits do not depend; an optimiser must leave them alone."""
+    # A parameter without a gradient would still be decayed, and drift away from the checkpoint.
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     total = PlainForward(model)(ids, types, keep).sum()
     gradients = torch.autograd.grad(total, [p for _, p in named], allow_unused=True)

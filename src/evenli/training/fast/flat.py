@@ -17,10 +17,8 @@ import torch
 
 from evenli.training.recipe import Recipe
 
-STABLE = True
-"""Let no timing decide how code is generated: the same code, hence the same rounding, in every process."""
-_ALIGN = 64
-"""Elements to which a parameter's start is aligned; 128 bytes in bfloat16."""
+STABLE = True  # let no timing decide how code is generated: the same code, hence the same rounding, in every process
+_ALIGN = 64  # elements to which a parameter's start is aligned; 128 bytes in bfloat16
 _PIECE = 1 << 16
 
 

@@ -186,6 +186,7 @@ class Stepper:
         size = self._world.size
         rows = np.full((len(plan), self._rows_here * size), NOBODY, dtype=np.int64)
         rows[:, : plan.rows.shape[1]] = plan.rows
+        # Dealt out in turn, so that the rows that fill up a batch are shared by all processes.
         self._order[: len(plan)].copy_(torch.from_numpy(rows[:, self._world.rank :: size].copy()))
         counts = (plan.rows != NOBODY).sum(axis=1).astype(np.float32)
         self._counts[: len(plan)].copy_(torch.from_numpy(counts))
@@ -219,6 +220,7 @@ class Stepper:
 
     def take_step(self, length: int) -> None:
         """Forward, loss, backward, clip, update: all on the device, the same code captured or not."""
+        # Indices stay tensors: a Python number would be frozen into the recorded graph.
         rows = self._order.index_select(0, self._at).squeeze(0)
         real = rows != NOBODY
         rows = rows.clamp(min=0)
