@@ -23,6 +23,7 @@ from evenli.predictions import COLUMNS, Predictions
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample, weight_chunks
+from evenli.store import with_hash
 
 FAST = Scoring(resamples=200)
 app = typer.Typer()
@@ -341,7 +342,7 @@ def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None
     with pytest.raises(RunError, match="results.json"):
         load_run(folder)
     header = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**header, "files": {}}))  # as before there were hashes
+    (folder / "run.json").write_text(json.dumps(with_hash({**header, "files": {}})))  # as before there were hashes
     (folder / "results.json").write_text("{")
     with pytest.raises(RunError, match="results.json"):
         load_run(folder)
@@ -357,12 +358,12 @@ def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None
         load_run(folder)
     folder = copy("c")
     header = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps(header | {"status": "running"}))
+    (folder / "run.json").write_text(json.dumps(with_hash(header | {"status": "running"})))
     with pytest.raises(RunError, match="complete"):
         load_run(folder)
-    (folder / "run.json").write_text(json.dumps(header | {"data": [{"suite": "user"}]}))
+    (folder / "run.json").write_text(json.dumps(with_hash(header | {"data": [{"suite": "user"}]})))
     with pytest.raises(RunError, match="audit"):
         load_run(folder)
-    (folder / "run.json").write_text(json.dumps(header | {"schema": 99}))
+    (folder / "run.json").write_text(json.dumps(with_hash(header | {"schema": 99})))
     with pytest.raises(RunError, match="schema 99"):
         load_run(folder)

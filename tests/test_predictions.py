@@ -29,6 +29,7 @@ from evenli.models.base import plan_batches
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.stats.intervals import Scoring
+from evenli.store import with_hash
 from evenli.suites.checks import gold_pairs
 from evenli.suites.coal.build import build_coal
 
@@ -506,11 +507,11 @@ def test_a_header_that_lacks_something_is_one_line(tmp_path: Path, key: str) -> 
     predict(Counting(), [small()], RunFolder(run))
     header = json.loads((run / "run.json").read_text())
     del header[key]
-    (run / "run.json").write_text(json.dumps(header))
+    (run / "run.json").write_text(json.dumps(with_hash(header)))
     with pytest.raises(RunError, match=f"run.json.*{key}"):
         predict(Counting(), [small(50)], RunFolder(run))
     if key != "status":
-        (run / "run.json").write_text(json.dumps(header | {"status": "running"}))
+        (run / "run.json").write_text(json.dumps(with_hash(header | {"status": "running"})))
         with pytest.raises(RunError, match="--out"):
             predict(Counting(), [small(50)], RunFolder(run))
 

@@ -26,6 +26,7 @@ from evenli.report.html import LIMIT, RunView, rankings, render, report, run_nam
 from evenli.stats.intervals import Scoring
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
+from evenli.store import with_hash
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
@@ -285,13 +286,13 @@ def test_incomplete_runs_say_what_is_missing(folders: dict[str, Path], tmp_path:
     copy = tmp_path / "newer"
     shutil.copytree(folders["biased"], copy)
     header = json.loads((copy / "run.json").read_text())
-    (copy / "run.json").write_text(json.dumps({**header, "schema": 99}))
+    (copy / "run.json").write_text(json.dumps(with_hash({**header, "schema": 99})))
     with pytest.raises(RunError, match="schema 99"):
         load_run(copy)
-    (copy / "run.json").write_text(json.dumps({**header, "status": "running"}))
+    (copy / "run.json").write_text(json.dumps(with_hash({**header, "status": "running"})))
     with pytest.raises(RunError, match="complete"):
         load_run(copy)
-    (copy / "run.json").write_text(json.dumps({**header, "files": {}}))  # as before there were hashes
+    (copy / "run.json").write_text(json.dumps(with_hash({**header, "files": {}})))  # as before there were hashes
     results = json.loads((copy / "results.json").read_text())
     del results["coal"]["occupations"]
     (copy / "results.json").write_text(json.dumps(results))

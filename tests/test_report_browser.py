@@ -22,6 +22,7 @@ from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import load_run
 from evenli.predictions import Predictions
 from evenli.report.html import report
+from evenli.store import with_hash
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
 pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")
@@ -100,7 +101,7 @@ def poison(source: Path, target: Path) -> Path:
     )
     table.write_parquet(target / "predictions.parquet")
     header["files"] = {}  # no hashes: this run is made up on purpose
-    (target / "run.json").write_text(json.dumps(header), encoding="utf-8")
+    (target / "run.json").write_text(json.dumps(with_hash(header)), encoding="utf-8")
     results = {
         "schema": 2,
         "kind": "prediction run",

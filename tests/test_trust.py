@@ -25,6 +25,7 @@ from evenli.io import archive_texts, hash_files, read_text
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.models import CallableModel, fake_model, load_model
 from evenli.stats.intervals import Scoring
+from evenli.store import with_hash
 from evenli.suites.coal.build import build_coal
 
 FAST = Scoring(resamples=100)
@@ -154,7 +155,7 @@ def test_an_edited_result_does_not_pass_a_gate(finished: Path, tmp_path: Path) -
     # Someone who edits the hash as well is found by scoring the table again.
     header = json.loads((run / "run.json").read_text(encoding="utf-8"))
     header["files"]["results.json"] = hash_files([run / "results.json"])
-    (run / "run.json").write_text(json.dumps(header), encoding="utf-8")
+    (run / "run.json").write_text(json.dumps(with_hash(header)), encoding="utf-8")
     with pytest.raises(RunError, match="coal"):
         verify_run(run)
     assert measure_run(run, FAST).coal.value == pytest.approx(0.2) and verify_run(run)["numbers"] > 40

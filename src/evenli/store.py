@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +18,10 @@ from typing import Any
 
 from evenli._version import __version__
 from evenli.errors import InputError, RunError, RunLockedError
-from evenli.io import atomic, is_temporary, json_text, read_json, write_failure
+from evenli.io import atomic, hash_text, is_temporary, json_text, read_json, write_failure
 
 LOCK = ".lock"
+_HASH = "manifest_sha256"
 UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError)
 """What a broken manifest raises."""
 
@@ -33,6 +35,7 @@ class RunDir:
         manifest: Name of the manifest, a JSON object with ``schema`` and ``evenli``.
         owned: Patterns of the names such a directory may hold beside the manifest, the lock and temporary files.
         schema: Newest version of the manifest that this evenli reads.
+        hashed: First version whose manifests hold their own hash; None where older ones are of the same version.
         option: The option that names the directory, for advice.
     """
 
@@ -44,10 +47,11 @@ class RunDir:
         manifest: str,
         owned: Sequence[str] = (),
         schema: int = 1,
+        hashed: int | None = None,
         option: str = "--out",
     ) -> None:
         self.path = Path(path)
-        self.kind, self.schema, self.option = kind, schema, option
+        self.kind, self.schema, self.hashed, self.option = kind, schema, hashed, option
         self.manifest_file = self.path / manifest
         self._owned = tuple(owned)
         self._held = False
@@ -95,12 +99,14 @@ class RunDir:
         """The manifest, None where there is none; a damaged one or one of a newer evenli is refused."""
         if not self.exists():
             return None
-        return read_manifest(self.manifest_file, kind=self.kind, schema=self.schema, required=required)
+        return read_manifest(
+            self.manifest_file, kind=self.kind, schema=self.schema, hashed=self.hashed, required=required
+        )
 
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         """Replace the manifest; schema, version and kind are added."""
         about = {"schema": self.schema, "evenli": __version__, "kind": self.kind}
-        self.write_json(self.manifest_file.name, {**about, **content})
+        self.write_json(self.manifest_file.name, with_hash({**about, **content}))
 
     # ---- one writer at a time
 
@@ -185,13 +191,22 @@ class RunDir:
             raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
 
 
-def read_manifest(file: Path, *, kind: str, schema: int = 1, required: Sequence[str] = ()) -> dict[str, Any]:
+def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A manifest with the hash of everything else in it: damage and careless edits are noticed."""
+    plain = {key: value for key, value in content.items() if key != _HASH}
+    return {**plain, _HASH: hash_text(json.dumps(plain, sort_keys=True))}
+
+
+def read_manifest(
+    file: Path, *, kind: str, schema: int = 1, hashed: int | None = None, required: Sequence[str] = ()
+) -> dict[str, Any]:
     """Read a manifest: a JSON object with ``schema``; damaged, foreign and newer ones are refused in one line.
 
     Args:
         file: The manifest.
         kind: What the directory should hold.
         schema: Newest version that this evenli reads.
+        hashed: First version whose manifests hold their own hash.
         required: Keys that must be there.
     """
     try:
@@ -208,6 +223,9 @@ def read_manifest(file: Path, *, kind: str, schema: int = 1, required: Sequence[
             f"{file.parent} was made by evenli {stored.get('evenli', '?')} (schema {version}); this is evenli "
             f"{__version__} (schema {schema}). Upgrade evenli or choose another directory"
         )
+    expects_hash = hashed is not None and version >= hashed
+    if stored[_HASH] != with_hash(stored)[_HASH] if _HASH in stored else expects_hash:
+        raise RunError(f"{file} was damaged or edited: it is not what its own hash says; begin anew with --overwrite")
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; choose another directory or begin anew with --overwrite")
     return dict(stored)

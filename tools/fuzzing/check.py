@@ -72,6 +72,9 @@ class Runner:
             file.seek(0)
             file.truncate()
             os.dup2(file.fileno(), number)
+        # As a new process would have them.
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         sys.argv = ["evenli", *words]
         outcome = Outcome(0, "", "")
         signal.setitimer(signal.ITIMER_REAL, self.limit)
@@ -114,8 +117,8 @@ def _place(trace: Any) -> str:
     return f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "?"
 
 
-def judge(words: tuple[str, ...], outcome: Outcome) -> Finding | None:
-    """What is wrong with an outcome by itself."""
+def judge(words: tuple[str, ...], outcome: Outcome, *, own: bool) -> Finding | None:
+    """What is wrong with an outcome by itself; ``own`` words of the user may stand at the beginning of a line."""
     if outcome.code is None:
         first = outcome.error.strip().splitlines()[-1][:200]
         kind = "hang" if outcome.error.startswith("longer") else "unexpected error"
@@ -135,7 +138,7 @@ def judge(words: tuple[str, ...], outcome: Outcome) -> Finding | None:
     for name, text in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
         if found := _CONTROL.search(text):
             return Finding("control character", f"{words[0]}: {found.group()!r} on {name}", text[:4000])
-        if any(line.startswith(mutate.FORGED) for line in text.splitlines()) and not usage:
+        if any(line.startswith(mutate.FORGED) for line in text.splitlines()) and not own:
             return Finding("forged line", f"{words[0]}: {name}", text[:4000])
     return None
 
@@ -171,7 +174,7 @@ class Cases:
         with self._folder(target, f"case-{index}") as folder:
             words, done = self._damage(rng, target, folder)
             outcome = self.run(words)
-            finding = judge(words, outcome)
+            finding = judge(words, outcome, own=target.change is not None)
             if finding is None and target.evidence and outcome.code != 2:
                 now = said(outcome, folder, target)
                 if now != expected:

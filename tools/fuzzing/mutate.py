@@ -13,6 +13,7 @@ import random
 import shutil
 import struct
 import tarfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -310,7 +311,7 @@ def array(rng: random.Random, content: bytes) -> bytes:
     try:
         loaded = np.load(io.BytesIO(content), allow_pickle=False)
         arrays = dict(loaded) if hasattr(loaded, "files") else {"": loaded}
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         return bits(rng, content)
     name = rng.choice(list(arrays))
     one = arrays[name]

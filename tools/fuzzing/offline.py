@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
 
 HUB: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit of a hub id": (("audit", "someone/some-model"), ()),

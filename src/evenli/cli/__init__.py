@@ -12,6 +12,7 @@ import typer
 from evenli._version import __version__
 from evenli.cli import about, audit, build, encoders, mitigate, report, score, train
 from evenli.cli._shared import SeedCommand
+from evenli.cli._stream import guard
 from evenli.errors import EvenliError
 from evenli.format import printable
 
@@ -82,6 +83,7 @@ _DEBUG = "EVENLI_DEBUG"
 
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
+    guard()
     try:
         try:
             app()

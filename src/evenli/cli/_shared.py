@@ -118,7 +118,9 @@ def suite_name(text: str) -> str:
 
 def warn(message: str) -> None:
     """One remark on stderr."""
-    print(f"evenli: {message}", file=sys.stderr)
+    from evenli.format import printable
+
+    print(f"evenli: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -30,6 +30,7 @@ from evenli.corpus.source import (
     source_files,
 )
 from evenli.errors import InputError, RunError
+from evenli.io import hash_files
 
 SHARD_ROWS = 50_000
 _SHARD_BYTES = 64 << 20
@@ -243,11 +244,13 @@ class Job:
             raise InputError(f"{self._files[0]} has no rows")
         size = {"rows": self._rows, "shards": self._shards}
         counts, highest = dict.fromkeys(FLAGS, 0), 0.0
-        for frame in CorpusScores(self.run.path, size).frames([*FLAGS, "pair_max"]):
+        scores = CorpusScores(self.run.path, size)
+        for frame in scores.frames([*FLAGS, "pair_max"]):
             for flag in FLAGS:
                 counts[flag] += int(frame[flag].sum())
             highest = max(highest, float(frame["pair_max"].to_numpy().max()))
         counts["blank_lines"] = self._blank
-        done = {"status": "complete", **size, "counts": counts, "highest_pair_max": highest}
+        files = {file.name: hash_files([file]) for file in scores.shards}
+        done = {"status": "complete", **size, "counts": counts, "highest_pair_max": highest, "files": files}
         self.run.write_manifest({**self._settings, **done})
         return CorpusScores.read(self.run.path)

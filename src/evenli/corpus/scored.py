@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from evenli.binary import read_parquet
 from evenli.errors import InputError, RunError
-from evenli.io import is_temporary
+from evenli.io import hash_files, is_temporary
 from evenli.parse import parse_json_object
 from evenli.store import RunDir
 
@@ -43,7 +43,8 @@ class ScoredDir(RunDir):
     """The output directory; shards that a killed run left without a manifest are ours, anything else is not."""
 
     def __init__(self, path: str | Path) -> None:
-        super().__init__(path, kind="scored corpus", manifest="scores.json", owned=("shards", ".scores.json.tmp"))
+        owned = ("shards", ".scores.json.tmp")
+        super().__init__(path, kind="scored corpus", manifest="scores.json", owned=owned, schema=2, hashed=2)
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write, in the directory and among the shards."""
@@ -55,7 +56,7 @@ class ScoredDir(RunDir):
         """The manifest, None for a new directory; one without the keys that its status asks for is refused."""
         stored = self.read_manifest(("status", "columns"))
         if stored is not None and stored["status"] == "complete":
-            self.read_manifest(("rows", "shards", "counts"))
+            self.read_manifest(("rows", "shards", "counts", *(["files"] if stored["schema"] > 1 else [])))
         return stored
 
     def shard(self, number: int) -> Path:
@@ -118,9 +119,12 @@ class CorpusScores:
         return [ScoredDir(self.path).shard(number) for number in range(int(self.header["shards"]))]
 
     def frames(self, columns: Sequence[str] | None = None) -> Iterator[pl.DataFrame]:
-        """The shards one after the other, all columns or those named."""
+        """The shards one after the other, all columns or those named; one that scores.json does not know is refused."""
+        hashes = self.header.get("files", {})  # none before schema 2
         for file in self.shards:
             try:
+                if hashes and hashes.get(file.name) != hash_files([file]):
+                    raise InputError("the hash differs")
                 yield read_parquet(file, columns or None)
             except InputError as error:
                 raise RunError(f"{file} is damaged; score the corpus again with --overwrite") from error

@@ -89,6 +89,7 @@ def predict(
             )
         # A table that is gone although the header says complete was being cleared when the process was killed.
         if stored is not None and stored["status"] == "complete" and folder.predictions_file.is_file():
+            folder.verify(folder.predictions_file.name)
             complete = Predictions.read(folder.predictions_file, stored)
             if settings.check_first is not None:
                 settings.check_first(Predictions(complete.frame.head(len(sets[0])), stored))
@@ -283,7 +284,8 @@ class RunFolder(RunDir):
     def __init__(self, path: str | Path) -> None:
         # Temporary files were once called .NAME.tmp; a run that was killed then may have left some.
         old = [f".{name}.tmp" for name in (*_FILES, "run.json")]
-        super().__init__(path, kind=_KIND, manifest="run.json", owned=(*_FILES, *old, "shards"), schema=SCHEMA)
+        owned = (*_FILES, *old, "shards")
+        super().__init__(path, kind=_KIND, manifest="run.json", owned=owned, schema=SCHEMA, hashed=SCHEMA)
         self.predictions_file = self.path / "predictions.parquet"
         self.results_file = self.path / "results.json"
         self._shards = self.path / "shards"
@@ -367,7 +369,7 @@ class RunFolder(RunDir):
 
 def read_header(file: Path) -> dict[str, Any]:
     """Read run.json; refuse a damaged one or one of a newer evenli."""
-    header = read_manifest(file, kind=_KIND, schema=SCHEMA)
+    header = read_manifest(file, kind=_KIND, schema=SCHEMA, hashed=SCHEMA)
     if header.get("status") == "running":
         return header
     model, data = header.get("model"), header.get("data")

@@ -16,6 +16,7 @@ from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, s
 from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distribution
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
+from evenli.format import printable
 from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 from evenli.report.terminal import table
 
@@ -116,7 +117,7 @@ def print_sentence(bias: SentenceBias, console: Console) -> None:
         cells = [f"{word.importance:.2%}", _signed(word.bias), _signed(word.weighted)] if known else ["", "", ""]
         counts = ["" if word.count is None else f"{word.count:,}"] if counted else []
         colour = "magenta" if word.weighted > 0 else "cyan" if word.weighted < 0 else None
-        shown.add_row(escape(word.token), *counts, *cells, word.note, style=colour)
+        shown.add_row(escape(printable(word.token)), *counts, *cells, word.note, style=colour)
     if bias.markers:
         blank = [""] if counted else []
         shown.add_row("(markers)", *blank, f"{bias.markers:.2%}", _signed(0.0), _signed(0.0), "special tokens")
@@ -130,14 +131,14 @@ def print_sentence(bias: SentenceBias, console: Console) -> None:
 def print_corpus(summary: Mapping[str, Any]) -> None:
     """Print what ``evenli.corpus.scoring.summarise`` says of a scored corpus, one line per fact."""
     flags = ", ".join(f"{count:,} {name}" for name, count in summary["counts"].items() if count)
-    columns = ", ".join(summary["columns"])
+    columns = printable(", ".join(summary["columns"]))
     print(f"{summary['folder']}: {summary['rows']:,} rows, columns {columns}{f'; {flags}' if flags else ''}")
     shown = ", ".join(f"{name} % {value:.4f}" for name, value in summary["percentiles"].items())
     print(f"score of a row (largest of its columns), percentiles ({summary['method']}): {shown}")
     for side, sentences in summary["top"].items():
         print(f"most {side}:")
         for value, text in sentences:
-            print(f"  {value:+.4f}  {text}")
+            print(f"  {value:+.4f}  {printable(text)}")
     if summary["charts"]:
         print(f"charts: {', '.join(summary['charts'])}")
 
@@ -156,7 +157,7 @@ def print_direction(summary: Mapping[str, Any]) -> None:
         f"{summary['leave_one_out']['lowest']:.3f} at worst; cosine with the {other} list {cosine:.3f}"
     )
     for side in SIDES:
-        print(f"most {side}: " + ", ".join(f"{word} {value:+.2f}" for word, value in summary[side]))
+        print(f"most {side}: " + ", ".join(f"{printable(word)} {value:+.2f}" for word, value in summary[side]))
 
 
 def _signed(value: float) -> str:

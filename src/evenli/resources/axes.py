@@ -263,7 +263,7 @@ def _load(path: Path) -> Axis:
     fields = read_toml(path)
     try:
         return _parse(fields, path)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise ResourceError(f"axis file {path} lacks or mistypes {error}") from error
 
 
@@ -273,8 +273,8 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
     if len(set(names)) != len(names) or len(names) < 2 or NO_STEREOTYPE in names:
         raise ResourceError(f"axis groups must be two or more distinct names other than 'neutral', not {names}")
     return Axis(
-        **{name: fields[name] for name in ("id", "title", "construct", "harm", "population")},
-        assumptions=tuple(fields["assumptions"]),
+        **{name: _text(fields, name) for name in ("id", "title", "construct", "harm", "population")},
+        assumptions=tuple(map(str, fields["assumptions"])),
         groups=groups,
         languages={lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()},
         typed_words=tuple(_type_words(fields["stereotypes"], groups, path)),
@@ -288,7 +288,14 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
         raise ResourceError(f"axis language '{lang}' has no group word for {', '.join(missing)}")
     named = ["templates", "gold", "revealing", *(["occupations"] if "occupations" in words else [])]
     tables = {field: Table.find(words[field], path, f"languages.{lang}.{field}") for field in named}
-    return Language({name: words["group_words"][name] for name in groups}, words["person"], **tables)
+    group_words = {name: _text(words["group_words"], name) for name in groups}
+    return Language(group_words, _text(words, "person"), **tables)
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    if not isinstance(fields[name], str) or not fields[name].strip():
+        raise TypeError(f"'{name}', which must be a text")
+    return str(fields[name])
 
 
 def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> list[tuple[str, str]]:
