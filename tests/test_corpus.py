@@ -347,10 +347,12 @@ score_corpus({str(lines)!r}, {str(out)!r}, Lengths(), overwrite=True)
 
 
 def test_directories_of_earlier_versions_open(tmp_path: Path, lines: Path) -> None:
-    """Their manifest names no kind, and a killed run left temporary files of another name."""
+    """Their manifest names no kind and no hashes, and a killed run left temporary files of another name."""
     scores = score_corpus(lines, tmp_path / "out", Lengths())
     manifest = tmp_path / "out/scores.json"
-    manifest.write_text(json.dumps({key: value for key, value in scores.header.items() if key != "kind"}))
+    newer = ("kind", "manifest_sha256", "files")
+    old = {key: value for key, value in scores.header.items() if key not in newer} | {"schema": 1}
+    manifest.write_text(json.dumps(old))
     (tmp_path / "out/shards/.000000.parquet.tmp").write_bytes(b"PAR1")
     assert CorpusScores.read(tmp_path / "out").rows == 95
     scorer = Lengths()
@@ -358,6 +360,22 @@ def test_directories_of_earlier_versions_open(tmp_path: Path, lines: Path) -> No
     assert scorer.seen == []
     score_corpus(lines, tmp_path / "out", scorer, overwrite=True)
     assert len(scorer.seen) > 0
+
+
+def test_a_shard_or_manifest_that_was_changed_is_refused(tmp_path: Path, lines: Path) -> None:
+    out = tmp_path / "out"
+    score_corpus(lines, out, Lengths())
+    (shard,) = sorted((out / "shards").glob("*.parquet"))[:1]
+    whole, manifest = shard.read_bytes(), (out / "scores.json").read_text(encoding="utf-8")
+    pl.read_parquet(shard).with_columns(pair_max=pl.col("pair_max") + 1).write_parquet(shard)
+    with pytest.raises(RunError, match=shard.name):
+        list(CorpusScores.read(out).frames())
+    shard.write_bytes(whole)
+    assert sum(frame.height for frame in CorpusScores.read(out).frames()) == 95  # the control
+    for changed in (manifest.replace('"rows": 95', '"rows": 94'), manifest.replace("manifest_sha256", "other")):
+        (out / "scores.json").write_text(changed, encoding="utf-8")
+        with pytest.raises(RunError, match="scores.json"):
+            CorpusScores.read(out)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import pytest
 
 import evenli
 from conftest import make_checkpoint
+from evenli.cli._stream import SafeStream
 from evenli.encoders import load_encoder
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.audit import load_run, measure_run, verify_run
@@ -131,6 +132,31 @@ def test_a_run_verifies(finished: Path, run_cli) -> None:  # type: ignore[no-unt
     assert done.returncode == 0 and "verified" in done.stdout, done.stderr
 
 
+@pytest.mark.parametrize("key", ["status", "model", "data", "seed", "files", "schema", "manifest_sha256"])
+def test_an_edited_manifest_is_refused(finished: Path, tmp_path: Path, key: str) -> None:
+    run = copy_of(finished, tmp_path / "run")
+    header = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    assert with_hash(header) == header
+    for changed in (
+        {name: value for name, value in header.items() if name != key},
+        header | {key: 1 if key == "schema" else "x"},
+    ):
+        (run / "run.json").write_text(json.dumps(changed), encoding="utf-8")
+        for use in (load_run, verify_run, measure_run):
+            with pytest.raises(RunError, match=r"run\.json"):
+                use(run)
+        with pytest.raises(RunError, match=r"run\.json"):
+            evenli.audit("fake:oracle:0.3", out=run, scoring=FAST)
+
+
+def test_a_complete_run_with_another_table_is_not_reused(finished: Path, tmp_path: Path) -> None:
+    run = copy_of(finished, tmp_path / "run")
+    table = pl.read_parquet(run / "predictions.parquet")
+    table.with_columns(neutral=pl.col("neutral") + 1).write_parquet(run / "predictions.parquet")
+    with pytest.raises(RunError, match="predictions"):
+        evenli.audit("fake:oracle:0.3", out=run, scoring=FAST)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_flipped_bit_is_found(finished: Path, tmp_path: Path, seed: int) -> None:
     run = copy_of(finished, tmp_path / "run")
@@ -230,6 +256,14 @@ def test_an_unexpected_error_is_one_line_and_not_a_failed_gate(tmp_path: Path, r
 def test_a_name_cannot_move_the_cursor(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
     done = run_cli("audit", "fake:\x1b[2Jpassed\x07", cwd=tmp_path)
     assert done.returncode == 2 and "\x1b" not in done.stderr and "\x07" not in done.stderr
+
+
+def test_the_terminal_gets_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
+    stream = SafeStream(sys.stdout)
+    print("a\x1b[2Jb\x9b31m\x07\r\tc", file=stream)
+    print("\x1b[31mred", file=stream)  # a colour is for terminals, and this is none
+    assert capsys.readouterr().out == "a\\u001b[2Jb\\u009b31m\\u0007\\u000d\tc\n\\u001b[31mred\n"
+    assert json.loads('"\\u009b"') == "\x9b"  # spelled so, JSON stays what it was
 
 
 def test_a_model_cannot_forge_a_line(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
