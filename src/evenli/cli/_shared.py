@@ -27,6 +27,10 @@ def option(text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=text, **more)
 
 
+SEEDS = {"min": 0, "max": 2**32 - 1}
+"""What every library takes as a seed."""
+
+
 def argument(text: str, **more: Any) -> Any:
     """An argument with its help text."""
     return typer.Argument(help=text, **more)
@@ -78,7 +82,7 @@ Online = Annotated[
 ]
 AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run code when loaded.", "--allow-pickle")]
 Resamples = Annotated[int, option("Bootstrap resamples.", min=100)]
-Seed = Annotated[int, option("Seed of the bootstrap.", min=0)]
+Seed = Annotated[int, option("Seed of the bootstrap.", **SEEDS)]
 Bootstrap = Annotated[str, option("cluster (occupations and templates) or row (naive, for comparison).")]
 OwnMeasures = Annotated[list[str] | None, option("Own measure as module:function; may be repeated.", "--measure")]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]

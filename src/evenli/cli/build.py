@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import option
+from evenli.cli._shared import SEEDS, option
 
 Out = Annotated[Path, option("File to write: .jsonl, .csv or .parquet.", "--out", "-o")]
 
@@ -20,7 +20,7 @@ def coal(
     templates: Annotated[Path | None, option("Own templates, one a line with a [Sub] slot.")] = None,
     occupations: Annotated[Path | None, option("Own occupations: CSV with word,stereotype.")] = None,
     width: Annotated[int, option("Templates per occupation.", min=1)] = 10,
-    seed: Annotated[int | None, option("Shuffle words and templates.", min=0)] = None,
+    seed: Annotated[int | None, option("Shuffle words and templates.", **SEEDS)] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
@@ -58,7 +58,7 @@ def probe(
     per_occupation: Annotated[int, option("Premises per occupation.", min=1)] = 50,
     max_words: Annotated[int, option("Most words in a premise.", min=2)] = 10,
     family: Annotated[str, option("Hypotheses: text, premise or occupation.")] = "text",
-    seed: Annotated[int, option("Seed of sentences and hypotheses.", min=0)] = 0,
+    seed: Annotated[int, option("Seed of sentences and hypotheses.", **SEEDS)] = 0,
     names: Annotated[str, option("How sentences with names are found: lists (no model), spacy or nltk.")] = "lists",
     as_json: shared.Json = False,
 ) -> None:
@@ -118,7 +118,7 @@ def controlled(
     balanced: Annotated[bool, option("Roles to female and male words in turn.", "--balanced")] = False,
     captions: Annotated[str | None, option("Captions to make templates of; default: composed ones.")] = None,
     width: Annotated[int, option("Training templates per word.", min=1)] = 500,
-    seed: Annotated[int, option("Seed of the order of templates.", min=0)] = 0,
+    seed: Annotated[int, option("Seed of the order of templates.", **SEEDS)] = 0,
     axis: shared.Axis = "gender",
     as_json: shared.Json = False,
 ) -> None:

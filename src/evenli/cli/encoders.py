@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option
+from evenli.cli._shared import SEEDS, argument, option
 from evenli.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def seat(
     level: Annotated[str, option("sentence (SEAT) or word (WEAT); a file of yours has its own.")] = "sentence",
     pooling: shared.Pooling = "mean",
     permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
-    seed: Annotated[int, option("Seed of permutations and bootstrap.", min=0)] = 0,
+    seed: Annotated[int, option("Seed of permutations and bootstrap.", **SEEDS)] = 0,
     device: shared.Device = None,
     online: shared.Online = False,
     as_json: shared.Json = False,
@@ -51,7 +51,7 @@ def senteval(
     data: Annotated[Path | None, option("Directory with the task files, flat or SentEval's own layout.")] = None,
     tasks: Annotated[str | None, option("Names such as MR,CR,STS14; default: all twelve.")] = None,
     pooling: shared.Pooling = "mean",
-    seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", min=0)] = 1111,
+    seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", **SEEDS)] = 1111,
     kfold: Annotated[int, option("Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
     classifier: Annotated[str, option("torch (softmax layer, Adam) or sklearn.")] = "torch",
     hidden: Annotated[int, option("Units of a sigmoid layer before the softmax; 0: none.", min=0)] = 0,
@@ -112,7 +112,7 @@ def encoder_report(
     ] = None,
     pooling: shared.Pooling = "mean",
     permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
-    seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", min=0)] = 0,
+    seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", **SEEDS)] = 0,
     device: shared.Device = None,
     online: shared.Online = False,
     as_json: shared.Json = False,

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option
+from evenli.cli._shared import SEEDS, argument, option
 from evenli.errors import EvenliError, InputError
 from evenli.registry import MITIGATIONS
 
@@ -52,7 +52,7 @@ Scored = Annotated[Path, argument("Folder that evenli score wrote.")]
 Corpus = Annotated[Path, option("Folder to write.", "--out", "-o")]
 Percentile = Annotated[float, option("Pairs that score above this percentile are changed.", min=0, max=100)]
 Split = Annotated[str, option("auto (pairs: 10,000 dev, 10,000 test, rest train), none, or DEV,TEST as numbers.")]
-ShuffleSeed = Annotated[int, option("Seed of the shuffle, and of the random control.", min=0)]
+ShuffleSeed = Annotated[int, option("Seed of the shuffle, and of the random control.", **SEEDS)]
 Control = Annotated[bool, option("Let chance pick as many pairs: the control of equal size.", "--random")]
 Overwrite = Annotated[bool, option("Replace a corpus in the folder.", "--overwrite")]
 
@@ -192,7 +192,7 @@ def _mitigate(
     encoder: shared.Encoder,
     out: Annotated[Path, option("Folder to write; mitigated:FOLDER is the encoder then.", "--out", "-o")],
     fit: FitOn = "built-in",
-    seed: Annotated[int, option("Seed of the fit and of the probes.", min=0)] = 0,
+    seed: Annotated[int, option("Seed of the fit and of the probes.", **SEEDS)] = 0,
     pooling: shared.Pooling = "mean",
     device: shared.Device = None,
     online: shared.Online = False,
@@ -228,7 +228,7 @@ def hard_debias(
     out: Annotated[Path, option("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).", "--out", "-o")],
     pairs: Annotated[str, option("Pairs of the direction: ten, long or a file.")] = "ten",
     control: Annotated[bool, option("Only bring the vectors to length 1, as a control.", "--control")] = False,
-    seed: Annotated[int, option("Seed of the probes that look for what is left.", min=0)] = 0,
+    seed: Annotated[int, option("Seed of the probes that look for what is left.", **SEEDS)] = 0,
     overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option
+from evenli.cli._shared import SEEDS, argument, option
 from evenli.errors import InputError
 
 Files = Annotated[list[Path], option("Training file: .jsonl, .csv, .tsv or .parquet; may be repeated.")]
@@ -25,7 +25,7 @@ def train_nli(
     batch_size: Annotated[int | None, option("Pairs per step; default by recipe.", min=1)] = None,
     max_length: Annotated[int | None, option("Longest pair in tokens; default by recipe.", min=8)] = None,
     warmup: Annotated[float | None, option("Share of the steps with a rising learning rate.")] = None,
-    seed: Annotated[list[int] | None, option("Seed; repeat the option to train a model for each.", min=0)] = None,
+    seed: Annotated[list[int] | None, option("Seed; repeat the option to train a model for each.", **SEEDS)] = None,
     style: Annotated[str | None, option("snli, mnli, ocnli, jnli, jsick, jsick-en, sick, hf; default: found.")] = None,
     device: shared.Device = None,
     dtype: Annotated[str | None, option("float32 or bfloat16; default: bfloat16 on CUDA, else float32.")] = None,
@@ -74,7 +74,7 @@ def train_encoder(
     lr: Annotated[float, option("First learning rate of SGD.")] = 0.1,
     v1_padding: Annotated[bool, option("Padding takes part in the maximum, as in V1.", "--v1-padding")] = False,
     dtype: Annotated[str, option("float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA.")] = "auto",
-    seed: Annotated[int, option("Seed.", min=0)] = 1234,
+    seed: Annotated[int, option("Seed.", **SEEDS)] = 1234,
     device: shared.Device = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -144,7 +144,7 @@ def meta(
     lang: Annotated[str | None, option("Language: en (default), ja or zh.")] = None,
     rates: Annotated[str | None, option("Bias rates: START:STOP:STEP, default 0:1:0.1, or a list with commas.")] = None,
     noise: Annotated[str | None, option("Levels of the noise axis, e.g. 0:1:0.5; none by default.")] = None,
-    seed: Annotated[list[int] | None, option("Training seed, default 0; repeat for several sweeps.", min=0)] = None,
+    seed: Annotated[list[int] | None, option("Training seed, default 0; repeat for several sweeps.", **SEEDS)] = None,
     measure: Annotated[list[str] | None, option("Own measure as module:function; may be repeated.")] = None,
     balanced: Annotated[bool | None, option("Roles to female and male words in turn.", "--balanced")] = None,
     ns_words: Annotated[str | None, option("NS words: train (default, as in the paper) or released.")] = None,

@@ -130,7 +130,10 @@ def check_pooling(pooling: str) -> None:
 
 def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
     """Encode, and refuse what is no row of finite numbers per text."""
-    return check_rows(encoder.encode(texts), texts, name_of(encoder))
+    # A checkpoint whose parts do not fit each other fails in any way its library likes.
+    with foreign_code(f"{name_of(encoder)} cannot encode the texts: "):
+        rows = encoder.encode(texts)
+    return check_rows(rows, texts, name_of(encoder))
 
 
 def name_of(encoder: Encoder) -> str:

@@ -30,6 +30,7 @@ from evenli.io import hash_files, hash_text, is_temporary
 from evenli.labels import LABELS
 from evenli.models import NLIModel, OutOfMemory
 from evenli.models.base import Items, Prepared, plan_batches
+from evenli.models.callables import foreign_code
 from evenli.pairs import PairSet
 from evenli.predictions import COLUMNS, Predictions
 from evenli.store import RunDir, read_manifest
@@ -158,7 +159,9 @@ class _Job:
         if self.check_first is None:
             self._open(folder, resume)
         self.progress(Progress(0, self.asked.height, "tokenising"))
-        prepared = self.model.prepare(self.distinct["premise"].to_list(), self.distinct["hypothesis"].to_list())
+        # A checkpoint whose parts do not fit each other fails in any way its library likes.
+        with foreign_code(f"{self.model.info.name} cannot read the pairs: "):
+            prepared = self.model.prepare(self.distinct["premise"].to_list(), self.distinct["hypothesis"].to_list())
         if prepared.truncated:
             limit = self.model.info.max_length
             self.warn(f"{prepared.truncated} pairs are longer than {limit} tokens and were truncated")
@@ -258,7 +261,8 @@ class _Asker:
         if len(items) > size:
             return np.concatenate([self(items[i : i + size], length) for i in range(0, len(items), size)])
         try:
-            return self._model.logits(items)
+            with foreign_code(f"{self._model.info.name} failed on a batch: "):
+                return self._model.logits(items)
         except OutOfMemory:
             if len(items) == 1:
                 raise ModelError("out of memory on a single pair; use a smaller model or --max-length") from None

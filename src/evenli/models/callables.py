@@ -147,7 +147,10 @@ def foreign_code(before: str) -> Iterator[None]:
             yield
     except (EvenliError, OutOfMemory):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        # A panic of a library in Rust is no Exception.
+        if not isinstance(error, Exception | SystemExit) and type(error).__name__ != "PanicException":
+            raise
         text = " ".join(str(error).split())[:300]
         raise ModelError(f"{before}{type(error).__name__}" + (f": {text}" if text else "")) from error
 
