@@ -343,7 +343,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any], WordVectors]:
         ) from error
     broken = next((name for name, tensor in weights.items() if not torch.isfinite(tensor).all()), None)
     if broken is not None or not np.isfinite(matrix).all():
-        raise ModelError(f"{folder} is damaged: {broken or 'vectors'} holds numbers that are not finite; train it again")
+        raise ModelError(f"{folder} is damaged: {broken or 'vectors'} holds numbers that are not finite")
     if matrix.shape != (config["words"], config["vector_dimension"]) or len(words) != config["words"]:
         raise ModelError(
             f"{folder}: config.json says {config['words']} words of {config['vector_dimension']} numbers, "
