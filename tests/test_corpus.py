@@ -453,11 +453,13 @@ def test_thresholds_by_hand(tmp_path: Path, pair_file) -> None:
 
 @pytest.mark.usefixtures("small_shards")
 @pytest.mark.parametrize("bins", [1, 7, 10**6])
-def test_the_histogram_keeps_its_bound(tmp_path: Path, lines: Path, bins: int) -> None:
+def test_the_histogram_keeps_its_bound(tmp_path: Path, lines: Path, bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
     score_corpus(lines, tmp_path / "out", Lengths())
     wanted = [0, 3, 50, 90, 95, 97, 100]
     exact = thresholds(tmp_path / "out", wanted)
-    sketch = thresholds(tmp_path / "out", wanted, exact_rows=10, bins=bins)
+    monkeypatch.setattr("evenli.corpus.scored._EXACT_ROWS", 10)
+    monkeypatch.setattr("evenli.corpus.scored._BINS", bins)
+    sketch = thresholds(tmp_path / "out", wanted)
     assert sketch.method == "histogram"
     errors = [abs(sketch.values[p] - exact.values[p]) for p in wanted]
     assert max(errors) <= sketch.error_bound + 1e-12
@@ -466,10 +468,11 @@ def test_the_histogram_keeps_its_bound(tmp_path: Path, lines: Path, bins: int) -
     assert (sketch.error_bound > 0) == (bins < 10**6)  # with fine bins ties sit alone and are exact
 
 
-def test_histogram_of_equal_scores(tmp_path: Path) -> None:
+def test_histogram_of_equal_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenli.corpus.scored._EXACT_ROWS", 1)
     (tmp_path / "same.txt").write_text("same\n" * 20, encoding="utf-8")
     score_corpus(tmp_path / "same.txt", tmp_path / "out", Lengths())
-    found = thresholds(tmp_path / "out", [95], exact_rows=1)
+    found = thresholds(tmp_path / "out", [95])
     assert found.values[95] == pytest.approx(0.14)
     assert found.error_bound == 0
 

@@ -73,12 +73,8 @@ class BiasScorer:
     With static weights a batch costs one table look-up per word; the scores do not depend on how the texts are cut
     into batches, to the last bit. A scorer fills its table while it works: use one per thread.
 
-    Args:
-        vectors: Word vectors; a token is looked up as it stands, then in lower case.
-        direction: The gender direction in the space of the vectors, positive towards female.
-        gender_words: Words with b = 0; None takes the shipped list and names.
-        weights: Importance of words.
-        punctuation: Give tokens without a letter their own bias, too.
+    A token is looked up as it stands, then in lower case. ``gender_words`` have b = 0, by default the shipped list and
+    names. ``punctuation`` gives tokens without a letter their own bias, too.
     """
 
     def __init__(

@@ -67,6 +67,11 @@ class GenderDirection:
         """
         return self.inputs or self.vector.astype(np.float64).tobytes().hex()
 
+    def check(self, vectors: WordVectors) -> None:
+        """Refuse vectors of another length than those the direction comes from."""
+        if vectors.dimension != self.dimension:
+            raise InputError(f"{vectors.name} has {vectors.dimension} numbers a word, the direction {self.dimension}")
+
 
 class Nearest(NamedTuple):
     """The words most to the female and most to the male side, with their cosines."""
@@ -89,9 +94,7 @@ def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool =
     """
     used, missing, repeated = _resolve(vectors, read_pairs(pairs))
     if len(used) < FEWEST:
-        raise InputError(
-            f"{vectors.name} has vectors for {len(used)} pair(s), {FEWEST} are needed; missing: {_shown(missing)}"
-        )
+        raise InputError(f"{vectors.name} has {len(used)} pair(s), {FEWEST} are needed; missing: {_shown(missing)}")
     words, rows = list(used.values()), list(used)
     notes = {
         f"only {len(used)} pairs: the direction says little beyond these words": len(used) == FEWEST,
@@ -113,21 +116,14 @@ def gender_direction(vectors: WordVectors, pairs: Pairs = "ten", *, unit: bool =
 def direction_from_sentences(
     female: ArrayLike, male: ArrayLike, *, unit: bool = False, source: str = "sentences"
 ) -> GenderDirection:
-    """Compute the direction from embeddings of sentences and of the same sentences with the gender words swapped.
+    """Compute the direction from embeddings [n, d] of sentences and of the same with the gender words swapped.
 
-    The rows are +d/2 and -d/2 for every difference d, which is pair centring again.
-
-    Args:
-        female: Embeddings [n, d] of the female versions.
-        male: Embeddings [n, d] of the male versions, in the same order.
-        unit: Bring embeddings to length 1 first; Dolci et al. 2023 do not for sentence encoders.
-        source: What the embeddings are, for the record.
+    The rows are +d/2 and -d/2 for every difference d, which is pair centring again. ``unit`` brings the embeddings to
+    length 1 first, which Dolci et al. 2023 do not do for sentence encoders.
     """
     f, m = np.asarray(female, dtype=np.float64), np.asarray(male, dtype=np.float64)
     if f.ndim != 2 or f.shape != m.shape or len(f) < FEWEST:
-        raise InputError(
-            f"expected two tables of the same shape with {FEWEST} or more rows, not {f.shape} and {m.shape}"
-        )
+        raise InputError(f"expected two tables of one shape with {FEWEST} or more rows, not {f.shape} and {m.shape}")
     if not (np.isfinite(f).all() and np.isfinite(m).all()):
         raise InputError("the embeddings hold numbers that are not finite")
     lengths = [np.linalg.norm(side, axis=1, keepdims=True) for side in (f, m)]
@@ -171,11 +167,7 @@ def agreement(a: GenderDirection, b: GenderDirection) -> float:
 
 def bias_of(vectors: WordVectors, rows: ArrayLike, direction: GenderDirection) -> NDArray[np.float64]:
     """Cosine of each row with the direction: in [-1, 1], positive is female, 0 is neutral, NaN for a zero vector."""
-    if vectors.dimension != direction.dimension:
-        raise InputError(
-            f"{vectors.name} has {vectors.dimension} numbers a word, the direction {direction.dimension}; "
-            "compute the direction from these vectors"
-        )
+    direction.check(vectors)
     which = np.asarray(rows, dtype=np.int64)
     flat = which.reshape(-1)
     cosines = np.empty(len(flat))

@@ -199,9 +199,7 @@ class _Crew:
     def _lost(self, actor: Any, sent: _Sent, error: Exception) -> None:
         if sent.lost >= _RETRIES:
             reason = str(error).strip().splitlines()[0]
-            raise RunError(
-                f"the cluster lost a shard for good ({reason}); finished shards are kept, run again"
-            ) from error
+            raise RunError(f"the cluster lost a shard for good ({reason}); run again, others are kept") from error
         self._waiting.insert(0, sent._replace(lost=sent.lost + 1))
         self._replace(actor)
 

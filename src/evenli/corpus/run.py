@@ -70,14 +70,9 @@ def score_corpus(
     first million is scored. Blank lines between JSON Lines are not rows. Rows whose gold label is ``-`` are scored and
     flagged ``no_gold``; percentiles and fairer corpora leave them out.
 
-    Args:
-        source: File, directory or glob pattern; or the address of one.
-        out: The output directory; an unfinished one of the same job is continued.
-        scorer: Gives F, M and Abs of sentences.
-        columns: Text columns; by default premise and hypothesis under their usual names, else text or sentence.
-        batch: Sentences handed to the scorer at once.
-        on_progress: Called with the number of rows done, after each shard.
-        overwrite: Start again where ``out`` holds another or a finished scored corpus.
+    ``columns`` are the text columns, by default premise and hypothesis under their usual names, else text or sentence.
+    ``batch`` sentences are handed to the scorer at once, and ``on_progress`` hears the number of rows done. An
+    unfinished directory of the same job is continued; ``overwrite`` starts again in any scored corpus.
     """
     job = Job(source, out, scorer.identity, columns, batch)
     worker = Worker(scorer, job.columns, batch)
@@ -194,10 +189,8 @@ class Job:
                 self.run.clear(["shards", ".scores.json.tmp"])
                 self.run.write_manifest({**self._settings, "status": "running"})
             elif different := [key for key, value in self._settings.items() if stored.get(key) != value]:
-                raise RunError(
-                    f"{self.run.path} holds the scores of another job (other {', '.join(different)}); choose another "
-                    "--out or pass --overwrite"
-                )
+                names = ", ".join(different)
+                raise RunError(f"{self.run.path} holds another job (other {names}); choose another or pass --overwrite")
             yield
 
     def chunks(self) -> Iterator[Chunk]:

@@ -33,6 +33,7 @@ PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 SIDES = {"female": "F", "male": "M"}
 _EXACT_ROWS = 20_000_000
 """Up to so many scores, 160 MB, are sorted at once."""
+_BINS = 10**6
 Parts = Callable[[], Iterable[NDArray[np.float64]]]
 """Gives the values anew, a part at a time, each time it is called."""
 # The second is what earlier versions named a file that they were writing.
@@ -157,13 +158,7 @@ class Distribution:
     thresholds: Thresholds  # percentiles of the row score
 
 
-def thresholds(
-    scored: CorpusScores | str | Path,
-    percentiles: Iterable[float],
-    *,
-    exact_rows: int = _EXACT_ROWS,
-    bins: int = 10**6,
-) -> Thresholds:
+def thresholds(scored: CorpusScores | str | Path, percentiles: Iterable[float]) -> Thresholds:
     """Percentiles of the pair score over all pairs with a gold label; see ``percentiles_of``."""
     scored = CorpusScores.read(scored)
     if scored.gold_rows == 0:
@@ -172,15 +167,13 @@ def thresholds(
     def parts() -> Iterator[NDArray[np.float64]]:
         return (frame["pair_max"].to_numpy() for frame in scored.gold_frames(["pair_max"]))
 
-    return percentiles_of(parts, scored.gold_rows, percentiles, exact_rows=exact_rows, bins=bins)
+    return percentiles_of(parts, scored.gold_rows, percentiles)
 
 
-def percentiles_of(
-    parts: Parts, rows: int, percentiles: Iterable[float], *, exact_rows: int = _EXACT_ROWS, bins: int = 10**6
-) -> Thresholds:
+def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:
     """Percentiles of any number of values, as numpy's linear interpolation gives them.
 
-    Up to ``exact_rows`` rows they are exact. Beyond, a first pass finds the range and a second one counts in ``bins``
+    Up to ``_EXACT_ROWS`` rows they are exact. Beyond, a first pass finds the range and a second one counts in ``_BINS``
     bins of equal width, each with the smallest and largest score in it. The true order statistic lies between these
     two, so their middle is wrong by half of their distance at most; that is the error bound given.
     """
@@ -188,16 +181,15 @@ def percentiles_of(
     wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
     if wrong or not wanted:
         raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
-    if rows <= exact_rows:
+    if rows <= _EXACT_ROWS:
         exact = np.percentile(np.concatenate([*parts()]), wanted).tolist()
         return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
-    values, bound = _histogram_percentiles(parts, rows, wanted, bins)
+    values, bound = _histogram_percentiles(parts, rows, wanted)
     return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, rows)
 
 
-def _histogram_percentiles(
-    parts: Parts, rows: int, percentiles: Sequence[float], bins: int
-) -> tuple[list[float], float]:
+def _histogram_percentiles(parts: Parts, rows: int, percentiles: Sequence[float]) -> tuple[list[float], float]:
+    bins = _BINS
     filled = [(part.min(), part.max()) for part in parts() if len(part)]
     low, high = min(first for first, _ in filled), max(last for _, last in filled)
     scale = bins / (high - low) if high > low else 0.0

@@ -86,15 +86,9 @@ def score(
     on_note: Callable[[str], None] | None = None,
     overwrite: bool = False,
 ) -> CorpusScores:
-    """Score every text of a corpus and write the directory ``out``; see ``score_corpus`` for what a corpus may be.
+    """Score every text of a corpus and write the directory ``out``; the arguments are those of ``score_corpus``.
 
-    Args:
-        source: File, directory, glob pattern or address.
-        out: The output directory; an unfinished one of the same job is continued.
-        settings: How sentences are scored.
-        on_progress: Called with the number of rows done.
-        on_note: Called with what should be known of the encoder.
-        overwrite: Start again where ``out`` holds another or a finished scored corpus.
+    ``on_note`` is called with what should be known of the encoder.
     """
     common: dict[str, Any] = {"columns": settings.columns, "batch": settings.batch}
     common |= {"on_progress": on_progress, "overwrite": overwrite}

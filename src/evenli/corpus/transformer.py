@@ -30,14 +30,8 @@ class _Text(NamedTuple):
 class TransformerArgmax(TransformerEncoder):
     """A transformer whose last layer is pooled by maximum over all word-pieces, markers such as ``[CLS]`` included.
 
-    Of equal maxima the first piece counts. The pieces of a word add up to the word.
-
-    Args:
-        spec: Checkpoint directory or ``[hf:]id[@revision]``; safetensors only, no code from the hub.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        max_length: Longest text in word-pieces; words beyond it count 0.
-        batch_size: Texts encoded at a time, of similar length.
-        online: Download from the hub what its local cache lacks.
+    Of equal maxima the first piece counts. The pieces of a word add up to the word. Words beyond ``max_length`` pieces
+    count 0. The spec is a checkpoint directory or ``[hf:]id[@revision]``.
     """
 
     def __init__(

@@ -24,9 +24,6 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
         out: Where the result is written.
         overwrite: Replace an earlier result.
         options: Fields of the method's settings.
-
-    Returns:
-        What the library function of the method returns.
     """
     if method in MITIGATIONS:
         placed = {name: options.pop(name) for name in ("pooling", "device") if name in options}

@@ -55,13 +55,8 @@ def swap_augment(
     of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
     gender token of their list (which lacks *him* and *guy*). In the other modes punctuation does not hide a word.
 
-    Args:
-        rows: Pairs as dictionaries.
-        columns: The names of the premise and the hypothesis column.
-        select: ``all`` or ``occupation``.
-        mode: How to swap, see ``Swapper``.
-        names: Whether first names are swapped too.
-        shuffle_seed: Look at the rows in a shuffled order, 12 for that of Sharma et al.; those returned keep theirs.
+    ``columns`` names premise and hypothesis; ``mode`` and ``names`` are those of ``Swapper``. With a ``shuffle_seed``
+    the rows are looked at in a shuffled order, with 12 in that of Sharma et al.; those returned keep theirs.
     """
     if select not in get_args(Select):
         raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
@@ -121,11 +116,8 @@ def swap_corpus(
 ) -> dict[str, int]:
     """Add gender-swapped copies to a training file; returns the counts of ``Augmented`` and ``written``.
 
-    Args:
-        corpus: English pairs (.jsonl, .csv, .tsv, .parquet) or a text with one sentence a line (.txt).
-        out: The file to write: .jsonl, .csv or .parquet for pairs, .txt for a text.
-        settings: What to copy and how to swap.
-        overwrite: Replace a file that exists.
+    The corpus holds English pairs (.jsonl, .csv, .tsv, .parquet), written as .jsonl, .csv or .parquet, or is a text
+    with one sentence a line (.txt).
     """
     corpus, out, settings = Path(corpus), Path(out), settings or SwapSettings()
     if out.exists() and not overwrite:
@@ -165,7 +157,7 @@ def _swap_lines(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, in
         raise InputError(f"{corpus} holds no text")
     gendered = [line for line in given if swapper.gendered(line)]
     known = set(given)
-    copies = [line for line in dict.fromkeys(swapper.swap_all(gendered)) if line not in known]
+    copies = [line for line in dict.fromkeys(map(swapper, gendered)) if line not in known]
     written = copies if settings.only_swapped else [*given, *copies]
     write_atomic(out, "".join(f"{line}\n" for line in written))
     size, swapped, added = len(given), len(gendered), len(copies)

@@ -84,13 +84,8 @@ def fairer_corpus(
     only one exceeded the threshold, and the label is kept. A pair in which nothing can be swapped gets no copy. Ids of
     copies end in ``-swapped``. ``combined`` replaces the pairs by their copies.
 
-    Args:
-        method: ``subtract``, ``augment`` or ``combined``.
-        scored: The scored corpus.
-        out: The output directory.
-        settings: Percentile, how to swap, split and seed; or a random choice of as many pairs.
-        scorer: Scores the copies for the card; without it the distribution after covers the old rows alone.
-        overwrite: Replace a corpus that is already in ``out``.
+    ``scorer`` scores the copies for the card; without it the distribution after covers the old rows alone.
+    ``overwrite`` replaces a fairer corpus that is already in ``out``.
     """
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
@@ -132,9 +127,7 @@ def _arrange(
     """Sizes of the files by name, and the place of every row of the result: the kept rows first, then the copies."""
     sources = np.concatenate([np.flatnonzero(plan.keep), np.flatnonzero(plan.copy)])
     if not len(sources):
-        raise InputError(
-            f"nothing is left of {corpus.scored.path}; choose a higher percentile than {settings.percentile}"
-        )
+        raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
     if split is None:
         return {"corpus": len(sources)}, np.arange(len(sources))
     part, order = assign(sources, split, settings.seed)

@@ -69,19 +69,10 @@ def mitigate_encoder(
     online: bool = False,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Fit an eraser to an encoder, measure what it leaves, and write the directory.
+    """Fit an eraser to an encoder, measure what it leaves, and write the directory; returns what its manifest holds.
 
-    Args:
-        spec: The encoder, as ``load_encoder`` takes it.
-        out: Directory to write: a new one, an empty one, or with ``overwrite`` one of a mitigated encoder.
-        settings: Method and data.
-        pooling: Of ``hf`` encoders.
-        device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
-        online: Download from the hub what its local cache lacks.
-        overwrite: Replace a mitigated encoder in the directory.
-
-    Returns:
-        What ``mitigated.json`` holds.
+    Spec, pooling, device and ``online`` are those of ``load_encoder``. The directory is a new one, an empty one, or
+    with ``overwrite`` one of a mitigated encoder.
     """
     # The directory is checked first: a fit can take long.
     with replacing(_directory(out), overwrite=overwrite) as folder:
@@ -121,10 +112,7 @@ def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) ->
     data = GenderedEmbeddings(*np.split(encode_checked(base, sentences.rows("fit")[0]), 2))
     eraser = method.fit(data, settings.options, np.random.default_rng(settings.seed))
     if not isinstance(eraser, Projection | Affine):
-        raise InputError(
-            f"the method '{settings.method}' gave {type(eraser).__name__}; expected a Projection or an Affine of "
-            "evenli.mitigate.erasers, which can be stored"
-        )
+        raise InputError(f"the method '{settings.method}' gave {type(eraser).__name__}, not a Projection or an Affine")
     return eraser
 
 
@@ -169,13 +157,9 @@ class HardDebiased:
 def hard_debias_file(
     vectors: str | Path, out: str | Path, settings: HardDebiasSettings | None = None, *, overwrite: bool = False
 ) -> HardDebiased:
-    """Hard-debias a file of word vectors and measure what is left.
+    """Hard-debias a file of word vectors, also given as ``vectors:FILE``, and measure what is left.
 
-    Args:
-        vectors: The file, as ``load_vectors`` takes it, or ``vectors:FILE``.
-        out: A file that ends in ``.npz``, or a directory, which is an encoder then.
-        settings: What to do; None hard-debiases with the ten pairs.
-        overwrite: Replace what is there.
+    The result is a file if ``out`` ends in ``.npz``, else a directory, which is an encoder.
     """
     settings = settings or HardDebiasSettings()
     out, file = Path(out), Path(str(vectors).removeprefix("vectors:"))
@@ -212,10 +196,7 @@ def _check_names(out: Path, file: Path, overwrite: bool) -> None:
     if out.suffix == ".npz" and out.exists() and not overwrite:
         raise RunError(f"{out} exists; pass --overwrite to replace it, or name another file")
     if ":" in str(file) and not file.exists():
-        raise InputError(
-            f"{file}: hard debiasing is for word vectors; for an encoder choose inlp, leace or sent-debias, or train "
-            "one on hard-debiased vectors"
-        )
+        raise InputError(f"{file}: hard debiasing is for word vectors; for an encoder use inlp, leace or sent-debias")
 
 
 def _check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
@@ -299,8 +280,5 @@ def _load_base(folder: Path, stored: dict[str, Any], request: EncoderRequest, gi
     except EvenliError as error:
         raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
     if _identity(base) != stored["identity"]:
-        raise ModelError(
-            f"the base of {folder}, {stored['spec']}, has changed since the mitigation; bring it back or mitigate the "
-            "encoder again"
-        )
+        raise ModelError(f"the base of {folder}, {stored['spec']}, has changed since; mitigate the encoder again")
     return base

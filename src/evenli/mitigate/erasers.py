@@ -165,10 +165,7 @@ class Erased:
         before = self._base(self.check)
         after = self.eraser(before)
         if not np.abs(after - before).max() > _ROUNDING * np.abs(before).max():
-            raise ModelError(
-                f"the eraser changes nothing: all {len(before)} outputs are those of the base encoder; "
-                "fit it on embeddings of this encoder"
-            )
+            raise ModelError("the eraser changes nothing of the embeddings; fit it on those of this encoder")
 
     @property
     def dimension(self) -> int:
@@ -191,11 +188,9 @@ class Erased:
 
     def _base(self, texts: Sequence[str]) -> NDArray[Any]:
         embeddings = np.asarray(self.encoder.encode(list(texts)))
-        if embeddings.shape != (len(texts), self.eraser.dimension):
-            raise InputError(
-                f"the eraser is for embeddings of {self.eraser.dimension} numbers, the encoder gave shape "
-                f"{embeddings.shape} for {len(texts)} text(s); fit an eraser for this encoder"
-            )
+        expected = (len(texts), self.eraser.dimension)
+        if embeddings.shape != expected:
+            raise InputError(f"the eraser is for {expected}, the encoder gave {embeddings.shape}; fit another")
         return embeddings
 
 
@@ -259,10 +254,7 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
         new = _basis(weights - weights.mean(axis=0))
         removed = _basis(np.vstack([removed, new - (new @ removed.T) @ removed]))
     if not len(removed):
-        raise InputError(
-            f"a linear classifier reaches {history[0]:.3f} on held-out rows, chance is {chance:.3f}: "
-            "there is nothing linear to erase"
-        )
+        raise InputError(f"nothing linear to erase: held-out accuracy is {history[0]:.3f}, chance is {chance:.3f}")
     return Projection(removed, method="INLP", history=tuple(history))
 
 

@@ -172,10 +172,7 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
             pairs.append(SentencePair(female, male, words))
     if len(pairs) < _FEWEST:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
-        raise InputError(
-            f"{path} has {len(pairs)} sentences to fit on, {_FEWEST} or more are needed (left out: {reasons}); "
-            "give a larger English corpus or leave out --fit"
-        )
+        raise InputError(f"{path} has {len(pairs)} sentences to fit on, {_FEWEST} are needed (left out: {reasons})")
     kept = pairs if len(pairs) <= limit else [pairs[i * len(pairs) // limit] for i in range(limit)]
     return replace(built_in, fit=tuple(kept), source=str(path), skipped=skipped)
 

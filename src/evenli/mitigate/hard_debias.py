@@ -50,11 +50,7 @@ def hard_debias(
     bias can still be read from the neighbours of a word. ``specific`` words keep their component along g, by default
     ``gender_specific_words()``.
     """
-    if vectors.dimension != direction.dimension:
-        raise InputError(
-            f"{vectors.name} has {vectors.dimension} numbers a word, the direction {direction.dimension}; "
-            "compute the direction from these vectors"
-        )
+    direction.check(vectors)
     if isinstance(specific, str):
         raise InputError(f"expected a collection of words, found the one word '{specific}'")
     keep = gender_specific_words() if specific is None else frozenset(specific)
@@ -110,9 +106,7 @@ def word_leakage(
     bias = bias_of(before, rows, direction)
     side = min(int((bias > 0).sum()), int((bias < 0).sum()), _SIDE)
     if side < _FEWEST:
-        raise InputError(
-            f"only {side} neutral words lean to one of the sides; {_FEWEST} or more are needed to measure what leaks"
-        )
+        raise InputError(f"only {side} neutral words lean to one side; {_FEWEST} are needed to measure what leaks")
     order = np.argsort(bias, kind="stable")
     chosen = np.concatenate([order[:side], order[-side:]])
     classes = np.repeat([MALE, FEMALE], side)

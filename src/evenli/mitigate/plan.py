@@ -169,10 +169,7 @@ def assign(groups: NDArray[np.int64], split: Split, seed: int) -> tuple[NDArray[
     """Part of each item (0 train, 1 dev, 2 test) and a shuffled order of the items."""
     total = len(groups)
     if split.dev + split.test >= total:
-        raise InputError(
-            f"{total} rows cannot give {split.dev} for dev and {split.test} for test and leave some to train on; "
-            "choose smaller splits or none"
-        )
+        raise InputError(f"{total} rows are too few for {split.dev} in dev, {split.test} in test and some to train on")
     rng = generator(seed, 0)
     order = rng.permutation(total)
     part = np.zeros(total, dtype=np.int8)

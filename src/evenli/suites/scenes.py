@@ -63,10 +63,7 @@ def compose_templates(
     }
     available = sum(map(len, free.values()))
     if not 0 <= count <= available:
-        raise InputError(
-            f"{count} templates are needed, the scenes of language '{lang}' give {available}; "
-            "ask for fewer or give --captions FILE"
-        )
+        raise InputError(f"{count} templates are needed, the scenes of '{lang}' give {available}; give --captions FILE")
     return _spread(free, np.random.default_rng(seed))[:count]
 
 
@@ -75,10 +72,7 @@ def read_scenes(lang: str) -> dict[str, list[str]]:
     name = f"scenes_{lang}.csv"
     if not (DATA / name).is_file():
         known = ", ".join(sorted(path.stem.removeprefix("scenes_") for path in DATA.glob("scenes_*.csv")))
-        raise ResourceError(
-            f"no scenes are shipped for language '{lang}' (there are {known}); "
-            "give --captions FILE with one caption a line"
-        )
+        raise ResourceError(f"no scenes are shipped for language '{lang}' (there are {known}); give --captions FILE")
     orders: list[str] = []
     scenes: dict[str, dict[str, list[str]]] = {}
     for row in read_table(name, ("scene", "part", "text")):

@@ -80,10 +80,7 @@ def seat_tests(level: Level = "sentence", names: Sequence[str] | None = None) ->
 
     Both targets of a test are of one size. Where the frames give one of them more sentences, it is thinned evenly to
     the size of the other; the released files drop sentences at random, so the sizes agree but not every sentence.
-
-    Args:
-        level: ``word`` (WEAT) or ``sentence`` (SEAT).
-        names: Keep only these tests, in this order.
+    The level is ``word`` (WEAT) or ``sentence`` (SEAT); ``names`` keeps only these tests, in this order.
     """
     if level not in association.LEVELS:
         raise InputError(f"unknown level '{level}'; choose {' or '.join(association.LEVELS)}")
@@ -141,11 +138,9 @@ def read_test(path: str | Path) -> AssociationTest:
     if missing:
         raise InputError(f"{path} has no {', '.join(missing)}; an association test needs {', '.join(_ROLES)}")
     sets = {ours: _text_set(content[theirs], f"{path}, {theirs}") for theirs, ours in _ROLES.items()}
-    if len(sets["x"]) != len(sets["y"]):
-        raise InputError(
-            f"{path} has {len(sets['x'])} different examples in targ1 and {len(sets['y'])} in targ2; the test compares "
-            "equal parts, give as many of each"
-        )
+    x, y = len(sets["x"]), len(sets["y"])
+    if x != y:
+        raise InputError(f"{path} has {x} different examples in targ1 and {y} in targ2; give as many of each")
     # The file does not say which; a space is what tells a sentence from a word.
     spaced = any(" " in text for part in sets.values() for text in part.texts)
     return AssociationTest(path.stem, "sentence" if spaced else "word", **sets)
@@ -273,13 +268,7 @@ def seat(
 def seat_from_vectors(
     tests: Sequence[AssociationTest], vectors: Mapping[str, ArrayLike], settings: SeatSettings = DEFAULTS
 ) -> SeatResult:
-    """Run tests on embeddings that are there already and correct their p-values for each other.
-
-    Args:
-        tests: From ``seat_tests`` or ``read_test``.
-        vectors: Embedding of every text of the tests. A text has one vector wherever it occurs.
-        settings: Seed, permutations and resamples.
-    """
+    """Run tests on embeddings that are there already, one for every text, and correct their p-values for each other."""
     missing = [text for text in texts_of(tests) if text not in vectors]
     if missing:
         more = f" and {len(missing) - 1} more texts" if len(missing) > 1 else ""

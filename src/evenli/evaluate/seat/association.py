@@ -119,11 +119,8 @@ def association_test(
     percentile bootstrap: the words behind X, Y, A and B are drawn anew, each set on its own, and all sentences of a
     word come along. It speaks of the choice of words.
 
-    Args:
-        sets: Embeddings of the targets X and Y and of the attributes A and B, each [n, dimensions].
-        settings: Permutations, resamples and the like; its ``level`` is not used.
-        words: The word behind every embedding, for each of the four sets; default: each is its own.
-        generator: Source of partitions and resamples; default: one from the seed of the settings.
+    ``sets`` are the embeddings of X, Y, A and B, each [n, dimensions]; ``words`` names the word behind every embedding
+    of each set, by default each is its own. The level of the settings is not used.
     """
     # Wrong input is an error; input on which the test is undefined is a result without a number.
     tables = [_matrix(part, name) for part, name in zip(sets, _SETS, strict=True)]

@@ -47,9 +47,7 @@ class SentEvalSettings:
         if self.classifier not in CLASSIFIERS:
             raise InputError(f"no classifier '{self.classifier}'; choose {' or '.join(CLASSIFIERS)}")
         if self.hidden < 0 or (self.hidden and self.classifier == "sklearn"):
-            raise InputError(
-                f"hidden {self.hidden} with classifier {self.classifier}; give 0, or units for the torch classifier"
-            )
+            raise InputError(f"hidden {self.hidden} with classifier {self.classifier}; give 0, or units for torch")
         if self.kfold < 2:
             raise InputError(f"kfold {self.kfold}: expected 2 or more")
 
@@ -126,9 +124,7 @@ class UnsavedResultError(RunError):
 class ResultFile:
     """A result file that is written after every task, so that a stopped run continues where it was.
 
-    Args:
-        path: The file; that it can be written is checked here, and its directory is made.
-        overwrite: Begin anew, whatever the file holds.
+    That it can be written is checked here, and its directory is made. ``overwrite`` begins anew, whatever it holds.
     """
 
     def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:

@@ -45,15 +45,14 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
-        if self.per_occupation < 1 or self.max_words < words.FEWEST_WORDS:
+        least = words.FEWEST_WORDS
+        if self.per_occupation < 1 or self.max_words < least:
             raise InputError(
                 f"per_occupation {self.per_occupation} and max_words {self.max_words} are not usable: "
                 f"at least 1 and {words.FEWEST_WORDS} are expected"
             )
         if isinstance(self.name_filter, str) and self.name_filter not in words.NAME_FILTERS:
-            raise InputError(
-                f"no name filter '{self.name_filter}'; choose {', '.join(words.NAME_FILTERS)} or give a function"
-            )
+            raise InputError(f"no name filter '{self.name_filter}'; choose {', '.join(words.NAME_FILTERS)}")
         groups = load_axis().group_names
         for name, gender in self.occupations.items():
             if not name.strip() or gender not in groups:
@@ -104,9 +103,7 @@ def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeB
     plurals and "construction worker" are found, articles are repaired, and verbs ("cooks a meal"), compounds ("guard
     dog") and sentences about several listed occupations are not used.
 
-    Args:
-        settings: How to build it.
-        options: Fields of ``ProbeSettings``, in place of ``settings``.
+    ``options`` are fields of ``ProbeSettings``, in place of ``settings``.
     """
     settings = settings or ProbeSettings(**options)
     hypotheses = words.probe_hypotheses(settings.family)
@@ -140,10 +137,7 @@ def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator)
     own = [text for text in read_lines("probe_premises.txt") if not finder.search(text)]
     templates = [text for text in own if len(text.split()) + longest <= max_words]
     if len(templates) < per_occupation:
-        raise InputError(
-            f"evenli has {len(templates)} sentences of its own with at most {max_words} words, per_occupation "
-            f"{per_occupation} needs more; lower it or give a corpus"
-        )
+        raise InputError(f"per_occupation {per_occupation}: evenli has {len(templates)} own sentences; give a corpus")
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
     premises = {name: [(settings.fill(one, name), words.cluster_key(one)) for one in sample] for name in occupations}
     counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}

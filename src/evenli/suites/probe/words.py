@@ -218,9 +218,7 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
         tagger = importlib.import_module(name_filter)
     except ModuleNotFoundError as error:
         install = f"pip install {name_filter} && {download}"
-        raise InputError(
-            f"name_filter {name_filter} needs the package: {install}; name_filter lists needs nothing"
-        ) from error
+        raise InputError(f"name_filter {name_filter} needs the package: {install}; lists needs nothing") from error
     try:
         if name_filter == "spacy":
             parsed = tagger.load("en_core_web_sm").pipe(candidates)
@@ -302,10 +300,7 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
     if not sentences:
         raise InputError(f"{path} holds no sentence")
     if not looks_english(sentences[:: len(sentences) // 5000 + 1]):  # a few thousand are enough to tell
-        raise InputError(
-            f"{path} does not look like English ('{sentences[0][:60]}'); the occupations and filters of the probe are "
-            "English only"
-        )
+        raise InputError(f"{path} does not look like English ('{sentences[0][:60]}'), which the probe is for")
     spelling = {form.lower(): name for name in occupations for form in forms(name)}
     finder = find_forms(spelling)
     revealing = {**dict.fromkeys(word_class("gender"), "gender"), **load_axis().revealing_words("en")}
