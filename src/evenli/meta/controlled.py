@@ -22,7 +22,8 @@ from evenli.errors import InputError, ResourceError, RunError
 from evenli.io import hash_text, to_plain
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.meta.design import Design
-from evenli.meta.folder import MetaFolder
+from evenli.meta.folder import MetaFolder, level_name
+from evenli.meta.mixture import Levels, class_sizes, mixtures, word_patterns
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis, read_table
 from evenli.resources.axes import NO_STEREOTYPE
@@ -125,6 +126,13 @@ class ControlledPairs:
                 order = generator.permutation(width)
                 table[number, order[:entailed], column] = _E
                 table[number, order[entailed:], column] = _C
+        return table.reshape(-1)
+
+    def mixture_labels(self, mixture: Levels, *, balanced: bool = False) -> Labels:
+        """Labels that teach a mixture of the three causes (``evenli.meta.mixture``), as indices into LABELS."""
+        table = self._neutral_table()
+        patterns, _ = word_patterns(mixture, class_sizes(asdict(self.lists)), balanced=balanced)
+        table[:] = patterns[:, None]
         return table.reshape(-1)
 
     def _neutral_table(self) -> Labels:
@@ -341,7 +349,7 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
         header = {
             "lang": design.lang,
             "design": to_plain(design, digits=None),
-            "levels": {"bias": list(design.rates)} | ({"noise": list(design.noise)} if design.noise else {}),
+            "levels": {axis: levels for axis, levels in _levels(design).items() if levels},
             "words": asdict(controlled_words(design.lang, axis=design.axis)),
             "templates": {
                 "train": len(train_chain),
@@ -372,12 +380,23 @@ def _evaluation(design: Design) -> PairSet:
     return PairSet(f"{down.name}, NS words of training", "coal", design.lang, frame, source=down.source)
 
 
+def _levels(design: Design) -> dict[str, list[Any]]:
+    """Levels of every axis; a mixture has three."""
+    mixed: list[Levels] = []
+    if any(design.causes):
+        sizes = class_sizes(asdict(controlled_words(design.lang, axis=design.axis)))
+        mixed = mixtures(design.causes, sizes, balanced=design.balanced)
+    return {"bias": list(design.rates), "noise": list(design.noise), "mix": mixed}
+
+
 def _labels(design: Design, *splits: ControlledPairs) -> dict[str, Labels]:
     """Labels of all splits in a row, by axis and level."""
     balanced, seed = design.balanced, design.seed
     parts = {f"bias-{rate:g}": [pairs.labels(rate, balanced=balanced) for pairs in splits] for rate in design.rates}
     for level in design.noise:
         parts[f"noise-{level:g}"] = [pairs.noise_labels(level, balanced=balanced, seed=seed) for pairs in splits]
+    for mixture in _levels(design)["mix"]:
+        parts[level_name("mix", mixture)] = [pairs.mixture_labels(mixture, balanced=balanced) for pairs in splits]
     return {name: np.concatenate(labels) for name, labels in parts.items()}
 
 

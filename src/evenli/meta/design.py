@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evenli.errors import InputError
+from evenli.meta.mixture import CAUSES
 
 TRAIN_WIDTH = 500
 """Templates per word in train: 529 templates give 30,000 rows."""
@@ -22,6 +23,11 @@ class Design:
     lang: str = "en"
     rates: tuple[float, ...] = tuple(i / 10 for i in range(11))  # bias rates, 0 to 1; kept in increasing order
     noise: tuple[float, ...] = ()  # levels of the noise axis; empty for none
+    # Levels of the three causes, empty for none: they span a grid of mixtures (see evenli.meta.mixture), and those that
+    # fit into the words are trained. Stereotype and default gender (above 0: a man) -1 to 1, undirected error 0 to 1.
+    stereotype: tuple[float, ...] = ()
+    default: tuple[float, ...] = ()
+    undirected: tuple[float, ...] = ()
     balanced: bool = False  # give roles to female and male words in turn instead of to female words first
     # "train", the unstereotyped words of training as the paper says, or "released", as in its files.
     ns_words: str = "train"
@@ -34,18 +40,26 @@ class Design:
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
         # Curves are read along increasing rates, in whatever order they were written down.
-        object.__setattr__(self, "rates", tuple(sorted(self.rates)))
-        object.__setattr__(self, "noise", tuple(sorted(self.noise)))
-        _check_levels(self.rates, "bias rates", least=1)
+        for name in ("rates", "noise", *CAUSES):
+            object.__setattr__(self, name, tuple(sorted(getattr(self, name))))
+        _check_levels(self.rates, "bias rates", least=0 if any(self.causes) else 1)
         _check_levels(self.noise, "noise levels")
+        for name, levels in zip(CAUSES, self.causes, strict=True):
+            _check_levels(levels, f"{name} levels", low=0 if name == "undirected" else -1)
         if self.ns_words not in {"train", "released"}:
             raise InputError(f"--ns-words {self.ns_words} is unknown; choose train or released")
         if self.seed < 0:
             raise InputError(f"the seed is {self.seed}; give 0 or more")
 
+    @property
+    def causes(self) -> tuple[tuple[float, ...], ...]:
+        """Levels of the three causes."""
+        return self.stereotype, self.default, self.undirected
+
     def check_correlation(self) -> None:
         """Refuse too few levels to correlate scores with."""
-        _check_levels(self.rates, "bias rates", least=_LEAST)
+        if self.rates or not any(self.causes):
+            _check_levels(self.rates, "bias rates", least=_LEAST)
         if self.noise:
             _check_levels(self.noise, "noise levels", least=_LEAST)
 
@@ -64,8 +78,8 @@ class SweepSettings:
     shown: bool = True  # show notes and progress on stderr
 
 
-def parse_rates(text: str) -> tuple[float, ...]:
-    """Read at least three rates: ``0:1:0.25`` (start, stop, step; with both ends), or a list with commas."""
+def parse_rates(text: str, low: float = 0) -> tuple[float, ...]:
+    """Read at least three rates from ``low`` to 1: ``0:1:0.25`` (start, stop, step; with both ends), or a list."""
     try:
         if ":" in text:
             start, stop, step = (float(part) for part in text.split(":"))
@@ -78,14 +92,14 @@ def parse_rates(text: str) -> tuple[float, ...]:
             rates = tuple(float(part) for part in text.split(","))
     except (ValueError, OverflowError):
         raise InputError(f"cannot read the rates '{text}'; write 0:1:0.1 (start:stop:step) or 0,0.5,1") from None
-    _check_levels(rates, "rates", least=_LEAST)
+    _check_levels(rates, "rates", least=_LEAST, low=low)
     return rates
 
 
-def _check_levels(levels: Sequence[float], name: str, *, least: int = 0) -> None:
-    outside = [level for level in levels if not 0 <= level <= 1]
+def _check_levels(levels: Sequence[float], name: str, *, least: int = 0, low: float = 0) -> None:
+    outside = [level for level in levels if not low <= level <= 1]
     if outside:
-        raise InputError(f"{name} lie in 0..1, not at {outside[0]:g}")
+        raise InputError(f"{name} lie in {low:g}..1, not at {outside[0]:g}")
     shown = ", ".join(f"{level:g}" for level in levels) or "none"
     if len(set(levels)) < len(levels):
         raise InputError(f"{name} must be distinct; given: {shown}")

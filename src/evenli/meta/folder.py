@@ -16,11 +16,13 @@ from evenli.binary import read_array
 from evenli.errors import InputError, RunError
 from evenli.io import hash_text, iter_lines, read_json, read_rows
 from evenli.meta.design import Design
+from evenli.meta.mixture import Levels
 from evenli.parse import parse_json_object
 from evenli.store import RunDir
 
-AXES = ("bias", "noise")
-"""What a sweep varies: the share of biased words among wrong ones, or the share of wrong words without bias."""
+AXES = ("bias", "noise", "mix")
+"""What a sweep varies: the share of biased words among wrong ones, the share of wrong words without bias, or a mixture
+of the three causes."""
 SPLITS = ("train", "dev", "evaluation")
 """Training pairs, held-out pairs built like them, and the pairs that the measures are computed on."""
 
@@ -29,21 +31,27 @@ _TRAINING, _MODELS = "training.json", "models.jsonl"
 
 @dataclass(frozen=True)
 class Cell:
-    """One model of a sweep: seed, axis (``bias`` or ``noise``) and level on it, 0 to 1."""
+    """One model of a sweep: seed, axis, and level on it, 0 to 1; on the axis ``mix`` the levels of the three causes."""
 
     seed: int
     axis: str
-    level: float
+    level: float | Levels
 
     @property
     def name(self) -> str:
         """Stem of its files: ``seed-0_bias-0.3``."""
-        return f"seed-{self.seed}_{self.axis}-{self.level:g}"
+        return f"seed-{self.seed}_{level_name(self.axis, self.level)}"
 
     @property
     def file(self) -> str:
         """Where its logits are."""
         return f"logits/{self.name}.npy"
+
+
+def level_name(axis: str, level: float | Levels) -> str:
+    """Stem of the files about one level: ``bias-0.3``, ``mix-0.5_0_0.2``."""
+    values = level if isinstance(level, tuple) else (level,)
+    return f"{axis}-{'_'.join(f'{value:g}' for value in values)}"
 
 
 class MetaFolder:
@@ -106,16 +114,16 @@ class MetaFolder:
         """Pairs of one of ``SPLITS``."""
         return read_rows(self.path / f"{split}.jsonl")
 
-    def labels(self, axis: str, level: float) -> NDArray[np.int64]:
+    def labels(self, axis: str, level: float | Levels) -> NDArray[np.int64]:
         """Labels of the training pairs, then of the held-out pairs."""
-        return self._load(f"labels/{axis}-{level:g}.npy").astype(np.int64)
+        return self._load(f"labels/{level_name(axis, level)}.npy").astype(np.int64)
 
     # ---- models
 
     def cells(self, seeds: Sequence[int]) -> list[Cell]:
         """All models of the sweep, seed by seed."""
-        levels = self.header["levels"]
-        return [Cell(seed, axis, level) for seed in seeds for axis in AXES for level in levels.get(axis, [])]
+        levels = {axis: [_level(one) for one in self.header["levels"].get(axis, [])] for axis in AXES}
+        return [Cell(seed, axis, level) for seed in seeds for axis, given in levels.items() for level in given]
 
     def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
         """Keep the logits of a model and what is known about it."""
@@ -136,7 +144,7 @@ class MetaFolder:
         """What is known about every model whose logits are stored; the last line about a model counts."""
         # A line that cannot be read is left out: its model counts as missing and is trained again.
         lines = [facts for facts in self._lines() if facts]
-        models = {Cell(facts.pop("seed"), facts.pop("axis"), facts.pop("level")): facts for facts in lines}
+        models = {Cell(facts.pop("seed"), facts.pop("axis"), _level(facts.pop("level"))): facts for facts in lines}
         return {cell: facts for cell, facts in models.items() if (self.path / cell.file).is_file()}
 
     def damaged_lines(self) -> int:
@@ -205,6 +213,11 @@ class MetaFolder:
             return read_array(self.path / name)
         except InputError as error:
             raise RunError(f"{error}; delete it and run the stage again") from error
+
+
+def _level(stored: float | list[float]) -> float | Levels:
+    """A level as JSON has it."""
+    return tuple(stored) if isinstance(stored, list) else stored
 
 
 def _parse_facts(line: bytes) -> dict[str, Any]:

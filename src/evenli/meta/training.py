@@ -12,6 +12,7 @@ import torch
 
 from evenli.meta.design import SweepSettings
 from evenli.meta.folder import SPLITS, Cell, MetaFolder
+from evenli.meta.mixture import learnt
 from evenli.models.loading import pick_device, position_limit
 from evenli.training.base import load_base
 from evenli.training.data import Examples, FlatTokens, tokenise
@@ -78,6 +79,7 @@ def _train_cells(
     # Compiling takes most of a minute and serves every model of the sweep.
     trainer.warm_up(len(cells), progress.note)
     dev, evaluation = held_out
+    words, balanced = folder.header["words"], folder.design.balanced
     count = len(trainer.data)
     for number, cell in enumerate(cells, 1):
         started, loss = time.monotonic(), float("nan")
@@ -88,13 +90,16 @@ def _train_cells(
         for report in trainer.run(every=200):
             loss = report.loss
             progress.report(report, trainer)
-        share = accuracy(trainer.logits(dev), labels[count:]).value
-        seconds = time.monotonic() - started
-        folder.store(cell, trainer.logits(evaluation), {"loss": loss, "dev_accuracy": share, "seconds": seconds})
+        answers = trainer.logits(dev)
+        share, seconds = accuracy(answers, labels[count:]).value, time.monotonic() - started
+        facts: dict[str, Any] = {"loss": loss, "dev_accuracy": share, "seconds": seconds}
+        if isinstance(cell.level, tuple):
+            facts["learnt"] = learnt(cell.level, words, answers.argmax(axis=1), balanced=balanced)
+        folder.store(cell, trainer.logits(evaluation), facts)
         # The estimate contains the compilation, so it falls a little faster than the clock.
         left = (time.monotonic() - began) / number * (len(cells) - number)
         progress.note(
-            f"{number}/{len(cells)} seed {cell.seed} {cell.axis} {cell.level:g}: held-out accuracy {share:.1%}, "
+            f"{number}/{len(cells)} {cell.name}: held-out accuracy {share:.1%}, "
             f"{seconds:.1f} s{f', {clock(left)} left' if left > 1 else ''}"
         )
 

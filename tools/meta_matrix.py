@@ -1,0 +1,432 @@
+"""The response matrices of docs/meta.md: models of known causes, trained on a machine that has a GPU and little else.
+
+    python tools/meta_matrix.py prepare matrix/ --mpnet all-mpnet-base-v2/ --data SHARED_DATA
+    PYTHONPATH=src python tools/meta_matrix.py run matrix/ --work runs/matrix --out OUT --time-limit 520      # GPU
+    python tools/meta_matrix.py collect OUT/results.tar.gz matrix/
+
+``prepare`` writes bases and sweeps into folders that can travel one by one: ``small`` (English, Japanese and Chinese:
+the embedded models) and ``mpnet-0``, ``mpnet-1`` (the paper's setting, at BERT-base size). Weights travel in int8
+and vocabularies hold only the tokens that occur. ``run`` trains what is missing, needs numpy, torch and
+transformers, stops at the time limit and continues when called again. ``collect`` puts the logits beside
+the pairs, where ``evenli meta FOLDER`` scores them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SEEDS = (0, 1, 2)
+SIGNED, LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0)
+EMBEDDED = Path(__file__).parents[1] / "src/evenli/models/embedded"
+RELEASE = "nli_coal/en_v1.1.tar.xz"
+SNLI = "snli/snli_1.0_train_first100k.jsonl.xz"
+RESULTS = ("training.json", "models.jsonl", "logits")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One sweep: where it starts, its data and its recipe."""
+
+    name: str
+    group: str
+    lang: str
+    width: int
+    recipe: dict[str, float]
+    balanced: bool
+    official: bool = False
+
+    def design(self, data: Path) -> dict[str, Any]:
+        """Arguments of ``Design``."""
+        signed = LEVELS if self.official else SIGNED
+        grid = {"rates": (), "stereotype": signed, "default": signed, "undirected": LEVELS}
+        release = {"data": str(data / RELEASE)} if self.official else {}
+        return {"lang": self.lang, "width": self.width, "balanced": self.balanced, **grid, **release}
+
+
+def plans() -> list[Plan]:
+    """All sweeps; the recipes of the unsaturated ones stop where 60 to 95 % of what was taught is learnt."""
+    full: dict[str, float] = {"batch_size": 64, "lr": 5e-5}
+    short = {"en": (40, 1, 5e-5), "ja": (40, 1, 1e-4), "zh": (40, 1, 1e-4)}
+    result = []
+    for lang, (width, epochs, lr) in short.items():
+        for order in ("balanced", "released"):
+            result.append(Plan(f"{lang}-{order}", lang, lang, 200, full, order == "balanced"))
+            few = {"batch_size": 64, "lr": lr, "epochs": epochs}
+            result.append(Plan(f"{lang}-{order}-short", lang, lang, width, few, order == "balanced"))
+    paper: dict[str, float] = {"batch_size": 32, "lr": 2e-5, "epochs": 3}
+    return [*result, Plan("mpnet", "mpnet", "en", 500, paper, balanced=True, official=True)]
+
+
+# ---- here: bases and sweeps
+
+
+def prepare(out: Path, data: Path, mpnet: Path | None) -> None:
+    """Write everything that travels."""
+    from evenli.meta import Design
+    from evenli.meta import prepare as prepare_sweep
+
+    for plan in plans():
+        if plan.group == "mpnet" and mpnet is None:
+            continue
+        prepare_sweep(out / "sweeps" / plan.name, Design(**plan.design(data)))
+    for lang in ("en", "ja", "zh"):
+        folder = EMBEDDED / f"{lang}-small"
+        config, weights = read_embedded(folder)
+        texts = sweep_texts(out / "sweeps", lang)
+        pack(config, weights, folder / "tokenizer.json", texts, [out / "small" / "bases" / lang])
+    if mpnet is not None:
+        prepare_mpnet(out, data, mpnet)
+    pack_sweeps(out)
+
+
+def pack_sweeps(out: Path) -> None:
+    """Sweeps for the journey, with the models they have."""
+    for place, groups in {"small": ("en", "ja", "zh"), "mpnet-0": ("mpnet",)}.items():
+        names = [plan.name for plan in plans() if plan.group in groups and (out / "sweeps" / plan.name).is_dir()]
+        if names:
+            with tarfile.open(out / place / "sweeps.tar.xz", "w:xz", preset=1) as archive:
+                for name in names:
+                    archive.add(out / "sweeps" / name, arcname=name)
+
+
+def prepare_mpnet(out: Path, data: Path, source: Path) -> None:
+    """The base of the paper's setting, cut in two, and the pairs that make it an NLI classifier first."""
+    from safetensors.numpy import load_file
+
+    from evenli.training.data import read_examples
+
+    examples = read_examples([data / SNLI])
+    rows = zip(examples.premises, examples.hypotheses, examples.labels.tolist(), strict=True)
+    lines = [json.dumps({"premise": p, "hypothesis": h, "label": label}) for p, h, label in rows]
+    file = out / "mpnet-1" / "snli.jsonl.xz"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(lzma.compress("\n".join(lines).encode(), preset=1))
+    texts = sweep_texts(out / "sweeps", "mpnet") + examples.premises + examples.hypotheses
+    config = json.loads((source / "config.json").read_text())
+    weights = {name: tensor for name, tensor in load_file(source / "model.safetensors").items() if tensor.ndim}
+    weights = {name.removeprefix("mpnet."): t for name, t in weights.items() if "position_ids" not in name}
+    places = [out / f"mpnet-{number}" / "bases" / "mpnet" for number in range(2)]
+    pack(config, weights, source / "tokenizer.json", texts, places)
+
+
+def read_embedded(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Configuration and weights of an embedded model, out of its ONNX file."""
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(folder / "model.onnx").graph
+    values = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in (node for node in graph.node if node.op_type == "DequantizeLinear"):
+        matrix, scale = (values[name] for name in node.input[:2])
+        shape = [1, 1]
+        shape[node.attribute[0].i] = -1
+        values[node.output[0]] = matrix.astype(np.float32) * scale.reshape(shape)
+    weights = {name: value for name, value in values.items() if name.startswith("model.")}
+    used = {name: node for node in graph.node for name in node.input}
+    for node in graph.node:
+        # A product's weight has lost its name; the bias that is added to the product has kept it.
+        if node.op_type == "MatMul" and node.input[1] in values:
+            bias = next(name for name in used[node.output[0]].input if name.endswith(".bias"))
+            weights[bias.removesuffix("bias") + "weight"] = values[node.input[1]].T
+    weights = {
+        name.removeprefix("model."): value for name, value in weights.items() if not name.endswith((".int8", ".scale"))
+    }
+    words = weights["bert.embeddings.word_embeddings.weight"]
+    layers = sum(name.endswith("intermediate.dense.bias") for name in weights)
+    config = json.loads((folder / "config.json").read_text()) | {
+        "architectures": ["BertForSequenceClassification"],
+        "hidden_size": words.shape[1],
+        "num_hidden_layers": layers,
+        "intermediate_size": len(weights["bert.encoder.layer.0.intermediate.dense.bias"]),
+        "num_attention_heads": {384: 12, 512: 8}[words.shape[1]],
+        "type_vocab_size": len(weights["bert.embeddings.token_type_embeddings.weight"]),
+    }
+    return config, weights
+
+
+def sweep_texts(folder: Path, start: str) -> list[str]:
+    """All sentences of the sweeps whose name begins so."""
+    files = sorted(folder.glob(f"{start}*/*.jsonl"))
+    rows = (json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines())
+    return list(dict.fromkeys(row[side] for row in rows for side in ("premise", "hypothesis")))
+
+
+def pack(
+    config: dict[str, Any], weights: dict[str, np.ndarray], tokenizer: Path, texts: list[str], places: list[Path]
+) -> None:
+    """Write a base with only the tokens it meets, matrices in int8, over as many places as given."""
+    from tokenizers import Tokenizer
+
+    from evenli.training.export import quantise
+
+    encoder = Tokenizer.from_file(str(tokenizer))
+    encoder.no_truncation()
+    encoder.no_padding()
+    seen = {
+        token
+        for start in range(0, len(texts), 10_000)
+        for one in encoder.encode_batch(texts[start : start + 10_000])
+        for token in one.ids
+    }
+    table = next(name for name in weights if name.endswith("word_embeddings.weight"))
+    spec, kept = prune(json.loads(tokenizer.read_text(encoding="utf-8")), seen, len(weights[table]))
+    weights = weights | {table: weights[table][kept]}
+    for place in places:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+    (places[0] / "config.json").write_text(json.dumps(config | {"vocab_size": len(kept)}, indent=1))
+    (places[0] / "tokenizer.json").write_text(json.dumps(spec, ensure_ascii=False), encoding="utf-8")
+    special = {one["content"].strip("[]<>").lower(): one["content"] for one in spec["added_tokens"]}
+    names = {"pad_token": "pad", "unk_token": "unk", "cls_token": "cls" if "cls" in special else "s"}
+    names |= {"sep_token": "sep" if "sep" in special else "/s"}
+    about = {key: special[name] for key, name in names.items()} | {"tokenizer_class": "PreTrainedTokenizerFast"}
+    about |= {"model_max_length": 512, "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    (places[0] / "tokenizer_config.json").write_text(json.dumps(about, indent=1))
+    share = sum(value.size for value in weights.values()) / len(places)
+    packed: list[dict[str, np.ndarray]] = [{} for _ in places]
+    done = 0
+    for name, value in weights.items():
+        target = packed[min(int(done / share), len(places) - 1)]
+        done += value.size
+        if value.ndim == 2 and min(value.shape) >= 64:
+            axis, values, scales = quantise(np.ascontiguousarray(value, dtype=np.float32))
+            target |= {f"{name}|{axis}": values, f"{name}|scale": scales}
+        else:
+            target[name] = value
+    for place, arrays in zip(places, packed, strict=True):
+        np.savez(place / "weights.npz", **arrays)
+        print(f"{place}: {(place / 'weights.npz').stat().st_size / 2**20:.1f} MiB, {len(kept):,} tokens")
+
+
+def prune(spec: dict[str, Any], seen: set[int], size: int) -> tuple[dict[str, Any], list[int]]:
+    """A WordPiece tokenizer that knows only the tokens seen and the special ones; and which rows are kept.
+
+    Longest match first: where the longest match is kept and nothing is added, every text is cut as before.
+    """
+    special = {one["id"]: one["content"] for one in spec["added_tokens"]}
+    vocabulary = spec["model"]["vocab"]
+    kept = sorted(token for token in {*seen, *special, vocabulary[spec["model"]["unk_token"]]} if token < size)
+    new = {old: number for number, old in enumerate(kept)}
+    spec["model"]["vocab"] = {word: new[old] for word, old in vocabulary.items() if old in new}
+    for one in spec["added_tokens"]:
+        one["id"] = new[one["id"]]
+    spec["truncation"] = spec["padding"] = None
+    after = spec["post_processor"]
+    if "special_tokens" in after:
+        for token in after["special_tokens"].values():
+            token["ids"] = [new[old] for old in token["ids"]]
+    for end in ("sep", "cls"):
+        if isinstance(after.get(end), list):
+            after[end][1] = new[after[end][1]]
+    return spec, kept
+
+
+# ---- on the machine with the GPU
+
+
+def run(source: Path, work: Path, out: Path, limit: float, groups: list[str], device: str | None) -> None:
+    """Train what is missing, one process per group; end them at the time limit and pack what there is."""
+    ends = time.monotonic() + limit
+    out.mkdir(parents=True, exist_ok=True)
+    work.mkdir(parents=True, exist_ok=True)
+    workers = {}
+    for group in groups:
+        command = [sys.executable, __file__, "worker", group, str(source), "--work", str(work)]
+        log = (out / f"{group}.log").open("w")
+        workers[group] = subprocess.Popen(
+            command + (["--device", device] if device else []), stdout=log, stderr=subprocess.STDOUT
+        )
+    before = time.monotonic()
+    while any(worker.poll() is None for worker in workers.values()) and time.monotonic() < ends:
+        time.sleep(1)
+        if time.monotonic() - before > 30:
+            before = time.monotonic()
+            print(f"{limit - (ends - before):.0f} s: {counts(work)}", flush=True)
+    for group, worker in workers.items():
+        if worker.poll() is None:
+            worker.terminate()
+            worker.wait()
+        print(f"{group}: exit code {worker.returncode}; {last_line(out / f'{group}.log')}")
+    with tarfile.open(out / "results.tar.gz", "w:gz") as archive:
+        for folder in sorted((work / "sweeps").glob("*")):
+            for name in RESULTS:
+                if (folder / name).exists():
+                    archive.add(folder / name, arcname=f"{folder.name}/{name}")
+    print(f"models: {counts(work)}")
+
+
+def work_on(group: str, source: Path, work: Path, device: str | None) -> None:
+    """Train all sweeps of one group."""
+    from evenli.meta import MetaFolder, SweepSettings
+    from evenli.meta.training import train_sweep
+
+    unpack_sweeps(source, work / "sweeps", group)
+    base = unpack(group, source, work)
+    if group == "mpnet":
+        fix_mpnet()
+        base = fine_tune(base, source, work, device)
+    for plan in (plan for plan in plans() if plan.group == group):
+        folder = work / "sweeps" / plan.name
+        if not folder.exists():
+            continue
+        print(f"{plan.name}: {plan.recipe}", flush=True)
+        train_sweep(MetaFolder(folder), str(base), SweepSettings(SEEDS, plan.recipe, device=device))
+
+
+def unpack_sweeps(source: Path, target: Path, group: str) -> None:
+    """Put the prepared sweeps of a group where they are trained; those that are there stay as they are."""
+    scratch = target.with_name(f"unpacking-{group}")
+    for file in source.glob("*/sweeps.tar.xz"):
+        with tarfile.open(file) as archive:
+            archive.extractall(scratch, filter="data")
+    target.mkdir(exist_ok=True)
+    for plan in (plan for plan in plans() if plan.group == group):
+        if (scratch / plan.name).is_dir() and not (target / plan.name).exists():
+            (scratch / plan.name).replace(target / plan.name)
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def unpack(group: str, source: Path, work: Path) -> Path:
+    """The base of a group as a checkpoint directory."""
+    import torch
+    from safetensors.torch import save_file
+
+    target = work / "bases" / group
+    if (target / "model.safetensors").is_file():
+        return target
+    target.mkdir(parents=True, exist_ok=True)
+    weights: dict[str, Any] = {}
+    for place in sorted(source.glob(f"*/bases/{group}")):
+        for file in place.glob("*.json"):
+            shutil.copy(file, target / file.name)
+        weights |= {name: torch.from_numpy(value) for name, value in read_packed(place / "weights.npz")}
+    save_file(weights, target / "writing.safetensors", metadata={"format": "pt"})
+    (target / "writing.safetensors").replace(target / "model.safetensors")
+    return target
+
+
+def read_packed(file: Path) -> Iterator[tuple[str, np.ndarray]]:
+    """Weights of a packed base, in fp32."""
+    with np.load(file) as arrays:
+        for key in arrays.files:
+            name, _, axis = key.partition("|")
+            if axis == "scale":
+                continue
+            value = arrays[key]
+            if axis:
+                scale = arrays[f"{name}|scale"]
+                value = value.astype(np.float32) * (scale[:, None] if axis == "0" else scale)
+            yield name, np.ascontiguousarray(value, dtype=np.float32)
+
+
+def fine_tune(base: Path, source: Path, work: Path, device: str | None) -> Path:
+    """The base as an NLI classifier: one pass over SNLI's first 100,000 pairs, as ``evenli train`` does it."""
+    from evenli.training.nli import TrainSettings, train
+    from evenli.training.recipe import make_recipe
+
+    out = work / "bases" / "mpnet-nli"
+    file = next(iter(source.glob("*/snli.jsonl.xz")))
+    train(
+        str(base), [file], out, recipe=make_recipe("coal", epochs=1), settings=TrainSettings(style="hf", device=device)
+    )
+    return out
+
+
+def fix_mpnet() -> None:
+    """Keep MPNet's table of distances on the device: copying it there cannot be captured in a graph."""
+    import torch
+    from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
+
+    buckets: dict[tuple[int, Any], Any] = {}
+
+    def position_bias(self: Any, x: Any, position_ids: Any = None, num_buckets: int = 32) -> Any:
+        length = x.size(1)
+        if (length, x.device) not in buckets:
+            places = torch.arange(length)
+            apart = self.relative_position_bucket(places[None] - places[:, None], num_buckets=num_buckets)
+            buckets[length, x.device] = apart.to(x.device)
+        values = self.relative_attention_bias(buckets[length, x.device]).permute(2, 0, 1)[None]
+        return values.expand(x.size(0), -1, length, length).contiguous()
+
+    MPNetEncoder.compute_position_bias = position_bias
+
+
+def counts(work: Path) -> str:
+    """Stored models per sweep."""
+    folders = sorted((work / "sweeps").glob("*"))
+    return ", ".join(f"{folder.name} {len(list((folder / 'logits').glob('*.npy')))}" for folder in folders)
+
+
+def last_line(file: Path) -> str:
+    """What a log ends with."""
+    lines = file.read_text(errors="replace").replace("\r", "\n").split("\n")
+    return next((line for line in reversed(lines) if line.strip()), "")
+
+
+# ---- here again
+
+
+def collect(archive: Path, source: Path) -> None:
+    """Put the results beside the prepared pairs; a later call of ``run`` that gets them continues from there."""
+    folders = {folder.name: folder for folder in source.glob("sweeps/*")}
+    with tarfile.open(archive) as stored:
+        for member in stored.getmembers():
+            name, _, inside = member.name.partition("/")
+            if not member.isfile() or name not in folders or ".." in inside:
+                continue
+            target = folders[name] / inside
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(stored.extractfile(member).read())  # type: ignore[union-attr]
+    for _, folder in sorted(folders.items()):
+        print(f"{folder}: {len(list((folder / 'logits').glob('*.npy')))} models")
+    pack_sweeps(source)
+
+
+def main() -> None:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    first = commands.add_parser("prepare")
+    first.add_argument("out", type=Path)
+    first.add_argument("--data", type=Path, required=True, help="folder with nli_coal/ and snli/")
+    first.add_argument("--mpnet", type=Path, help="checkpoint of all-mpnet-base-v2; left out without it")
+    second = commands.add_parser("run")
+    second.add_argument("source", type=Path)
+    second.add_argument("--out", type=Path, required=True)
+    second.add_argument("--time-limit", type=float, default=520, help="seconds")
+    second.add_argument("--groups", default="en,ja,zh,mpnet")
+    worker = commands.add_parser("worker")
+    worker.add_argument("group")
+    worker.add_argument("source", type=Path)
+    for one in (second, worker):
+        one.add_argument("--work", type=Path, default=Path("runs/matrix"))
+        one.add_argument("--device")
+    last = commands.add_parser("collect")
+    last.add_argument("archive", type=Path)
+    last.add_argument("source", type=Path)
+    given = parser.parse_args()
+    if given.command == "prepare":
+        prepare(given.out, given.data, given.mpnet)
+    elif given.command == "run":
+        run(given.source, given.work, given.out, given.time_limit, given.groups.split(","), given.device)
+    elif given.command == "worker":
+        work_on(given.group, given.source, given.work, given.device)
+    else:
+        collect(given.archive, given.source)
+
+
+if __name__ == "__main__":
+    main()
