@@ -58,8 +58,8 @@ def meta_evaluation(
 ) -> SweepResult | None:
     """Train models whose bias is known and see which measures rank them; a killed sweep continues.
 
-    Writes ``results.json``, ``meta.svg`` and ``meta.png`` into the directory and returns the results, None
-    if the last stage is not ``score``.
+    Writes ``results.json`` and charts into the directory, with mixtures of causes also ``response.csv``. Returns the
+    results, None if the last stage is not ``score``.
 
     Args:
         folder: Directory of the sweep.
@@ -93,6 +93,6 @@ def meta_evaluation(
     from evenli.report.meta import write_meta_charts
 
     results = score_sweep(folder, measures)
-    folder.write_results(results.to_dict())
+    folder.write_results(results)
     write_meta_charts(results, folder.path)
     return results

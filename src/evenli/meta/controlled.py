@@ -130,10 +130,8 @@ class ControlledPairs:
 
     def mixture_labels(self, mixture: Levels, *, balanced: bool = False) -> Labels:
         """Labels that teach a mixture of the three causes (``evenli.meta.mixture``), as indices into LABELS."""
-        table = self._neutral_table()
         patterns, _ = word_patterns(mixture, class_sizes(asdict(self.lists)), balanced=balanced)
-        table[:] = patterns[:, None]
-        return table.reshape(-1)
+        return np.broadcast_to(patterns[:, None], self._neutral_table().shape).reshape(-1)
 
     def _neutral_table(self) -> Labels:
         """[words, templates per word, groups], all neutral; flattened it is in the order of the pairs."""
@@ -346,21 +344,21 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
         train_chain, dev_chain = template_chains(design, exclude={*own, *evaluation.frame["template"]})
         train = build_controlled(design.lang, train_chain, width=design.width, axis=design.axis)
         dev = build_controlled(design.lang, dev_chain, width=min(DEV_WIDTH, design.width), axis=design.axis)
+        words = asdict(train.lists)
+        mixed = mixtures(design.causes, words, balanced=design.balanced)
+        levels = {"bias": list(design.rates), "noise": list(design.noise), "mix": mixed}
         header = {
             "lang": design.lang,
             "design": to_plain(design, digits=None),
-            "levels": {axis: levels for axis, levels in _levels(design).items() if levels},
-            "words": asdict(controlled_words(design.lang, axis=design.axis)),
-            "templates": {
-                "train": len(train_chain),
-                "dev": len(dev_chain),
-                "sha256": hash_text("\n".join(train_chain)),
-            },
+            "levels": {axis: own for axis, own in levels.items() if own},
+            "words": words,
+            "templates": {"train": len(train_chain), "dev": len(dev_chain)}
+            | {"sha256": hash_text("\n".join(train_chain))},
             "evaluation": evaluation.card(),
             "pairs": {"train": len(train), "dev": len(dev), "evaluation": len(evaluation)},
         }
         pairs = {"train": _rows(train), "dev": _rows(dev), "evaluation": evaluation.frame.rows(named=True)}
-        folder.create(header, pairs, _labels(design, train, dev))
+        folder.create(header, pairs, _labels(design, mixed, train, dev))
         return folder.header
 
 
@@ -380,22 +378,13 @@ def _evaluation(design: Design) -> PairSet:
     return PairSet(f"{down.name}, NS words of training", "coal", design.lang, frame, source=down.source)
 
 
-def _levels(design: Design) -> dict[str, list[Any]]:
-    """Levels of every axis; a mixture has three."""
-    mixed: list[Levels] = []
-    if any(design.causes):
-        sizes = class_sizes(asdict(controlled_words(design.lang, axis=design.axis)))
-        mixed = mixtures(design.causes, sizes, balanced=design.balanced)
-    return {"bias": list(design.rates), "noise": list(design.noise), "mix": mixed}
-
-
-def _labels(design: Design, *splits: ControlledPairs) -> dict[str, Labels]:
+def _labels(design: Design, mixed: Sequence[Levels], *splits: ControlledPairs) -> dict[str, Labels]:
     """Labels of all splits in a row, by axis and level."""
     balanced, seed = design.balanced, design.seed
     parts = {f"bias-{rate:g}": [pairs.labels(rate, balanced=balanced) for pairs in splits] for rate in design.rates}
     for level in design.noise:
         parts[f"noise-{level:g}"] = [pairs.noise_labels(level, balanced=balanced, seed=seed) for pairs in splits]
-    for mixture in _levels(design)["mix"]:
+    for mixture in mixed:
         parts[level_name("mix", mixture)] = [pairs.mixture_labels(mixture, balanced=balanced) for pairs in splits]
     return {name: np.concatenate(labels) for name, labels in parts.items()}
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.binary import read_array
 from evenli.errors import InputError, RunError
-from evenli.io import hash_text, iter_lines, read_json, read_rows
+from evenli.io import hash_text, iter_lines, read_json, read_rows, to_plain
 from evenli.meta.design import Design
 from evenli.meta.mixture import Levels
 from evenli.parse import parse_json_object
 from evenli.store import RunDir
+
+if TYPE_CHECKING:
+    from evenli.stats.sweep import SweepResult
 
 AXES = ("bias", "noise", "mix")
 """What a sweep varies: the share of biased words among wrong ones, the share of wrong words without bias, or a mixture
@@ -201,9 +206,16 @@ class MetaFolder:
 
     # ---- files
 
-    def write_results(self, results: Mapping[str, Any]) -> Path:
-        """Write ``results.json``."""
-        return self._dir.write_json("results.json", results)
+    def write_results(self, results: SweepResult) -> None:
+        """Write ``results.json``, and ``response.csv`` if there are mixtures."""
+        self._dir.write_json("results.json", results.to_dict())
+        rows = [row for response in results.responses for row in response.rows()]
+        if rows:
+            text = io.StringIO()
+            writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(to_plain(rows))
+            self._dir.write("response.csv", text.getvalue())
 
     def _save(self, name: str, array: NDArray[Any]) -> None:
         self._dir.write(name, lambda file: np.save(file, array))

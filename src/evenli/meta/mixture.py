@@ -35,8 +35,11 @@ _LEANS, _ERRS = 1, 2
 _VALUE = np.array([{_E: 1, _N: 0, _C: -1}[label] for label in range(len(LABELS))])
 
 
-def mixtures(levels: Sequence[Sequence[float]], sizes: Sequence[int], *, balanced: bool) -> list[Levels]:
+def mixtures(levels: Sequence[Sequence[float]], words: Mapping[str, Any], *, balanced: bool) -> list[Levels]:
     """All combinations of the levels of the three axes that fit into the words; an empty axis stands at 0."""
+    if not any(levels):
+        return []
+    sizes = class_sizes(words)
     grid = product(*(axis or (0.0,) for axis in levels))
     return [mixture for mixture in grid if _fits(mixture, sizes, balanced=balanced)]
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from evenli._extras import import_object
 from evenli.errors import InputError, ModelError, RunError
 from evenli.labels import LABELS
 from evenli.meta.folder import Cell, MetaFolder
+from evenli.meta.mixture import CAUSES
 from evenli.models.callables import foreign_code
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import read_table
 from evenli.stats.measure import Measure, as_measure, measures
+from evenli.stats.response import Response, respond
 from evenli.stats.sample import Sample
 from evenli.stats.sweep import AxisResult, Curve, MeasureResult, SweepResult, describe, rank_measures
 
@@ -50,10 +53,12 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
         span = span if math.isfinite(span) else 1.0
         return describe(Curve(measure.name, axis, seeds, np.array(levels[axis]), np.array(scores), span))
 
+    axes = [axis for axis in levels if axis != "mix"]
     results = [
-        MeasureResult(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in levels})
+        MeasureResult(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in axes})
         for measure in chosen
     ]
+    mixed = _Mixtures.of(folder, seeds)
     return SweepResult(
         lang=lang,
         base=Path(folder.training().get("name", "")).name,
@@ -63,7 +68,38 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
         measures=results,
         ranking=rank_measures(results),
         published=[row for row in read_table("published_meta.csv") if row["lang"] == lang],
+        learnt_share=mixed.learnt_share(),
+        responses=[mixed.response(measure, samples) for measure in chosen if mixed.cells],
     )
+
+
+@dataclass(frozen=True)
+class _Mixtures:
+    """Models that were taught mixtures of causes: [seeds][mixtures]."""
+
+    cells: list[list[Cell]]
+    taught: NDArray[np.float64]
+    learnt: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, folder: MetaFolder, seeds: Sequence[int]) -> _Mixtures:
+        known = folder.models()
+        cells = [[cell for cell in folder.cells([seed]) if cell.axis == "mix"] for seed in seeds]
+        cells = [own for own in cells if own]
+        learnt = [[known[cell].get("learnt", (math.nan,) * len(CAUSES)) for cell in own] for own in cells]
+        return cls(cells, np.array([cell.level for cell in cells[0]] if cells else []), np.array(learnt))
+
+    def learnt_share(self) -> dict[str, float]:
+        """Of the taught levels, how much was learnt: lowest and mean over models that were taught anything."""
+        if not self.cells:
+            return {}
+        taught, learnt = np.abs(self.taught).sum(axis=1), np.abs(self.learnt).sum(axis=2)
+        shares = learnt[:, taught > 0] / taught[taught > 0]
+        return {"lowest": float(shares.min()), "mean": float(shares.mean())}
+
+    def response(self, measure: Measure, samples: Mapping[Cell, Mapping[str, Sample]]) -> Response:
+        scores = np.array([[_value(measure, samples[cell]) for cell in own] for own in self.cells])
+        return respond(measure.name, measure.title.strip(), CAUSES, self.taught, self.learnt, scores)
 
 
 def load_measure(own: Own) -> Measure:
@@ -110,11 +146,12 @@ def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, Any]]) 
         pl.lit("probe").alias("subset"),
         pl.concat_str("occupation", pl.lit("|"), "template", pl.lit("-"), "group").alias("id"),
     )
-    return {"coal": Sample(Predictions(coal)), "probe": Sample(Predictions(probe))}
+    # Words that state a group count here: they were given a role like any other word.
+    return {"coal": Sample(Predictions(coal), published=True), "probe": Sample(Predictions(probe))}
 
 
 def _accuracies(folder: MetaFolder, seeds: Sequence[int]) -> dict[str, float]:
-    """Lowest and mean accuracy on held-out pairs with the labels each model of the bias axis was trained for."""
+    """Lowest and mean accuracy on held-out pairs with the labels each model was trained for; noise cannot be learnt."""
     known = folder.models().items()
-    values = [facts["dev_accuracy"] for cell, facts in known if cell.seed in seeds and cell.axis == "bias"]
+    values = [facts["dev_accuracy"] for cell, facts in known if cell.seed in seeds and cell.axis != "noise"]
     return {"lowest": min(values), "mean": sum(values) / len(values)} if values else {}

@@ -15,10 +15,16 @@ from evenli.errors import InputError
 from evenli.format import interval, number, p_value, signed
 from evenli.report.charts import WIDTH, inline, load_altair, save_chart
 from evenli.report.terminal import table
+from evenli.stats.measure import measures
+from evenli.stats.response import OTHERS, OWN, Response, Slope
 from evenli.stats.sweep import NO_CORRELATION, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
+MATRIX = ("stereotype", "default_gender", "undirected", "coal", "fn_bias", "probe_s", "probe_dp", "probe_b")
+"""Measures of the response matrix as it is shown; ``response.csv`` and the results have all of them."""
+# Measures that should follow one cause and no other.
+CAUSE_MEASURES = dict(zip(MATRIX, ("stereotype", "default", "undirected"), strict=False))
 PUBLISHED_POINTS = 11  # bias rates behind every published correlation
 LEARNT = 0.9  # held-out accuracy below which a bias-controlled model has not learnt what it was taught
 _RANKED = 5
@@ -31,8 +37,62 @@ _STROKE = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2, "s
 def print_meta(results: SweepResult, console: Console) -> None:
     """Print how every measure moves with the rates, beside what was published."""
     seeds = f"{'seed' if len(results.seeds) == 1 else 'seeds'} {', '.join(map(str, results.seeds))}"
-    axes = " and ".join(f"{len(rates)} {axis} rates" for axis, rates in results.levels.items() if rates)
+    kinds = {"mix": "mixtures of causes"}
+    axes = " and ".join(f"{len(own)} {kinds.get(axis, f'{axis} rates')}" for axis, own in results.levels.items() if own)
     console.print(f"[bold]{escape(results.base)}[/bold] ({escape(results.lang)}), trained to {axes}, {seeds}")
+    if results.responses:
+        _print_responses(results, console)
+    if "bias" in results.levels:
+        _print_bias(results, console)
+    limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
+    console.print(limits, style="dim")
+
+
+def _print_responses(results: SweepResult, console: Console) -> None:
+    """The response matrix, on the levels that were taught and on those that were learnt."""
+    share = results.learnt_share
+    shown = [one for one in results.responses if one.measure in MATRIX or one.measure not in _registered()]
+    for kind, title in (("taught", "taught"), ("learnt", "learnt, on held-out sentences")):
+        console.print(f"\nChange of the score per unit of each cause {title}", style="italic")
+        heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]
+        rows = []
+        for one in shown:
+            slopes = one.taught if kind == "taught" else one.learnt
+            rows.append([one.title, *map(_slope, slopes.values()), number(one.fit, 2) if kind == "taught" else ""])
+        main = [at for at, one in enumerate(shown) if one.measure in CAUSE_MEASURES]
+        console.print(table(heads, rows, main, tight=True))
+    console.print(
+        f"The models learnt {share['mean']:.0%} of what they were taught (lowest {share['lowest']:.0%}). ±: 95% "
+        "interval over seeds, from three on; fit: share of the variance that straight lines explain.",
+        style="dim",
+    )
+    console.print(f"[bold]Causes[/bold]  {escape(_diagonal(shown))}")
+    for one in shown:
+        if one.reason:
+            console.print(escape(f"{one.title}: {one.reason}."))
+
+
+def _slope(slope: Slope) -> str:
+    return signed(slope.value, 2) + ("" if slope.high is None else f" ±{slope.high - slope.value:.2f}")
+
+
+def _diagonal(shown: list[Response]) -> str:
+    own = {one.measure: one for one in shown if one.measure in CAUSE_MEASURES}
+    mixed = []
+    for name, cause in CAUSE_MEASURES.items():
+        if name in own and not own[name].measures_only(cause):
+            slopes = ", ".join(f"{other} {signed(slope.value, 2)}" for other, slope in own[name].taught.items())
+            mixed.append(f"{own[name].title} ({slopes})")
+    rule = f"own slope at least {OWN:g}, others at most {OTHERS:g} in size"
+    return f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"separated: {rule}."
+
+
+def _registered() -> set[str]:
+    return {one.name for suite in ("coal", "probe") for one in measures(suite)}
+
+
+def _print_bias(results: SweepResult, console: Console) -> None:
+    """How every measure moves with the rates of the two axes of the paper's kind."""
     lowest = results.held_out_accuracy.get("lowest", 1)
     if lowest < LEARNT:
         console.print(
@@ -57,8 +117,6 @@ def print_meta(results: SweepResult, console: Console) -> None:
         for note in _doubts(published):
             console.print(escape(note))
     console.print(f"\n[bold]Ranking[/bold]  {escape(_ranking(results))}")
-    limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
-    console.print(limits, style="dim")
 
 
 def meta_chart(results: SweepResult) -> Any:
@@ -78,7 +136,7 @@ def meta_chart(results: SweepResult) -> Any:
     y = alt.Y("score:Q", scale=scale, axis=alt.Axis(title="score", tickCount=6))
     dash = alt.StrokeDash("measure:N", scale=dashes, legend=legend)
     panels = []
-    for axis in results.levels:
+    for axis in (axis for axis in results.levels if axis != "mix"):
         base = inline([value for value in values if value["axis"] == axis])
         rates = x.axis(title=f"{axis} rate", format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False)
         # The band needs no legend of its own: it has the colour of its line.
@@ -89,8 +147,29 @@ def meta_chart(results: SweepResult) -> Any:
 
 
 def write_meta_charts(results: SweepResult, folder: str | Path) -> list[Path]:
-    """Write the chart as ``meta.svg`` and ``meta.png``; returns the files."""
-    return save_chart(meta_chart(results), "meta", folder)
+    """Write the chart of the rates as ``meta`` and that of the mixtures as ``response``, ``.svg`` and ``.png`` each."""
+    files = save_chart(meta_chart(results), "meta", folder) if "bias" in results.levels else []
+    return files + (save_chart(response_chart(results), "response", folder) if results.responses else [])
+
+
+def response_chart(results: SweepResult) -> Any:
+    """The response matrix as a map: a row per measure, a column per cause."""
+    alt = load_altair("the chart of a response matrix")
+    rows = [
+        row for one in results.responses if one.measure in MATRIX for row in one.rows() if row["levels"] == "taught"
+    ]
+    rows = [row for row in rows if not math.isnan(row["slope"])]
+    if not rows:
+        raise InputError("nothing to draw: no measure of this meta-evaluation has a slope")
+    base = inline(rows).encode(
+        x=alt.X("cause:N", sort=None, axis=alt.Axis(title=None, orient="top", labelAngle=0)),
+        y=alt.Y("title:N", sort=None, axis=alt.Axis(title=None, labelLimit=260)),
+    )
+    scale = alt.Scale(domain=[-1, 0, 1], range=["#d55e00", "#ffffff", "#0072b2"], clamp=True)
+    cells = base.mark_rect(stroke="#cccccc").encode(color=alt.Color("slope:Q", scale=scale, legend=None))
+    dark = alt.condition("abs(datum.slope) > 0.6", alt.value("white"), alt.value("black"))
+    text = base.mark_text().encode(text=alt.Text("slope:Q", format="+.2f"), color=dark)
+    return alt.layer(cells, text).properties(width=300, height=26 * len({row["measure"] for row in rows}))
 
 
 def _associations(results: SweepResult) -> Table:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from evenli.io import to_plain
+from evenli.stats.response import Response
 
 Values = NDArray[np.float64]
 Statistic = Literal["pearson", "spearman", "kendall"]
@@ -139,6 +140,9 @@ class SweepResult:
     measures: list[MeasureResult]
     ranking: list[Ranked]  # measures, the best first
     published: list[dict[str, str]]  # correlations of the paper in this language
+    # Without mixtures of causes the next two are empty.
+    learnt_share: dict[str, float] = field(default_factory=dict)  # of what was taught: lowest and mean over models
+    responses: list[Response] = field(default_factory=list)  # what moves each measure
 
     def __getitem__(self, name: str) -> MeasureResult:
         """The result of a measure by its name."""
@@ -198,10 +202,11 @@ def associate(
 def rank_measures(measures: Sequence[MeasureResult]) -> list[Ranked]:
     """Measures by what bias moves in them minus what noise moves, best first; equals keep their order.
 
-    A measure that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it.
+    A measure that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it. Without a
+    bias axis there is no ranking.
     """
     ranked = []
-    for measure in measures:
+    for measure in (measure for measure in measures if "bias" in measure.axis):
         bias, noise = measure.axis["bias"], measure.axis.get("noise")
         sensitivity, disturbance = abs(bias.slope), abs(noise.slope) if noise else None
         reason = bias.pearson.reason if bias.pearson.value is None else ""
