@@ -357,9 +357,11 @@ def fix_mpnet() -> None:
     def position_bias(self: Any, x: Any, position_ids: Any = None, num_buckets: int = 32) -> Any:
         length = x.size(1)
         if (length, x.device) not in buckets:
-            places = torch.arange(length)
-            apart = self.relative_position_bucket(places[None] - places[:, None], num_buckets=num_buckets)
-            buckets[length, x.device] = apart.to(x.device)
+            # A table that is made while the model is evaluated must serve training as well.
+            with torch.inference_mode(False):
+                places = torch.arange(length)
+                apart = self.relative_position_bucket(places[None] - places[:, None], num_buckets=num_buckets)
+                buckets[length, x.device] = apart.to(x.device)
         values = self.relative_attention_bias(buckets[length, x.device]).permute(2, 0, 1)[None]
         return values.expand(x.size(0), -1, length, length).contiguous()
 
