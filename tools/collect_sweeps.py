@@ -29,7 +29,7 @@ def main() -> None:
         for cell, facts in sorted(
             folder.models().items(), key=lambda item: (item[0].seed, item[0].axis, item[0].level)
         ):
-            if cell not in whole:
+            if cell not in whole or isinstance(cell.level, tuple):
                 continue
             answers = folder.logits(cell).argmax(axis=1)
             shares = [

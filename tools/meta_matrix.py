@@ -3,12 +3,13 @@
     python tools/meta_matrix.py prepare matrix/ --mpnet all-mpnet-base-v2/ --data SHARED_DATA
     PYTHONPATH=src python tools/meta_matrix.py run matrix/ --work runs/matrix --out OUT --time-limit 520      # GPU
     python tools/meta_matrix.py collect OUT/results.tar.gz matrix/
+    python tools/meta_matrix.py table matrix/
 
 ``prepare`` writes bases and sweeps into folders that can travel one by one: ``small`` (English, Japanese and Chinese:
 the embedded models) and ``mpnet-0``, ``mpnet-1`` (the paper's setting, at BERT-base size). Weights travel in int8
 and vocabularies hold only the tokens that occur. ``run`` trains what is missing, needs numpy, torch and
 transformers, stops at the time limit and continues when called again. ``collect`` puts the logits beside
-the pairs, where ``evenli meta FOLDER`` scores them.
+the pairs, where ``evenli meta FOLDER`` scores them; ``table`` prints all matrices.
 """
 
 from __future__ import annotations
@@ -399,6 +400,29 @@ def collect(archive: Path, source: Path) -> None:
     pack_sweeps(source)
 
 
+def table(source: Path) -> None:
+    """The response matrices as Markdown; on the levels taught and, behind a slash, on those learnt."""
+    from evenli.errors import RunError
+    from evenli.meta import MetaFolder, score_sweep
+    from evenli.report.meta import MATRIX
+
+    print("| sweep | seeds | learnt | measure | stereotype | default | undirected | fit |\n|" + " --- |" * 8)
+    for plan in plans():
+        try:
+            results = score_sweep(MetaFolder(source / "sweeps" / plan.name))
+        except RunError as error:
+            print(f"{plan.name}: {error}", file=sys.stderr)
+            continue
+        share = f"{results.learnt_share['mean']:.0%} (lowest {results.learnt_share['lowest']:.0%})"
+        for one in (one for one in results.responses if one.measure in MATRIX):
+            cells = []
+            for taught, learnt in zip(one.taught.values(), one.learnt.values(), strict=True):
+                around = "" if taught.high is None else f" ± {taught.high - taught.value:.2f}"
+                cells.append(f"{taught.value:+.2f}{around} / {learnt.value:+.2f}")
+            about = [plan.name, str(len(results.seeds)), share, one.title]
+            print(f"| {' | '.join([*about, *cells, f'{one.fit:.2f}'])} |")
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -421,6 +445,7 @@ def main() -> None:
     last = commands.add_parser("collect")
     last.add_argument("archive", type=Path)
     last.add_argument("source", type=Path)
+    commands.add_parser("table").add_argument("source", type=Path)
     given = parser.parse_args()
     if given.command == "prepare":
         prepare(given.out, given.data, given.mpnet)
@@ -428,8 +453,10 @@ def main() -> None:
         run(given.source, given.work, given.out, given.time_limit, given.groups.split(","), given.device)
     elif given.command == "worker":
         work_on(given.group, given.source, given.work, given.device)
-    else:
+    elif given.command == "collect":
         collect(given.archive, given.source)
+    else:
+        table(given.source)
 
 
 if __name__ == "__main__":
