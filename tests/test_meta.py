@@ -381,3 +381,20 @@ def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, b
         (copy.path / "training.json").write_text(broken)
         with pytest.raises(RunError, match="training.json"):
             copy.training()
+
+
+def test_mixtures_are_trained_and_what_they_learnt_is_stored(base: Path, tmp_path: Path) -> None:
+    from evenli.meta.training import train_sweep
+
+    folder = MetaFolder(tmp_path)
+    prepare(folder, Design(width=2, rates=(), default=(0.0, 0.5, 1.0)))
+    settings = replace(TRAINED, recipe={"epochs": 30, "lr": 1.5e-3, "batch_size": 16})
+    assert train_sweep(folder, str(base), settings) == 3
+    assert train_sweep(folder, str(base), settings) == 0
+    learnt = {cell.level: facts["learnt"] for cell, facts in folder.models().items()}
+    assert learnt[0.0, 0.0, 0.0] == [0, 0, 0]
+    # Saying "man" to every word is the easiest thing to learn.
+    assert learnt[0.0, 1.0, 0.0][1] > 0.9 and learnt[0.0, 1.0, 0.0][::2] == pytest.approx([0, 0], abs=0.1)
+    responses = {one.measure: one for one in score_sweep(folder).responses}
+    assert responses["default_gender"].taught["default"].value > 0.8
+    assert responses["coal"].taught["default"].value > 0.5  # which is what the causes are for
