@@ -19,7 +19,7 @@ from evenli.errors import InputError, RunError
 from evenli.io import hash_text, iter_lines, read_json, read_rows, to_plain
 from evenli.meta.design import Design
 from evenli.meta.mixture import Levels
-from evenli.parse import parse_json_object
+from evenli.parse import escape_cell, parse_json_object
 from evenli.store import RunDir
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class MetaFolder:
             text = io.StringIO()
             writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
             writer.writeheader()
-            writer.writerows(to_plain(rows))
+            writer.writerows({key: escape_cell(cell) for key, cell in row.items()} for row in to_plain(rows))
             self._dir.write("response.csv", text.getvalue())
 
     def _save(self, name: str, array: NDArray[Any]) -> None:
