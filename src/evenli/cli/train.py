@@ -144,6 +144,11 @@ def meta(
     lang: Annotated[str | None, option("Language: en (default), ja or zh.")] = None,
     rates: Annotated[str | None, option("Bias rates: START:STOP:STEP, default 0:1:0.1, or a list with commas.")] = None,
     noise: Annotated[str | None, option("Levels of the noise axis, e.g. 0:1:0.5; none by default.")] = None,
+    stereotype: Annotated[str | None, option("Levels of the stereotype cause, -1 to 1, e.g. 0:1:0.5.")] = None,
+    default: Annotated[
+        str | None, option("Levels of the default gender, -1 to 1: share of words read as a man.")
+    ] = None,
+    undirected: Annotated[str | None, option("Levels of undirected error, 0 to 1; all mixtures are trained.")] = None,
     seed: Annotated[list[int] | None, option("Training seed, default 0; repeat for several sweeps.", **SEEDS)] = None,
     measure: Annotated[list[str] | None, option("Own measure as module:function; may be repeated.")] = None,
     balanced: Annotated[bool | None, option("Roles to female and male words in turn.", "--balanced")] = None,
@@ -169,6 +174,7 @@ def meta(
         raise InputError("give the directory of an earlier sweep, or -o for a new one")
     given: dict[str, Any] = {"lang": lang, "rates": rates, "noise": noise, "balanced": balanced, "ns_words": ns_words}
     given |= {"data": data, "captions": captions, "width": width}
+    given |= {"stereotype": stereotype, "default": default, "undirected": undirected}
     place = MetaFolder(folder or out or Path())
     recipe = {"epochs": epochs, "lr": lr, "batch_size": batch_size}
     settings = SweepSettings(
@@ -189,7 +195,9 @@ def meta(
         from evenli.report.meta import print_meta
 
         print_meta(results, shared.console())
-        typer.echo(f"files: {place.path}/ results.json, meta.svg, meta.png")
+        charts = [*(["meta"] if "bias" in results.levels else []), *(["response"] if results.responses else [])]
+        files = ["results.json", *(["response.csv"] if results.responses else []), *(f"{name}.svg" for name in charts)]
+        typer.echo(f"files: {place.path}/ {', '.join(files)}")
 
 
 def _design(place: Any, given: dict[str, Any], *, new: bool, quick: bool) -> Any:
@@ -197,15 +205,20 @@ def _design(place: Any, given: dict[str, Any], *, new: bool, quick: bool) -> Any
     from dataclasses import replace
 
     from evenli.meta.design import Design, parse_rates
+    from evenli.meta.mixture import CAUSES
 
     options = {name: value for name, value in given.items() if value is not None}
     if quick:
         double = [f"--{name}" for name in ("rates", "width") if name in options]
         if double:
             raise InputError(f"--quick chooses rates and width itself; leave out {' and '.join(double)}, or --quick")
-        options |= {"rates": "0,0.5,1", "width": 50}
-    options |= {name: parse_rates(options[name]) for name in ("rates", "noise") if name in options}
+        options |= {"width": 50} | ({} if set(CAUSES) & set(options) else {"rates": "0,0.5,1"})
+    options |= {name: parse_rates(options[name]) for name in ("rates", "noise", "undirected") if name in options}
+    options |= {name: parse_rates(options[name], low=-1) for name in ("stereotype", "default") if name in options}
     if new:
+        # A sweep of mixtures needs no bias axis; --rates adds one.
+        if set(CAUSES) & set(options):
+            options.setdefault("rates", ())
         return Design(**options)
     # An earlier sweep keeps its design: options that differ from it are refused.
     return replace(place.design, **options) if options else None
