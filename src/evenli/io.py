@@ -47,14 +47,10 @@ COLUMNS = {
 """What we call a column, and what SNLI, MNLI, OCNLI, JNLI, JSICK, XNLI and NLI-CoAL call it."""
 
 PACKED = (".gz", ".xz", ".bz2", ".zst")
-BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)
-"""What a damaged or unreadable file raises while it is read."""
-WHOLE_BYTES = 1 << 30
-"""The largest text that is read at once, unpacked: a small packed file may hold gigabytes."""
-STORED_BYTES = 128 << 20
-"""The largest JSON document; what evenli writes is far smaller."""
-MEMBERS = 100_000
-"""The most files of an archive or a directory that are looked at."""
+BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what a damaged or unreadable file raises while it is read
+WHOLE_BYTES = 1 << 30  # the largest text that is read at once, unpacked: a small packed file may hold gigabytes
+STORED_BYTES = 128 << 20  # the largest JSON document; what evenli writes is far smaller
+MEMBERS = 100_000  # the most files of an archive or a directory that are looked at
 _DIGITS = 6
 
 

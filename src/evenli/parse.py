@@ -25,12 +25,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-DEPTH = 100
-"""The deepest nesting of lists and objects."""
-DIGITS = 38
-"""The longest integer: what 128 bits hold."""
-LINE_BYTES = 16 << 20
-"""The longest line or cell; the limit of the csv module, 128 KB, would refuse long texts."""
+DEPTH = 100  # the deepest nesting of lists and objects
+DIGITS = 38  # the longest integer: what 128 bits hold
+LINE_BYTES = 16 << 20  # the longest line or cell; the limit of the csv module, 128 KB, would refuse long texts
 RATIO, RATIO_FREE = 200, 64 << 20
 """How many times its size a packed file may unpack to, once that is more than some bytes; text packs 3 to 20 times."""
 FORMULA = r"^'*[=+\-@\t\r\n＝＋－＠]"

@@ -21,8 +21,7 @@ _TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "
 _PRINTED = {"STSB": "STSB_p", "STS14": "STS14_p", "MRPC": "MRPC_acc"}
 _SHARES = {"SICKR", "STS14"}
 _OURS = {"GloVe-HD": "HD"}
-_AGREE = {"Aug95"}
-"""Models whose change of the mean SEAT effect is about the published one."""
+_AGREE = {"Aug95"}  # models whose change of the mean SEAT effect is about the published one
 _PART = "ours: 120k pairs of SNLI, three seeds each"
 
 

@@ -154,8 +154,7 @@ def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: st
         raise RunError(f"cannot write {path}: {write_failure(error)}") from error
 
 
-DEV_TEMPLATES = 6
-"""Templates per occupation in the sample of Dev's pairs that an audit asks."""
+DEV_TEMPLATES = 6  # templates per occupation in the sample of Dev's pairs that an audit asks
 
 
 def load(request: Request) -> PairSet:
