@@ -14,6 +14,8 @@ import pytest
 from conftest import WORDS, tiny_tokenizer
 from evenli.encoders.onnx import OnnxEncoder
 from evenli.errors import InputError, ModelError
+from evenli.labels import LABELS
+from evenli.models import ModelOptions, load_model
 from evenli.models.onnx import data_files
 
 onnx = pytest.importorskip("onnx")
@@ -112,6 +114,14 @@ def test_own_sentence_embedding_wins(build: Callable[..., Path]) -> None:
 def test_any_output_of_three_dimensions_and_other_integers_will_do(build: Callable[..., Path]) -> None:
     folder = build(output=("features", 3), inputs=("input_ids", "attention_mask"), kind=onnx.TensorProto.INT32)
     np.testing.assert_allclose(OnnxEncoder(folder).encode(["the"]), [table()[[CLS, THE, SEP]].mean(axis=0)], rtol=1e-6)
+
+
+def test_a_classifier_may_take_other_integers_too(build: Callable[..., Path]) -> None:
+    nodes = (node("ReduceMax", ["hidden", "one"], ["logits"], keepdims=0),)
+    folder = build(nodes, ("logits", 2), inputs=("input_ids",), kind=onnx.TensorProto.INT32)
+    model = load_model(f"onnx:{folder}", options=ModelOptions(labels=LABELS))
+    logits = model.logits(model.prepare(["the nurse"], ["the"]).items)
+    np.testing.assert_array_equal(logits, [table()[[CLS, THE, NURSE, SEP]].max(axis=0)])
 
 
 def test_without_a_mask_only_equal_lengths_share_a_batch(build: Callable[..., Path]) -> None:
