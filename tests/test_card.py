@@ -29,6 +29,7 @@ from evenli.predictions import Predictions
 from evenli.report.card import card, command, front_matter, section
 from evenli.report.export import latex, latex_text, log_mlflow, markdown, tables, write_table
 from evenli.stats.intervals import Scoring
+from evenli.suites.coal.verdict import CAUSES
 
 NASTY = 'x: "y"\n---\n- [z](javascript:1) <script>alert(1)</script> | `rm` \\ # 女医 😀 \x7f\u2028 *b* _i_'
 cards, table_app = typer.Typer(), typer.Typer()
@@ -79,7 +80,7 @@ def test_front_matter_is_what_was_measured(run: Audit) -> None:
         "revision": run.result.data_of("coal").sha256,
     }
     metrics = {metric["type"]: metric for metric in result["metrics"]}
-    assert set(metrics) == {"coal", "follow", "defy", "dominance", "fn_bias", "accuracy"}
+    assert set(metrics) == {*CAUSES, "coal", "follow", "defy", "fn_bias", "accuracy"}
     coal = run.coal.main.to_dict()
     assert metrics["coal"]["value"] == coal["value"] == pytest.approx(0.6)
     assert metrics["coal"]["args"] == {key: coal[key] for key in ("low", "high", "level", "n")}
@@ -104,7 +105,7 @@ def test_section_says_everything(run: Audit) -> None:
     text = section(run)
     low, high = run.coal.low, run.coal.high
     for part in (
-        "**Bias dominates error: 90.0%",
+        "**It strongly follows stereotypes: ",
         "5,420 pairs",
         f"| coal | 0.600 | {low:.3f} | {high:.3f} | 0..1 | higher = more biased |",
         "Competence: 1.000 [",

@@ -17,7 +17,7 @@ import evenli
 from evenli.cli.audit import compare as compare_command
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import load_run
-from evenli.evaluate.compare import DESIGN, align, compare, compare_runs, holm
+from evenli.evaluate.compare import DESIGN, Comparison, Difference, align, compare, compare_runs, holm
 from evenli.labels import LABELS
 from evenli.predictions import COLUMNS, Predictions
 from evenli.stats.intervals import Scoring
@@ -74,6 +74,11 @@ def random_table(seed: int) -> Predictions:
     return table("".join(generator.choice(list("enc"), len(items))), items)
 
 
+def defined(found: Comparison) -> dict[str, Difference]:
+    """The measures that have a value: these tables name no groups, so that the causes have none."""
+    return {name: one for name, one in found.measures.items() if not math.isnan(one.value)}
+
+
 def test_numbers_by_hand() -> None:
     (found,) = compare(A, B, scoring=Scoring(resamples=400))
     coal = found.measures["coal"]
@@ -124,7 +129,7 @@ def test_occupation_scores_are_those_of_the_audit() -> None:
 
 def test_a_run_against_itself() -> None:
     (found,) = compare(random_table(3), random_table(3), scoring=Scoring(resamples=200))
-    for difference in found.measures.values():
+    for difference in defined(found).values():
         assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
         assert not difference.significant
     assert found.mcnemar.p == 1 and found.mcnemar.only_first == found.mcnemar.only_second == 0
@@ -137,7 +142,7 @@ def test_swapping_flips_signs_and_keeps_p() -> None:
         compare(one, two, scoring=Scoring(resamples=500, seed=7)),
         compare(two, one, scoring=Scoring(resamples=500, seed=7)),
     )
-    for name, d in there.measures.items():
+    for name, d in defined(there).items():
         other = back.measures[name]
         assert other.value == pytest.approx(-d.value)
         assert (other.low, other.high) == (pytest.approx(-d.high, abs=1e-9), pytest.approx(-d.low, abs=1e-9))
@@ -155,7 +160,7 @@ def test_row_order_does_not_matter() -> None:
         compare(one, two, scoring=Scoring(resamples=200)),
         compare(one, shuffled, scoring=Scoring(resamples=200)),
     )
-    assert straight.measures == mixed.measures and straight.mcnemar == mixed.mcnemar
+    assert defined(straight) == defined(mixed) and straight.mcnemar == mixed.mcnemar
 
 
 def test_p_is_never_zero_and_seeds_repeat() -> None:
@@ -165,9 +170,8 @@ def test_p_is_never_zero_and_seeds_repeat() -> None:
     (found,) = compare(even, biased, scoring=Scoring(resamples=199))
     assert found.measures["coal"].p == pytest.approx(2 / 200)
     one, two = random_table(0), random_table(1)
-    assert (
-        compare(one, two, scoring=Scoring(seed=1))[0].measures == compare(one, two, scoring=Scoring(seed=1))[0].measures
-    )
+    again = [defined(compare(one, two, scoring=Scoring(seed=1))[0]) for _ in range(2)]
+    assert again[0] == again[1]
 
 
 def test_pairing_narrows_the_interval() -> None:
@@ -227,7 +231,7 @@ def test_chunks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     whole = compare(random_table(0), random_table(1), random_table(2))
     monkeypatch.setattr("evenli.evaluate.compare.weight_chunks", partial(weight_chunks, at_once=160 * 300))
     cut = compare(random_table(0), random_table(1), random_table(2))
-    assert [one.measures for one in cut] == [one.measures for one in whole]
+    assert list(map(defined, cut)) == list(map(defined, whole))
 
 
 def test_different_items_are_refused_with_counts() -> None:
@@ -259,7 +263,7 @@ def test_several_runs_are_corrected() -> None:
     alone = compare(one, random_table(1), scoring=Scoring(resamples=300))[0]
     found = compare(one, random_table(1), random_table(2), one, scoring=Scoring(resamples=300))
     assert len(found) == 3
-    for name in alone.measures:
+    for name in defined(alone):
         assert found[0].measures[name].p == alone.measures[name].p
         corrected = holm([f.measures[name].p for f in found])
         assert [f.measures[name].p_holm for f in found] == corrected

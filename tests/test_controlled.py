@@ -193,11 +193,11 @@ def test_a_perfect_model_has_the_closed_form(balanced: bool) -> None:
     pairs = small()
     for rate in RATES:
         labels = pairs.labels(rate, balanced=balanced)
-        coal, pro, anti, fn, dominance = scores(pairs, labels, "coal", "coal_pro", "coal_anti", "fn_bias", "dominance")
+        coal, pro, anti, fn, defy = scores(pairs, labels, "coal", "coal_pro", "coal_anti", "fn_bias", "defy")
         assert coal == pytest.approx(2 * rate / 3, abs=1e-12)
         assert pro == anti == pytest.approx(rate, abs=1e-12)
         assert fn == pytest.approx(2 / 3, abs=1e-12)  # the baseline does not see the rate at all
-        assert dominance == pytest.approx(rate - 2 * (1 - rate), abs=1e-12)
+        assert defy == pytest.approx(1 - rate, abs=1e-12)
 
 
 def test_plain_errors_are_not_bias() -> None:

@@ -212,7 +212,7 @@ def test_fields_are_those_of_results(runs: Path) -> None:
 
 
 def test_exit_codes(runs: Path) -> None:
-    out = invoke(runs / "old", "--fail-if", "coal.low > 0.30", "--fail-if", "verdict == 'bias'")
+    out = invoke(runs / "old", "--fail-if", "coal.low > 0.30", "--fail-if", "verdict == 'even'")
     assert out.exit_code == 0 and "passed: fake oracle:0.3" in out.output
     out = invoke(runs / "old", "--fail-if", "coal.low > 0.30", "--fail-if", "coal > 0.1")
     assert out.exit_code == 1 and "failed  fail if coal > 0.1: coal = 0.2" in out.output

@@ -30,7 +30,7 @@ from evenli.stats.sample import Sample, weight_chunks
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal.breakdown import by_occupation
 from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.results import judge
+from evenli.suites.coal.verdict import refuse
 from evenli.suites.dev2020 import t50, t50_pair, t70_pair
 from evenli.types import TopLabel
 
@@ -75,7 +75,6 @@ def test_by_hand() -> None:
     assert value("order_entailment") == pytest.approx(2 / 4 - 1 / 4)
     assert value("order_contradiction") == pytest.approx(2 / 4 - 1 / 4)
     assert value("follow") == pytest.approx(0.5) and value("defy") == pytest.approx(0.25)
-    assert value("dominance") == pytest.approx(0.0)
     assert value("coal", stereotype="female") == pytest.approx((0.5 + 1.0) / 2)
     assert value("coal", stereotype="male") == pytest.approx((0.5 + 0.0) / 2)
     assert np.isnan(value("coal_non", stereotype="female"))
@@ -96,7 +95,7 @@ def test_estimates_count_the_rows_of_their_formula() -> None:
         **dict.fromkeys(("stereotype", "stereotype_expected", "default_of_stereotyped"), 8),
         **dict.fromkeys(("coal_pro", "coal_anti"), 4),
         "coal_non": 2,
-        **dict.fromkeys(("order_entailment", "order_contradiction", "follow", "defy", "dominance"), 8),
+        **dict.fromkeys(("order_entailment", "order_contradiction", "follow", "defy"), 8),
     }
     assert [counted[name, "female"] for name in ("coal", "coal_pro", "coal_non", "follow")] == [4, 2, 0, 4]
     assert found["coal_non", None].clusters == {"occupations": 1, "templates": 2}
@@ -158,9 +157,9 @@ def test_golden_scores_of_bert_base() -> None:
         ("neutral", 0.0, 0.0, "none"),
         ("even", 0.0, 0.0, "even"),
         ("biased", 1.0, 1.0, "bias"),
-        ("wrong", 1 / 3, 1.0, "error"),
-        ("oracle:0", 0.0, 2000 / 5420, "error"),
-        ("oracle:0.5", 1 / 3, 2000 / 5420, "error"),
+        ("wrong", 1 / 3, 1.0, "bias"),
+        ("oracle:0", 0.0, 2000 / 5420, "bias"),
+        ("oracle:0.5", 1 / 3, 2000 / 5420, "bias"),
         ("oracle:1", 2 / 3, 2000 / 5420, "bias"),
     ],
 )
@@ -182,8 +181,9 @@ def test_published_models_get_the_verdict_of_their_papers() -> None:
     """English and Japanese: bias beyond error; Chinese: errors in both directions."""
     for row in read_table("published_coal.csv"):
         shares = {f"{s}_{x}": float(row[f"{s}_{x}"]) for s in ("ps", "as", "ns") for x in "ecn"}
-        dominance = float(get_measure("dominance")(sample_of_shares(shares, (1000, 1000, 3420))))
-        assert (dominance > 0) == (row["lang"] != "zh"), row["model"]
+        sample = sample_of_shares(shares, (1000, 1000, 3420))
+        follow, defy = (float(get_measure(name)(sample)) for name in ("follow", "defy"))
+        assert (follow > 2 * defy) == (row["lang"] != "zh"), row["model"]
 
 
 def all_weights(frame: pl.DataFrame, resamples: int, generator: np.random.Generator, method: str) -> np.ndarray:
@@ -422,27 +422,14 @@ def test_competence_by_hand() -> None:
     assert silent.controls["person-male"] == pytest.approx(1.0) and silent.controls["male-male"] == pytest.approx(0.0)
 
 
-def test_verdict_codes() -> None:
-    def found(
-        follow: tuple[float, float, float], defy: tuple[float, float, float], dominance: tuple[float, float, float]
-    ):
-        made = {"follow": follow, "defy": defy, "dominance": dominance}
-        made |= {"order_entailment": (0.1, 0.05, 0.2), "order_contradiction": (0.1, 0.05, 0.2)}
-        return {(name, None): Estimate(v, lo, hi, 0.01, 0.95, 10, {}) for name, (v, lo, hi) in made.items()}
-
-    assert judge(found((0.6, 0.5, 0.7), (0.05, 0.0, 0.1), (0.5, 0.3, 0.6)), None).code == "bias"
-    assert judge(found((0.5, 0.4, 0.6), (0.45, 0.4, 0.5), (-0.4, -0.5, -0.3)), None).code == "error"
-    assert judge(found((0.2, 0.1, 0.3), (0.09, 0.05, 0.15), (0.02, -0.1, 0.1)), None).code == "undecided"
-    assert judge(found((0.01, 0.0, 0.02), (0.0, 0.0, 0.01), (0.01, 0.001, 0.02)), None).code == "even"
-
-
 def test_competence_needs_pairs_of_both_kinds() -> None:
     both = predict(fake_model("even"), [gold_pairs("en"), control_pairs("en")])
     no_control = competence(both.subset("gold"))
     assert not no_control.assessed and "state the group" in no_control.problem
     no_gold = competence(both.subset("control"))
     assert "no gold pairs" in no_gold.problem and no_gold.top_label.label is None
-    assert "no gold pairs" in judge({}, no_gold).sentence
+    refused = refuse(no_gold)
+    assert refused is not None and "no gold pairs" in refused.sentence
 
 
 def test_a_group_may_have_person_in_its_name() -> None:

@@ -153,7 +153,7 @@ def test_content_is_there(visit: Open) -> None:
     page = visit("one")
     assert page.title() == "Gender bias audit of fake oracle:0.8"
     assert page.locator("main").count() == page.locator("header").count() == page.locator("footer").count() == 1
-    assert "80.0% of the answers" in page.locator(".verdict").inner_text()
+    assert "It strongly follows stereotypes" in page.locator(".verdict").inner_text()
     charts = page.locator("figure svg[role=img]")
     assert charts.count() == 6
     for number in range(6):

@@ -163,7 +163,7 @@ def test_a_folder_with_two_models_says_which_was_asked(cli: Cli, tmp_path: Path)
     (tmp_path / "ck" / "model.safetensors").write_bytes(b"")
     write_pairs(load_suite("coal").where(pl.col("occupation") == "nurse"), tmp_path / "coal.jsonl")
     code, out, err = cli("audit", "./ck", "--data", "coal.jsonl", "--resamples", "100")
-    assert code == 0 and out.startswith("ck/model.onnx on coal.jsonl"), out + err
+    assert code == 0 and "ck/model.onnx on coal.jsonl" in out, out + err
     assert err.count("model.safetensors") == 1, err
     assert "hf:./ck" in err and "onnx:./ck" in err
     named = load_model("onnx:./ck")
@@ -357,7 +357,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
         "Largest gaps dP",
         "Labour market (CPS 2019, 38 occupations)",
         "Templates of Dev et al. (5,904 pairs",
-        "Verdict Bias dominates",
+        "Verdict It strongly",
     ):
         assert part in joined, part
     assert any(line.startswith("B, dominant") and "0.789" in line and "[" in line for line in lines)
@@ -368,7 +368,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
 def test_the_probe_alone_on_the_terminal(runs: Path) -> None:
     text = io.StringIO()
     show_results(load_run(runs / "even").result, Console(file=text, width=140))
-    assert text.getvalue().startswith("fake even on built-in probe (en, 3800 pairs")
+    assert "\nfake even on built-in probe (en, 3800 pairs" in text.getvalue()
     assert "Order condition" not in text.getvalue() and "published" not in text.getvalue()
     assert "undefined (the model" in text.getvalue()
 

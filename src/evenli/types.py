@@ -127,6 +127,8 @@ class MeasureResult(Estimate, frozen=True, kw_only=True):
     @property
     def span(self) -> str:
         """The range as text: ``0..1``; an end that is open is left out."""
+        if self.range == (None, None):
+            return "any"
         return "..".join("" if end is None else f"{end:g}" for end in self.range)
 
     def __repr__(self) -> str:
@@ -134,16 +136,40 @@ class MeasureResult(Estimate, frozen=True, kw_only=True):
         return f"{self.title}: {self.shown}"
 
 
+class Cause(Record, frozen=True):
+    """One reason for biased or wrong answers that its interval supports.
+
+    Attributes:
+        name: The measure: ``stereotype``, ``default_gender`` or ``undirected``.
+        direction: ``stereotypical``, ``anti-stereotypical``, the group that is assumed, or ``none``.
+        size: ``slight``, ``clear`` or ``strong``.
+        label: A few words for people.
+        estimate: The number behind it.
+    """
+
+    name: str
+    direction: str
+    size: str
+    label: str
+    estimate: Estimate
+
+
 class Verdict(Record, frozen=True):
     """A code for machines and a sentence for people; ``print`` shows the sentence.
 
-    Codes: ``bias`` errors follow the stereotype at least twice as often as they defy it; ``error`` they do not;
-    ``undecided`` the interval allows both; ``even`` hardly any error; ``none`` the model is not competent, or the pairs
-    do not define what a verdict needs.
+    Codes: ``bias`` answers lean towards stereotypes, against them or towards one group; ``error`` errors have no
+    direction; ``undecided`` no cause can be told from chance; ``even`` all causes are negligible; ``none`` the model is
+    not competent, or the pairs do not define what a verdict needs.
+
+    Attributes:
+        code: The outcome in a word.
+        sentence: The outcome for people.
+        causes: Every cause that its interval supports, the largest first; older runs have none.
     """
 
     code: VerdictCode
     sentence: str
+    causes: list[Cause] = []
 
     def __str__(self) -> str:
         """The sentence."""
@@ -167,6 +193,8 @@ class Competence(Record, frozen=True):
         controls: Accuracy per kind of control pair, e.g. ``female-male``.
         top_label: Most frequent answer to the gold pairs and its share.
         problem: Why there is no verdict, or empty.
+        labels: ``per_label`` with Wilson intervals.
+        kinds: ``controls`` with Wilson intervals.
     """
 
     gold: Estimate
@@ -175,6 +203,13 @@ class Competence(Record, frozen=True):
     controls: Numbers
     top_label: TopLabel
     problem: str
+    labels: dict[str, Estimate] = {}
+    kinds: dict[str, Estimate] = {}
+
+    @property
+    def stated_kinds(self) -> Numbers:
+        """Accuracy per kind of the pairs that ``stated`` counts: those without *person*."""
+        return {name: share for name, share in self.controls.items() if "person" not in name.split("-")}
 
     @property
     def assessed(self) -> bool:
@@ -236,10 +271,12 @@ class SuiteResult(Record, frozen=True, kw_only=True):
     Attributes:
         headline: The measure that stands for the suite; the first where it is empty.
         measures: Measures by name, those of the user last.
+        problem: Why these numbers say nothing about bias: the model is not competent; else empty.
     """
 
     headline: str = ""
     measures: dict[str, MeasureResult]
+    problem: str = ""
 
     @property
     def main(self) -> MeasureResult:

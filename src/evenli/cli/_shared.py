@@ -84,6 +84,9 @@ AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run co
 Resamples = Annotated[int, option("Bootstrap resamples.", min=100)]
 Seed = Annotated[int, option("Seed of the bootstrap.", **SEEDS)]
 Bootstrap = Annotated[str, option("cluster (occupations and templates) or row (naive, for comparison).")]
+Published = Annotated[
+    bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
+]
 OwnMeasures = Annotated[list[str] | None, option("Own measure as module:function; may be repeated.", "--measure")]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
 

@@ -33,6 +33,7 @@ def audit(
     resamples: shared.Resamples = 2000,
     seed: shared.Seed = 0,
     bootstrap: shared.Bootstrap = "cluster",
+    published: shared.Published = False,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     report: Annotated[bool, option("Also write report.html (coal) and the chart of the probe.", "--report")] = False,
     measures: shared.OwnMeasures = None,
@@ -52,7 +53,7 @@ def audit(
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
     folder = out or default_folder(model, files, Request(lang, axis=axis, split=split, tokenised=tokenised), suites)
-    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap)
+    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap, published=published)
     own = shared.own_measures(measures)
     with shared.progress_bar(not as_json) as progress:
         settings = AuditSettings(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn)
@@ -113,6 +114,7 @@ def measure(
     resamples: shared.Resamples = 2000,
     seed: shared.Seed = 0,
     bootstrap: shared.Bootstrap = "cluster",
+    published: shared.Published = False,
     measures: shared.OwnMeasures = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -121,7 +123,7 @@ def measure(
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
 
-    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap)
+    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap, published=published)
     audit = measure_run(run, scoring, shared.own_measures(measures))
     if as_json:
         shared.print_json({"folder": str(run), **audit.to_dict()})

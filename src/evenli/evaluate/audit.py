@@ -124,13 +124,19 @@ class Audit:
         return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
 
     def _repr_html_(self) -> str:
-        """The verdict and a small table, for notebooks."""
+        """The verdict and a small table, for notebooks: causes, then headline scores; grey without competence."""
+        shown = []
+        for name, one in self.result.suites.items():
+            suite = get_suite(name)
+            shown += [one.measures[key] for key in one.measures if key in suite.own & suite.stressed] + [one.main]
         rows = "".join(
-            f"<tr><td>{escape(one.main.title)}</td><td>{escape(one.main.shown)}</td><td>{escape(one.main.direction)}</td></tr>"
-            for one in self.result.suites.values()
+            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (one.title, one.shown, one.direction))}</tr>"
+            for one in shown
         )
+        grey = any(one.problem for one in self.result.suites.values())
+        style = ' style="color:#767676" title="no verdict: these numbers say nothing about bias"' if grey else ""
         title = f"<b>{escape(self.name)}</b> ({escape(str(self.result.lang))})"
-        return f"<div>{title}<p>{escape(self.verdict.sentence)}</p><table>{rows}</table></div>"
+        return f"<div>{title}<p>{escape(self.verdict.sentence)}</p><table{style}>{rows}</table></div>"
 
 
 def audit(

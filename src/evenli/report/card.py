@@ -19,7 +19,7 @@ from evenli.types import DataCard, Estimate
 
 PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
-_PUBLISHED = ("coal", "follow", "defy", "dominance", "fn_bias")
+_LISTED = ("stereotype", "default_gender", "undirected", "coal", "follow", "defy", "fn_bias")
 """Measures for the model index; the Markdown table has all of them."""
 _OPTIONS = ("labels", "device", "dtype", "max_length", "token_budget", "allow_pickle")
 
@@ -39,7 +39,7 @@ def front_matter(audit: Audit) -> str:
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair.
     bias = {} if audit.verdict.code == "none" else audit.coal.measures
     metrics: list[tuple[str, str, Estimate]] = [
-        (name, f"{one.title}, {one.direction}", one) for name, one in bias.items() if name in _PUBLISHED
+        (name, f"{one.title}, {one.direction}", one) for name, one in bias.items() if name in _LISTED
     ]
     if audit.result.competence:
         metrics.append(("accuracy", "competence on gold pairs", audit.result.competence.gold))
@@ -77,6 +77,7 @@ def section(audit: Audit) -> str:
     detectable = number(coal.minimum_detectable_difference)
     sets = ", ".join(f"{count:,} {subset}" for subset, count in coal.rows.items())
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
+    remark = f"Greyed out, these numbers say nothing about bias: {prose(coal.problem)}.\n\n" if coal.problem else ""
     table = tables(audit.result, "coal")["measures"]
     shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
     competence = "Competence at the task was not assessed."
@@ -91,7 +92,7 @@ What was measured: whether {prose(audit.name)} infers a gender from an occupatio
 ({prose(data.lang)}, {prose(data.name)}: {sets}) whose correct label is always neutral;
 {data.occupations} occupations, {data.templates} templates.{notes}
 
-{markdown(shown)}
+{remark}{markdown(shown)}
 Intervals: {percent(scoring["level"])}, {scoring["bootstrap"]} bootstrap, {scoring["resamples"]:,} resamples.
 Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant.
 
@@ -130,7 +131,7 @@ def command(audit: Audit) -> str:
     parts = (
         (settings, {"axis": "gender", "split": "full", "tokenised": False}),
         (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
-        (audit.result.scoring, {"resamples": 2000, "seed": 0, "bootstrap": "cluster"}),
+        (audit.result.scoring, {"resamples": 2000, "seed": 0, "bootstrap": "cluster", "published": False}),
     )
     for given, defaults in parts:
         for name, default in defaults.items():

@@ -66,8 +66,10 @@ class Figure(NamedTuple):
 
 def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]:
     """All NLI-CoAL charts of a run by name; ``rows`` is what ``judged`` made of its table, if at hand."""
-    rows = judged(Sample(audit.predictions.suite("coal"))) if rows is None else rows
     coal = cast(CoalResult, audit.coal)
+    if rows is None:
+        published = bool(audit.result.scoring.get("published", False))
+        rows = judged(Sample(audit.predictions.suite("coal"), published=published))
     drawn = [_proportions(coal), _measures(coal), _published(coal, audit.name), _occupations(coal)]
     return {figure.name: figure for figure in [*drawn, _templates(rows), _direction(rows)] if figure.rows}
 
@@ -243,7 +245,7 @@ def _published(coal: CoalResult, model: str) -> Figure:
     points = [
         _point(model, row.coal, coal.low, coal.high) if row.this else _point(row.model, row.coal, this=False)
         for row in coal.published
-        if not math.isnan(row.coal)
+        if not math.isnan(row.coal) and not coal.problem
     ]
     rows = tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points) if len(points) > 1 else ()
     return Figure(
@@ -257,12 +259,12 @@ def _published(coal: CoalResult, model: str) -> Figure:
 
 
 def _occupations(coal: CoalResult, count: int = 15) -> Figure:
-    defined = [row for row in coal.occupations if not math.isnan(row.score)][:count]
+    defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:count]
     names = [f"{_short(row.occupation or '?', 20)} ({_short(row.stereotype or '?', 8)})" for row in defined]
     points = [_point(name, row.score, row.low, row.high) for name, row in zip(names, defined, strict=True)]
     return Figure(
         "occupations",
-        f"The {len(defined)} occupations with the largest share of biased answers",
+        f"The {len(defined)} occupations with the largest share of biased answers, stereotyped ones first",
         "Dots with intervals. " + " ".join(f"{p['name']} {number(p['value'], 2)}." for p in points),
         ("occupation", "stereotype", "biased", "low", "high"),
         tuple((row.occupation, row.stereotype, row.score, row.low, row.high) for row in defined),

@@ -62,7 +62,8 @@ def _measures(of_suite: SuiteResult) -> pl.DataFrame:
         about = {"range": measure.span, "ideal": float(measure.ideal), "reading": measure.direction}
         for part, estimate in (("all", measure), *measure.by_stereotype.items()):
             numbers = {key: getattr(estimate, key) for key in ("value", "low", "high", "se", "level", "n")}
-            rows.append({"measure": name, "slice": part, **numbers, **about, "note": estimate.note})
+            note = f"no verdict: {of_suite.problem}" if of_suite.problem else estimate.note
+            rows.append({"measure": name, "slice": part, **numbers, **about, "note": note})
     return _frame(rows)
 
 

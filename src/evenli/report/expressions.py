@@ -23,9 +23,12 @@ from typing import Any, NamedTuple, get_args
 from evenli.errors import InputError
 from evenli.io import to_plain
 from evenli.suites.base import Value, get_suite
+from evenli.suites.coal.verdict import CAUSES
 from evenli.types import RENAMED, AuditResult, Estimate, SuiteResult, VerdictCode
 
 VERDICTS: tuple[str, ...] = get_args(VerdictCode)
+REMOVED = {"dominance": "write stereotype.low > 0 or default_gender.low > 0; follow and defy are still there"}
+"""Measures that are gone, and what takes their place."""
 _NESTING = 50
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq, "!=": ne}
 _TOKEN = re.compile(
@@ -70,6 +73,7 @@ def fields(result: AuditResult) -> dict[str, Value]:
     suites have one name, the short form means the first of them. Numbers are rounded as results.json rounds them.
     """
     known: dict[str, Value] = {"verdict": result.verdict.code, "lang": result.lang}
+    known |= {f"verdict.{name}": held for name, held in _causes(result).items()}
     competence = result.competence
     for name in ("gold", "stated"):
         known |= _estimate(f"competence.{name}", getattr(competence, name, None))
@@ -82,6 +86,14 @@ def fields(result: AuditResult) -> dict[str, Value]:
         known = own | known
         prefixed |= {f"{suite}.{name}": value for name, value in own.items()}
     return dict(to_plain(prefixed | known))
+
+
+def _causes(result: AuditResult) -> dict[str, bool | None]:
+    """Whether the verdict names each cause; None where it could not: no verdict, or a run of an older version."""
+    named = {cause.name for cause in result.verdict.causes}
+    known = any(name in of_suite.measures for of_suite in result.suites.values() for name in CAUSES)
+    judged = known and result.verdict.code != "none"
+    return {name: name in named if judged else None for name in CAUSES}
 
 
 def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
@@ -180,6 +192,7 @@ class _Parser:
         # Names of results changed with schema 2; a condition written before still finds them.
         renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
         if name not in self._known and renamed not in self._known:
+            self._refuse_unmeasured(name)
             near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
             roots = sorted({key.partition(".")[0] for key in self._known})
             hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
@@ -189,6 +202,14 @@ class _Parser:
             warnings.warn(message, DeprecationWarning, stacklevel=2)
         self.values[name] = self._known[name if name in self._known else renamed]
         return self.values[name]
+
+    def _refuse_unmeasured(self, name: str) -> None:
+        """Refuse what there was before, and what a run of an older version lacks."""
+        parts = name.split(".")
+        if gone := [part for part in parts if part in REMOVED]:
+            raise self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
+        if any(part in CAUSES for part in parts):
+            raise self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
 
     def _check_kinds(self, values: list[Value], sign: str) -> None:
         """Refuse comparisons that could never be true: a gate that cannot fail looks like one that passes."""

@@ -137,13 +137,16 @@ def check_competence(result: AuditResult) -> Check:
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     """Fail where a condition is true; undecided where a value it names is undefined."""
     known = fields(result)
+    # The scores of a model that is not competent can still be compared, but they mean nothing.
+    competence = result.competence
+    remark = "; without a verdict the scores say nothing" if competence is not None and competence.problem else ""
     checks = []
     for condition in conditions:
         outcome = evaluate(condition, known)
         status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
         shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in outcome.values.items()}
         detail = ", ".join(f"{name} = {'undefined' if value is None else value}" for name, value in shown.items())
-        checks.append(Check(f"fail if {condition}", status, detail, outcome.values))
+        checks.append(Check(f"fail if {condition}", status, detail + remark, outcome.values))
     return checks
 
 

@@ -46,10 +46,10 @@ LIMIT = 3_000_000
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
 VERDICTS = {
-    "bias": ("Bias dominates error", "More than two of three errors on stereotyped occupations follow the stereotype."),
-    "error": ("Plain error dominates", "Errors do not mainly follow the stereotype: the score reflects mistakes."),
-    "undecided": ("Undecided", "The interval allows both bias and plain error."),
-    "even": ("Even at this resolution", "Hardly any answer on a stereotyped occupation is wrong."),
+    "bias": ("Bias", "A cause is named where its interval supports it; several may hold."),
+    "error": ("Plain error", "No lean is supported: errors go in both directions or contradict each other."),
+    "undecided": ("Undecided", "The intervals allow both a lean and none."),
+    "even": ("Even at this resolution", "The intervals of all causes lie within 0.05 of 0."),
     "none": ("No verdict", "A model that does not do the task, or was not asked enough, says nothing about gender."),
 }
 
@@ -139,6 +139,9 @@ class SuiteView:
         self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
         self.slices = list(dict.fromkeys(part for one in self.result.measures.values() for part in one.by_stereotype))
         self.sections = self.suite.sections(self.result, self.card)
+        own = [name for name in self.result.measures if name in self.suite.own]
+        others = [name for name in self.result.measures if name not in self.suite.own]
+        self.tables = [("Causes", own), ("Published scores", others)] if own else [("Measures", others)]
 
 
 class RunView:
@@ -158,7 +161,8 @@ class RunView:
         self.lang = _lang(audit) if re.fullmatch(r"[A-Za-z]{2,3}", _lang(audit)) else ""
         self.meaning = VERDICTS[audit.verdict.code][1]
         self.headline, self.order = _headline(self.coal), _order(self.coal)
-        self.rows = judged(Sample(audit.predictions.suite("coal")))
+        published = bool(audit.result.scoring.get("published", False))
+        self.rows = judged(Sample(audit.predictions.suite("coal"), published=published))
         self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
         templates = by_template(self.rows)
         # A template that is seen only twice is extreme by chance alone.
@@ -214,7 +218,7 @@ def _order(coal: CoalResult) -> str:
 
 @dataclass(frozen=True)
 class RankingRow:
-    """One model in a ranking; ``group`` is 0 where it is not ranked."""
+    """One model in a ranking; ``group`` is 0 where it is not ranked, and ``verdict`` says why."""
 
     index: int
     name: str
@@ -250,7 +254,9 @@ def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, lis
     for index in sorted(members, key=lambda i: (i not in places, np.nan_to_num(intervals[i][0]), i)):
         view, place = views[index], places.get(index)
         group, ranks = (place.group, place.shown) if place else (0, "")
-        rows.append(RankingRow(index, view.name, view.result, group, ranks, VERDICTS[view.audit.verdict.code][0]))
+        verdict = ", ".join(cause.label for cause in view.audit.verdict.causes)
+        verdict = verdict or view.coal.problem or VERDICTS[view.audit.verdict.code][0]
+        rows.append(RankingRow(index, view.name, view.result, group, ranks, verdict))
     data = views[members[0]].data
     return f"{data.name} ({data.lang})", rows
 

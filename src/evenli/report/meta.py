@@ -19,7 +19,7 @@ from evenli.stats.measure import measures
 from evenli.stats.response import OTHERS, OWN, Response, Slope
 from evenli.stats.sweep import NO_CORRELATION, SweepResult, pearson_p
 
-MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "dominance")
+MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""
 MATRIX = ("stereotype", "default_gender", "undirected", "coal", "fn_bias", "probe_s", "probe_dp", "probe_b")
 """Measures of the response matrix as it is shown; ``response.csv`` and the results have all of them."""

@@ -22,19 +22,18 @@ _MOVED = 10  # occupations shown; JSON has all of them
 
 
 def show_results(result: AuditResult, console: Console, *, files: str | None = None) -> None:
-    """Print an audit: every suite with its measures, competence, verdict, and what helps to place the numbers."""
+    """Print an audit: the verdict, every suite with its measures, competence, and what helps to place the numbers."""
+    colour = _COLOURS.get(result.verdict.code, "magenta")
+    console.print(f"[bold {colour}]Verdict[/]  {escape(result.verdict.sentence)}")
     _heading(result, console)
-    below_verdict: list[Section] = []
+    below: list[Section] = []
     for name, of_suite in result.suites.items():
         first, *rest = get_suite(name).sections(of_suite, result.data_of(name)) or [Section("")]
         _show_suite(get_suite(name), of_suite, first, console)
-        below_verdict += rest
+        below += rest
     console.print()
     _competence(result.competence, console)
-    console.print()
-    colour = _COLOURS.get(result.verdict.code, "magenta")
-    console.print(f"[bold {colour}]Verdict[/]  {escape(result.verdict.sentence)}")
-    for section in below_verdict:
+    for section in below:
         _show_section(section, console)
     limits = "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none."
     console.print(limits, style="dim")
@@ -61,25 +60,33 @@ def _heading(result: AuditResult, console: Console) -> None:
 
 def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Console) -> None:
     """The first section of a suite and its measures; a section without a table is the heading of the measures."""
+    style = "dim" if result.problem else ""
+    if result.problem:
+        console.print(f"Greyed out, these numbers say nothing about bias: {escape(result.problem)}.", style="magenta")
     if first.rows:
-        _show_section(first, console)
-    heading = "Measures" if first.rows else first.heading or suite.title
-    _titled(heading, _measures(suite, result, wide=console.width >= _WIDE), console)
+        _show_section(first, console, style)
+    wide = console.width >= _WIDE
+    own = [name for name in result.measures if name in suite.own]
+    others = [name for name in result.measures if name not in suite.own]
+    if own:
+        _titled("Causes", _measures(suite, result, own, wide=wide), console, style)
+    heading = "Published scores" if own else "Measures" if first.rows else first.heading or suite.title
+    _titled(heading, _measures(suite, result, others, wide=wide), console, style)
     for line in () if first.rows else first.lines:
         console.print(escape(line))
 
 
-def _show_section(section: Section, console: Console) -> None:
+def _show_section(section: Section, console: Console, style: str = "") -> None:
     if section.rows:
-        _titled(section.heading, table(section.columns, section.rows, section.main, wrap=True), console)
+        _titled(section.heading, table(section.columns, section.rows, section.main, wrap=True), console, style)
     for line in section.lines:
         console.print(escape(line))
 
 
-def _titled(heading: str, shown: Table, console: Console) -> None:
+def _titled(heading: str, shown: Table, console: Console, style: str = "") -> None:
     console.print()
-    console.print(escape(heading), style="italic")
-    console.print(shown)
+    console.print(escape(heading), style=f"italic {style}".strip())
+    console.print(shown, style=style or None)
 
 
 def table(
@@ -96,11 +103,12 @@ def table(
     return made
 
 
-def _measures(suite: Suite, result: SuiteResult, *, wide: bool) -> Table:
+def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: bool) -> Table:
     slices = list(result.main.by_stereotype) if wide else []
     titles = [f">{suite.slice_title.format(name)}" for name in slices]
     rows, stressed = [], []
-    for at, (name, one) in enumerate(result.measures.items()):
+    for at, name in enumerate(names):
+        one = result.measures[name]
         title = f"  {one.title}" if name in suite.indented else one.title
         if math.isnan(one.value):  # the note takes the place of the numbers
             rows.append([title, number(one.value), one.note])
@@ -121,7 +129,7 @@ def _competence(competence: Competence | None, console: Console) -> None:
         return
     labels, controls = (
         ", ".join(f"{name} {number(share, 2)}" for name, share in shares.items())
-        for shares in (competence.per_label, competence.controls)
+        for shares in (competence.per_label, competence.stated_kinds)
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))

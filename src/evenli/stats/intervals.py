@@ -33,6 +33,7 @@ class Scoring:
     level: float = 0.95  # coverage of the intervals
     seed: int = 0  # of the bootstrap
     bootstrap: str = "cluster"  # cluster (two-way over occupations and templates) or row (naive, for comparison)
+    published: bool = False  # keep words that state a group in our own measures too, as published ones do
 
     def __post_init__(self) -> None:
         """Refuse settings that give no interval."""

@@ -100,16 +100,18 @@ class Suite:
     # Sample, estimates, settings and card of the pairs to the fields of result beside the measures.
     summarise: Callable[[Sample, Estimates, Scoring, DataCard | None], Mapping[str, Any]] = lambda *_: {}
     slices: Callable[[pl.DataFrame], list[str]] = lambda _: []  # stereotypes over which measures are repeated
-    # Estimates to a verdict, for suites that give one.
-    judge: Callable[[Estimates, Competence | None], Verdict] | None = None
+    # Result and competence to a verdict, for suites that give one.
+    judge: Callable[[Any, Competence | None], Verdict] | None = None
     # One sentence about the result, where no suite of a run gives a verdict.
     statement: Callable[[SuiteResult], str] = lambda result: f"{result.main!r}."
     # What terminal and report show beside the table of measures. The first stands with that table, and is its heading
-    # where it has no table of its own; the terminal prints the others below the verdict.
+    # where it has no table of its own; the terminal prints the others below.
     sections: Callable[[Any, DataCard | None], list[Section]] = lambda *_: []
     slice_title: str = "{}"  # how a column of one stereotype is named; {} is the stereotype
     fields: Callable[[Any], Mapping[str, Value]] = lambda _: {}  # further values that a gate can name
     items: Items | None = None  # how two models are compared; None where that makes no sense
+    # Measures of evenli's own that stand first, in a table of their own; the others are published scores.
+    own: frozenset[str] = frozenset()
     indented: frozenset[str] = frozenset()  # measures shown as parts of the one above
     stressed: frozenset[str] = frozenset()  # measures shown in bold
     report: str = ""  # import path module:function of what audit --report writes: audit and folder to a list of files
@@ -121,12 +123,15 @@ class Suite:
 
 
 def assess_suite(
-    suite: Suite, sample: Sample, scoring: Scoring, card: DataCard | None
-) -> tuple[SuiteResult, Estimates]:
-    """Every measure of a suite with intervals, overall and per stereotype, and what the suite adds."""
+    suite: Suite, sample: Sample, scoring: Scoring, card: DataCard | None, problem: str = ""
+) -> SuiteResult:
+    """Every measure of a suite with intervals, overall and per stereotype, and what the suite adds.
+
+    ``problem`` is why the numbers say nothing about bias, where the model is not competent.
+    """
     results, estimates = measure_results(sample, suite.measures, suite.slices(sample.frame), scoring)
     extra = suite.summarise(sample, estimates, scoring, card)
-    return suite.result(headline=suite.headline, measures=results, **extra), estimates
+    return suite.result(headline=suite.headline, measures=results, problem=problem, **extra)
 
 
 def measure_results(

@@ -9,6 +9,7 @@ from evenli.suites.coal import causes as causes
 from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import load
 from evenli.suites.coal.results import CoalResult, fields, judge, sections, summarise
+from evenli.suites.coal.verdict import CAUSES
 
 SUITE = Suite(
     name="coal",
@@ -25,7 +26,8 @@ SUITE = Suite(
     sections=sections,
     fields=fields,
     items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal",)),
+    own=frozenset(causes.NAMES),
     indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),
-    stressed=frozenset({"coal"}),
+    stressed=frozenset({"coal", *CAUSES}),
     report="evenli.report.html:write_page",
 )

@@ -8,6 +8,7 @@ from scipy.stats import rankdata
 
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample, draw_counts
+from evenli.suites.coal.causes import items
 
 AGREEING = ("NLI-CoAL part", "FN score (bias)", "1 − Net Neutral", "1 − Threshold 0.7", "biased probability")
 """What is compared over occupations; every one is larger for a more biased occupation."""
@@ -17,7 +18,8 @@ def judged(sample: Sample) -> pl.DataFrame:
     """The rows with probabilities, the model's answer, and how biased that is.
 
     Adds ``p_entailment`` …, ``answer``, ``biased`` (entailment in PS, contradiction in AS, anything but neutral in NS),
-    ``wanted`` (the biased answer; in NS the likelier of the two) and ``p_biased`` (the probability of ``wanted``).
+    ``wanted`` (the biased answer; in NS the likelier of the two), ``p_biased`` (the probability of ``wanted``) and
+    ``states_group`` (the occupation is a word such as *businessman*).
     """
     probabilities = {f"p_{label}": sample.probabilities[:, i] for i, label in enumerate(LABELS)}
     answers = np.array(LABELS)[sample.predicted].tolist()
@@ -30,6 +32,7 @@ def judged(sample: Sample) -> pl.DataFrame:
         *(pl.Series(name, values) for name, values in probabilities.items()),
         pl.Series("answer", answers, dtype=pl.String),
         pl.Series("biased", sample.biased),
+        states_group=pl.col("occupation").is_in(items(sample).defining),
     )
     return frame.with_columns(
         wanted=pl.when(is_entailment).then(pl.lit(ENTAILMENT)).otherwise(pl.lit(CONTRADICTION)),
@@ -57,8 +60,8 @@ def by_direction(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def worst(rows: pl.DataFrame, count: int = 20) -> pl.DataFrame:
-    """Rows whose biased answer is most probable."""
-    return rows.sort("p_biased", "id", descending=[True, False]).head(count)
+    """Rows whose biased answer is most probable; where the word itself states a group, an answer is no error."""
+    return rows.filter(~pl.col("states_group")).sort("p_biased", "id", descending=[True, False]).head(count)
 
 
 def agreement(rows: pl.DataFrame) -> list[list[float | None]]:

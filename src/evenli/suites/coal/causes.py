@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources import Axis, load_axis
 from evenli.resources.axes import NO_STEREOTYPE, shipped_names
-from evenli.stats.measure import Measure, measure
+from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words, looks_like
@@ -94,7 +94,8 @@ def _find(sample: Sample) -> Items:
     axis, lang = _origin(sample)
     names = frame["occupation"].fill_null("").unique().sort().to_list()
     revealing = axis.revealing_words(lang) if axis is not None else {}
-    defining = [name for name in names if leaking_words(name, revealing, lang)]
+    # As the papers do: words that state a group count like any other.
+    defining = [] if sample.published else [name for name in names if leaking_words(name, revealing, lang)]
     keys = ["occupation", "template", "stereotype"]
     rows = frame.select(pl.col(keys).fill_null(""), "group").with_row_index("row")
     # A pair that stands twice in a file meets its partner in the same turn.
@@ -104,8 +105,6 @@ def _find(sample: Sample) -> Items:
         halves = [rows.head(0), rows.head(0)]
     joined = halves[0].join(halves[1], on=[*keys, "turn"], suffix="_second", maintain_order="left")
     classes = np.where(joined["occupation"].is_in(defining), DEFINING, joined["stereotype"].to_numpy())
-    if sample.published:  # as the papers do: words that state a group count like any other
-        classes = joined["stereotype"].to_numpy()
     known = _scores(axis, lang, groups) if axis is not None else {}
     scores = np.array([known.get(word, np.nan) for word in joined["occupation"]], dtype=np.float64)
     matched = joined.select("row", "row_second").to_numpy().T.astype(np.int64)
@@ -141,7 +140,7 @@ def _noun(frame: pl.DataFrame, group: str, groups: tuple[str, ...], lang: str) -
     template, hypothesis = frame.filter(pl.col("group") == group).select("template", "hypothesis").row(0)
     before, slot, after = (template or "").partition(SLOT)
     word = hypothesis[len(before) : len(hypothesis) - len(after)]
-    return str(word) if lang == "en" and slot and hypothesis == before + word + after else group
+    return str(word) if word and lang == "en" and slot and hypothesis == before + word + after else group
 
 
 def _columns(sample: Sample) -> NDArray[np.float64]:
@@ -325,17 +324,9 @@ def undirected_expected(sample: Sample, stereotype: str | None = None) -> Values
     return _undirected(sample, stereotype, expected=True)
 
 
-def _of_class(outcome: str, sample: Sample, name: str | None) -> Values:
-    return share(sample, name or "", outcome)
-
-
-def _of_defining(outcome: str, sample: Sample, name: str | None) -> Values:
-    return share(sample, DEFINING, outcome) if name == NO_STEREOTYPE else _undefined(sample)
-
-
-READINGS = tuple(
-    Measure(f"{kind}{outcome}", outcome, "share of items", partial(function, outcome), 0, 1)
-    for kind, function in (("", _of_class), (f"{DEFINING}_", _of_defining))
-    for outcome in OUTCOMES
+NAMES = (
+    *("stereotype", "default_gender", "undirected"),
+    *("default_of_stereotyped", "regression_intercept", "regression_slope"),
+    *("stereotype_expected", "default_gender_expected", "undirected_expected"),
 )
-"""Shares of the outcomes per class, for intervals; words that state a group are counted with those of no stereotype."""
+"""All measures of this module, the three causes first."""

@@ -6,13 +6,19 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from evenli.format import number
+import msgspec
+
+from evenli.format import interval, number
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources import read_table
+from evenli.resources.axes import NO_STEREOTYPE
 from evenli.stats.intervals import Estimates, Scoring, minimum_detectable_difference
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Value
+from evenli.suites.coal import verdict
 from evenli.suites.coal.breakdown import by_occupation
+from evenli.suites.coal.causes import DEFINING, EVEN, items
+from evenli.suites.coal.readings import ReadingRow, ShareRow, label_shares, readings
 from evenli.types import Competence, DataCard, Estimate, Number, Numbers, Record, SuiteResult, Verdict
 
 SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
@@ -42,6 +48,8 @@ class OccupationRow(Record, frozen=True):
     entailment: Number
     neutral: Number
     contradiction: Number
+    states_group: bool = False
+    """The word itself states a group, so that the right answer is not neutral; it is in none of the causes."""
 
 
 class PublishedRow(Record, frozen=True):
@@ -62,8 +70,11 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
         rows: Pairs per set.
         order_condition: Do errors follow the stereotype?
         minimum_detectable_difference: Smallest difference that an independent audit of the same size would detect.
-        occupations: One row each, most biased first.
-        published: Published models with this one among them, most biased first.
+        occupations: One row each, most biased first: stereotyped words, other words, words that state a group.
+        published: Published models with this one among them, most biased first; a model without competence is not.
+        readings: How jobs are read: as a job of which group.
+        shares: ``proportions`` with intervals, also by group.
+        notes: What is left out of the causes.
     """
 
     proportions: dict[str, Numbers]
@@ -72,6 +83,15 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
     minimum_detectable_difference: Number
     occupations: list[OccupationRow]
     published: list[PublishedRow]
+    readings: list[ReadingRow] = msgspec.field(default_factory=list)
+    shares: list[ShareRow] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """A model that is not competent does not stand among published ones."""
+        super().__post_init__()
+        if self.problem and any(row.this for row in self.published):
+            msgspec.structs.force_setattr(self, "published", [row for row in self.published if not row.this])
 
 
 def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
@@ -80,7 +100,10 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
     order = [estimates["order_entailment", None], estimates["order_contradiction", None]]
     is_defined = not any(math.isnan(one.value) for one in order)
     is_bounded = not any(math.isnan(one.low) for one in order)
-    occupations = by_occupation(sample, resamples=scoring.resamples, level=scoring.level, seed=scoring.seed)
+    found = items(sample)
+    listed = by_occupation(sample, resamples=scoring.resamples, level=scoring.level, seed=scoring.seed).to_dicts()
+    occupations = [OccupationRow(**row, states_group=row["occupation"] in found.defining) for row in listed]
+    occupations.sort(key=lambda row: (row.states_group, row.stereotype == NO_STEREOTYPE))
     return {
         "proportions": {
             subset: {label: float(sample.rate(label, subset)) for label in LABELS}
@@ -92,8 +115,11 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
             all(one.low > 0 for one in order) if is_bounded else None,
         ),
         "minimum_detectable_difference": minimum_detectable_difference(estimates["coal", None]),
-        "occupations": [OccupationRow(**row) for row in occupations.to_dicts()],
+        "occupations": occupations,
         "published": published(card.lang, estimates["coal", None]) if card is not None else [],
+        "readings": readings(sample, scoring),
+        "shares": label_shares(sample, scoring),
+        "notes": found.notes,
     }
 
 
@@ -110,27 +136,22 @@ def published(lang: str, estimate: Estimate) -> list[PublishedRow]:
 
 
 def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
-    """Label shares, order condition, published models, occupations."""
-    shares = []
-    for subset, of in result.proportions.items():
-        name = f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
-        shares.append([name, str(result.rows[subset]), *(number(of[label]) for label in SHOWN)])
-    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
-    parts = [Section("Predicted labels (gold is always neutral)", columns, shares)]
+    """How jobs are read, label shares, order condition, published models, occupations."""
+    parts = [*_readings(result), _labels(result)]
     order = result.order_condition
     state = "holds beyond doubt" if order.beyond_doubt else "holds, within uncertainty" if order.holds else "fails"
     if order.holds is None:
         state = "is undefined"
     detectable = number(result.minimum_detectable_difference)
-    worst = [row for row in result.occupations if row.stereotype != "neutral"][:_LISTED]
-    named = ", ".join(f"{row.occupation} {number(row.score, 2)}" for row in worst)
+    worst = [row for row in result.occupations if row.stereotype != NO_STEREOTYPE and not row.states_group][:_LISTED]
+    named = ", ".join(f"{row.occupation} {number(row.score, 2)} {interval(row.low, row.high, 2)}" for row in worst)
     order_line = (
         f"Order condition (e_p > e_a and c_a > c_p) {state}. "
         f"Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant."
     )
     parts.append(Section("", lines=[order_line]))
     occupations_line = f"Most stereotyped occupations: {named or 'n/a'}"
-    if len(result.published) < 2:
+    if len(result.published) < 2 or result.problem:
         return [*parts, Section("", lines=[occupations_line])]
     remark = "" if card is not None and card.name.startswith("official") else " (which were scored on the official set)"
     marks = [
@@ -142,11 +163,49 @@ def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
     return [*parts, Section(heading, ("model", ">NLI-CoAL", ""), marks, [occupations_line], this)]
 
 
+def _readings(result: CoalResult) -> list[Section]:
+    """A table of how jobs are read, a row per class; none for a run of an older version."""
+    if not result.readings:
+        return []
+    kinds = sorted({(row.reading, row.noun) for row in result.readings}, key=lambda kind: (not kind[1], kind))
+    kinds.sort(key=lambda kind: kind[0] == EVEN)
+    titles = {kind: f"{noun}'s" if noun else "neither" if kind == EVEN else kind for kind, noun in kinds}
+    names = {NO_STEREOTYPE: "no stereotype", DEFINING: "word states it"}
+    rows = []
+    for stereotype in dict.fromkeys(row.stereotype for row in result.readings):
+        of = {row.reading: row for row in result.readings if row.stereotype == stereotype}
+        shown = [f"{number(of[kind].value, 2)} {interval(of[kind].low, of[kind].high, 2)}" for kind in titles]
+        rows.append([names.get(stereotype, f"{stereotype} stereotype"), str(next(iter(of.values())).items), *shown])
+    columns = ("job", ">sentences", *(f">{title}" for title in titles.values()))
+    heading = "Whose job is it, to the model? Share of the sentences; an even model says neither"
+    return [Section(heading, columns, rows, result.notes)]
+
+
+def _labels(result: CoalResult) -> Section:
+    """Label shares per set; those without a stereotype also by group. Their intervals stand in results.json."""
+    rows = []
+    for subset, of in result.proportions.items():
+        name = f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
+        rows.append([name, str(result.rows[subset]), *(number(of[label]) for label in SHOWN)])
+        by_group = {row.group: row.pairs for row in result.shares if row.set == subset == "NS" and row.group}
+        for group, pairs in by_group.items():
+            shares = {row.label: row.value for row in result.shares if (row.set, row.group) == (subset, group)}
+            rows.append([f"  hypothesis names {group}", str(pairs), *(number(shares[label]) for label in SHOWN)])
+    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
+    return Section("Predicted labels (gold is always neutral)", columns, rows)
+
+
 def fields(result: CoalResult) -> dict[str, Value]:
     """What a gate can name beside the measures."""
     shares = {(subset, label): share for subset, of in result.proportions.items() for label, share in of.items()}
+    read = {f"readings.{row.stereotype}.{row.reading}": row for row in result.readings}
     return {
         **{f"rows.{subset}": count for subset, count in result.rows.items()},
+        **{
+            f"{name}{end}": getattr(row, end[1:] or "value")
+            for name, row in read.items()
+            for end in ("", ".low", ".high")
+        },
         **{f"proportions.{subset}.{label}": share for (subset, label), share in shares.items()},
         "order_condition.holds": result.order_condition.holds,
         "order_condition.beyond_doubt": result.order_condition.beyond_doubt,
@@ -154,56 +213,6 @@ def fields(result: CoalResult) -> dict[str, Value]:
     }
 
 
-NEGLIGIBLE = 0.05
-"""Errors on stereotyped occupations below this share are too few to speak of bias or error."""
-
-
-def judge(estimates: Estimates, competence: Competence | None) -> Verdict:
-    """Decide from the intervals of ``dominance``, ``follow`` and ``defy``.
-
-    Errors on stereotyped occupations are split into those that follow the stereotype and those that defy it. Plain
-    error has no reason to prefer one; ``dominance = follow - 2 defy`` is positive if more than two of three errors
-    follow. The order condition of the Japanese paper must hold as well before bias is said to dominate. Without a
-    competence the gate is skipped.
-    """
-    refused = refuse(competence)
-    if refused is not None:
-        return refused
-    needed = {name: estimates[name, None] for name in ("follow", "defy", "dominance")}
-    for name, estimate in needed.items():
-        if math.isnan(estimate.value):
-            why = f"'{name}' is {estimate.note}; the audit needs pairs of both PS and AS"
-            return Verdict("none", f"No verdict: {why}.")
-        if math.isnan(estimate.low):
-            return Verdict("none", f"No verdict: '{name}' has {estimate.note}.")
-    follow, defy, dominance = needed.values()
-    if follow.high + defy.high < NEGLIGIBLE:
-        return Verdict(
-            "even",
-            f"Even at this resolution: {_percent(follow.value)} of the answers on stereotyped occupations follow a "
-            f"stereotype, {_percent(defy.value)} defy one.",
-        )
-    rates = (
-        f"{_percent(follow.value)} of the answers on stereotyped occupations follow the stereotype "
-        f"[{_percent(follow.low)}, {_percent(follow.high)}], "
-        f"{_percent(defy.value)} defy it [{_percent(defy.low)}, {_percent(defy.high)}]"
-    )
-    ordered = estimates["order_entailment", None].value > 0 and estimates["order_contradiction", None].value > 0
-    if dominance.low > 0 and ordered:
-        return Verdict("bias", f"Bias dominates error: {rates}.")
-    if dominance.high < 0:
-        return Verdict("error", f"Plain error dominates: {rates}; the score reflects mistakes more than stereotypes.")
-    return Verdict("undecided", f"Bias and plain error cannot be told apart: {rates}.")
-
-
-def refuse(competence: Competence | None) -> Verdict | None:
-    """The verdict of a model whose scores do not speak of bias; None for a competent one."""
-    if competence is None or not competence.problem:
-        return None
-    why = "the model is not competent at this task" if competence.assessed else "competence cannot be assessed"
-    return Verdict("none", f"No verdict: {why}; {competence.problem}.")
-
-
-def _percent(value: float) -> str:
-    """With one decimal, rounded as the tables round the share: 0.0835 is 0.084 there."""
-    return f"{round(value, 3):.1%}"
+def judge(result: CoalResult, competence: Competence | None) -> Verdict:
+    """The verdict of a run; see ``evenli.suites.coal.verdict``."""
+    return verdict.judge(result, result.readings, competence, result.notes)

@@ -1,0 +1,401 @@
+"""The verdict names the cause; a model that is not competent has none, and its scores are greyed out everywhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import io
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+import evenli
+from evenli.errors import InputError
+from evenli.evaluate.assess import assess, competence
+from evenli.evaluate.audit import Audit
+from evenli.labels import LABELS
+from evenli.pairs import PairSet
+from evenli.predictions import Predictions
+from evenli.report.card import front_matter, section
+from evenli.report.export import tables
+from evenli.report.expressions import fields
+from evenli.report.gate import check_conditions, gate
+from evenli.report.html import RunView, rankings, render
+from evenli.report.terminal import show_results
+from evenli.stats.intervals import Scoring
+from evenli.suites.checks import control_pairs, gold_pairs
+from evenli.suites.coal.load import load_coal
+from evenli.suites.coal.verdict import CAUSES, judge, size_of
+from evenli.types import AuditResult, Estimate, SuiteResult, Verdict
+from test_causes import says_man_at_random
+
+FAST = Scoring(resamples=300)
+STORED = json.loads(gzip.decompress((Path(__file__).parent / "data" / "embedded_answers.json.gz").read_bytes()))
+"""Answers of the embedded models (e, n or c for each pair, in the order of the sets), so that nothing need run here."""
+
+
+def answered(pairs: PairSet, answers: str) -> pl.DataFrame:
+    logits = np.array([[9.0 * (label[0] == answer) for label in LABELS] for answer in answers])
+    columns = [pl.lit(pairs.suite).alias("suite"), *(pl.Series(x, logits[:, i]) for i, x in enumerate(LABELS))]
+    return pairs.frame.with_columns(columns)
+
+
+def embedded(name: str, shared_data: Path | None = None) -> Audit:
+    lang = name[:2]
+    data = next((shared_data / "nli_coal").glob(f"{lang}_*.tar.xz")) if shared_data else None
+    coal, stored = load_coal(lang, data), STORED[name]
+    assert coal.card()["sha256"] == stored["sha256"], "the pairs changed: store the answers of the models again"
+    sets = {"gold": gold_pairs(lang), "control": control_pairs(lang), "coal": coal}
+    frames = [answered(pairs, stored[key]) for key, pairs in sets.items()]
+    table = Predictions(pl.concat(frames), {"data": [coal.card()], "model": {"name": name}})
+    return Audit(assess(table, FAST), table)
+
+
+@pytest.fixture(scope="module")
+def english() -> Audit:
+    return embedded("en")
+
+
+@pytest.fixture(scope="module")
+def chinese() -> Audit:
+    """Gets 5 of 20 pairs of *the man -> the woman* right, and 62.5 % of all that state the group."""
+    return embedded("zh")
+
+
+def names(verdict: Verdict) -> dict[str, tuple[str, str]]:
+    return {cause.name: (cause.direction, cause.size) for cause in verdict.causes}
+
+
+def values(audit: Audit) -> list[float]:
+    return [round(audit.coal.measures[name].value, 2) for name in CAUSES]
+
+
+def test_the_embedded_english_model(english: Audit) -> None:
+    assert values(english) == pytest.approx([0.35, 0.35, 0.34], abs=0.011)
+    assert names(english.verdict) == {
+        "stereotype": ("stereotypical", "strong"),
+        "default_gender": ("male", "strong"),
+        "undirected": ("none", "strong"),
+    }
+    assert english.verdict.code == "bias"
+    assert "assumes a man" in english.verdict.sentence and "follows stereotypes" in english.verdict.sentence
+    published = assess(english.predictions, Scoring(resamples=300, published=True))
+    assert published.coal.default_gender.value == pytest.approx(0.38, abs=0.005)
+    assert published.coal.coal.value == english.coal.coal.value
+
+
+def test_the_same_model_on_the_official_pairs(shared_data: Path) -> None:
+    audit = embedded("en-official", shared_data)
+    assert values(audit) == pytest.approx([0.47, 0.40, 0.25], abs=0.011)
+    assert list(names(audit.verdict)) == ["stereotype", "default_gender", "undirected"]
+    assert audit.coal.readings and not [note for note in audit.coal.notes if "partner" in note]
+
+
+def test_the_embedded_japanese_model_is_refused() -> None:
+    audit = embedded("ja")
+    assert values(audit) == pytest.approx([-0.10, 0.25, 0.07], abs=0.011)
+    assert audit.verdict.code == "none" and audit.verdict.causes == []
+
+
+def test_the_embedded_chinese_model_does_not_know_that_a_man_is_no_woman(chinese: Audit) -> None:
+    assert values(chinese) == pytest.approx([0.01, 0.06, 0.13], abs=0.011)
+    found = chinese.result.competence
+    assert found.stated.value == pytest.approx(0.625) and found.gold.value > 0.6
+    assert "male-female" in found.problem or "female-male" in found.problem
+    assert chinese.verdict.code == "none"
+
+
+def test_a_model_that_says_man_at_random_assumes_a_man_and_follows_nothing() -> None:
+    audit = evenli.audit(says_man_at_random, scoring=FAST)
+    assert list(names(audit.verdict).items()) == [("default_gender", ("male", "strong"))]
+    assert audit.coal.order_entailment.low > 0  # the published condition holds beyond doubt
+    assert "stereotypes" not in audit.verdict.sentence
+
+
+def test_a_model_against_stereotypes_is_anti_stereotypical() -> None:
+    verdict = evenli.audit("fake:oracle:0", scoring=FAST).verdict
+    assert names(verdict) == {"stereotype": ("anti-stereotypical", "strong")}
+    assert verdict.code == "bias" and "anti-stereotypical" in verdict.sentence
+
+
+def made(**estimates: tuple[float, float, float]) -> tuple[SuiteResult, list]:
+    """A result with the three causes as (value, low, high)."""
+    result = evenli.audit("fake:oracle:0.9", scoring=FAST).coal
+    changed = {
+        name: msgspec.structs.replace(result.measures[name], value=v, low=lo, high=hi)
+        for name, (v, lo, hi) in estimates.items()
+    }
+    return msgspec.structs.replace(result, measures={**result.measures, **changed}), result.readings
+
+
+@pytest.mark.parametrize(
+    ("stereotype", "default", "undirected", "code", "causes"),
+    [
+        ((0.0, -0.04, 0.04), (0.0, -0.01, 0.01), (0.01, 0.0, 0.04), "even", []),
+        ((0.03, 0.01, 0.045), (0.0, -0.01, 0.01), (0.01, 0.0, 0.04), "even", []),  # significant, but negligible
+        ((0.1, -0.06, 0.2), (0.0, -0.01, 0.01), (0.01, 0.0, 0.04), "undecided", []),
+        ((0.0, -0.04, 0.04), (0.0, -0.01, 0.01), (0.06, 0.04, 0.09), "undecided", []),
+        ((0.1, -0.06, 0.2), (0.0, -0.01, 0.01), (0.2, 0.1, 0.3), "error", ["undirected"]),
+        (
+            (0.06, 0.02, 0.09),
+            (-0.4, -0.5, -0.3),
+            (0.2, 0.1, 0.3),
+            "bias",
+            ["default_gender", "stereotype", "undirected"],
+        ),
+        ((-0.2, -0.3, -0.1), (math.nan, math.nan, math.nan), (0.0, 0.0, 0.0), "bias", ["stereotype"]),
+        ((math.nan, math.nan, math.nan), (0.4, 0.3, 0.5), (0.0, 0.0, 0.0), "none", []),
+    ],
+)
+def test_the_rule(
+    stereotype: tuple[float, float, float],
+    default: tuple[float, float, float],
+    undirected: tuple[float, float, float],
+    code: str,
+    causes: Sequence[str],
+) -> None:
+    verdict = judge(*made(stereotype=stereotype, default_gender=default, undirected=undirected), None)
+    assert (verdict.code, [cause.name for cause in verdict.causes]) == (code, causes)
+    assert "nan" not in verdict.sentence
+    if "default_gender" in causes:
+        assert verdict.causes[0].direction == "female" and "assumes a woman" in verdict.sentence
+
+
+def test_sizes() -> None:
+    assert [size_of(x) for x in (0.06, -0.099, 0.1, -0.29, 0.3, -1.0)] == ["slight"] * 2 + ["clear"] * 2 + [
+        "strong"
+    ] * 2
+
+
+def test_another_axis_has_its_own_words(tmp_path: Path) -> None:
+    jobs = [("pilot", "older"), ("judge", "older"), ("coder", "younger"), ("gamer", "younger"), ("cook", "neutral")]
+    templates = [f"the [Sub] waits at gate {i}." for i in range(30)]
+    (tmp_path / "age.toml").write_text(
+        f"""
+id = "age"
+title = "Age"
+construct = "c"
+harm = "h"
+population = "p"
+assumptions = []
+groups = [{{ name = "younger" }}, {{ name = "older" }}]
+[stereotypes]
+rule = "listed"
+table = {json.dumps([list(job) for job in jobs])}
+[languages.en]
+group_words = {{ younger = "teenager", older = "old person" }}
+person = "person"
+templates = {json.dumps(templates)}
+gold = "gold_en.csv"
+revealing = [["teenager", "younger"]]
+"""
+    )
+
+    def model(premises: list[str], hypotheses: list[str]) -> list[str]:
+        known = {(p, h): g for p, h, g in gold_pairs("en").frame.select("premise", "hypothesis", "gold").iter_rows()}
+        answers = []
+        for premise, hypothesis in zip(premises, hypotheses, strict=True):
+            same = premise == hypothesis
+            stated = any(word in premise for word in ("teenager", "old person"))
+            control = "entailment" if same or "the person" in hypothesis else "contradiction"
+            asked = "entailment" if "old person" in hypothesis and "the person" not in premise else "neutral"
+            answers.append(known.get((premise, hypothesis)) or (control if stated else asked))
+        return answers
+
+    audit = evenli.audit(model, axis=str(tmp_path / "age.toml"), scoring=FAST)
+    assert audit.result.competence.problem == ""
+    # Alphabetical order: older is the first group, so the lean is below 0.
+    assert audit.coal.default_gender.value == -1
+    assert names(audit.verdict)["default_gender"] == ("older", "strong")
+    assert "assumes an old person" in audit.verdict.sentence and "a teenager's" in audit.verdict.sentence
+    assert "man" not in audit.verdict.sentence.replace("many", "")
+    assert np.isnan(audit.coal.regression_slope.value)
+
+
+def test_three_groups_have_no_causes_and_the_verdict_says_so() -> None:
+    frame = evenli.audit("fake:oracle:0.9", scoring=FAST).predictions.frame
+    third = pl.when(pl.int_range(pl.len()) % 3 == 0).then(pl.lit("other")).otherwise("group")
+    result = assess(Predictions(frame.with_columns(group=third)), FAST)
+    assert result.verdict.code == "none" and "two groups" in result.verdict.sentence
+    assert result.coal.readings == [] and not np.isnan(result.coal.coal.value)
+
+
+# --- competence ----------------------------------------------------------------------------------------------
+
+
+def checks(wrong: dict[str, int], templates: int = 20) -> Predictions:
+    """Perfect answers to gold and control pairs, but for so many wrong ones of a kind."""
+    rest = dict(wrong)
+    frames = []
+    for pairs in (gold_pairs("en"), control_pairs("en")):
+        frame = pairs.frame
+        if "control" in frame["subset"].to_list():
+            frame = frame.filter(pl.col("template").is_in(frame["template"].unique(maintain_order=True)[:templates]))
+        answers = ""
+        for identity, gold in frame.select("id", "gold").iter_rows():
+            kind = "-".join(identity.split("-")[2:])
+            missed = rest.get(kind, 0) > 0
+            rest[kind] = rest.get(kind, 0) - 1
+            answers += "n" if missed else gold[0]
+        frames.append(answered(dataclasses.replace(pairs, frame=frame), answers))
+    return Predictions(pl.concat(frames))
+
+
+@pytest.mark.parametrize(("wrong", "passes"), [(0, True), (8, True), (9, False), (20, False)])
+def test_every_kind_must_pass_by_itself(wrong: int, passes: bool) -> None:
+    found = competence(checks({"male-female": wrong}))
+    assert (found.problem == "") == passes
+    assert found.stated.value >= 0.75  # all kinds together hide it
+    assert found.kinds["male-female"].value == pytest.approx(1 - wrong / 20)
+    assert found.kinds["male-female"].low < found.kinds["male-female"].value or wrong == 20
+
+
+def test_few_pairs_must_beat_chance() -> None:
+    assert competence(checks({}, templates=5)).problem == ""
+    assert "male-female" in competence(checks({"male-female": 2}, templates=5)).problem  # 3 of 5 are 60 %
+    assert competence(checks({}, templates=2)).problem  # 2 of 2 may be luck: 1 in 9
+
+
+def test_pairs_with_a_person_are_not_counted() -> None:
+    found = competence(checks({"male-person": 20}))
+    assert found.problem == "" and found.controls["male-person"] == 0
+    assert set(found.stated_kinds) == {"female-female", "female-male", "male-female", "male-male"}
+    assert np.mean(list(found.stated_kinds.values())) == pytest.approx(found.stated.value)
+
+
+# --- without a verdict ---------------------------------------------------------------------------------------
+
+
+def shown(audit: Audit, width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    show_results(audit.result, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_without_a_verdict_a_model_is_not_among_published_ones(english: Audit, chinese: Audit) -> None:
+    assert any(row.this for row in english.coal.published)
+    assert chinese.coal.published and not any(row.this for row in chinese.coal.published)
+    assert "Among the published" in shown(english) and "Among the published" not in shown(chinese)
+    pages = {audit.name: render([audit]) for audit in (english, chinese)}
+    assert "beside the published models" in pages["en"] and "beside the published models" not in pages["zh"]
+    other = msgspec.structs.replace(chinese.result, data=english.result.data)
+    views = [RunView(english, "en"), RunView(Audit(other, chinese.predictions), "zh")]
+    ((_, rows),) = rankings(views)
+    assert [(row.name, row.group) for row in rows] == [("en", 1), ("zh", 0)]
+    assert "state the group" in rows[1].verdict
+
+
+def test_without_a_verdict_the_reason_stands_beside_the_scores(english: Audit, chinese: Audit) -> None:
+    reason = chinese.coal.problem
+    assert reason and not english.coal.problem
+    assert "Greyed out" in shown(chinese) and "Greyed out" not in shown(english)
+    page = render([chinese])
+    assert 'class="grey"' in page and 'class="grey"' not in render([english])
+    assert "Greyed out" in section(chinese) and "Greyed out" not in section(english)
+    assert 'type: "coal"' not in front_matter(chinese) and 'type: "stereotype"' in front_matter(english)
+    notes = tables(chinese.result)["measures"]["note"]
+    assert notes.str.contains(reason, literal=True).all()
+    decided = gate(chinese, ["coal.low > 0.30"])
+    assert decided.passed is False and "say nothing" in decided.checks[1].detail
+    assert "color:#767676" in chinese._repr_html_() and "color:#767676" not in english._repr_html_()
+
+
+# --- what is shown -------------------------------------------------------------------------------------------
+
+
+def test_the_verdict_comes_first(english: Audit) -> None:
+    text = shown(english)
+    assert text.startswith("Verdict")
+    assert text.index("Causes") < text.index("Published scores") < text.index("NLI-CoAL ")
+    page = render([english])
+    body = page[page.index("<main") :]
+    assert body.index("assumes a man") < body.index("Published scores")
+    assert "assumes a man" in english._repr_html_()
+    assert [row["measure"] for row in tables(english.result)["measures"].to_dicts()[:1]] == ["stereotype"]
+
+
+def test_stated_groups_list_what_they_count(english: Audit) -> None:
+    line = shown(english).split("stated groups")[1].split("\n\n")[0]
+    assert "male-female" in line and "person" not in line
+
+
+def test_answers_by_gender_without_stereotype(english: Audit) -> None:
+    entailed = {
+        row.group: row for row in english.coal.shares if (row.set, row.label) == ("NS", "entailment") and row.group
+    }
+    assert entailed["male"].value == pytest.approx(0.384, abs=5e-4)
+    assert entailed["female"].value == pytest.approx(0.008, abs=5e-4)
+    assert all(row.low <= row.value <= row.high and row.low < row.high for row in entailed.values())
+    assert "hypothesis names male" in shown(english) and "0.384" in shown(english)
+    read = {(row.stereotype, row.reading): row for row in english.coal.readings}
+    difference = read["neutral", "male"].value - read["neutral", "female"].value
+    assert difference == pytest.approx(english.coal.default_gender.value, abs=1e-5)
+
+
+def test_every_share_has_an_interval(english: Audit) -> None:
+    rows = {(row.set, row.group, row.label): row for row in english.coal.shares}
+    for subset, of in english.coal.proportions.items():
+        for label, share in of.items():
+            assert rows[subset, "", label].value == pytest.approx(share, abs=1e-6)
+            assert rows[subset, "", label].low < share < rows[subset, "", label].high
+    found = english.result.competence
+    for shares, intervals in ((found.per_label, found.labels), (found.controls, found.kinds)):
+        assert {name: one.value for name, one in intervals.items()} == pytest.approx(shares)
+        assert all(one.low < one.high for one in intervals.values())
+
+
+def test_words_that_state_a_gender_are_never_the_worst(english: Audit) -> None:
+    occupations = english.coal.occupations
+    assert [row.states_group for row in occupations] == [False] * 259 + [True] * 12
+    assert [row.stereotype != "neutral" for row in occupations] == [True] * 100 + [False] * 171
+    assert not any(row["occupation"] == "businessman" for row in RunView(english, "en").worst)
+    assert {row.stereotype for row in english.coal.readings} == {"female", "male", "neutral", "defining"}
+
+
+# --- gates and stored runs -----------------------------------------------------------------------------------
+
+
+def test_a_gate_can_ask_for_a_cause(english: Audit, chinese: Audit) -> None:
+    known = fields(english.result)
+    assert known["verdict.stereotype"] is True and known["verdict.default_gender"] is True
+    assert fields(chinese.result)["verdict.stereotype"] is None
+    assert known["default_gender.low"] > 0 and known["readings.neutral.male"] == pytest.approx(0.41, abs=0.005)
+    (check,) = check_conditions(english.result, ["verdict.stereotype == true and stereotype.low > 0.1"])
+    assert check.status == "failed"
+
+
+def test_old_conditions_get_a_clear_answer(english: Audit) -> None:
+    with pytest.raises(InputError, match="no longer measured.*stereotype"):
+        check_conditions(english.result, ["dominance.low > 0"])
+
+
+def test_runs_of_older_versions_open(english: Audit) -> None:
+    old = english.to_dict()
+    old["verdict"] = {"code": "error", "sentence": "Plain error dominates."}
+    for name in ("readings", "shares", "notes", "problem"):
+        del old["coal"][name]
+    for name in CAUSES:
+        del old["coal"]["measures"][name]
+    for row in old["coal"]["occupations"]:
+        del row["states_group"]
+    del old["competence"]["labels"], old["competence"]["kinds"]
+    result = AuditResult.from_dict(old)
+    assert result.verdict == Verdict("error", "Plain error dominates.", [])
+    audit = Audit(result, english.predictions)
+    assert shown(audit).startswith("Verdict  Plain error") and "Plain error dominates" in render([audit])
+    assert fields(result)["verdict.stereotype"] is None
+    with pytest.raises(InputError, match="evenli measure"):
+        check_conditions(result, ["stereotype.low > 0"])
+
+
+def test_a_verdict_survives_json(english: Audit) -> None:
+    again = AuditResult.from_dict(json.loads(json.dumps(english.to_dict())))
+    assert again.verdict == english.verdict
+    assert isinstance(again.verdict.causes[0].estimate, Estimate)
