@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import secrets
 import shutil
@@ -27,7 +28,7 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "src")]
 
 from fuzzing.process import Child, Done, Ending, preload, run  # noqa: E402
-from fuzzing.seeds import SEEDS, copy_seeds, material  # noqa: E402
+from fuzzing.seeds import copy_seeds, material  # noqa: E402
 
 Words = tuple[str, ...]
 _VOLATILE = {
@@ -149,7 +150,6 @@ class Matrix:
         self.cells: Counter[tuple[str, str]] = Counter()
         self.problems: list[str] = []
         self._number = 0
-        _build(self.seeds)
         preload()
 
     def check(self, writer: Writer) -> None:
@@ -279,14 +279,12 @@ class Matrix:
         return int(bool(self.problems))
 
 
-def _build(seeds: Path) -> None:
+def _build(seeds: Path, names: set[str]) -> None:
     """Build the valid inputs in a process of its own: this one may not compute before it forks."""
-    import os
-
     pid = os.fork()
     if pid == 0:
         try:
-            for name in SEEDS:
+            for name in sorted(names):
                 material(seeds, name)
             os._exit(0)
         except BaseException:

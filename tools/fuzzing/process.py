@@ -51,13 +51,15 @@ class Done:
 
 
 def preload() -> None:
-    """Import what commands need; nothing is computed, so that no thread is running when we fork."""
+    """Import what takes long; no thread may be running when we fork, so polars, which starts some, is left out."""
     os.environ |= {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    import polars  # noqa: F401
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
     import evenli.cli  # noqa: F401
+
+    if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208
+        raise RuntimeError("a library has started a thread; a fork might wait for it forever")
 
 
 class Child:

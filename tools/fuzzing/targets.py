@@ -92,7 +92,8 @@ def _runs() -> Iterator[Target]:
         yield Target(f"audit-again-{part}", again, ("runs", "pairs"), files, evidence=True)
         dev = ("measure", "dev", "--json", *FAST)
         yield Target(f"measure-dev-{part}", dev, ("runs",), (f"dev/{part}",), evidence=True, weight=0.5)
-        yield Target(f"measure-predicted-{part}", ("measure", "run"), ("predicted",), files, weight=0.3)
+        if part != "results.json":
+            yield Target(f"measure-predicted-{part}", ("measure", "run"), ("predicted",), files, weight=0.3)
     resume = ("audit", "fake:biased", "--data", "pairs.jsonl", "-o", "run", "--token-budget", "200", *FAST, "--json")
     for part in ("run.json", "shards/*"):
         yield Target(f"resume-{part}", resume, ("unfinished",), (f"run/{part}",), evidence=True, weight=2)
