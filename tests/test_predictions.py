@@ -429,13 +429,14 @@ def test_files_that_anyone_might_have_are_ours_only_beside_a_header(tmp_path: Pa
 
 
 def test_runs_of_older_versions_open(tmp_path: Path) -> None:
-    """They say nothing about their kind, and their temporary shards have another name."""
+    """They say nothing about their kind and have no hashes, and their temporary shards have another name."""
     run, header = tmp_path / "run", tmp_path / "run" / "run.json"
 
     def make_old() -> None:
         fields = json.loads(header.read_text())
-        assert fields.pop("kind") == "prediction run"
-        header.write_text(json.dumps(fields))
+        assert fields.pop("kind") == "prediction run" and fields.pop("manifest_sha256")
+        fields.pop("files", None)
+        header.write_text(json.dumps({**fields, "schema": 1}))
 
     with pytest.raises(KeyboardInterrupt):
         predict(Dies(), [small()], RunFolder(run))

@@ -22,7 +22,7 @@ from evenli.io import atomic, hash_text, is_temporary, json_text, read_json, wri
 
 LOCK = ".lock"
 _HASH = "manifest_sha256"
-UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError)
+UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowError)
 """What a broken manifest raises."""
 
 

@@ -23,6 +23,10 @@ from fuzzing.targets import Target
 _GATES = {"gate", "reproduce"}
 """Commands whose exit code 1 means something."""
 _TRAINING = {"train", "meta"}
+_REMARK = re.compile(
+    "^evenli: not run|predictions are reused$|are scored again: |^evenli: continuing an interrupted run"
+)
+"""What a command says before it knows that something is wrong."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -80,7 +84,9 @@ class Runner:
         signal.setitimer(signal.ITIMER_REAL, self.limit)
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("default")
+                warnings.simplefilter("always")
+                for hidden in (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning):
+                    warnings.simplefilter("ignore", hidden)  # as in any Python
                 main()
         except SystemExit as stop:
             outcome.code = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
@@ -133,7 +139,7 @@ def judge(words: tuple[str, ...], outcome: Outcome, *, own: bool) -> Finding | N
     strange = [line for line in lines if not line.startswith("evenli: ")]
     if strange and not usage:
         return Finding("stray lines", f"{words[0]}: {strange[0][:80]}", outcome.stderr)
-    if outcome.code == 2 and not usage and sum(not line.startswith("evenli: not run") for line in lines) != 1:
+    if outcome.code == 2 and not usage and sum(not _REMARK.search(line) for line in lines) != 1:
         return Finding("not one line", f"{words[0]}: {len(lines)} lines", outcome.stderr)
     for name, text in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
         if found := _CONTROL.search(text):

@@ -150,8 +150,8 @@ def _corpora() -> Iterator[Target]:
         subtract = ("mitigate", "subtract", "scored", "-o", "out", *split, "--json")
         yield Target(f"subtract-{part}", subtract, ("scored",), files, evidence=True)
         yield Target(f"augment-{part}", ("mitigate", "augment", "scored", "-o", "out", *split), ("scored",), files)
-        again = ("score", "corpus.jsonl", "--vectors", "vectors.txt", "-o", "scored")
-        yield Target(f"score-again-{part}", again, ("scored", "corpus", "vectors"), files)
+        again = ("score", "corpus.jsonl", "--vectors", "vectors.txt", "-o", "scored", "--json")
+        yield Target(f"score-again-{part}", again, ("scored", "corpus", "vectors"), files, evidence=True)
     captions = ("build", "controlled", "--captions", "corpus.txt", "-o", "out", "--width", "2")
     yield Target("controlled-captions", captions, ("corpus",), ("corpus.txt",), weight=0.3)
 

@@ -178,6 +178,7 @@ class Job:
             "long_text": LONG_TEXT,
         }
         self._shards = self._rows = self._blank = 0
+        self._hashes: dict[str, str] = {}
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool) -> Iterator[None]:
@@ -191,6 +192,7 @@ class Job:
             elif different := [key for key, value in self._settings.items() if stored.get(key) != value]:
                 names = ", ".join(different)
                 raise RunError(f"{self.run.path} holds another job (other {names}); choose another or pass --overwrite")
+            self._hashes = (stored or {}).get("files", {})
             yield
 
     def chunks(self) -> Iterator[Chunk]:
@@ -219,9 +221,12 @@ class Job:
         return chunk
 
     def has(self, chunk: Chunk) -> bool:
-        """Whether the shard of these rows exists and is complete."""
+        """Whether the shard of these rows exists and is complete, and what scores.json says of it where it is done."""
+        file = self.run.shard(chunk.number)
+        if self._hashes and (not file.is_file() or self._hashes.get(file.name) != hash_files([file])):
+            return False
         try:
-            rows = read_parquet(self.run.shard(chunk.number), ["row"])["row"]
+            rows = read_parquet(file, ["row"])["row"]
         except InputError:
             return False
         return len(rows) == len(chunk.records) and rows[0] == chunk.start

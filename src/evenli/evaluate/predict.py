@@ -32,6 +32,7 @@ from evenli.models import NLIModel, OutOfMemory
 from evenli.models.base import Items, Prepared, plan_batches
 from evenli.models.callables import foreign_code
 from evenli.pairs import PairSet
+from evenli.parse import check_regular
 from evenli.predictions import COLUMNS, Predictions
 from evenli.store import RunDir, read_manifest
 
@@ -94,6 +95,7 @@ def predict(
             complete = Predictions.read(folder.predictions_file, stored)
             if settings.check_first is not None:
                 settings.check_first(Predictions(complete.frame.head(len(sets[0])), stored))
+            shutil.rmtree(folder.path / "shards", ignore_errors=True)  # left where the process was killed before this
             on_warning(f"the run in {folder.path} is complete; its predictions are reused")
             return complete
         predictions = job.score(folder, resume=stored is not None)
@@ -216,7 +218,7 @@ class _Job:
         self._folder = folder
 
     def _keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
-        """Store finished rows if there is a directory and it is open."""
+        """Store finished rows if there is an open directory."""
         if self._folder is not None:
             self._folder.write_shard(self._next, rows, scores)
             self._next += 1
@@ -317,10 +319,7 @@ class RunFolder(RunDir):
         self.write_manifest({**header, "files": {**header.get("files", {}), file.name: hash_files([file])}})
 
     def verify(self, *names: str) -> list[str]:
-        """Refuse files that are not those that run.json describes; returns the names that were checked.
-
-        Runs of schema 1 have no hashes and are taken as they are.
-        """
+        """Refuse files that are not those that run.json describes; returns the names checked, in schema 1 none."""
         stored = read_header(self.manifest_file).get("files", {})
         checked = [name for name in names if name in stored]
         for name in checked:
@@ -353,6 +352,7 @@ class RunFolder(RunDir):
         damaged = []
         for file in self.shard_files():
             try:
+                check_regular(file)
                 content = file.read_bytes()
                 if len(file.stem) > 6 and not file.stem.endswith(sha256(content).hexdigest()[:16]):
                     raise OSError("the hash differs")
@@ -360,7 +360,7 @@ class RunFolder(RunDir):
                 logits[frame["row"].to_numpy()] = frame.select(LABELS).to_numpy()
             except (OSError, InputError, IndexError, pl.exceptions.PolarsError):
                 damaged.append(file.name)
-                file.unlink()
+                shutil.rmtree(file) if file.is_dir() else file.unlink()
         return damaged
 
     def finish(self, table: pl.DataFrame, header: dict[str, Any]) -> None:
@@ -394,6 +394,7 @@ def _is_shard(file: Path) -> bool:
     if is_temporary(file) or re.fullmatch(r"\.\d{6}\.tmp", file.name):
         return True
     try:
-        return bool(_SHARD.fullmatch(file.name)) and pl.read_parquet_schema(file).keys() == {"row", *LABELS}
+        named = file.is_file() and _SHARD.fullmatch(file.name)
+        return bool(named) and pl.read_parquet_schema(file).keys() == {"row", *LABELS}
     except (OSError, pl.exceptions.PolarsError):
         return False

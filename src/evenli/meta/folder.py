@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from evenli.binary import read_array
 from evenli.errors import InputError, RunError
-from evenli.io import hash_text, iter_lines, read_json, read_rows, to_plain
+from evenli.io import hash_text, iter_lines, read_json, read_rows, read_text, to_plain
 from evenli.meta.design import Design
 from evenli.meta.mixture import Levels
 from evenli.parse import escape_cell, parse_json_object
@@ -117,7 +117,12 @@ class MetaFolder:
 
     def pairs(self, split: str) -> list[dict[str, Any]]:
         """Pairs of one of ``SPLITS``."""
-        return read_rows(self.path / f"{split}.jsonl")
+        file = self.path / f"{split}.jsonl"
+        if self.header.get("sha256", {}).get(file.name) not in {None, hash_text(read_text(file))}:
+            raise RunError(
+                f"{file} is not the file that meta.json describes: it was damaged or edited; prepare it anew"
+            )
+        return read_rows(file)
 
     def labels(self, axis: str, level: float | Levels) -> NDArray[np.int64]:
         """Labels of the training pairs, then of the held-out pairs."""
@@ -143,7 +148,10 @@ class MetaFolder:
 
     def logits(self, cell: Cell) -> NDArray[np.float32]:
         """Stored logits of a model [pairs, 3]."""
-        return self._load(cell.file)
+        logits = self._load(cell.file)
+        if logits.dtype.kind != "f":
+            raise RunError(f"{self.path / cell.file} holds no real numbers; delete it and run the stage again")
+        return logits
 
     def models(self) -> dict[Cell, dict[str, Any]]:
         """What is known about every model whose logits are stored; the last line about a model counts."""
@@ -178,7 +186,8 @@ class MetaFolder:
             facts = read_json(file)
         except InputError:
             facts = {}
-        if not {"name", "base", "recipe"} <= set(facts):
+        kinds = {"name": str, "base": str, "recipe": dict}
+        if not all(isinstance(facts.get(key), kind) for key, kind in kinds.items()):
             raise RunError(f"{file} is not of a meta-evaluation; choose another directory or delete it")
         return facts
 

@@ -238,7 +238,12 @@ def axis_names() -> list[str]:
 
 def load_axis(axis: str | Path | Axis = "gender") -> Axis:
     """Load an axis: name of a shipped or installed one, path of a TOML file, or an axis, returned as it is."""
-    return axis if isinstance(axis, Axis) else _load(_find(axis).resolve())
+    if isinstance(axis, Axis):
+        return axis
+    try:
+        return _load(_find(axis).resolve())
+    except RuntimeError as error:  # how Python 3.11 and 3.12 tell of links in a circle
+        raise ResourceError(f"cannot read axis {axis}: {error}") from error
 
 
 def _find(name: str | Path) -> Path:
