@@ -46,6 +46,7 @@ def main() -> int:
         return _work(options)
     if options.case is not None:
         return _repeat(options)
+    _chosen(options)  # a wrong name is said before anything is built
     with tempfile.TemporaryDirectory(prefix="fuzz-") as temporary:
         return Session(options, Path(options.out or temporary), Path(temporary)).run()
 
@@ -68,14 +69,19 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _cases(options: argparse.Namespace, seeds: Path, work: Path) -> Any:
-    from fuzzing.check import Cases
+def _chosen(options: argparse.Namespace) -> Any:
     from fuzzing.targets import targets
 
     chosen = [one for one in targets() if options.only in one.name and not (options.quick and one.torch)]
     if not chosen:
         raise SystemExit(f"no target is called like '{options.only}': {', '.join(one.name for one in targets())}")
-    return Cases(seeds, work, chosen, options.limit)
+    return chosen
+
+
+def _cases(options: argparse.Namespace, seeds: Path, work: Path) -> Any:
+    from fuzzing.check import Cases
+
+    return Cases(seeds, work, _chosen(options), options.limit)
 
 
 def _work(options: argparse.Namespace) -> int:

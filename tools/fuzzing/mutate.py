@@ -322,7 +322,11 @@ def array(rng: random.Random, content: bytes) -> bytes:
     elif step == 1:
         one = one[:-1] if one.ndim and len(one) else np.array(3)
     elif step == 2:
-        one = one.astype(rng.choice(("U5", "float16", "int8", "complex64"))) if one.dtype.kind in "fi" else one[:0]
+        one = (
+            one.astype(rng.choice(("U5", "float16", "int8", "complex64")))
+            if one.dtype.kind in "fi"
+            else one.reshape(-1)[:0]
+        )
     elif step == 3:
         one = one[None]
     elif step == 4:
