@@ -420,7 +420,7 @@ def tar(rng: random.Random, content: bytes) -> bytes:
         members = source.getmembers()
         chosen, step = rng.randrange(len(members)), rng.randrange(7)
         for number, member in enumerate(members):
-            stream = source.extractfile(member)
+            stream = source.extractfile(member) if member.isfile() else None
             data = stream.read() if stream else b""
             if number == chosen and step == 0:
                 continue

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from evenli.errors import InputError
+from evenli.format import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,10 +124,13 @@ def suite_name(text: str) -> str:
     return name
 
 
+def say(line: str) -> None:
+    """One line on stdout, whatever stands in it."""
+    typer.echo(printable(line))
+
+
 def warn(message: str) -> None:
     """One remark on stderr."""
-    from evenli.format import printable
-
     print(f"evenli: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 

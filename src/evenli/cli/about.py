@@ -29,13 +29,13 @@ def models(as_json: shared.Json = False) -> None:
         return
     for model in embedded:
         size = (model.path / "model.onnx").stat().st_size / 1e6
-        typer.echo(f"evenli:{model.name}  ({model.lang}, {size:.0f} MB, {model.card['licence']})")
+        shared.say(f"evenli:{model.name}  ({model.lang}, {size:.0f} MB, {model.card['licence']})")
         for line in (model.card["title"], *model.card["accuracy"]):
-            typer.echo(f"    {line}")
-    typer.echo("fake:" + ", fake:".join(KINDS) + "  known bias, for checks")
-    typer.echo("others: a hub id, a checkpoint folder, onnx:FILE, py:module:function")
+            shared.say(f"    {line}")
+    shared.say("fake:" + ", fake:".join(KINDS) + "  known bias, for checks")
+    shared.say("others: a hub id, a checkpoint folder, onnx:FILE, py:module:function")
     if MODELS.plugins():
-        typer.echo("installed backends: " + ", ".join(f"{name}:TARGET" for name in MODELS.plugins()))
+        shared.say("installed backends: " + ", ".join(f"{name}:TARGET" for name in MODELS.plugins()))
 
 
 def data(
@@ -59,10 +59,10 @@ def data(
         return
     for card in built:
         subsets = ", ".join(f"{k} {v}" for k, v in card["subsets"].items())
-        typer.echo(f"built-in {card['lang']}: {card['rows']} pairs ({subsets}), sha256 {card['sha256'][:16]}")
+        shared.say(f"built-in {card['lang']}: {card['rows']} pairs ({subsets}), sha256 {card['sha256'][:16]}")
     for resource in cards():
         state = "" if resource.verify() else "  CHANGED since its card was written"
-        typer.echo(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")
+        shared.say(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")
 
 
 def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json: bool) -> None:
@@ -77,14 +77,14 @@ def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json
     if as_json:
         shared.print_json(card)
         return
-    typer.echo(f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
+    shared.say(f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
     for note in pairs.notes:
-        typer.echo(f"note: {note}")
+        shared.say(f"note: {note}")
     for rule, count in card["findings"].items():
         first = next(finding for finding in findings if finding.rule == rule)
-        typer.echo(f"{rule}: {count} rows, first pair {first.id}: {first.detail}")
+        shared.say(f"{rule}: {count} rows, first pair {first.id}: {first.detail}")
     if not findings:
-        typer.echo("no findings")
+        shared.say("no findings")
 
 
 def doctor(as_json: shared.Json = False) -> None:
@@ -95,17 +95,17 @@ def doctor(as_json: shared.Json = False) -> None:
     if as_json:
         shared.print_json(report)
         return
-    typer.echo(f"evenli {report['evenli']}, Python {report['python']}")
+    shared.say(f"evenli {report['evenli']}, Python {report['python']}")
     for extra, versions in report["packages"].items():
-        typer.echo(f"{extra}: " + ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items()))
+        shared.say(f"{extra}: " + ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items()))
     for extra in report["missing_extras"]:
-        typer.echo(f"to add what is missing: pip install 'evenli{'' if extra == 'base' else f'[{extra}]'}'")
-    typer.echo("devices: " + ", ".join(f"{name} ({what})" for name, what in report["devices"].items()))
-    typer.echo("embedded models: " + (", ".join(report["embedded_models"]) or "none"))
+        shared.say(f"to add what is missing: pip install 'evenli{'' if extra == 'base' else f'[{extra}]'}'")
+    shared.say("devices: " + ", ".join(f"{name} ({what})" for name, what in report["devices"].items()))
+    shared.say("embedded models: " + (", ".join(report["embedded_models"]) or "none"))
     for kind, names in report["plugins"].items():
-        typer.echo(f"installed {kind}: {', '.join(names)}")
+        shared.say(f"installed {kind}: {', '.join(names)}")
     if report["changed_resources"]:
-        typer.echo("changed resources: " + ", ".join(report["changed_resources"]))
+        shared.say("changed resources: " + ", ".join(report["changed_resources"]))
 
 
 _COLOURS = {"ok": None, "differs": "yellow", "skipped": "dim", "BROKEN": "bold red"}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
 
@@ -103,10 +101,10 @@ def predict(
     if as_json:
         shared.print_json(summary)
         return
-    typer.echo(f"{summary['pairs']} pairs: " + ", ".join(f"{k} {v}" for k, v in summary["predicted"].items()))
+    shared.say(f"{summary['pairs']} pairs: " + ", ".join(f"{k} {v}" for k, v in summary["predicted"].items()))
     if gold:
-        typer.echo(f"accuracy {summary['accuracy']:.4f} on {gold} pairs with a gold label")
-    typer.echo(f"{out}/predictions.parquet")
+        shared.say(f"accuracy {summary['accuracy']:.4f} on {gold} pairs with a gold label")
+    shared.say(f"{out}/predictions.parquet")
 
 
 def measure(
@@ -140,7 +138,7 @@ def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: s
         shared.print_json(checked)
     else:
         files = ", ".join(checked["files"]) or "no hashes: made by an older version"
-        typer.echo(f"verified {run}: {files}; {checked['numbers']} numbers scored again")
+        shared.say(f"verified {run}: {files}; {checked['numbers']} numbers scored again")
 
 
 def compare(

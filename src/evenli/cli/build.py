@@ -44,8 +44,8 @@ def coal(
     if as_json:
         shared.print_json(card)
         return
-    typer.echo(f"{out}: {card['rows']} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
-    typer.echo(f"{card['occupations']} occupations, {card['templates']} templates, sha256 {card['sha256'][:16]}")
+    shared.say(f"{out}: {card['rows']} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
+    shared.say(f"{card['occupations']} occupations, {card['templates']} templates, sha256 {card['sha256'][:16]}")
     for finding in findings[:5]:
         shared.warn(f"pair {finding.id}: {finding.rule}: {finding.detail}")
     if len(findings) > 5:
@@ -74,16 +74,16 @@ def probe(
     if as_json:
         shared.print_json({**card, "file": str(out), "report": found})
         return
-    typer.echo(
+    shared.say(
         f"{out}: {card['rows']} pairs, {card['rows'] // 2} premises, {card['occupations']} occupations, "
         f"sha256 {card['sha256'][:16]}"
     )
     if found["corpus"] is not None:
         dropped = ", ".join(f"{reason} {count:,}" for reason, count in found["dropped"].items())
-        typer.echo(f"{found['sentences']:,} sentences, {found['matched']:,} with an occupation, {found['kept']:,} kept")
-        typer.echo(f"dropped: {dropped or 'none'}")
+        shared.say(f"{found['sentences']:,} sentences, {found['matched']:,} with an occupation, {found['kept']:,} kept")
+        shared.say(f"dropped: {dropped or 'none'}")
         direct, filled = (sum(row[key] for row in found["occupations"].values()) for key in ("direct", "filled"))
-        typer.echo(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
+        shared.say(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
     for note in found["notes"]:
         shared.warn(note)
 
@@ -108,7 +108,7 @@ def dev2020(
     if as_json:
         shared.print_json({"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs})
     else:
-        typer.echo(f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
+        shared.say(f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
 
 
 def controlled(
@@ -132,4 +132,4 @@ def controlled(
     if as_json:
         shared.print_json({"folder": str(out), **card})
         return
-    typer.echo(f"{out}: {len(design.rates)} training and dev sets, two test sets; see card.json")
+    shared.say(f"{out}: {len(design.rates)} training and dev sets, two test sets; see card.json")

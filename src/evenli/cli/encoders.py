@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from evenli.cli import _shared as shared
 from evenli.cli._shared import SEEDS, argument, option
 from evenli.errors import InputError, MissingExtraError
@@ -140,4 +138,4 @@ def encoder_report(
         return
     print_encoders(report, shared.console())
     if files:
-        typer.echo(f"written: {', '.join(map(str, files))}")
+        shared.say(f"written: {', '.join(map(str, files))}")

@@ -40,9 +40,9 @@ def swap(
         shared.print_json({"file": str(out), "select": select, "mode": mode, "names": not no_names, **counts})
         return
     what = "swapped copies alone" if only_swapped else f"{counts['rows_given']:,} given"
-    typer.echo(f"{out}: {counts['written']:,} rows ({what}, {counts['added']:,} swapped copies added)")
+    shared.say(f"{out}: {counts['written']:,} rows ({what}, {counts['added']:,} swapped copies added)")
     matched = f"{counts['matched']:,} name an occupation, " if "matched" in counts else ""
-    typer.echo(
+    shared.say(
         f"{matched}{counts['considered']:,} considered, {counts['without_gender']:,} without a word to swap, "
         f"{counts['duplicates']:,} duplicates dropped"
     )
@@ -114,12 +114,12 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
         return
     counts, threshold = result.card["counts"], result.card["threshold"]
     splits = ", ".join(f"{name} {count:,}" for name, count in counts["splits"].items())
-    typer.echo(f"{result.path}: {counts['result']:,} rows ({splits}) from {counts['rows']:,}")
-    typer.echo(
+    shared.say(f"{result.path}: {counts['result']:,} rows ({splits}) from {counts['rows']:,}")
+    shared.say(
         f"{counts['above_threshold']:,} score above {threshold['value']:.4f} (percentile {threshold['percentile']:g}): "
         f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
     )
-    typer.echo("look through removed.csv or added.csv before training on it; card.json says what was done")
+    shared.say("look through removed.csv or added.csv before training on it; card.json says what was done")
 
 
 _AFTER = "fit"  # options of a method stand behind this one
@@ -212,13 +212,13 @@ def _mitigate(
     from evenli.report.encoder import print_leakage
 
     used, eraser = about["fit"], about["eraser"]
-    typer.echo(
+    shared.say(
         f"{out}: {about['method']} on {used['pairs']:,} sentence pairs ({used['source']}), {eraser['rank']} of "
         f"{eraser['dimension']} dimensions removed; use it as mitigated:{out}"
     )
     left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used["skipped"].items() if count)
     if left_out:
-        typer.echo(f"left out of the fit: {left_out.replace('with without', 'without')}")
+        shared.say(f"left out of the fit: {left_out.replace('with without', 'without')}")
     print_leakage(about["leakage"]["before"], about["leakage"]["after"], shared.console())
 
 
@@ -241,10 +241,10 @@ def hard_debias(
     if as_json:
         shared.print_json(result.to_dict())
         return
-    typer.echo(f"{out}: {result.words:,} words" + "".join(f"; {note}" for note in result.notes))
-    typer.echo(f"use it as {result.spec}")
+    shared.say(f"{out}: {result.words:,} words" + "".join(f"; {note}" for note in result.notes))
+    shared.say(f"use it as {result.spec}")
     if result.leakage is None:
-        typer.echo(f"what is left was not measured: {result.not_measured}")
+        shared.say(f"what is left was not measured: {result.not_measured}")
         return
     from evenli.report.encoder import print_leakage
 

@@ -26,9 +26,9 @@ def report(
         paths = {"runs": list(map(str, runs)), "charts": list(map(str, written.charts))}
         shared.print_json({"report": str(written.path), "bytes": written.size, **paths})
         return
-    typer.echo(f"{written.path}: {len(runs)} run{'s' * (len(runs) > 1)}, {written.size / 1e6:.2f} MB")
+    shared.say(f"{written.path}: {len(runs)} run{'s' * (len(runs) > 1)}, {written.size / 1e6:.2f} MB")
     if charts is not None:
-        typer.echo(f"{charts}/: {len(written.charts)} chart files")
+        shared.say(f"{charts}/: {len(written.charts)} chart files")
 
 
 def gate(
@@ -99,4 +99,4 @@ def table(
         typer.echo(markdown(found[what]), nl=False)
     else:
         write_table(found[what], out)
-        typer.echo(f"{out}: {found[what].height} rows")
+        shared.say(f"{out}: {found[what].height} rows")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
-
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
 from evenli.errors import InputError
@@ -126,4 +124,4 @@ def direction(
         return
     print_direction(summary)
     if out is not None:
-        typer.echo(f"files: {out}/ {', '.join(summary['files'])}")
+        shared.say(f"files: {out}/ {', '.join(summary['files'])}")

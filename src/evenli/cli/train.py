@@ -56,11 +56,11 @@ def train_nli(
         return
     for outcome in outcomes:
         figure = f"dev accuracy {outcome.dev}" if outcome.dev else "no dev data"
-        typer.echo(f"{outcome.folder}: {figure}; {outcome.pairs_per_second:,.0f} pairs/s")
+        shared.say(f"{outcome.folder}: {figure}; {outcome.pairs_per_second:,.0f} pairs/s")
     shares = [outcome.dev.value for outcome in outcomes if outcome.dev]
     if len(shares) > 1:
         mean = sum(shares) / len(shares)
-        typer.echo(f"{len(shares)} seeds: mean {mean:.2%}, from {min(shares):.2%} to {max(shares):.2%}")
+        shared.say(f"{len(shares)} seeds: mean {mean:.2%}, from {min(shares):.2%} to {max(shares):.2%}")
 
 
 def train_encoder(
@@ -101,7 +101,7 @@ def train_encoder(
     if as_json:
         shared.print_json(outcome.to_dict())
     else:
-        typer.echo(f"{out}: dev accuracy {outcome.dev:.2%} after epoch {outcome.best}; {outcome.words:,} words")
+        shared.say(f"{out}: dev accuracy {outcome.dev:.2%} after epoch {outcome.best}; {outcome.words:,} words")
 
 
 def export(
@@ -124,8 +124,8 @@ def export(
     if as_json:
         shared.print_json(report.to_dict())
         return
-    typer.echo(f"{report.path}: {report.bytes / 1e6:.1f} MB{', weights in int8' if int8 else ''}")
-    typer.echo(
+    shared.say(f"{report.path}: {report.bytes / 1e6:.1f} MB{', weights in int8' if int8 else ''}")
+    shared.say(
         f"against the fp32 checkpoint on {report.pairs:,} pairs: same label {report.agreement:.2%}, "
         f"largest difference of a logit {report.max_difference:.2g}"
     )
@@ -188,7 +188,7 @@ def meta(
     design = _design(place, given, new=out is not None, quick=quick)
     results = meta_evaluation(place, base, design=design, settings=settings, measures=measure or [], stage=stage)
     if stage == "prepare":
-        typer.echo(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
+        shared.say(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
     elif as_json and results:
         shared.print_json({"folder": str(place.path), **results.to_dict()})
     elif results:
@@ -197,7 +197,7 @@ def meta(
         print_meta(results, shared.console())
         charts = [*(["meta"] if "bias" in results.levels else []), *(["response"] if results.responses else [])]
         files = ["results.json", *(["response.csv"] if results.responses else []), *(f"{name}.svg" for name in charts)]
-        typer.echo(f"files: {place.path}/ {', '.join(files)}")
+        shared.say(f"files: {place.path}/ {', '.join(files)}")
 
 
 def _design(place: Any, given: dict[str, Any], *, new: bool, quick: bool) -> Any:
