@@ -100,6 +100,7 @@ class BiasScorer:
         self.note = str(getattr(encoder, "note", ""))  # what should be known of the encoder, if anything
 
     def __getstate__(self) -> dict[str, Any]:
+        # The table is a cache; another process fills its own.
         return {**self.__dict__, "_table": None}
 
     def score(self, text: str | None) -> SentenceBias:
@@ -130,6 +131,7 @@ class BiasScorer:
     def _block(self, texts: Sequence[str | None]) -> FloatArray:
         """Score each distinct text once: pairs repeat their premises."""
         places: dict[str | None, int] = {}
+        # setdefault numbers a text when it is first met and gives the same number from then on.
         order = [places.setdefault(text, len(places)) for text in texts]
         score = self._static if isinstance(self.weights, StaticWeights) else self._contextual
         female, male = score(list(places))

@@ -58,6 +58,7 @@ class PieceTable(dict[str, int], ABC):
         self._size = 0
         self._doubtful = np.zeros(0, dtype=np.bool_)
         self._after = np.zeros(0, dtype=np.bool_)
+        # Row 0 is the mark: it adds nothing, and what follows it begins a sentence.
         self[_MARK] = 0
         self._keep_new()
         self._after[:2] = True

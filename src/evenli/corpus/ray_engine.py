@@ -187,6 +187,7 @@ class _Crew:
         except self._ray.exceptions.RayError:
             self._replace(actor)
         else:
+            # Once per shard that it may hold at a time.
             self._free += [actor] * _EACH
 
     def _assign(self) -> None:

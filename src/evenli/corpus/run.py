@@ -138,6 +138,7 @@ class Worker:
             known.update(zip(part, map(tuple, self._checked(part).tolist()), strict=True))
         scores = np.array([known.get(text, (0.0, 0.0, 0.0)) for text in texts], dtype=np.float64)
         self._recent |= {text: known[text] for text in fresh if len(text) <= _CACHED_CHARACTERS}
+        # A dictionary keeps its order, so the first entries are the oldest.
         for text in list(itertools.islice(self._recent, max(0, len(self._recent) - _CACHED))):
             del self._recent[text]
         return scores

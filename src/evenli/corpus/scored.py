@@ -196,6 +196,7 @@ def _histogram_percentiles(parts: Parts, rows: int, percentiles: Sequence[float]
     counts = np.zeros(bins, dtype=np.int64)
     smallest, largest = np.full(bins, np.inf), np.full(bins, -np.inf)
     for values in map(np.sort, parts()):
+        # The highest value would fall into a bin of its own behind the last one.
         place = np.minimum(((values - low) * scale).astype(np.int64), bins - 1)
         used, first, count = np.unique(place, return_index=True, return_counts=True)
         counts[used] += count

@@ -76,6 +76,7 @@ def swap_augment(
         # The last entry of a key stays, so that reversed it is the first row of each premise.
         order = list({rows[index][columns[0]]: index for index in reversed(order)}.values())
     gendered = _has_sharma_token if (select, mode) == ("occupation", "released") else swapper.gendered
+    # Sorted, so that copies follow the order of the file even if the choice was made in a shuffled one.
     chosen = sorted(index for index in order if any(gendered(rows[index][column]) for column in columns))
     counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
     result = [dict(row) for row in rows]

@@ -99,6 +99,7 @@ def fairer_corpus(
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         plan = Plan.make(method, corpus, settings, folder / ".swapped")
         splits, places = _arrange(corpus, plan, split, settings)
+        # Places are given out in the order of the rows: first those that are kept, then the copies.
         sorter, remaining = Sorter(folder, len(places)), iter(places.tolist())
         for _, frame in corpus.frames(["original"], plan.keep):
             for original in frame["original"]:

@@ -335,6 +335,7 @@ def _ridge(x: FloatArray, classes: NDArray[np.int64]) -> tuple[FloatArray, Float
     centred = (x - mean) * np.sqrt(weight)[:, None]
     onehot = (np.eye(classes.max() + 1)[classes] - 1 / (classes.max() + 1)) * np.sqrt(weight)[:, None]
     gram = centred.T @ centred
+    # All rows equal leave a gram of zeros, which any ridge makes solvable.
     gram[np.diag_indices_from(gram)] += _RIDGE * np.trace(gram) / len(gram) or 1.0
     weights = np.linalg.solve(gram, centred.T @ onehot).T
     return weights, -(weights @ mean)

@@ -110,6 +110,7 @@ def word_leakage(
     order = np.argsort(bias, kind="stable")
     chosen = np.concatenate([order[:side], order[-side:]])
     classes = np.repeat([MALE, FEMALE], side)
+    # Drawn once, so that the vectors before and after are judged on the same words.
     mixed = np.random.default_rng(seed).permutation(2 * side)
     train, test = mixed[:side], mixed[side:]
     # Of words that differ in case only the most frequent counts, which comes first and is put in last.

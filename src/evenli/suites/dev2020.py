@@ -174,6 +174,7 @@ def dev_sample(per_occupation: int = DEV_TEMPLATES) -> PairSet:
     total = len(lists.templates)
     if not 1 <= per_occupation <= total:
         raise InputError(f"per_occupation {per_occupation} is not between 1 and {total}, the number of templates")
+    # A fraction, rounded at each step: rounding it first would leave the end of the list out.
     stride = total / per_occupation
     step = max(1, int(stride / len(lists.occupations)))
     frames = []

@@ -94,6 +94,7 @@ def _spread(scenes: Mapping[str, list[str]], generator: np.random.Generator) -> 
     spread: list[str] = []
     last = ""
     for _ in range(sum(map(len, left.values()))):
+        # Only when all other scenes are used up may one follow itself.
         others = [scene for scene in left if left[scene] and scene != last] or [last]
         fullest = max(len(left[scene]) for scene in others)
         last = str(generator.choice([scene for scene in others if len(left[scene]) == fullest]))

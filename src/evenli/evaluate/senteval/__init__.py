@@ -104,6 +104,7 @@ class SentEvalResult(Record, frozen=True):
     @property
     def overall(self) -> float | None:
         """Mean of the twelve scores; None unless all of them are there."""
+        # NaN passes through the sum: one missing or undefined task leaves no mean.
         scores = [self.tasks[name].score if name in self.tasks else math.nan for name in TASKS]
         mean = sum(scores) / len(scores)
         return None if math.isnan(mean) else mean

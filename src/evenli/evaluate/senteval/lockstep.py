@@ -78,6 +78,7 @@ class Network:
             torch.rand(units, 1, inputs + 1, generator=generator).mul_(2).sub_(1).div_(inputs**0.5)
             for units, inputs in sizes
         ]
+        # The zeros that round up the width have weights of zero, and no gradient ever reaches them.
         padding = table.matrix.shape[1] - table.inputs - 1
         layers[0] = torch.nn.functional.pad(layers[0], (0, padding))
         return cls([layer.to(table.matrix.device).repeat(1, models, 1) for layer in layers])

@@ -322,6 +322,7 @@ def collect(path: Path, occupations: Collection[str], max_words: int, name_filte
         for match in reversed(matches):
             template = template[: match.start()] + open_slot(text, match, name) + template[match.end() :]
         passed.append(Sentence(text, name, template, all(stands_alone(text, match, name) for match in matches)))
+    # Names come last: a tagger is slow, and few sentences get this far.
     flags = person_flags([sentence.text for sentence in passed], name_filter, sentences)
     if any(flags):
         dropped["name"] = sum(flags)
