@@ -24,7 +24,7 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(PIP) --editable '.[bench]'
 	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/measures.py
+	$(BIN)/python benchmarks/large_tables.py
 	$(BIN)/python benchmarks/predict.py
 
 reproduce: $(VENV)/.base

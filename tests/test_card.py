@@ -40,14 +40,14 @@ table_app.command()(table_command)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("runs") / "oracle"
-    evenli.audit("fake:oracle:0.9", "ja", out=folder, scoring=Scoring(resamples=200, seed=3))
+    evenli.audit("fake:oracle:0.9", "ja", out=folder, scoring=Scoring())
     return load_run(folder)
 
 
 @pytest.fixture(scope="module")
 def mute(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("runs") / "mute"
-    evenli.audit("fake:neutral", out=folder, scoring=Scoring(resamples=200))
+    evenli.audit("fake:neutral", out=folder, scoring=Scoring())
     return load_run(folder)
 
 
@@ -110,7 +110,7 @@ def test_section_says_everything(run: Audit) -> None:
         f"| coal | 0.600 | {low:.3f} | {high:.3f} | 0..1 | higher = more biased |",
         "Competence: 1.000 [",
         "not that nothing is there",
-        "    evenli audit fake:oracle:0.9 --lang ja --resamples 200 --seed 3",
+        "    evenli audit fake:oracle:0.9 --lang ja",
     ):
         assert part in text, part
 
@@ -229,7 +229,7 @@ def test_the_command_asks_the_same_again(run: Audit, tmp_path: Path) -> None:
         out=tmp_path / "run",
         suites=("coal", "dev2020"),
         options=ModelOptions(labels=("entailment", "neutral", "contradiction"), max_length=64, dtype="float32"),
-        scoring=Scoring(resamples=200),
+        scoring=Scoring(),
     )
     words = shlex.split(command(load_run(tmp_path / "run")))
     assert words[:3] == ["evenli", "audit", "fake:even"] and "--data" not in words
@@ -238,7 +238,6 @@ def test_the_command_asks_the_same_again(run: Audit, tmp_path: Path) -> None:
         ("--labels", "entailment,neutral,contradiction"),
         ("--max-length", "64"),
         ("--dtype", "float32"),
-        ("--resamples", "200"),
     ):
         assert words[words.index(option) + 1] == value
     # Nothing is added where everything is at its default, as the command line passes it.

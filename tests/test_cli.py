@@ -66,11 +66,11 @@ def test_narrow_terminals_keep_numbers_on_their_lines() -> None:
 def test_measure_rescores_without_the_model(run_cli, tmp_path: Path) -> None:
     assert run_cli("audit", "fake:random", "-o", "run", cwd=tmp_path).returncode == 0
     before = json.loads((tmp_path / "run" / "results.json").read_text())
+    (tmp_path / "run" / "results.json").unlink()
     out = run_cli("measure", "run", "--bootstrap", "row", "--json", cwd=tmp_path)
+    assert "--bootstrap" in out.stderr  # an option of older versions is explained
     after = json.loads(out.stdout)
-    old, new = (r["coal"]["measures"]["coal"] for r in (before, after))
-    assert old["value"] == new["value"] and old["low"] != new["low"]
-    assert after["competence"] == before["competence"]
+    assert after["coal"] == before["coal"] and after["competence"] == before["competence"]
 
 
 def test_official_release_and_tokenised(run_cli, tmp_path: Path, shared_data: Path) -> None:
@@ -168,7 +168,6 @@ BAD = {
     "no run": (["measure", "."], "run folder"),
     "folder in use": (["audit", "fake:even", "-o", "busy"], "busy"),
     "bad device": (["audit", "./unnamed", "--labels", "e,n,c", "--device", "tpu"], "'tpu'"),
-    "bad bootstrap": (["audit", "fake:even", "--bootstrap", "magic"], "cluster or row"),
     "unwritable": (["audit", "fake:even", "-o", "/proc/evenli"], "/proc/evenli"),
     "bad determiner": (["build", "dev2020", "-o", "x.csv", "--determiner", "some"], "the or a"),
     "unknown device": (["audit", "--device", "tpu"], "'tpu'"),
@@ -240,10 +239,6 @@ def run(run_cli, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NEGATIVE = {
-    "audit": ["audit", "fake:even", "-o", "x"],
-    "measure": ["measure", "RUN"],
-    "compare": ["compare", "RUN", "RUN"],
-    "gate": ["gate", "RUN", "--baseline", "RUN"],
     "build coal": ["build", "coal", "-o", "x.jsonl"],
     "build probe": ["build", "probe", "-o", "x.jsonl"],
     "build controlled": ["build", "controlled", "-o", "x"],
@@ -262,13 +257,13 @@ NEGATIVE = {
 
 
 @pytest.mark.parametrize("command", NEGATIVE)
-def test_a_negative_seed_is_refused(command: str, run: Path, tmp_path: Path, monkeypatch) -> None:
+def test_a_negative_seed_is_refused(command: str, tmp_path: Path, monkeypatch) -> None:
     from typer.testing import CliRunner
 
     from evenli.cli import app
 
     monkeypatch.chdir(tmp_path)
-    arguments = [str(run) if argument == "RUN" else argument for argument in NEGATIVE[command]]
+    arguments = NEGATIVE[command]
     # The seed stands first: options are checked in their order in the command.
     words = command.count(" ") + 1
     out = CliRunner().invoke(app, [*arguments[:words], "--seed", "-1", *arguments[words:]])
@@ -280,13 +275,11 @@ def test_a_negative_seed_is_refused(command: str, run: Path, tmp_path: Path, mon
 def test_a_negative_seed_of_a_sweep_is_refused(run_cli, tmp_path: Path) -> None:
     from evenli.errors import InputError
     from evenli.meta import Design
-    from evenli.stats.intervals import Scoring
 
     out = run_cli("meta", "-o", tmp_path / "x", "--base", "b", "--seed", "-1")
     assert out.returncode == 2 and "--seed" in out.stderr
-    for settings in (Scoring, Design):
-        with pytest.raises(InputError, match="seed.*-1"):
-            settings(seed=-1)
+    with pytest.raises(InputError, match="seed.*-1"):
+        Design(seed=-1)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +21,10 @@ from evenli.labels import LABELS
 from evenli.predictions import COLUMNS, Predictions
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
-from evenli.stats.sample import Sample, weight_chunks
+from evenli.stats.sample import Sample
 from evenli.store import with_hash
 
-FAST = Scoring(resamples=200)
+FAST = Scoring()
 app = typer.Typer()
 app.command()(compare_command)
 
@@ -80,7 +79,7 @@ def defined(found: Comparison) -> dict[str, Difference]:
 
 
 def test_numbers_by_hand() -> None:
-    (found,) = compare(A, B, scoring=Scoring(resamples=400))
+    (found,) = compare(A, B, scoring=Scoring())
     coal = found.measures["coal"]
     assert coal.first == pytest.approx((1 / 4 + 1 / 4 + 0) / 3)
     assert coal.second == pytest.approx((3 / 4 + 3 / 4 + 1 / 2) / 3)
@@ -92,7 +91,7 @@ def test_numbers_by_hand() -> None:
 
 
 def test_mcnemar_by_hand() -> None:
-    (found,) = compare(A, B, scoring=Scoring(resamples=100))
+    (found,) = compare(A, B, scoring=Scoring())
     test = found.mcnemar
     # A is biased on items 0 and 5, B on 0, 1, 3, 4, 6, 7, 8.
     assert (test.both, test.only_first, test.only_second, test.neither) == (1, 1, 6, 2)
@@ -100,7 +99,7 @@ def test_mcnemar_by_hand() -> None:
 
 
 def test_occupations_by_hand() -> None:
-    (found,) = compare(A, B, scoring=Scoring(resamples=100))
+    (found,) = compare(A, B, scoring=Scoring())
     rows = {row["occupation"]: row for row in found.occupations.to_dicts()}
     assert found.occupations["occupation"].to_list() == ["cop", "clerk", "nurse"]
     assert rows["cop"] | {"stereotype": ""} == {
@@ -121,14 +120,14 @@ def test_occupation_scores_are_those_of_the_audit() -> None:
     from evenli.suites.coal.breakdown import by_occupation
 
     sample = Sample(random_table(3))
-    scores = dict(by_occupation(sample, resamples=100).select("occupation", "score").iter_rows())
+    scores = dict(by_occupation(sample).select("occupation", "score").iter_rows())
     mine = sample.frame.with_columns(biased=pl.Series(sample.biased)).group_by("occupation")
     for name, score in mine.agg(pl.col("biased").mean()).iter_rows():
         assert score == pytest.approx(scores[name])
 
 
 def test_a_run_against_itself() -> None:
-    (found,) = compare(random_table(3), random_table(3), scoring=Scoring(resamples=200))
+    (found,) = compare(random_table(3), random_table(3), scoring=Scoring())
     for difference in defined(found).values():
         assert (difference.value, difference.low, difference.high, difference.p) == (0, 0, 0, 1)
         assert not difference.significant
@@ -139,14 +138,14 @@ def test_a_run_against_itself() -> None:
 def test_swapping_flips_signs_and_keeps_p() -> None:
     one, two = random_table(0), random_table(1)
     (there,), (back,) = (
-        compare(one, two, scoring=Scoring(resamples=500, seed=7)),
-        compare(two, one, scoring=Scoring(resamples=500, seed=7)),
+        compare(one, two, scoring=Scoring()),
+        compare(two, one, scoring=Scoring()),
     )
     for name, d in defined(there).items():
         other = back.measures[name]
         assert other.value == pytest.approx(-d.value)
         assert (other.low, other.high) == (pytest.approx(-d.high, abs=1e-9), pytest.approx(-d.low, abs=1e-9))
-        assert other.p == d.p
+        assert other.p == pytest.approx(d.p)
     assert back.mcnemar.p == there.mcnemar.p
     assert back.mcnemar.only_first == there.mcnemar.only_second
     flipped = there.occupations.select("occupation", -pl.col("difference"))
@@ -157,21 +156,28 @@ def test_row_order_does_not_matter() -> None:
     one, two = random_table(0), random_table(1)
     shuffled = Predictions(two.frame.sample(fraction=1, shuffle=True, seed=3))
     (straight,), (mixed,) = (
-        compare(one, two, scoring=Scoring(resamples=200)),
-        compare(one, shuffled, scoring=Scoring(resamples=200)),
+        compare(one, two, scoring=Scoring()),
+        compare(one, shuffled, scoring=Scoring()),
     )
     assert defined(straight) == defined(mixed) and straight.mcnemar == mixed.mcnemar
 
 
-def test_p_is_never_zero_and_seeds_repeat() -> None:
+def test_p_is_never_zero_and_nothing_is_random() -> None:
     items = _items(random_table(0))
     follow = {"PS": "e", "AS": "c", "NS": "e"}
     even, biased = table("n" * len(items), items), table("".join(follow[item[0]] for item in items), items)
-    (found,) = compare(even, biased, scoring=Scoring(resamples=199))
-    assert found.measures["coal"].p == pytest.approx(2 / 200)
+    (found,) = compare(even, biased)
+    # Every item differs by the same; an occupation that was not asked might not.
+    assert 0 < found.measures["coal"].p < 0.001 and found.measures["coal"].low < 1
     one, two = random_table(0), random_table(1)
-    again = [defined(compare(one, two, scoring=Scoring(seed=1))[0]) for _ in range(2)]
-    assert again[0] == again[1]
+    assert defined(compare(one, two)[0]) == defined(compare(one, two)[0])
+
+
+def test_equal_answers_of_two_models_leave_room_for_a_difference() -> None:
+    one = random_table(0)
+    two = Predictions(one.frame.with_columns(pl.col(label) * 0.9 for label in LABELS))
+    coal = compare(one, two)[0].measures["coal"]
+    assert coal.value == 0 and coal.low < -0.01 and coal.high > 0.01 and coal.p == 1
 
 
 def test_pairing_narrows_the_interval() -> None:
@@ -182,10 +188,9 @@ def test_pairing_narrows_the_interval() -> None:
     one = random_table(0)
     answers = [LABELS[i][0] for i in one.logits.argmax(axis=1)]
     two = table("".join(["n" if i % 20 == 0 else a for i, a in enumerate(answers)]), _items(one))
-    (found,) = compare(one, two, scoring=Scoring(resamples=500))
+    (found,) = compare(one, two, scoring=Scoring())
     separate = [
-        estimate_measures(Sample(t), [get_measure("coal")], scoring=Scoring(resamples=500))["coal", None].se
-        for t in (one, two)
+        estimate_measures(Sample(t), [get_measure("coal")], scoring=Scoring())["coal", None].se for t in (one, two)
     ]
     assert found.measures["coal"].se < 0.6 * float(np.hypot(*separate))
 
@@ -196,25 +201,10 @@ def _items(predictions: Predictions) -> list[tuple[str, str, str, str]]:
 
 def test_undefined_measures_have_a_note() -> None:
     items = ITEMS[:8]  # no NS
-    (found,) = compare(table("e" * 8, items), table("n" * 8, items), scoring=Scoring(resamples=100))
+    (found,) = compare(table("e" * 8, items), table("n" * 8, items), scoring=Scoring())
     assert math.isnan(found.measures["coal_non"].value) and found.measures["coal_non"].note
     assert not found.measures["coal_non"].significant
     assert found.measures["coal_pro"].value == pytest.approx(-1)
-
-
-def test_undefined_resamples_are_told_and_too_many_give_no_interval() -> None:
-    # NS lies in two of four templates: (1/2)^4 = 6 % of the resamples miss both.
-    found = compare(A, B)[0].measures
-    missing = found["coal_non"]
-    assert (
-        missing.value == pytest.approx(0.5)
-        and np.isnan([missing.low, missing.high, missing.se, missing.p, missing.p_holm]).all()
-    )
-    assert missing.note.startswith("no interval: undefined in 6.") and not missing.significant
-    # PS lies in three of four: (1/4)^4 = 0.4 % miss all of them.
-    told = found["coal_pro"]
-    assert "% of the resamples" in told.note and told.low < 0.5 <= told.high
-    assert found["fn_bias"].note == ""
 
 
 def test_one_cluster_gives_no_interval() -> None:
@@ -224,14 +214,7 @@ def test_one_cluster_gives_no_interval() -> None:
         difference.value == pytest.approx(0.5)
         and np.isnan([difference.low, difference.high, difference.se, difference.p]).all()
     )
-    assert difference.note == "no interval: one occupation and one template leave nothing to resample"
-
-
-def test_chunks_of_resamples_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = compare(random_table(0), random_table(1), random_table(2))
-    monkeypatch.setattr("evenli.evaluate.compare.weight_chunks", partial(weight_chunks, at_once=160 * 300))
-    cut = compare(random_table(0), random_table(1), random_table(2))
-    assert list(map(defined, cut)) == list(map(defined, whole))
+    assert difference.note == "no interval: one occupation and one template leave nothing that varies"
 
 
 def test_different_items_are_refused_with_counts() -> None:
@@ -246,8 +229,8 @@ def test_different_items_are_refused_with_counts() -> None:
     with pytest.raises(InputError, match="NLI-CoAL"):
         compare(A, Predictions(B.frame.with_columns(suite=pl.lit("user"))))
     assert set(DESIGN) <= set(COLUMNS)
-    with pytest.raises(InputError, match="10"):
-        compare(A, B, scoring=Scoring(resamples=10))
+    with pytest.raises(InputError, match="level"):
+        compare(A, B, scoring=Scoring(level=95))
 
 
 def test_holm_by_hand() -> None:
@@ -260,8 +243,8 @@ def test_holm_by_hand() -> None:
 
 def test_several_runs_are_corrected() -> None:
     one = random_table(0)
-    alone = compare(one, random_table(1), scoring=Scoring(resamples=300))[0]
-    found = compare(one, random_table(1), random_table(2), one, scoring=Scoring(resamples=300))
+    alone = compare(one, random_table(1), scoring=Scoring())[0]
+    found = compare(one, random_table(1), random_table(2), one, scoring=Scoring())
     assert len(found) == 3
     for name in defined(alone):
         assert found[0].measures[name].p == alone.measures[name].p
@@ -287,7 +270,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_control_a_biased_model_is_found(runs: Path) -> None:
     stored = [load_run(runs / name) for name in ("even", "oracle")]
-    compared = compare_runs(*stored, scoring=Scoring(resamples=400))
+    compared = compare_runs(*stored, scoring=Scoring())
     (found,) = compared.suites["coal"]
     coal = found.measures["coal"]
     assert coal.value == pytest.approx(0.2) and coal.low > 0 and coal.significant
@@ -295,31 +278,31 @@ def test_control_a_biased_model_is_found(runs: Path) -> None:
     assert found.mcnemar.only_second == 600 and found.mcnemar.only_first == 0
     assert (found.occupations["difference"] > 0).sum() == 30
     assert "significantly higher: NLI-CoAL 0.000 -> 0.200" in compared.conclusion("coal")
-    same = compare_runs(stored[0], stored[0], scoring=Scoring(resamples=200))
+    same = compare_runs(stored[0], stored[0], scoring=Scoring())
     assert "not significant" in same.conclusion("coal")
 
 
 def test_a_mute_model_gives_no_conclusion(runs: Path) -> None:
     stored = [load_run(runs / name) for name in ("biased", "mute")]
-    compared = compare_runs(*stored, scoring=Scoring(resamples=200))
+    compared = compare_runs(*stored, scoring=Scoring())
     assert "competent" in compared.conclusion("coal")
 
 
 def test_command_prints_and_json_is_strict(runs: Path) -> None:
-    out = CliRunner().invoke(app, [str(runs / "even"), str(runs / "biased"), "--resamples", "200"])
+    out = CliRunner().invoke(app, [str(runs / "even"), str(runs / "biased")])
     assert out.exit_code == 0
     for text in ("5,420 shared items", "NLI-CoAL", "+1.000", "95% interval", "McNemar", "Conclusion", "261 more"):
         assert text in out.output, text
     assert "Holm" not in out.output
     arguments = [str(runs / n) for n in ("even", "biased", "oracle")]
-    out = CliRunner().invoke(app, [*arguments, "--json", "--resamples", "200"])
+    out = CliRunner().invoke(app, [*arguments, "--json"])
     content = json.loads(out.output, parse_constant=lambda name: pytest.fail(name))
     first, second = content["comparisons"]
     assert first["measures"]["coal"]["value"] == pytest.approx(1.0)
     assert second["measures"]["coal"]["value"] == pytest.approx(0.2)
     assert first["measures"]["coal"]["p_holm"] == pytest.approx(2 * first["measures"]["coal"]["p"])
     assert first["mcnemar"]["p"] >= 0 and len(first["occupations"]) == 271
-    out = CliRunner().invoke(app, [*arguments, "--resamples", "200"])
+    out = CliRunner().invoke(app, [*arguments])
     assert "p (Holm)" in out.output
 
 

@@ -375,7 +375,7 @@ def test_a_callable_is_known_by_its_fingerprint_only() -> None:
 
 
 def test_two_instances_of_a_class_never_share_predictions(tmp_path: Path) -> None:
-    scoring = Scoring(resamples=100)
+    scoring = Scoring()
     evenli.audit(Wrap("biased"), out=tmp_path, scoring=scoring)
     with pytest.raises(RunError, match="fingerprint"):
         evenli.audit(Wrap("even"), out=tmp_path, scoring=scoring)

@@ -19,7 +19,7 @@ from evenli.suites.checks import control_pairs, gold_pairs, validate
 from evenli.suites.coal.build import build_coal
 from plugin_package import installed, plugin_environment, write_plugin
 
-FAST = Scoring(resamples=100)
+FAST = Scoring()
 BACKEND = '''
 """Answers of a fake, behind a backend of its own."""
 from evenli.models import CallableModel, fake_model
@@ -58,7 +58,7 @@ def test_a_backend_from_python(backend: Path) -> None:
 
 def test_a_backend_from_the_command_line(backend: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     environment = plugin_environment(backend)
-    out = run_cli("audit", "echo:even", "-o", str(tmp_path / "run"), "--resamples", "100", "--json", env=environment)
+    out = run_cli("audit", "echo:even", "-o", str(tmp_path / "run"), "--json", env=environment)
     results = json.loads(out.stdout)
     assert results["coal"]["measures"]["coal"]["value"] == 0.0
     assert results["model"]["name"] == "echo even"
@@ -180,7 +180,7 @@ def test_an_axis_in_one_file_from_python(axis: Path) -> None:
 def test_an_axis_in_one_file_from_the_command_line(axis: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     environment = plugin_environment(axis)
     where = ("--axis", "geschlecht", "--lang", "de")
-    command = ("audit", "py:german_model:prejudiced", *where, "-o", str(tmp_path / "run"), "--resamples", "100")
+    command = ("audit", "py:german_model:prejudiced", *where, "-o", str(tmp_path / "run"))
     out = run_cli(*command, "--json", env=environment)
     assert json.loads(out.stdout)["coal"]["measures"]["coal"]["value"] == pytest.approx(2 / 3, abs=1e-6)
     shown = run_cli("report", str(tmp_path / "run"), "-o", str(tmp_path / "report.html"), env=environment)

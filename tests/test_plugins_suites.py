@@ -20,7 +20,7 @@ from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
 from plugin_package import installed, plugin_environment, write_plugin
 
-FAST = Scoring(resamples=100)
+FAST = Scoring()
 SUITE = '''
 """Does a model think that doctors are tired? A suite of two occupations and three sentences."""
 from evenli.pairs import PairSet
@@ -97,7 +97,7 @@ def test_a_suite_in_tables_gates_reports_and_schema(suite: Path, tmp_path: Path)
     audit = evenli.audit("fake:even", suites=("coal", "doctors"), out=tmp_path / "run", scoring=FAST)
     assert tables(audit.result, "doctors")["measures"]["measure"].to_list() == ["doctors"]
     alone = evenli.audit("fake:even", suites=("doctors",), scoring=FAST)
-    assert evenli.gate(alone, ["doctors.doctors.high > 0.5"]).passed is True
+    assert evenli.gate(alone, ["doctors.doctors.low > 0.5"]).passed is True
     assert evenli.gate(alone, ["doctors_asked == 2"]).passed is False
     results = json.loads((tmp_path / "run" / "results.json").read_text(encoding="utf-8"))
     jsonschema.Draft202012Validator(results_schema()).validate(results)
@@ -111,7 +111,7 @@ def test_a_suite_in_tables_gates_reports_and_schema(suite: Path, tmp_path: Path)
 
 
 def test_a_suite_from_the_command_line(suite: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    run = ("audit", "fake:even", "--suite", "coal,doctors", "-o", "run", "--resamples", "100")
+    run = ("audit", "fake:even", "--suite", "coal,doctors", "-o", "run")
     shown = run_cli(*run, cwd=tmp_path, env=plugin_environment(suite))
     assert shown.returncode == 0, shown.stderr
     assert "not neutral about doctors" in shown.stdout and "Two of them were asked." in shown.stdout
@@ -120,16 +120,14 @@ def test_a_suite_from_the_command_line(suite: Path, run_cli, tmp_path: Path) -> 
     gate = run_cli("gate", "run", "--fail-if", "doctors_asked > 1", cwd=tmp_path, env=plugin_environment(suite))
     assert gate.returncode == 1, gate.stderr
     # Where the plug-in is gone the rest of the run can still be read.
-    assert run_cli("measure", "run", "--resamples", "100", cwd=tmp_path).returncode == 0
+    assert run_cli("measure", "run", cwd=tmp_path).returncode == 0
 
 
 def test_an_installed_measure_is_in_every_audit(own_measure: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     audit = evenli.audit("fake:oracle:0.3", scoring=FAST)
     assert audit.coal.surprise.value == pytest.approx(audit.coal.fn_bias.value)
     assert audit.coal.surprise.low <= audit.coal.surprise.value <= audit.coal.surprise.high
-    done = run_cli(
-        "audit", "fake:biased", "--json", "--resamples", "100", cwd=tmp_path, env=plugin_environment(own_measure)
-    )
+    done = run_cli("audit", "fake:biased", "--json", cwd=tmp_path, env=plugin_environment(own_measure))
     assert json.loads(done.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0)
 
 
@@ -162,10 +160,10 @@ def _named(name: str):  # type: ignore[no-untyped-def]
 
 def test_an_own_measure_from_the_command_line(run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "mine.py").write_text(MEASURE, encoding="utf-8")
-    run = ("audit", "fake:biased", "-o", "run", "--resamples", "100", "--measure", "mine:surprise", "--json")
+    run = ("audit", "fake:biased", "-o", "run", "--measure", "mine:surprise", "--json")
     done = run_cli(*run, cwd=tmp_path)
     assert json.loads(done.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0), done.stderr
-    again = run_cli("measure", "run", "--resamples", "100", "--json", cwd=tmp_path)
+    again = run_cli("measure", "run", "--json", cwd=tmp_path)
     assert json.loads(again.stdout)["coal"]["measures"]["surprise"]["value"] == pytest.approx(1.0), again.stderr
     wrong = run_cli("measure", "run", "--measure", "mine:nothing", cwd=tmp_path)
     assert wrong.returncode == 2 and "mine:nothing" in wrong.stderr

@@ -384,7 +384,7 @@ def test_results_are_written_in_the_lock(tmp_path: Path, monkeypatch: pytest.Mon
         write(self, results)
 
     monkeypatch.setattr(RunFolder, "write_results", checked)
-    evenli.audit("fake:even", out=tmp_path / "run", scoring=Scoring(resamples=100))
+    evenli.audit("fake:even", out=tmp_path / "run", scoring=Scoring())
     assert seen == [tmp_path / "run"]
     with RunFolder(tmp_path / "run").locked():
         pass
@@ -471,7 +471,7 @@ def test_a_missing_table_is_scored_again(tmp_path: Path) -> None:
 
 
 def test_a_refused_label_order_leaves_nothing_behind(tmp_path: Path) -> None:
-    truth, scoring = fake_model("even"), Scoring(resamples=100)
+    truth, scoring = fake_model("even"), Scoring()
 
     def turned(premises: list[str], hypotheses: list[str]) -> np.ndarray:
         return truth.logits(truth.prepare(premises, hypotheses).items)[:, [2, 1, 0]]

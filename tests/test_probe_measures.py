@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import lzma
-from functools import partial
 from math import exp, log
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from evenli.reproduction.ledger import ledger
 from evenli.resources import read_table
 from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import get_measure, measures
-from evenli.stats.sample import Sample, weight_chunks
+from evenli.stats.sample import Sample
 from evenli.suites.probe.measures import labour_comparison, occupation_curve
 from evenli.suites.probe.words import probe_occupations
 
@@ -164,25 +163,15 @@ def test_the_whole_is_the_mixture_of_its_slices(name: str) -> None:
     assert value(name, data) == pytest.approx(sum(n * value(name, data, key) for key, n in shares.items()))
 
 
-@pytest.mark.parametrize("method", ["cluster", "row"])
-def test_a_weight_matrix_equals_a_loop(method: str) -> None:
+def test_a_weight_matrix_equals_a_loop() -> None:
     sample = Sample(random_table(380))
-    (weights,) = weight_chunks(sample.frame, 12, np.random.default_rng(5), method)
+    weights = np.random.default_rng(5).poisson(1, (12, 380)).repeat(2, axis=1).astype(np.float32)
     for entry in measures("probe"):
         for stereotype in (None, "female"):
             together = entry(sample.weighted(weights), stereotype)
             single = [float(entry(sample.weighted(row), stereotype)) for row in weights]
             assert together.shape == (12,) and np.ptp(together) > 0
             np.testing.assert_allclose(together, single, rtol=1e-5, err_msg=entry.name)
-
-
-@pytest.mark.parametrize("method", ["cluster", "row"])
-def test_chunks_of_resamples_change_nothing(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    sample, slices = Sample(random_table(380)), (None, "female")
-    estimate = partial(estimate_measures, sample, measures("probe"), slices, Scoring(resamples=400, bootstrap=method))
-    whole = estimate()
-    monkeypatch.setattr("evenli.stats.intervals.weight_chunks", partial(weight_chunks, at_once=760 * 64))
-    assert estimate() == whole
 
 
 def test_a_weight_is_a_repeated_premise() -> None:
@@ -203,9 +192,7 @@ def test_reweighting_after_a_first_use_takes_the_new_weights() -> None:
 def test_intervals_contain_the_value() -> None:
     sample = Sample(random_table())
     assert sample.frame.height == 3800
-    found = estimate_measures(
-        sample, measures("probe"), stereotypes=(None, "female", "male"), scoring=Scoring(resamples=2000)
-    )
+    found = estimate_measures(sample, measures("probe"), stereotypes=(None, "female", "male"), scoring=Scoring())
     for (name, stereotype), estimate in found.items():
         assert estimate.low < estimate.value < estimate.high, (name, stereotype)
         assert estimate.value == pytest.approx(value(name, random_table(), stereotype))
@@ -224,10 +211,8 @@ def test_intervals_are_wide_where_occupations_differ() -> None:
         rows.append((f"job{job}", "female", up, down) if pro[job] else (f"job{job}", "female", down, up))
     sample = Sample(table(rows))
     chosen = [get_measure("probe_b")]
-    cluster = estimate_measures(sample, chosen, scoring=Scoring(bootstrap="cluster"))["probe_b", None]
-    row = estimate_measures(sample, chosen, scoring=Scoring(bootstrap="row"))["probe_b", None]
-    assert cluster.se == pytest.approx(np.sqrt(pro.mean() * (1 - pro.mean()) / 38), rel=0.15)
-    assert row.se < cluster.se / 4
+    found = estimate_measures(sample, chosen)["probe_b", None]
+    assert found.se == pytest.approx(np.sqrt(pro.mean() * (1 - pro.mean()) / 37), rel=0.05)
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,7 @@ def test_unwritable_output_is_one_line(oracle: Audit, tmp_path: Path) -> None:
 
 
 def test_every_suite_of_a_run_is_shown() -> None:
-    audit = evenli.audit("fake:biased", suites=("coal", "probe", "dev2020"), scoring=Scoring(resamples=100))
+    audit = evenli.audit("fake:biased", suites=("coal", "probe", "dev2020"), scoring=Scoring())
     page = render([audit])
     headings = [text for _, text in Page(page).headings]
     at = headings.index("The entailment probe")

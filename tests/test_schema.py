@@ -20,7 +20,7 @@ from evenli.stats.intervals import Scoring
 
 RESULTS = results_schema()
 VALIDATOR = jsonschema.Draft202012Validator(RESULTS)
-FAST = Scoring(resamples=100)
+FAST = Scoring()
 
 
 def stored(folder: Path, *arguments: Any, **more: Any) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_control_broken_results_do_not(tmp_path: Path) -> None:
         broken("coal", remove=True),
         broken("surprise", value=1),
         broken("schema", value=1),
-        broken("scoring", "resamples", value="many"),
+        broken("scoring", "level", value="many"),
     ):
         assert not VALIDATOR.is_valid(bad)
 

@@ -39,7 +39,7 @@ from evenli.suites.files import write_pairs
 from evenli.suites.probe.build import build_probe, read_probe
 from evenli.types import AuditResult, Verdict
 
-FAST = Scoring(resamples=100)
+FAST = Scoring()
 VALIDATOR = jsonschema.Draft202012Validator(results_schema())
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -162,7 +162,7 @@ def test_a_folder_with_two_models_says_which_was_asked(cli: Cli, tmp_path: Path)
     assert found.info.name == "ck" and not getattr(found, "note", "")
     (tmp_path / "ck" / "model.safetensors").write_bytes(b"")
     write_pairs(load_suite("coal").where(pl.col("occupation") == "nurse"), tmp_path / "coal.jsonl")
-    code, out, err = cli("audit", "./ck", "--data", "coal.jsonl", "--resamples", "100")
+    code, out, err = cli("audit", "./ck", "--data", "coal.jsonl")
     assert code == 0 and "ck/model.onnx on coal.jsonl" in out, out + err
     assert err.count("model.safetensors") == 1, err
     assert "hf:./ck" in err and "onnx:./ck" in err
@@ -224,8 +224,8 @@ def test_no_verdict_without_coal(runs: Path) -> None:
         VALIDATOR.validate(results)
         assert results["verdict"]["code"] == "none" and results["lang"] == "en" and "coal" not in results
     assert "only NLI-CoAL" in biased["verdict"]["sentence"]
-    assert "dP 1.000 [1.000, 1.000]" in biased["verdict"]["sentence"]
-    assert "B 0.000 [0.000, 0.000]" in even["verdict"]["sentence"]
+    assert "dP 1.000 [0." in biased["verdict"]["sentence"]
+    assert "B 0.000 [0.000, 0." in even["verdict"]["sentence"]
     assert "not neutral is 0.000" in dev["verdict"]["sentence"]
     mute = evenli.audit("fake:neutral", suites=("probe",), scoring=FAST).verdict.sentence
     assert "not competent" in mute and "NLI-CoAL gives" not in mute
@@ -285,12 +285,12 @@ def build_rows() -> pl.DataFrame:
 def test_measure_scores_every_suite_again(cli: Cli, tmp_path: Path) -> None:
     evenli.audit("fake:random", suites=("probe", "dev2020"), out=tmp_path / "run", scoring=FAST)
     before = stored(tmp_path / "run")
-    code, out, err = cli("measure", "run", "--resamples", 100, "--bootstrap", "row", "--json")
+    (tmp_path / "run" / "results.json").unlink()
+    code, out, err = cli("measure", "run", "--json")
     assert code == 0, err
     after = json.loads(out)
-    for suite, name in (("probe", "probe_dp"), ("dev2020", "fn_dev")):
-        old, new = (results[suite]["measures"][name] for results in (before, after))
-        assert old["value"] == new["value"] and old["low"] != new["low"]
+    for suite in ("probe", "dev2020"):
+        assert after[suite] == before[suite] and after[suite]["measures"]
 
 
 def test_an_interrupted_run_continues(tmp_path: Path) -> None:
@@ -410,7 +410,7 @@ def test_gates_can_name_the_probe(runs: Path) -> None:
 
 
 def test_compare_two_runs_on_the_probe(cli: Cli, runs: Path) -> None:
-    code, out, err = cli("compare", runs / "biased", runs / "even", "--json", "--resamples", 200)
+    code, out, err = cli("compare", runs / "biased", runs / "even", "--json")
     assert code == 0, err
     content = json.loads(out)
     assert content["data"] == {} and content["comparisons"] == []
@@ -419,25 +419,25 @@ def test_compare_two_runs_on_the_probe(cli: Cli, runs: Path) -> None:
     assert one["measures"]["probe_dp"]["value"] == pytest.approx(-1) == one["measures"]["probe_b"]["value"]
     assert one["mcnemar"]["only_first"] == 1900 and one["mcnemar"]["only_second"] == 0
     assert one["conclusion"].count("significantly lower") == 2
-    code, out, err = cli("compare", runs / "biased", runs / "even", "--resamples", 200)
+    code, out, err = cli("compare", runs / "biased", runs / "even")
     assert code == 0 and "1,900 shared premises of built-in probe" in out and "Dominant gender more likely" in out
 
 
 def test_compare_prints_a_block_per_suite(cli: Cli, runs: Path, tmp_path: Path) -> None:
     evenli.audit("fake:even", suites=("coal", "probe"), out=tmp_path / "second", scoring=FAST)
-    code, out, err = cli("compare", runs / "all", tmp_path / "second", "--resamples", 200)
+    code, out, err = cli("compare", runs / "all", tmp_path / "second")
     assert code == 0, err
     assert out.count("Conclusion") == 2 and out.index("NLI-CoAL") < out.index("built-in probe")
-    code, out, _ = cli("compare", runs / "all", tmp_path / "second", "--resamples", 200, "--json")
+    code, out, _ = cli("compare", runs / "all", tmp_path / "second", "--json")
     content = json.loads(out)
     assert set(content) == {"first", "data", "comparisons", "probe"} and content["data"]["suite"] == "coal"
-    code, out, _ = cli("compare", runs / "all", runs / "coal", "--resamples", 200, "--json")
+    code, out, _ = cli("compare", runs / "all", runs / "coal", "--json")
     assert set(json.loads(out)) == {"first", "data", "comparisons"}
 
 
 def test_a_run_is_like_itself(runs: Path) -> None:
     run = load_run(runs / "all", needs=None)
-    compared = compare_runs(run, run, scoring=Scoring(resamples=100))
+    compared = compare_runs(run, run, scoring=Scoring())
     assert list(compared.suites) == ["coal", "probe"]
     [found] = compared.suites["probe"]
     assert found.measures["probe_b"].value == 0 and found.measures["probe_b"].p == 1
@@ -450,7 +450,7 @@ def test_a_run_is_like_itself(runs: Path) -> None:
 def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    code, out, err = cli("audit", "fake:biased", "--suite", "probe", "--report", "-o", "run", "--resamples", 100)
+    code, out, err = cli("audit", "fake:biased", "--suite", "probe", "--report", "-o", "run")
     assert code == 0, err
     assert "probe.svg, probe.png" in out and "report.html" not in out
     svg = (tmp_path / "run" / "probe.svg").read_text(encoding="utf-8")
@@ -506,9 +506,7 @@ def test_build_probe(cli: Cli, tmp_path: Path) -> None:
     assert "10 sentences, 8 with an occupation, 5 kept" in out
     assert "gender word 2" in out and "several occupations 1" in out and "only by substitution" in err
     assert len(read_probe(tmp_path / "probe.jsonl")) == 228
-    code, out, err = cli(
-        "audit", "fake:biased", "--suite", "probe", "--data", "probe.jsonl", "--json", "--resamples", 100
-    )
+    code, out, err = cli("audit", "fake:biased", "--suite", "probe", "--data", "probe.jsonl", "--json")
     assert code == 0, err
     assert values(json.loads(out), "probe")["probe_b"] == pytest.approx(1.0)
     code, out, _ = cli(

@@ -29,7 +29,7 @@ from evenli.stats.intervals import Scoring
 from evenli.store import with_hash
 from evenli.suites.coal.build import build_coal
 
-FAST = Scoring(resamples=100)
+FAST = Scoring()
 
 EVIL = """
 import pathlib
@@ -243,7 +243,7 @@ def test_pairs_that_are_not_what_they_claim_are_refused(tmp_path: Path) -> None:
 
 def test_an_unexpected_error_is_one_line_and_not_a_failed_gate(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "broken_measure.py").write_text("def f(sample):\n    raise ZeroDivisionError('a defect')\n")
-    command = ("audit", "fake:even", "--resamples", "100", "--measure", "broken_measure:f")
+    command = ("audit", "fake:even", "--measure", "broken_measure:f")
     done = run_cli(*command, cwd=tmp_path)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     log = next(word for word in done.stderr.split() if word.endswith(".log"))
@@ -270,7 +270,7 @@ def test_a_model_cannot_forge_a_line(tmp_path: Path, run_cli) -> None:  # type: 
     name = "good\n\x1b[1mpassed  fail if coal.low > 0.9\x1b[0m"
     model = CallableModel(fake_answers, name=name, fingerprint="1", outputs="logits")
     evenli.audit(model, out=tmp_path / "run", scoring=FAST)
-    for command in (("gate", "run", "--fail-if", "coal.low > 0.9"), ("measure", "run", "--resamples", "100")):
+    for command in (("gate", "run", "--fail-if", "coal.low > 0.9"), ("measure", "run")):
         done = run_cli(*command, cwd=tmp_path)
         assert "\x1b" not in done.stdout and "\npassed  fail if coal.low > 0.9\x1b" not in done.stdout
         assert done.returncode == 0, done.stderr

@@ -36,7 +36,7 @@ from evenli.suites.coal.verdict import CAUSES, judge, size_of
 from evenli.types import AuditResult, Estimate, SuiteResult, Verdict
 from test_causes import says_man_at_random
 
-FAST = Scoring(resamples=300)
+FAST = Scoring()
 STORED = json.loads(gzip.decompress((Path(__file__).parent / "data" / "embedded_answers.json.gz").read_bytes()))
 """Answers of the embedded models (e, n or c for each pair, in the order of the sets), so that nothing need run here."""
 
@@ -86,7 +86,7 @@ def test_the_embedded_english_model(english: Audit) -> None:
     }
     assert english.verdict.code == "bias"
     assert "assumes a man" in english.verdict.sentence and "follows stereotypes" in english.verdict.sentence
-    published = assess(english.predictions, Scoring(resamples=300, published=True))
+    published = assess(english.predictions, Scoring(published=True))
     assert published.coal.default_gender.value == pytest.approx(0.38, abs=0.005)
     assert published.coal.coal.value == english.coal.coal.value
 

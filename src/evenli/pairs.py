@@ -20,7 +20,7 @@ PAIR_COLUMNS = {
     "gold": "correct label by name",
     "occupation": "occupation word in the premise, or null",
     "stereotype": "group the occupation is stereotyped as, or neutral",
-    "template": "sentence with the slot open; the second cluster of a bootstrap",
+    "template": "sentence with the slot open; the second cluster of an interval",
     "group": "group named in the hypothesis",
 }
 """Columns of a pair set, all strings, in order."""

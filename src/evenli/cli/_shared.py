@@ -57,6 +57,11 @@ def _known_device(device: str | None) -> str | None:
     return device
 
 
+def _no_resampling(given: list[str] | None) -> None:
+    if given:
+        warn("--resamples, --seed and --bootstrap have no effect: intervals are computed without resampling now")
+
+
 ModelArgument = Annotated[
     str | None,
     argument("Hub id[@revision], checkpoint folder, onnx:FILE, py:module:function, fake:kind; default: embedded."),
@@ -82,9 +87,10 @@ Online = Annotated[
     bool, option("Download from the hub what its local cache lacks; otherwise nothing is asked.", "--online/--offline")
 ]
 AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run code when loaded.", "--allow-pickle")]
-Resamples = Annotated[int, option("Bootstrap resamples.", min=100)]
-Seed = Annotated[int, option("Seed of the bootstrap.", **SEEDS)]
-Bootstrap = Annotated[str, option("cluster (occupations and templates) or row (naive, for comparison).")]
+Resampling = Annotated[
+    list[str] | None,
+    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=_no_resampling),
+]
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
 ]

@@ -28,10 +28,8 @@ def audit(
     token_budget: shared.TokenBudget = None,
     online: shared.Online = False,
     allow_pickle: shared.AllowPickle = False,
-    resamples: shared.Resamples = 2000,
-    seed: shared.Seed = 0,
-    bootstrap: shared.Bootstrap = "cluster",
     published: shared.Published = False,
+    _: shared.Resampling = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     report: Annotated[bool, option("Also write report.html (coal) and the chart of the probe.", "--report")] = False,
     measures: shared.OwnMeasures = None,
@@ -51,7 +49,7 @@ def audit(
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
     folder = out or default_folder(model, files, Request(lang, axis=axis, split=split, tokenised=tokenised), suites)
-    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap, published=published)
+    scoring = Scoring(published=published)
     own = shared.own_measures(measures)
     with shared.progress_bar(not as_json) as progress:
         settings = AuditSettings(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn)
@@ -109,10 +107,8 @@ def predict(
 
 def measure(
     run: Annotated[Path, argument("Run folder of an audit.")],
-    resamples: shared.Resamples = 2000,
-    seed: shared.Seed = 0,
-    bootstrap: shared.Bootstrap = "cluster",
     published: shared.Published = False,
+    _: shared.Resampling = None,
     measures: shared.OwnMeasures = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -121,8 +117,7 @@ def measure(
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
 
-    scoring = Scoring(resamples=resamples, seed=seed, bootstrap=bootstrap, published=published)
-    audit = measure_run(run, scoring, shared.own_measures(measures))
+    audit = measure_run(run, Scoring(published=published), shared.own_measures(measures))
     if as_json:
         shared.print_json({"folder": str(run), **audit.to_dict()})
     else:
@@ -145,16 +140,14 @@ def compare(
     first: Annotated[Path, argument("Run folder to compare with.")],
     others: Annotated[list[Path], argument("One or more run folders on the same data.")],
     suite: Annotated[str | None, option("coal or probe; default: each that all runs hold.")] = None,
-    resamples: shared.Resamples = 2000,
-    seed: shared.Seed = 0,
+    _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
     """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
     from evenli.evaluate.compare import compare_runs
     from evenli.report.terminal import show_comparison
-    from evenli.stats.intervals import Scoring
 
-    compared = compare_runs(first, *others, suite=suite, scoring=Scoring(resamples=resamples, seed=seed))
+    compared = compare_runs(first, *others, suite=suite)
     if as_json:
         shared.print_json(compared.to_dict())
     else:

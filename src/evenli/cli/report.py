@@ -45,18 +45,16 @@ def gate(
         ),
     ] = None,
     junit: Annotated[Path | None, option("Write JUnit XML here.")] = None,
-    resamples: shared.Resamples = 2000,
-    seed: shared.Seed = 0,
+    _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
     """Pass or fail a run: exit code 0 passed, 1 failed, 2 bad input or undecidable."""
     from evenli.report.gate import gate as decide
-    from evenli.stats.intervals import Scoring
 
     if not fail_if and baseline is None:
         raise InputError('the gate has nothing to check; pass --fail-if "coal.low > 0.30" or --baseline OLD_RUN')
     with shared.deprecations():
-        result = decide(run, fail_if or [], baseline, max_worse, junit, Scoring(resamples=resamples, seed=seed))
+        result = decide(run, fail_if or [], baseline, max_worse, junit)
     if as_json:
         shared.print_json(result.to_dict())
     else:

@@ -178,7 +178,6 @@ def audit(
             [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
             PredictSettings(
-                seed=settings.scoring.seed,
                 details=_recorded(settings, lang, with_options=model is None or isinstance(model, str)),
                 overwrite=settings.overwrite,
                 check_first=lambda gold: check_label_order(gold, asked.info.labels),
@@ -296,7 +295,11 @@ def verify_run(path: str | Path) -> dict[str, Any]:
     run = load_run(path)
     files = RunFolder(run.path).verify("predictions.parquet", "results.json")
     stored = run.to_dict()
-    again = assess(run.predictions, Scoring(**run.result.scoring)).to_dict() if run.result.scoring else stored
+    again = (
+        assess(run.predictions, Scoring(run.result.scoring.get("level", 0.95))).to_dict()
+        if run.result.scoring
+        else stored
+    )
     numbers = 0
     for suite, one in again.items():
         for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():

@@ -1,7 +1,7 @@
 """Two models on the same items: what changed, how sure that is, and which occupations moved.
 
-Both tables answer the same pairs, so every resample draws the same occupations and templates for both. What the items
-have in common cancels, and the interval of the difference is narrower than two separate audits would allow.
+Both tables answer the same pairs, so the difference is taken item by item before its spread over occupations and
+templates is: what the items have in common cancels, and the interval is narrower than two separate audits would allow.
 """
 
 from __future__ import annotations
@@ -23,23 +23,21 @@ from evenli.format import p_bound
 from evenli.io import to_plain
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
-from evenli.stats.intervals import CLUSTERS, Scoring, defined, nothing_to_resample
-from evenli.stats.measure import get_measure, measures
-from evenli.stats.sample import Sample, Values, weight_chunks
+from evenli.stats.intervals import Interval, Scoring, estimate_difference
+from evenli.stats.measure import Measure, get_measure, measures
+from evenli.stats.sample import Sample
 from evenli.suites.base import Items, get_suite
 
 DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
 """What makes two rows the same item: its name, its text and its place in the design."""
-_NOISE = 1e-6
-"""Resampled means are float32 sums; a smaller difference is rounding and must not vote for a sign."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One measure on two runs: ``value = second - first`` with its percentile interval and standard error.
+    """One measure on two runs: ``value = second - first`` with its interval and standard error.
 
-    ``p`` is a two-sided bootstrap p and never 0; ``p_holm`` is corrected for several runs compared with one. Undefined
-    numbers are NaN, and ``note`` says why or how many resamples the interval leaves out.
+    ``p`` is two-sided, from the same t that makes the interval, and never 0; ``p_holm`` is corrected for several runs
+    compared with one. Undefined numbers are NaN, and ``note`` says why.
     """
 
     first: float
@@ -64,8 +62,8 @@ class McNemar:
     """Exact McNemar test (1947) on biased answers, item by item.
 
     It takes items as independent, which rows that share a sentence are not: its p is smaller than it should be, and the
-    bootstrap is the one to rely on. The counts, items on which both runs give the biased answer, only one or neither,
-    need no such assumption. ``p`` is two-sided and 1 if no item differs.
+    p of a measure is the one to rely on. The counts, items on which both runs give the biased answer, only one or
+    neither, need no such assumption. ``p`` is two-sided and 1 if no item differs.
     """
 
     both: int
@@ -97,16 +95,14 @@ def compare(
 
     With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
     tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
-    Every resample is the same for all tables.
     """
-    scoring = scoring or Scoring()
+    level = (scoring or Scoring()).level
     items = _items(suite)
     base = first.suite(suite)
-    aligned = [align(base, other.suite(suite), suite) for other in (second, *others)]
-    sample, others_drawn = Sample(base), [Sample(other) for other in aligned]
-    drawn = _draw_differences(sample, others_drawn, suite, scoring)
-    pairs = zip(others_drawn, drawn, strict=True)
-    return _corrected([_compare(sample, other, resampled, scoring.level, items) for other, resampled in pairs])
+    sample = Sample(base)
+    # One further table is held at a time.
+    aligned = (Sample(align(base, other.suite(suite), suite)) for other in (second, *others))
+    return _corrected([_compare(sample, other, suite, level, items) for other in aligned])
 
 
 def _items(suite: str) -> Items:
@@ -158,49 +154,26 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _draw_differences(first: Sample, others: Sequence[Sample], suite: str, scoring: Scoring) -> list[dict[str, Values]]:
-    """Resampled differences to the first per table and measure; every resample draws the same for all tables."""
-    names = [entry.name for entry in measures(suite)]
-    drawn: list[dict[str, list[Values]]] = [{name: [] for name in names} for _ in others]
-    for weights in weight_chunks(first.frame, scoring.resamples, np.random.default_rng(scoring.seed)):
-        resampled = first.weighted(weights)
-        base = {entry.name: entry(resampled) for entry in measures(suite)}
-        for other, kept in zip(others, drawn, strict=True):
-            resampled = other.weighted(weights)
-            for entry in measures(suite):
-                kept[entry.name].append(entry(resampled) - base[entry.name])
-        del resampled, weights  # need not wait for the next chunk
-    return [{name: np.concatenate(parts) for name, parts in kept.items()} for kept in drawn]
-
-
-def _compare(first: Sample, second: Sample, drawn: dict[str, Values], level: float, items: Items) -> Comparison:
-    reason = nothing_to_resample(first.frame)
-    differences = {}
-    for name, resampled in drawn.items():
-        entry = get_measure(name)
-        differences[name] = _difference(float(entry(first)), float(entry(second)), resampled, level, reason)
+def _compare(first: Sample, second: Sample, suite: str, level: float, items: Items) -> Comparison:
+    same = np.array_equal(first.probabilities, second.probabilities)
+    differences = {entry.name: _difference(entry, first, second, level, same=same) for entry in measures(suite)}
     (before, rows), (after, _) = items.biased(first), items.biased(second)
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     mcnemar = McNemar(int((before & after).sum()), lost, gained, int((~before & ~after).sum()), p, p)
-    clusters = {name: first.frame[column].n_unique() for name, column in CLUSTERS}
+    clusters = first.design.count(np.ones(first.frame.height, dtype=bool))
     return Comparison(differences, mcnemar, _moved(rows, before, after), rows.height, clusters)
 
 
-def _difference(first: float, second: float, drawn: Values, level: float, reason: str = "") -> Difference:
-    value = second - first
-    low = high = se = p = np.nan
-    if np.isnan(value):
-        drawn, note = drawn[:0], "undefined: the items lack rows that the formula needs"
-    else:
-        drawn, note = (drawn[:0], reason) if reason else defined(drawn)
-    if drawn.size:
-        drawn = np.where(np.abs(drawn) < _NOISE, 0.0, drawn)
-        low, high = (float(end) for end in np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2]))
-        # Counting the observed difference as one more resample keeps p above 0 (Davison and Hinkley 1997, section 4.2).
-        tail = (min(int((drawn <= 0).sum()), int((drawn >= 0).sum())) + 1) / (drawn.size + 1)
-        p, se = min(1.0, 2 * tail), float(drawn.std(ddof=1))
-    return Difference(first, second, value, low, high, se, level, p, p, note)
+def _difference(entry: Measure, first: Sample, second: Sample, level: float, *, same: bool) -> Difference:
+    before, after = float(entry(first)), float(entry(second))
+    found = estimate_difference(entry, first, second, level)
+    if same and not math.isnan(found.se):
+        # A table against itself: there is no other model that might have answered otherwise.
+        found = Interval(0.0, 0.0, 0.0, 1.0)
+    return Difference(
+        before, after, after - before, found.low, found.high, found.se, level, found.p, found.p, found.note
+    )
 
 
 def _corrected(found: list[Comparison]) -> list[Comparison]:
@@ -286,7 +259,7 @@ def compare_runs(
         first: An audit, or the folder of one.
         others: The audits to compare with it.
         suite: One suite; None for every one that all runs hold.
-        scoring: Bootstrap settings.
+        scoring: Level of the intervals.
     """
     if not others:
         raise InputError("one run was given; a comparison needs two or more")

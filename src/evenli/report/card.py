@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import number, percent, prose, yaml_text
+from evenli.format import percent, prose, yaml_text
 from evenli.report.export import markdown, tables
 from evenli.suites.base import get_suite
-from evenli.suites.coal.results import CoalResult
+from evenli.suites.coal.results import CoalResult, detectable_difference
 from evenli.types import DataCard, Estimate
 
 PARTS = ("all", "yaml", "markdown")
@@ -74,7 +74,6 @@ def _metric(name: str, title: str, plain: dict[str, Any]) -> str:
 def section(audit: Audit) -> str:
     """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
     data, coal, scoring = _data(audit), cast(CoalResult, audit.coal), audit.result.scoring
-    detectable = number(coal.minimum_detectable_difference)
     sets = ", ".join(f"{count:,} {subset}" for subset, count in coal.rows.items())
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
     remark = f"Greyed out, these numbers say nothing about bias: {prose(coal.problem)}.\n\n" if coal.problem else ""
@@ -93,8 +92,8 @@ What was measured: whether {prose(audit.name)} infers a gender from an occupatio
 {data.occupations} occupations, {data.templates} templates.{notes}
 
 {remark}{markdown(shown)}
-Intervals: {percent(scoring["level"])}, {scoring["bootstrap"]} bootstrap, {scoring["resamples"]:,} resamples.
-Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant.
+Intervals: {percent(scoring["level"])}, two-way cluster-robust over occupations and templates.
+{detectable_difference(coal.minimum_detectable_difference)}
 
 {competence}
 
@@ -131,7 +130,7 @@ def command(audit: Audit) -> str:
     parts = (
         (settings, {"axis": "gender", "split": "full", "tokenised": False}),
         (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
-        (audit.result.scoring, {"resamples": 2000, "seed": 0, "bootstrap": "cluster", "published": False}),
+        (audit.result.scoring, {"published": False}),
     )
     for given, defaults in parts:
         for name, default in defaults.items():

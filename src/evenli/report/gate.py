@@ -100,7 +100,7 @@ def gate(
         baseline: An older run on the same data to compare with.
         max_worse: Rise of the headline score over the baseline that is allowed; default 0.02.
         junit: File for JUnit XML.
-        scoring: Bootstrap settings of the comparison.
+        scoring: Level of the intervals of the comparison.
 
     >>> import evenli
     >>> gate(evenli.audit("fake:even"), ["coal.low > 0.30"]).passed

@@ -38,7 +38,7 @@ from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
 from evenli.suites.base import get_suite
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
-from evenli.suites.coal.results import CoalResult
+from evenli.suites.coal.results import CoalResult, detectable_difference
 from evenli.types import AuditResult, DataCard
 
 LIMIT = 3_000_000
@@ -201,7 +201,7 @@ def _headline(coal: CoalResult) -> str:
     if any(math.isnan(one) for one in (coal.value, coal.low, coal.high)):
         return ""
     detectable = coal.minimum_detectable_difference
-    remark = f" Another audit must differ by {number(detectable)} for the difference to be significant."
+    remark = f" {detectable_difference(detectable)}"
     return (
         f"NLI-CoAL is {number(coal.value)} on a scale from 0 (even) to 1; the {percent(coal.main.level)} interval "
         f"reaches from {number(coal.low)} to {number(coal.high)}.{'' if math.isnan(detectable) else remark}"

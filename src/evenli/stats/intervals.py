@@ -7,42 +7,46 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import polars as pl
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from evenli.errors import InputError
 from evenli.stats.measure import Measure
 from evenli.stats.proportion import wilson as wilson
-from evenli.stats.sample import Sample, Values, weight_chunks
+from evenli.stats.sample import Sample
+from evenli.stats.variance import Scores, Spread, jackknife_scores, scores_of_means, spread
 from evenli.types import Estimate as Estimate
 
 POWER_FACTOR = 1.959964 + 0.841621
 """z of a two-sided 5 % test plus z of 80 % power."""
-UNDEFINED = 0.01
-"""Largest share of undefined resamples that may be left out of an interval; beyond it there is none."""
-CLUSTERS = (("occupations", "occupation"), ("templates", "template"))
-"""What is counted under which name in an estimate."""
 Estimates = Mapping[tuple[str, str | None], Estimate]
 """Estimates by measure and stereotype; None is all occupations."""
+LEAST_P = 1e-6
+"""A p is never given as less: the approximation does not reach further, and stored numbers have six decimals."""
+_UNDEFINED = "undefined: this slice has no rows that the formula needs"
 
 
 @dataclass(frozen=True)
 class Scoring:
     """Settings of the scoring step; none of them asks the model again."""
 
-    resamples: int = 2000  # bootstrap resamples
     level: float = 0.95  # coverage of the intervals
-    seed: int = 0  # of the bootstrap
-    bootstrap: str = "cluster"  # cluster (two-way over occupations and templates) or row (naive, for comparison)
     published: bool = False  # keep words that state a group in our own measures too, as published ones do
 
     def __post_init__(self) -> None:
         """Refuse settings that give no interval."""
-        if self.seed < 0:
-            raise InputError(f"the seed is {self.seed}; give 0 or more")
-        if self.bootstrap not in {"cluster", "row"}:
-            raise InputError(f"no bootstrap '{self.bootstrap}'; choose cluster or row")
-        if self.resamples < 100:
-            raise InputError(f"{self.resamples} resamples are too few for an interval; use at least 100")
+        if not 0 < self.level < 1:
+            raise InputError(f"the level of an interval is {self.level}; give a number between 0 and 1, like 0.95")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Ends, standard error, two-sided p of the hypothesis that the true value is 0, and why they are undefined."""
+
+    low: float = math.nan
+    high: float = math.nan
+    se: float = math.nan
+    p: float = math.nan
+    note: str = ""
 
 
 def estimate_measures(
@@ -51,83 +55,99 @@ def estimate_measures(
     stereotypes: Sequence[str | None] = (None,),
     scoring: Scoring | None = None,
 ) -> dict[tuple[str, str | None], Estimate]:
-    """Estimate every measure on every slice (None is everything), all from the same resamples of one suite."""
-    scoring = scoring or Scoring()
-    frame = sample.frame
-    slices = {name: frame if name is None else frame.filter(frame["stereotype"] == name) for name in stereotypes}
-    reasons = {name: nothing_to_resample(part, scoring.bootstrap) for name, part in slices.items()}
-    values = {(entry.name, name): float(entry(sample, name)) for name in slices for entry in measures}
-    usable = [(entry, name) for name in slices for entry in measures if not reasons[name]]
-    wanted = [(entry, name) for entry, name in usable if not math.isnan(values[entry.name, name])]
-    resampled = _resample(sample, wanted, scoring)
+    """Estimate every measure on every slice of one suite; None is everything."""
+    level = (scoring or Scoring()).level
     estimates = {}
-    for name, part in slices.items():
+    for name in stereotypes:
+        part = np.ones(sample.frame.height, dtype=bool) if name is None else sample.where("stereotype", name)
         for entry in measures:
             # n counts the rows that the formula reads, not all rows of the suite.
-            rows = part.filter(pl.col("subset").is_in(entry.subsets)) if entry.subsets else part
-            clusters = {label: rows[column].n_unique() for label, column in CLUSTERS}
-            key = entry.name, name
-            low, high, se, note = _interval(values[key], resampled.get(key), reasons[name], scoring.level)
-            estimates[key] = Estimate(values[key], low, high, se, scoring.level, rows.height, clusters, note)
+            read = [sample.where("subset", subset) for subset in entry.subsets]
+            rows = part & np.logical_or.reduce(read) if read else part
+            value = float(entry(sample, name))
+            found = _estimate(entry, value, [sample], name, level)
+            clusters = sample.design.count(rows)
+            estimates[entry.name, name] = Estimate(
+                value, found.low, found.high, found.se, level, int(rows.sum()), clusters, found.note
+            )
     return estimates
 
 
-def _resample(
-    sample: Sample, wanted: Sequence[tuple[Measure, str | None]], scoring: Scoring
-) -> dict[tuple[str, str | None], Values]:
-    """Values of every measure and slice over all resamples, computed in chunks of resamples."""
-    parts: dict[tuple[str, str | None], list[Values]] = {(entry.name, name): [] for entry, name in wanted}
-    generator = np.random.default_rng(scoring.seed)
-    chunks = weight_chunks(sample.frame, scoring.resamples, generator, scoring.bootstrap) if wanted else iter(())
-    for weighted in map(sample.weighted, chunks):
-        for entry, name in wanted:
-            parts[entry.name, name].append(entry(weighted, name))
-        del weighted  # its weights need not wait for the next chunk
-    return {key: np.concatenate(values) for key, values in parts.items()}
+def estimate_difference(entry: Measure, first: Sample, second: Sample, level: float = 0.95) -> Interval:
+    """Interval of ``second - first`` of one measure on the same rows: what the rows have in common cancels."""
+    return _estimate(entry, float(entry(second)) - float(entry(first)), [first, second], None, level)
 
 
-def _interval(value: float, resampled: Values | None, reason: str, level: float) -> tuple[float, float, float, str]:
-    """Ends, standard error and note."""
-    nan = math.nan
+def _estimate(
+    entry: Measure, value: float, samples: Sequence[Sample], stereotype: str | None, level: float
+) -> Interval:
     if math.isnan(value):
-        return nan, nan, nan, "undefined: this slice has no rows that the formula needs"
-    if resampled is None:
-        return nan, nan, nan, reason
-    usable, note = defined(resampled)
-    if not usable.size:
-        return nan, nan, nan, note
-    low, high = (float(end) for end in np.quantile(usable, [(1 - level) / 2, (1 + level) / 2]))
-    return low, high, float(usable.std(ddof=1)), note
+        return Interval(note=_UNDEFINED)
+    scores = scores_of_means(entry, samples, stereotype)
+    if scores is None:
+        scores = jackknife_scores(entry, samples, stereotype)
+    if math.isnan(scores.total):
+        return Interval(note="no interval: undefined where an occupation or a template is left out")
+    if reason := nothing_varies(scores):
+        return Interval(note=reason)
+    found = spread(scores)
+    if len(samples) == 1:
+        return interval(value, found, (entry.low, entry.high), level)
+    return interval(value, found, (-math.inf, math.inf), level)
 
 
-def nothing_to_resample(part: pl.DataFrame, method: str = "cluster") -> str:
-    """Why every resample of these rows would be the same; empty if they differ.
-
-    Occupations are drawn within their stereotype, rows within their subset: one alone is drawn every time.
-    """
-    if method == "row":
-        most = part.group_by("subset").len()["len"].max()
-        return "" if part.height == 0 or most != 1 else "no interval: one row per set leaves nothing to resample"
-    within = part.group_by("stereotype").agg(pl.col("occupation").n_unique())["occupation"]
-    if part["template"].n_unique() != 1 or within.max() != 1:
+def nothing_varies(scores: Scores) -> str:
+    """Why these clusters have no spread; empty if they have."""
+    within = np.bincount(scores.stratum[scores.occupation_mass > 0])
+    if within.max() > 1 or (scores.template_mass > 0).sum() > 1:
         return ""
-    alone = "one occupation" if within.len() == 1 else "one occupation per stereotype"
-    return f"no interval: {alone} and one template leave nothing to resample"
+    alone = "one occupation" if (within > 0).sum() == 1 else "one occupation per stereotype"
+    return f"no interval: {alone} and one template leave nothing that varies"
 
 
-def defined(drawn: Values) -> tuple[Values, str]:
-    """The resamples with a value, and a note on the others; none where more than 1 % have no value."""
-    missing = np.isnan(drawn)
-    share = float(missing.mean())
-    if share > UNDEFINED:
-        limit = f"at most {UNDEFINED:.0%} may be left out"
-        return drawn[:0], f"no interval: undefined in {share:.1%} of the resamples, {limit}"
-    return drawn[~missing], f"{share:.2%} of the resamples are undefined and left out" if share else ""
+def interval(value: float, found: Spread, bounds: tuple[float, float], level: float = 0.95) -> Interval:
+    """From variance to interval: Student's t, bent at the ends of the range as Wilson's interval of a share is.
+
+    Near 0 and 1 the spread of a share depends on the share, ``V(p) = p (1 - p) / n``. The interval holds the
+    shares from which the observed one is not too far under their own spread, with the ``n`` of the observed variance.
+    """
+    t = float(stdtrit(found.df, (1 + level) / 2)) if math.isfinite(found.df) else float(ndtri((1 + level) / 2))
+    low = high = value
+    se = math.sqrt(found.variance + found.floor)
+    if found.variance > 0:
+        low, high = _bent(value, found.variance, t, bounds)
+    # What shares that are 0 or 1 throughout may hide comes on top.
+    hidden = float(ndtri((1 + level) / 2)) * math.sqrt(found.floor)
+    low = max(bounds[0], value - math.hypot(value - low, hidden))
+    high = min(bounds[1], value + math.hypot(high - value, hidden))
+    return Interval(low, high, se, _p(value, se, found.df))
+
+
+def _bent(value: float, variance: float, t: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    start, width = bounds[0], bounds[1] - bounds[0]
+    share = (value - start) / width if math.isfinite(width) else 0.0
+    if not 0 < share < 1:
+        half = t * math.sqrt(variance)
+        return value - half, value + half
+    n = share * (1 - share) * width**2 / variance
+    middle = (share + t**2 / (2 * n)) / (1 + t**2 / n)
+    half = t / (1 + t**2 / n) * math.sqrt(share * (1 - share) / n + t**2 / (4 * n**2))
+    return start + width * (middle - half), start + width * (middle + half)
+
+
+def _p(value: float, se: float, df: float) -> float:
+    if value == 0:
+        return 1.0
+    if se == 0:
+        return LEAST_P
+    tail = float(stdtr(df, -abs(value) / se)) if math.isfinite(df) else float(ndtr(-abs(value) / se))
+    return max(LEAST_P, 2 * tail)
 
 
 def minimum_detectable_difference(estimate: Estimate) -> float:
-    """Smallest true difference to another audit of the same kind that a 5 % test finds with 80 % power.
+    """Smallest true difference to another model on the same set that a paired 5 % test finds with 80 % power.
 
-    ``(z_0.975 + z_0.8) * sqrt(2) * se``, for two independent runs; a paired comparison detects less.
+    ``(z_0.975 + z_0.8) * se``, for a model whose score varies as much over occupations and templates as this one's and
+    correlates with it by one half: then the difference of the two has the standard error that each has alone.
     """
-    return float(POWER_FACTOR * np.sqrt(2) * estimate.se)
+    return float(POWER_FACTOR * estimate.se)

@@ -68,8 +68,8 @@ def measure(
 def as_measure(function: Measure | Callable[[Sample], Any], suite: str = "coal", name: str = "") -> Measure:
     """A function of the user's own as a measure: sample in, one number out.
 
-    It need not know about weights: its interval comes from resampled tables, built row by row. On one stereotype it
-    sees a table of those occupations only. ``name`` is the key in results.json, by default its own name.
+    It need not know about weights: its interval comes from tables without one occupation or template each. On one
+    stereotype it sees a table of those occupations only. ``name`` is the key in results.json, by default its own name.
     """
     if isinstance(function, Measure):
         return function

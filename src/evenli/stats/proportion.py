@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scipy.special import ndtri
 
 
-def wilson(share: float, n: int, level: float = 0.95) -> tuple[float, float]:
+def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Ends of the interval of a share of n independent cases (Wilson 1927).
 
     >>> [round(end, 4) for end in wilson(0.75, 4)]

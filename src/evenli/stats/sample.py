@@ -1,13 +1,11 @@
 """A weighted view of a prediction table: the one thing every measure reads.
 
 A measure written against ``Sample`` is a function of weighted means. Give it one weight per row and it returns a
-number; give it a matrix of resampling weights and the same code returns one number per resample.
+number; give it a matrix of weights and the same code returns one number per weighting.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -22,11 +20,9 @@ from evenli.predictions import Predictions
 
 Values = NDArray[np.float64]
 Weights = NDArray[np.float32]
-AT_ONCE = 12_000_000
-"""Weights held at a time, 48 MB: all resamples of NLI-CoAL, a few of a set of millions. Slices copy them, four times at
-most."""
+Codes = NDArray[np.int64]
 _EXACT, _ROUNDED = 1e-9, 1e-5
-"""How far above a threshold a mean is still rounding: of float64 sums, and of the float32 sums of resamples."""
+"""How far above a threshold a mean is still rounding: of float64 sums, and of the float32 sums of weightings."""
 
 
 class Sample:
@@ -34,7 +30,7 @@ class Sample:
 
     Args:
         predictions: Rows of one suite.
-        weights: None for one each; [n]; or [resamples, n].
+        weights: None for one each; [n]; or [weightings, n].
         published: Our own measures keep what only published ones count: words that state a group themselves.
     """
 
@@ -50,17 +46,15 @@ class Sample:
         """Arg-max label index of every row."""
         self.weights = weights
         self._masks: dict[tuple[str | None, str | None], NDArray[np.bool_] | slice] = {}
-        self._totals: dict[tuple[str | None, str | None], tuple[Weights, Values]] = {}
         self._pair_means: dict[str, tuple[Values, Values]] = {}
         self._pair_columns: dict[str, Weights] = {}
         self.kept: dict[str, Any] = {}
         """What a measure found in the rows, whatever their weights."""
-        self._sums: dict[str, Values] = {}
 
     def weighted(self, weights: Weights) -> Sample:
         """The same rows under other weights."""
         other = Sample.__new__(Sample)
-        other.__dict__.update(self.__dict__, weights=weights, _totals={}, _pair_means={}, _sums={})
+        other.__dict__.update(self.__dict__, weights=weights, _pair_means={})
         other.__dict__.pop("paired", None)
         return other
 
@@ -103,46 +97,42 @@ class Sample:
                     self._pair_means[label] = sums[..., 0] / sums[..., 1], sums[..., 1] / sizes
         means, weight = self._pair_means[label]
         if stereotype is not None:
-            mask = self._stereotypes[order][starts] == stereotype
+            mask = self.where("stereotype", stereotype)[order][starts]
             means, weight = means[..., mask], weight[..., mask]
         above = means > threshold + (_EXACT if self.weights is None else _ROUNDED)
         summed, total = (weight * above).sum(axis=-1), weight.sum(axis=-1)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
 
-    def mean(self, values: NDArray[np.floating], subset: str | None = None, stereotype: str | None = None) -> Values:
-        """Weighted mean of a column over a slice; NaN where the slice has no weight."""
-        key = (subset, stereotype)
-        if key not in self._masks:
-            mask = np.ones(self.frame.height, dtype=bool)
-            if subset is not None:
-                mask &= self._subsets == subset
-            if stereotype is not None:
-                mask &= self._stereotypes == stereotype
-            # Nothing is copied where the slice is everything.
-            self._masks[key] = slice(None) if mask.all() else mask
-        chosen = np.ascontiguousarray(values[self._masks[key]])
+    def mean(
+        self,
+        values: NDArray[np.floating],
+        subset: str | None = None,
+        stereotype: str | None = None,
+        rows: NDArray[np.bool_] | None = None,
+    ) -> Values:
+        """Weighted mean of a column over a slice, or over given rows; NaN where they have no weight."""
+        mask = self._mask(subset, stereotype) if rows is None else rows
+        chosen = np.ascontiguousarray(values[mask])
         if self.weights is None:
             return np.asarray(chosen.mean(dtype=np.float64) if chosen.size else np.nan)
-        if key not in self._totals:
-            rows = self._masks[key]
-            part = self.weights if isinstance(rows, slice) else self.weights.take(np.flatnonzero(rows), axis=-1)
-            part = np.ascontiguousarray(part)
-            self._totals[key] = part, part.sum(axis=-1, dtype=np.float64)
-        part, total = self._totals[key]
+        part = np.ascontiguousarray(self.weights[..., mask])
+        total = part.sum(axis=-1, dtype=np.float64)
         summed = part @ chosen.astype(np.float32, copy=False)
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
 
-    def sums(self, name: str, columns: Callable[[Sample], Values]) -> Values:
-        """Weighted sums of [n, k] columns, [k] or [resamples, k]; both are made once and kept under ``name``."""
-        if name not in self.kept:
-            self.kept[name] = columns(self)
-        if name not in self._sums:
-            table: Values = self.kept[name]
-            summed = table.sum(axis=0) if self.weights is None else self.weights @ table.astype(self.weights.dtype)
-            self._sums[name] = np.asarray(summed, dtype=np.float64)
-        return self._sums[name]
+    def _mask(self, subset: str | None, stereotype: str | None) -> NDArray[np.bool_] | slice:
+        """The rows of a slice; nothing is copied where it is everything."""
+        key = (subset, stereotype)
+        if key not in self._masks:
+            mask = np.ones(self.frame.height, dtype=bool)
+            if subset is not None:
+                mask &= self.where("subset", subset)
+            if stereotype is not None:
+                mask &= self.where("stereotype", stereotype)
+            self._masks[key] = slice(None) if mask.all() else mask
+        return self._masks[key]
 
     @property
     def is_neutral(self) -> NDArray[np.bool_]:
@@ -150,18 +140,23 @@ class Sample:
         return np.asarray(self.predicted == LABELS.index(NEUTRAL))
 
     @cached_property
+    def design(self) -> Design:
+        """Which occupation and template each row belongs to."""
+        return Design.of(self.frame)
+
+    @cached_property
     def biased(self) -> NDArray[np.bool_]:
         """Rows with the answer a biased model gives: entailment in PS, contradiction in AS, not neutral in NS."""
-        pro = (self._subsets == "PS") & (self.predicted == LABELS.index(ENTAILMENT))
-        anti = (self._subsets == "AS") & (self.predicted == LABELS.index(CONTRADICTION))
-        return np.asarray(pro | anti | ((self._subsets == "NS") & ~self.is_neutral))
+        pro = self.where("subset", "PS") & (self.predicted == LABELS.index(ENTAILMENT))
+        anti = self.where("subset", "AS") & (self.predicted == LABELS.index(CONTRADICTION))
+        return np.asarray(pro | anti | (self.where("subset", "NS") & ~self.is_neutral))
 
     @cached_property
     def paired(self) -> Paired:
         """Rows that ask the same of two groups, side by side: those whose id differs in the group at its end only."""
         groups, rows, first = self._pairing
         if self.weights is not None:
-            # The two rows share occupation and template, so a resample draws both or neither.
+            # The two rows share occupation and template, so both are drawn or neither is.
             first = first.weighted(self.weights.take(rows[0], axis=-1))
         return Paired(groups, rows, first)
 
@@ -185,13 +180,46 @@ class Sample:
         order = slice(None) if together else np.argsort(pairs, kind="stable")
         return order, np.flatnonzero(np.diff(pairs[order], prepend=-1))
 
-    @cached_property
-    def _subsets(self) -> NDArray[np.object_]:
-        return self.frame["subset"].to_numpy()
+    def where(self, column: str, value: str) -> NDArray[np.bool_]:
+        """Rows with a value in a column."""
+        return (self.frame[column].fill_null("") == value).to_numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Which occupation, template and cell (one occupation in one template) each row belongs to, as numbers from 0.
+
+    ``stratum`` is the stereotype of each occupation: the design fixes how many occupations of each there are.
+    ``of_cell`` gives occupation and template of each cell.
+    """
+
+    occupations: Codes
+    templates: Codes
+    cells: Codes
+    stratum: Codes
+    of_cell: tuple[Codes, Codes]
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Design:
+        """Read it from a table."""
+        columns = frame.select(pl.col("occupation", "template", "stereotype").fill_null("").rank("dense") - 1)
+        words, templates, strata = (column.to_numpy().astype(np.int64) for column in columns)
+        # A word listed under two stereotypes is two occupations.
+        keys, occupations = np.unique(strata * (int(words.max()) + 1) + words, return_inverse=True)
+        count = int(templates.max()) + 1
+        pairs, cells = np.unique(occupations * count + templates, return_inverse=True)
+        of_cell = (pairs // count, pairs % count)
+        return cls(occupations, templates, cells, keys // (int(words.max()) + 1), of_cell)
+
+    def count(self, rows: NDArray[np.bool_]) -> dict[str, int]:
+        """Occupations and templates among some rows."""
+        ways = {"occupations": self.occupations, "templates": self.templates}
+        return {name: int((np.bincount(codes[rows]) > 0).sum()) for name, codes in ways.items()}
 
     @cached_property
-    def _stereotypes(self) -> NDArray[np.object_]:
-        return self.frame["stereotype"].fill_null("").to_numpy()
+    def strata(self) -> Codes:
+        """The stratum of every row."""
+        return self.stratum[self.occupations]
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,100 +232,6 @@ class Paired:
     groups: tuple[str, str]
     rows: NDArray[np.int64]
     first: Sample
-
-
-def weight_chunks(
-    frame: pl.DataFrame,
-    resamples: int,
-    generator: np.random.Generator,
-    method: str = "cluster",
-    *,
-    at_once: int = AT_ONCE,
-) -> Iterator[Weights]:
-    """Bootstrap weights, [resamples, rows] a few resamples at a time, so that memory does not grow with the table.
-
-    ``cluster`` is the two-way cluster bootstrap: occupations and templates are drawn anew, a row counts the product.
-    Rows share occupations and templates, so neither rows nor one of the two alone are independent. Occupations are
-    drawn within their stereotype because the design fixes how many of each there are. This is the pigeonhole bootstrap
-    of Owen (2007); it errs on the wide side. ``row`` draws rows within their subset, for comparison: too narrow.
-
-    How the resamples are cut does not change what is drawn. A chunk holds at most ``at_once`` weights, or one resample.
-    """
-    size = min(resamples, max(1, at_once // frame.height))
-    if 8 < size < resamples:
-        # BLAS sums eight rows abreast: whole eights give the digits that all rows at once give.
-        size -= size % 8
-    expand = {"cluster": _clusters, "row": _rows}[method](frame, _Drawing(resamples, size, at_once, generator))
-    for start in range(0, resamples, size):
-        yield expand(start)
-
-
-@dataclass(frozen=True, eq=False)
-class _Drawing:
-    """How draws are cut: ``size`` resamples at a time, at most ``at_once`` counts kept."""
-
-    resamples: int
-    size: int
-    at_once: int
-    generator: np.random.Generator
-
-    def members(self, count: int) -> Callable[[int], Weights]:
-        """Draw among ``count`` members for all resamples; gives the counts of the chunk that begins at a resample."""
-        if count * self.resamples <= self.at_once:
-            kept = draw_counts(count, self.resamples, self.generator)
-            return lambda start: kept[start : start + self.size]
-        # Too many to keep: remember where the generator stood before each chunk and draw again when it is due.
-        stood = {}
-        for start in range(0, self.resamples, self.size):
-            stood[start] = deepcopy(self.generator)
-            draw_counts(count, self._rows(start), self.generator)
-        return lambda start: draw_counts(count, self._rows(start), deepcopy(stood[start]))
-
-    def _rows(self, start: int) -> int:
-        return min(self.size, self.resamples - start)
-
-
-def _clusters(frame: pl.DataFrame, drawing: _Drawing) -> Callable[[int], Weights]:
-    codes = frame.select(pl.col("occupation", "template", "stereotype").fill_null("").rank("dense").cast(pl.Int64) - 1)
-    occupations, templates, strata = (column.to_numpy() for column in codes)
-    stratum_of = np.zeros(int(occupations.max()) + 1, dtype=np.int64)
-    stratum_of[occupations] = strata
-    groups = [np.flatnonzero(stratum_of == stratum) for stratum in np.unique(stratum_of)]
-    drawn = [(members, drawing.members(len(members))) for members in groups]
-    drawn_templates = drawing.members(int(templates.max()) + 1)
-
-    def expand(start: int) -> Weights:
-        of_template = drawn_templates(start)
-        of_occupation = np.zeros((len(of_template), len(stratum_of)), dtype=np.float32)
-        for members, counts in drawn:
-            of_occupation[:, members] = counts(start)
-        weights: Weights = np.take(of_occupation, occupations, axis=1)
-        weights *= np.take(of_template, templates, axis=1)
-        return weights
-
-    return expand
-
-
-def _rows(frame: pl.DataFrame, drawing: _Drawing) -> Callable[[int], Weights]:
-    subsets = frame["subset"].to_numpy()
-    groups = [np.flatnonzero(subsets == subset) for subset in np.unique(subsets)]
-    drawn = [(members, drawing.members(len(members))) for members in groups]
-
-    def expand(start: int) -> Weights:
-        blocks = [(members, counts(start)) for members, counts in drawn]
-        weights = np.zeros((len(blocks[0][1]), frame.height), dtype=np.float32)
-        for members, counts in blocks:
-            weights[:, members] = counts
-        return weights
-
-    return expand
-
-
-def draw_counts(size: int, resamples: int, generator: np.random.Generator) -> Weights:
-    """How often each of ``size`` members is drawn when ``size`` are drawn with replacement, ``resamples`` times."""
-    picks = generator.integers(0, size, (resamples, size))
-    picks += np.arange(resamples)[:, None] * size
-    return np.bincount(picks.ravel(), minlength=resamples * size).reshape(resamples, size).astype(np.float32)
 
 
 def _pair_rows(frame: pl.DataFrame) -> tuple[tuple[str, str], NDArray[np.int64]]:

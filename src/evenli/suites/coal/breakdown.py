@@ -7,7 +7,8 @@ import polars as pl
 from scipy.stats import rankdata
 
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.stats.sample import Sample, draw_counts
+from evenli.stats.proportion import wilson
+from evenli.stats.sample import Sample
 from evenli.suites.coal.causes import items
 
 AGREEING = ("NLI-CoAL part", "FN score (bias)", "1 − Net Neutral", "1 − Threshold 0.7", "biased probability")
@@ -84,12 +85,14 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float | None:
     return float(np.corrcoef(a, b)[0, 1])
 
 
-def by_occupation(sample: Sample, *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> pl.DataFrame:
+def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
     """Share of biased answers and of each label per occupation, most biased first.
 
-    The score is NLI-CoAL over the parts an occupation defines. Its interval resamples the occupation's templates; with
-    a single template there is nothing to resample and the ends are NaN.
+    The score is NLI-CoAL over the parts an occupation defines. Its interval is Wilson's, about other templates: the two
+    rows of a template are not independent, and how many rows one of them is worth is estimated from all occupations
+    together, because ten templates alone cannot tell. With a single template there is no interval and the ends are NaN.
     """
+    total = pl.col("rows").sum()
     summary = (
         sample.frame.select("occupation", "stereotype", "template")
         .with_columns(predicted=pl.Series(sample.predicted), biased=pl.Series(sample.biased).cast(pl.Float64))
@@ -102,29 +105,35 @@ def by_occupation(sample: Sample, *, resamples: int = 2000, level: float = 0.95,
         .sort("occupation", "template")
         .group_by("occupation", "stereotype", maintain_order=True)
         .agg(
-            pl.col("rows").sum().alias("n"),
+            total.alias("n"),
             pl.len().alias("templates"),
-            (pl.col("biased").sum() / pl.col("rows").sum()).alias("score"),
-            *(pl.col(label).sum() / pl.col("rows").sum() for label in LABELS),
-            "biased",
-            "rows",
+            (pl.col("biased").sum() / total).alias("score"),
+            *(pl.col(label).sum() / total for label in LABELS),
+            ((pl.col("biased") - pl.col("rows") * pl.col("biased").sum() / total) ** 2).sum().alias("squares"),
         )
     )
-    generator = np.random.default_rng(seed)
-    draws: dict[int, np.ndarray] = {}
-    ends = []
-    for hits, rows in summary.select("biased", "rows").iter_rows():
-        count = len(hits)
-        if count < 2:
-            ends.append((np.nan, np.nan))
-            continue
-        if count not in draws:
-            draws[count] = draw_counts(count, resamples, generator)
-        shares = (draws[count] @ np.array(hits)) / (draws[count] @ np.array(rows))
-        ends.append(tuple(np.quantile(shares, [(1 - level) / 2, 1 - (1 - level) / 2])))
+    worth = _rows_worth_one(summary.filter(pl.col("templates") > 1))
+    ends = [
+        wilson(share, n / worth, level) if templates > 1 else (np.nan, np.nan)
+        for share, n, templates in summary.select("score", "n", "templates").iter_rows()
+    ]
     low, high = zip(*ends, strict=True)
     return (
         summary.with_columns(low=pl.Series(low, dtype=pl.Float64), high=pl.Series(high, dtype=pl.Float64))
         .select("occupation", "stereotype", "n", "templates", "score", "low", "high", *LABELS)
         .sort("score", "occupation", descending=[True, False])
     )
+
+
+def _rows_worth_one(summary: pl.DataFrame) -> float:
+    """How many rows carry as much as one independent row (the design effect), pooled over occupations."""
+    score, n, templates, squares = summary.select("score", "n", "templates", "squares").to_numpy().T
+    if not n.size:
+        return 1.0
+    most = float((n / templates).mean())  # all rows of a template give the same answer
+    independent = float((score * (1 - score) / n).sum())
+    if independent == 0:
+        return most
+    ratio = float((templates / (templates - 1) * squares / n**2).sum()) / independent
+    # The spread of independent rows is itself estimated around estimated shares.
+    return float(np.clip(ratio / (1 + ratio / n.mean()), 1 / most, most))

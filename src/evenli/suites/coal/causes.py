@@ -143,46 +143,36 @@ def _noun(frame: pl.DataFrame, group: str, groups: tuple[str, ...], lang: str) -
     return str(word) if word and lang == "en" and slot and hypothesis == before + word + after else group
 
 
-def _columns(sample: Sample) -> NDArray[np.float64]:
-    """What is summed over items: per class the count and outcomes, likeliest and expected; then the regression.
-
-    Each of an item's two rows carries half of it, so that any weights of rows are weights of items.
-    """
-    found = items(sample)
-    first, second = found.rows
-    likeliest = _TABLE[sample.predicted[first], sample.predicted[second]]
-    p = sample.probabilities
-    expected = np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE)
-    ones = np.ones((len(first), 1))
-    outcomes = np.hstack([ones, likeliest, expected])
-    blocks = [outcomes * (found.classes == name)[:, None] for name in (*found.groups, NO_STEREOTYPE, DEFINING)]
-    scored = (~np.isnan(found.scores) & (found.classes != DEFINING)).astype(np.float64)
-    x, y = np.nan_to_num(found.scores), likeliest[:, 0] - likeliest[:, 1]
-    blocks.append(np.stack([np.ones_like(x), x, x * x, y, x * y], axis=1) * scored[:, None])
-    of_items = np.hstack(blocks) / 2
-    columns = np.zeros((sample.frame.height, of_items.shape[1]))
-    columns[first], columns[second] = of_items, of_items
-    return columns
+def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float32]:
+    """Whether the item of a row has an outcome, or its probability. Both rows of an item say the same."""
+    key = "expected" if expected else "likeliest"
+    first, second = items(sample).rows
+    if key not in sample.kept:
+        p, answers = sample.probabilities, sample.predicted
+        sample.kept[key] = (
+            np.einsum("na,nb,abk->nk", p[first], p[second], _TABLE).astype(np.float32)
+            if expected
+            else _TABLE.argmax(axis=2)[answers[first], answers[second]]
+        )
+    of_items, at = sample.kept[key], OUTCOMES.index(outcome)
+    column = np.zeros(sample.frame.height, dtype=np.float32)
+    column[first] = column[second] = of_items[:, at] if expected else of_items == at
+    return column
 
 
-_WIDTH = 1 + 2 * len(OUTCOMES)
+def _rows(sample: Sample, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows of some items."""
+    rows = np.zeros(sample.frame.height, dtype=bool)
+    rows[items(sample).rows[:, chosen]] = True
+    return rows
 
 
 def share(sample: Sample, name: str, outcome: str, *, expected: bool = False) -> Values:
     """Share of an outcome among the items of a class; NaN without items."""
-    groups = items(sample).groups
-    classes = (*groups, NO_STEREOTYPE, DEFINING)
-    sums = sample.sums("causes", _columns)
-    if len(groups) != 2 or name not in classes:
-        return np.full(sums.shape[:-1], np.nan)
-    start = classes.index(name) * _WIDTH
-    at = start + 1 + OUTCOMES.index(outcome) + (len(OUTCOMES) if expected else 0)
-    return _ratio(sums[..., at], sums[..., start])
-
-
-def _ratio(part: Values, whole: Values) -> Values:
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.where(np.abs(whole) > 0, part / whole, np.nan), dtype=np.float64)
+    found = items(sample)
+    if len(found.groups) != 2 or name not in (*found.groups, NO_STEREOTYPE, DEFINING):
+        return _undefined(sample)
+    return sample.mean(_column(sample, outcome, expected=expected), rows=_rows(sample, found.classes == name))
 
 
 def lean(sample: Sample, name: str, *, expected: bool = False) -> Values:
@@ -263,9 +253,18 @@ def default_of_stereotyped(sample: Sample, stereotype: str | None = None) -> Val
 
 def _regression(sample: Sample) -> tuple[Values, Values]:
     """Intercept and slope of an item's lean on the score of its word, least squares."""
-    weight, x, xx, y, xy = np.moveaxis(sample.sums("causes", _columns)[..., -5:], -1, 0)
-    slope = _ratio(weight * xy - x * y, np.where(weight * xx - x * x > 1e-9 * weight * xx, weight * xx - x * x, 0))
-    return _ratio(y - slope * x, weight), slope
+    found = items(sample)
+    if len(found.groups) != 2:
+        return _undefined(sample), _undefined(sample)
+    rows = _rows(sample, ~np.isnan(found.scores) & (found.classes != DEFINING))
+    scores = np.zeros(sample.frame.height)
+    scores[found.rows] = np.nan_to_num(found.scores)
+    leans = _column(sample, SECOND, expected=False) - _column(sample, FIRST, expected=False)
+    x, xx, y, xy = (sample.mean(column, rows=rows) for column in (scores, scores**2, leans, scores * leans))
+    spread = xx - x * x
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slope = np.asarray(np.where(spread > 1e-6 * xx, (xy - x * y) / spread, np.nan), dtype=np.float64)
+    return np.asarray(y - slope * x), slope
 
 
 @_cause(

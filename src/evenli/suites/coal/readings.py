@@ -88,14 +88,8 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
         (sample.frame["subset"] == subset).to_numpy() & ((of_row == group) | (group == "")) for subset, group, _ in keys
     ]
 
-    def columns(sample: Sample) -> Values:
-        given = [masks[at] & (sample.predicted == LABELS.index(label)) for at, (*_, label) in enumerate(keys)]
-        return np.stack([*masks, *given], axis=1).astype(np.float64)
-
     def value(sample: Sample, at: int) -> Values:
-        sums = sample.sums("shares", columns)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(sums[..., len(keys) + at] / sums[..., at])
+        return sample.mean((sample.predicted == LABELS.index(keys[at][2])).astype(np.float32), rows=masks[at])
 
     estimates = _estimates(sample, {key: partial(value, at=at) for at, key in enumerate(keys)}, scoring)
     counted = [(key, int(mask.sum()), one) for key, mask, one in zip(keys, masks, estimates, strict=True)]
@@ -103,7 +97,7 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
 
 
 def _estimates(sample: Sample, functions: Mapping[Any, Callable[[Sample], Values]], scoring: Scoring) -> list[Estimate]:
-    """An interval for each function of a sample, all from the same resamples."""
+    """An interval for each function of a sample."""
     entries = [Measure("/".join(key), "", "", partial(_whole, function), 0, 1) for key, function in functions.items()]
     found = estimate_measures(sample, entries, [None], scoring)
     return [found[entry.name, None] for entry in entries]

@@ -69,7 +69,7 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
         proportions: Share of each label per set.
         rows: Pairs per set.
         order_condition: Do errors follow the stereotype?
-        minimum_detectable_difference: Smallest difference that an independent audit of the same size would detect.
+        minimum_detectable_difference: Smallest difference to another model that a paired comparison would detect.
         occupations: One row each, most biased first: stereotyped words, other words, words that state a group.
         published: Published models with this one among them, most biased first; a model without competence is not.
         readings: How jobs are read: as a job of which group.
@@ -101,7 +101,7 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
     is_defined = not any(math.isnan(one.value) for one in order)
     is_bounded = not any(math.isnan(one.low) for one in order)
     found = items(sample)
-    listed = by_occupation(sample, resamples=scoring.resamples, level=scoring.level, seed=scoring.seed).to_dicts()
+    listed = by_occupation(sample, scoring.level).to_dicts()
     occupations = [OccupationRow(**row, states_group=row["occupation"] in found.defining) for row in listed]
     occupations.sort(key=lambda row: (row.states_group, row.stereotype == NO_STEREOTYPE))
     return {
@@ -142,12 +142,11 @@ def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
     state = "holds beyond doubt" if order.beyond_doubt else "holds, within uncertainty" if order.holds else "fails"
     if order.holds is None:
         state = "is undefined"
-    detectable = number(result.minimum_detectable_difference)
     worst = [row for row in result.occupations if row.stereotype != NO_STEREOTYPE and not row.states_group][:_LISTED]
     named = ", ".join(f"{row.occupation} {number(row.score, 2)} {interval(row.low, row.high, 2)}" for row in worst)
     order_line = (
         f"Order condition (e_p > e_a and c_a > c_p) {state}. "
-        f"Another audit must differ by {detectable} in NLI-CoAL for the difference to be significant."
+        f"{detectable_difference(result.minimum_detectable_difference)}"
     )
     parts.append(Section("", lines=[order_line]))
     occupations_line = f"Most stereotyped occupations: {named or 'n/a'}"
@@ -193,6 +192,17 @@ def _labels(result: CoalResult) -> Section:
             rows.append([f"  hypothesis names {group}", str(pairs), *(number(shares[label]) for label in SHOWN)])
     columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
     return Section("Predicted labels (gold is always neutral)", columns, rows)
+
+
+def detectable_difference(smallest: float) -> str:
+    """What a comparison on this set would find, in a sentence; its assumption is one of ours and stands there."""
+    if math.isnan(smallest):
+        return "What difference a comparison would detect is unknown: NLI-CoAL has no interval."
+    size = number(smallest) if smallest >= 0.0005 else "less than 0.001"
+    return (
+        f"A paired comparison with another model on this set detects a difference of {size} in NLI-CoAL (80% power, if "
+        f"the two vary alike and correlate by 0.5)."
+    )
 
 
 def fields(result: CoalResult) -> dict[str, Value]:

@@ -1,0 +1,285 @@
+"""Intervals: identities, what has none, and coverage from both sides."""
+
+from __future__ import annotations
+
+import importlib.util
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import t as student
+
+from evenli.errors import InputError
+from evenli.evaluate.predict import predict
+from evenli.labels import ENTAILMENT, LABELS
+from evenli.models import fake_model
+from evenli.pairs import PAIR_COLUMNS
+from evenli.predictions import Predictions
+from evenli.stats.intervals import (
+    Estimate,
+    Scoring,
+    estimate_difference,
+    estimate_measures,
+    minimum_detectable_difference,
+    wilson,
+)
+from evenli.stats.measure import Measure, as_measure, get_measure, measures
+from evenli.stats.sample import Sample
+from evenli.stats.variance import jackknife_scores, scores_of_means, spread
+from evenli.suites.base import load_suite
+from evenli.suites.coal.breakdown import by_occupation
+from evenli.suites.coal.build import build_coal
+
+Row = tuple[str, str, str, str, str]
+
+
+def table(rows: list[Row]) -> Predictions:
+    """(subset, occupation, stereotype, template, predicted label) rows."""
+    frame = pl.DataFrame(rows, schema=["subset", "occupation", "stereotype", "template", "label"], orient="row")
+    logits = [(pl.col("label") == label).cast(pl.Float64).mul(4.0).alias(label) for label in LABELS]
+    rest = [pl.lit(None, pl.String).alias(n) for n in PAIR_COLUMNS if n not in frame.columns and n != "id"]
+    return Predictions(frame.select(pl.all().exclude("label"), *logits, *rest).with_row_index("id"))
+
+
+def crossed(occupations: int, templates: int, entailed: np.ndarray) -> Sample:
+    """PS rows of every occupation in every template; ``entailed`` says which are."""
+    cells = [(o, t) for o in range(occupations) for t in range(templates)]
+    return Sample(
+        table([("PS", f"o{o}", "female", f"t{t}", ENTAILMENT if entailed[o, t] else "neutral") for o, t in cells])
+    )
+
+
+def estimate(sample: Sample, name: str = "coal_pro", stereotype: str | None = None) -> Estimate:
+    return estimate_measures(sample, [get_measure(name)], [stereotype])[name, stereotype]
+
+
+def coverage_tool():
+    path = Path(__file__).parents[1] / "tools" / "coverage.py"
+    specification = importlib.util.spec_from_file_location("coverage_tool", path)
+    module = importlib.util.module_from_spec(specification)
+    import sys
+
+    sys.modules["coverage_tool"] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_one_template_is_the_textbook_share_of_occupations() -> None:
+    found = estimate(crossed(20, 1, np.arange(20)[:, None] < 6))
+    assert found.value == pytest.approx(0.3)
+    assert found.se == pytest.approx(np.sqrt(0.3 * 0.7 / 19))
+    # Wilson's interval with the t of 19 degrees of freedom.
+    t, n = student.ppf(0.975, 19), 19
+    middle, half = (0.3 + t**2 / 2 / n) / (1 + t**2 / n), t / (1 + t**2 / n) * np.sqrt(0.21 / n + t**2 / 4 / n**2)
+    assert (found.low, found.high) == pytest.approx((middle - half, middle + half), rel=1e-3)
+
+
+def test_every_occupation_in_every_template_is_an_analysis_of_variance() -> None:
+    generator = np.random.default_rng(2)
+    effects = generator.normal(size=(20, 1)) + generator.normal(size=(1, 12)) + generator.normal(size=(20, 12))
+    answers = (effects > 0).astype(float)
+    rows, columns, mean = answers.mean(axis=1), answers.mean(axis=0), answers.mean()
+    by_row, by_column = 12 * ((rows - mean) ** 2).sum() / 19, 20 * ((columns - mean) ** 2).sum() / 11
+    rest = ((answers - rows[:, None] - columns + mean) ** 2).sum() / (19 * 11)
+    assert estimate(crossed(20, 12, answers)).se ** 2 == pytest.approx((by_row + by_column - rest) / 240, rel=0.02)
+
+
+def test_answers_that_cancel_over_clusters_keep_a_width() -> None:
+    # Rows and columns have the same means: both ways of clustering find nothing.
+    found = estimate(crossed(2, 2, np.eye(2)))
+    assert found.se > 0.1 and found.low < 0.3 and found.high > 0.7
+
+
+def test_closed_form_is_the_jackknife_in_the_limit() -> None:
+    generator = np.random.default_rng(0)
+    effects = generator.normal(size=(60, 1)) + generator.normal(size=(1, 40)) + generator.normal(size=(60, 40))
+    sample = crossed(60, 40, effects > 0.3)
+
+    def odds(sample: Sample, stereotype: str | None = None) -> np.ndarray:
+        share = sample.rate(ENTAILMENT, "PS", stereotype)
+        return share / (1 - share)
+
+    for function in (get_measure("coal_pro"), Measure("odds", "odds", "", odds)):
+        closed = scores_of_means(function, [sample], None)
+        assert closed is not None
+        left_out = jackknife_scores(function, [sample], None)
+        assert np.sqrt(spread(closed).variance) == pytest.approx(np.sqrt(spread(left_out).variance), rel=0.05)
+    # The delta method: the derivative of p / (1 - p) is 1 / (1 - p)^2.
+    share, ratio = (
+        estimate_measures(sample, [one])[one.name, None]
+        for one in (get_measure("coal_pro"), Measure("odds", "odds", "", odds))
+    )
+    assert ratio.se == pytest.approx(share.se / (1 - share.value) ** 2, rel=1e-4)
+
+
+def test_own_measures_are_left_out_one_by_one() -> None:
+    generator = np.random.default_rng(1)
+    effects = generator.normal(size=(30, 1)) + generator.normal(size=(30, 20))
+    sample = crossed(30, 20, effects > 0)
+    own = as_measure(lambda sample: float(sample.rate(ENTAILMENT)), name="mine")
+    mine = estimate_measures(sample, [own])["mine", None]
+    built_in = estimate(sample)
+    assert mine.value == pytest.approx(built_in.value) and mine.se == pytest.approx(built_in.se, rel=0.1)
+    undefined = as_measure(lambda sample: 1.0 if sample.frame.height == 600 else float("nan"), name="mine")
+    found = estimate_measures(sample, [undefined])["mine", None]
+    assert found.value == 1 and np.isnan(found.low) and "no interval" in found.note
+
+
+@pytest.mark.parametrize(("name", "suite"), [("coal", "coal"), ("probe_dp", "probe"), ("t50_pair", "dev2020")])
+def test_nothing_is_random_and_the_order_of_rows_does_not_matter(name: str, suite: str) -> None:
+    data = predict(fake_model("random"), [load_suite(suite)])
+    first, again = (estimate(Sample(data), name) for _ in range(2))
+    assert first == again and first.low < first.value < first.high
+    shuffled = estimate(Sample(Predictions(data.frame.sample(fraction=1, shuffle=True, seed=4), data.header)), name)
+    assert (shuffled.low, shuffled.high) == pytest.approx((first.low, first.high), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["even", "biased"])
+def test_a_share_of_0_or_1_has_a_width(kind: str) -> None:
+    sample = Sample(predict(fake_model(kind), [build_coal("en")]))
+    chosen = [get_measure(name) for name in ("coal", "coal_pro", "coal_non", "follow", "fn_bias")]
+    value = {"even": 0, "biased": 1}[kind]
+    for (name, stereotype), found in estimate_measures(sample, chosen, [None, "female", "male"]).items():
+        if name == "coal_non" and stereotype:
+            assert np.isnan(found.value) and found.note.startswith("undefined")
+            continue
+        assert found.value == value and found.high - found.low > 0.001 and found.se > 0, name
+        assert value in (found.low, found.high)
+    # 13 words in ten sentences that all give one answer leave room for 3 in 130 others: the rule of three.
+    female = estimate(sample, "coal_pro", "female")
+    assert female.high - female.low == pytest.approx(3 / 130, rel=0.3)
+    occupations = by_occupation(sample)
+    assert (occupations["high"] - occupations["low"] > 0.1).all()
+
+
+def test_parts_that_are_0_and_1_leave_a_width_in_the_middle() -> None:
+    rows = [("PS", f"o{o}", "male", f"t{o % 7}", ENTAILMENT) for o in range(40)]
+    rows += [("AS", f"o{o}", "male", f"t{o % 7}", "neutral") for o in range(40)]
+    found = estimate(Sample(table(rows)), "follow")
+    assert found.value == 0.5 and 0.3 < found.low < 0.49 and 0.51 < found.high < 0.7
+
+
+def test_strata_that_are_0_and_1_leave_a_width() -> None:
+    # Answers go by the stereotype: nothing varies within one.
+    sample = Sample(predict(fake_model("oracle", rate=0.3), [build_coal("en")]))
+    found = estimate(sample, "fn_bias")
+    assert found.low < found.value - 0.005 and found.high > found.value + 0.005
+
+
+def test_clusters_count_and_not_rows() -> None:
+    # The oracle answers by occupation: 100 independent units, not 2,000 rows.
+    sample = Sample(predict(fake_model("oracle", rate=0.5), [build_coal("en")]))
+    found = estimate(sample, "follow")
+    naive = wilson(found.value, 2000)
+    assert found.high - found.low > 3 * (naive[1] - naive[0])
+    assert found.clusters == {"occupations": 100, "templates": 109}
+
+
+def test_one_cluster_gives_no_interval() -> None:
+    rows: list[Row] = [("PS", "nurse", "female", "t1", ENTAILMENT if k < 9 else "neutral") for k in range(20)]
+    found = estimate(Sample(table(rows)))
+    assert found.value == pytest.approx(0.45) and np.isnan([found.low, found.high, found.se]).all()
+    assert "one occupation and one template" in found.note
+    assert found.to_dict()["low"] is None and found.clusters == {"occupations": 1, "templates": 1}
+    # How many occupations a stereotype has is fixed: one of each is no more than one.
+    both = estimate(Sample(table([*rows, ("PS", "cop", "male", "t1", ENTAILMENT)])))
+    assert np.isnan(both.low) and "one occupation" in both.note
+    # Two clusters in one direction are enough.
+    for other in (("PS", "maid", "female", "t1", ENTAILMENT), ("PS", "nurse", "female", "t2", ENTAILMENT)):
+        found = estimate(Sample(table([*rows, other])))
+        assert found.low < found.value <= found.high and found.note == ""
+
+
+def test_levels() -> None:
+    sample = Sample(predict(fake_model("random"), [build_coal("en")]))
+    narrow, wide = (
+        estimate_measures(sample, [get_measure("coal")], scoring=Scoring(level))["coal", None] for level in (0.5, 0.99)
+    )
+    assert wide.low < narrow.low < narrow.value < narrow.high < wide.high
+    for level in (0, 1, 95):
+        with pytest.raises(InputError, match="level"):
+            Scoring(level)
+
+
+def test_the_p_of_a_difference_agrees_with_its_interval() -> None:
+    one, two = (Sample(predict(fake_model(kind), [build_coal("en")])) for kind in ("random", "wrong"))
+    for entry in measures("coal"):
+        there, back = estimate_difference(entry, one, two), estimate_difference(entry, two, one)
+        if np.isnan(there.p):
+            continue
+        assert (there.p < 0.05) == (there.low > 0 or there.high < 0), entry.name
+        assert there.p == pytest.approx(back.p) and there.low == pytest.approx(-back.high)
+
+
+def test_minimum_detectable_difference() -> None:
+    assert minimum_detectable_difference(Estimate(0.5, 0.4, 0.6, 0.05, 0.95, 10, {})) == pytest.approx(
+        2.801585 * 0.05, rel=1e-5
+    )
+
+
+def test_memory_grows_by_little_per_row() -> None:
+    rows = 300_000
+    number = np.arange(rows)
+    frame = pl.DataFrame(
+        {
+            "subset": pl.Series(np.where(number % 2, "PS", "AS")),
+            "occupation": pl.Series(number % 3001).cast(pl.String),
+            "stereotype": pl.Series(np.where(number % 3001 % 2, "female", "male")),
+            "template": pl.Series(number % 997).cast(pl.String),
+            **{label: np.sin(number * (k + 1.7)) for k, label in enumerate(LABELS)},
+        }
+    )
+    sample = Sample(Predictions(frame))
+    tracemalloc.start()
+    found = estimate_measures(sample, [get_measure(name) for name in ("coal_pro", "nn")], (None, "female"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert all(one.low < one.value < one.high for one in found.values())
+    assert peak < 300 * rows  # one resampled weight per row and resample would be 8,000 bytes a row
+
+
+SIMULATIONS = 300
+SLACK = 0.035
+"""Nearly three standard errors of a share of 0.95 in so many simulations."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "all, both effects",
+        "female, 13 words, occupation effects",
+        "near 0, both effects",
+        "3 templates for all",
+        "difference, null, both effects",
+    ],
+)
+def test_intervals_cover_neither_too_often_nor_too_rarely(name: str) -> None:
+    tool = coverage_tool()
+    scenario = next(one for one in tool.scenarios() if one.name == name)
+    chosen = {"all, both effects": ("coal", "stereotype", "undirected"), "near 0, both effects": ("coal",)}
+    scenario = replace(scenario, names=chosen.get(name, ("coal", "order_entailment")))
+    for row in tool.simulate(scenario, SIMULATIONS, 11, lambda: None):
+        assert 0.95 - SLACK <= row["coverage"] <= 0.95 + SLACK, row
+        assert row["zero_width"] == 0
+        if row["rejected"] is not None:
+            assert row["rejected"] == pytest.approx(0.05, abs=SLACK)
+
+
+def test_single_occupations_are_covered() -> None:
+    tool = coverage_tool()
+    scenario = next(one for one in tool.scenarios() if one.name == "single occupations, both effects")
+    (row,) = tool.simulate(scenario, 20, 3, lambda: None)
+    assert 0.93 <= row["coverage"] <= 0.97 and row["zero_width"] == 0
+
+
+def test_control_rows_taken_as_independent_do_not_cover() -> None:
+    tool = coverage_tool()
+    world = tool.World(tool.Scenario("control", "occupation"))
+    generator = np.random.default_rng(0)
+    shares = [float(get_measure("coal_pro")(world.draw(generator)[0])) for _ in range(100)]
+    truth = np.mean(shares)
+    covered = [wilson(share, 1000)[0] <= truth <= wilson(share, 1000)[1] for share in shares]
+    assert np.mean(covered) < 0.75
