@@ -122,6 +122,8 @@ def align(first: Predictions, second: Predictions, suite: str = "coal") -> Predi
     if not first.frame.height or not second.frame.height:
         name = get_suite(suite).title
         raise InputError(f"nothing to compare: a table holds no {name} rows (suite {suite})")
+    if all(first.frame[name].equals(second.frame[name], null_equal=True) for name in DESIGN):
+        return second  # the usual case, without the memory of a join
     keys = pl.col(DESIGN).cast(pl.String).fill_null("")
     left, right = (table.frame.select(keys).with_row_index("row") for table in (first, second))
     # Rows with the same key are items too; counting them apart keeps the pairing one to one.
