@@ -224,8 +224,8 @@ def test_no_verdict_without_coal(runs: Path) -> None:
         VALIDATOR.validate(results)
         assert results["verdict"]["code"] == "none" and results["lang"] == "en" and "coal" not in results
     assert "only NLI-CoAL" in biased["verdict"]["sentence"]
-    assert "dP 1.000 [0." in biased["verdict"]["sentence"]
-    assert "B 0.000 [0.000, 0." in even["verdict"]["sentence"]
+    assert "dP 1.000 [" in biased["verdict"]["sentence"]
+    assert "B 0.000 [" in even["verdict"]["sentence"]
     assert "not neutral is 0.000" in dev["verdict"]["sentence"]
     mute = evenli.audit("fake:neutral", suites=("probe",), scoring=FAST).verdict.sentence
     assert "not competent" in mute and "NLI-CoAL gives" not in mute
