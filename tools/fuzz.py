@@ -12,6 +12,8 @@ accepted with other numbers. The exit code is 1 if there is one.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import json
 import os
 import queue
@@ -90,6 +92,15 @@ def _work(options: argparse.Namespace) -> int:
     asked, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     from fuzzing.check import Finding
 
+    # Imported before the clock runs: a busy machine may take longer over them than an input may take.
+    for library in (
+        "evenli",
+        "polars",
+        "scipy.stats",
+        *(() if options.quick else ("torch", "transformers", "onnxruntime")),
+    ):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(library)
     cases = _cases(options, Path(options.seeds), Path(options.work))
     for line in asked:
         try:
