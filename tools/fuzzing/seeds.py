@@ -22,7 +22,6 @@ Builder = Callable[[Path], None]
 SEEDS: dict[str, Builder] = {}
 LABELS = ("entailment", "neutral", "contradiction")
 FAST = ("--resamples", "100")
-OCCUPATIONS = ("nurse", "engineer", "student")
 SENTENCES = (
     "A woman waits in the rain with her brother.",
     "The nurse reads a book to his mother.",
@@ -83,7 +82,9 @@ def _pairs() -> Any:
     from evenli.suites.coal.build import build_coal
 
     pairs = build_coal("en")
-    return pairs.where(pl.col("occupation").is_in(OCCUPATIONS) & (pl.col("id").cast(pl.Int64) % 5 < 2))
+    # A few occupations of each stereotype, and of each the same sentences for both groups: less gives no verdict.
+    few = pl.col("occupation").rank("dense").over("stereotype") <= 3
+    return pairs.where(few & (pl.col("template").rank("dense").over("occupation") <= 2))
 
 
 @seed

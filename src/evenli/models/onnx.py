@@ -113,7 +113,7 @@ def open_session(path: Path, threads: int | None) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors come as exceptions; the log would be further lines
     # Weights stored in int8 are expanded once at load and computed in fp32: exact on every CPU.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     if threads:
