@@ -123,7 +123,10 @@ def test_validator_finds_what_is_wrong_in_the_release(shared_data: Path) -> None
     leaks = {finding.detail.partition(" in ")[0] for finding in validate(pairs) if finding.rule == "leak"}
     assert any("he" in leak.split(", ") for leak in leaks) and any("she" in leak.split(", ") for leak in leaks)
     zh = read_release(shared_data / "nli_coal" / "zh_v1.0.tar.xz", "zh")
-    assert len({f.detail for f in validate(zh) if f.rule == "slot"}) == 8
+    assert len({f.detail for f in validate(zh) if f.rule == "slots"}) == 8
+    assert any(
+        "more than one place" in note for note in load_coal("zh", shared_data / "nli_coal" / "zh_v1.0.tar.xz").notes
+    )
 
 
 def test_slot_template_with_repeated_words() -> None:

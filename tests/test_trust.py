@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import lzma
+import os
 import random
 import shutil
 import sys
 import tarfile
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -19,8 +21,10 @@ import evenli
 from conftest import make_checkpoint
 from evenli.cli._stream import SafeStream
 from evenli.encoders import load_encoder
+from evenli.encoders.base import EmbeddingCache
+from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.errors import InputError, ModelError, RunError
-from evenli.evaluate.audit import load_run, measure_run, verify_run
+from evenli.evaluate.audit import AuditSettings, load_run, measure_run, verify_run
 from evenli.evaluate.predict import RunFolder
 from evenli.io import archive_texts, hash_files, read_text
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
@@ -238,6 +242,39 @@ def test_pairs_that_are_not_what_they_claim_are_refused(tmp_path: Path) -> None:
     assert evenli.audit("fake:biased", data=tmp_path / "right.jsonl", scoring=FAST).coal.coal_pro.value == 1
 
 
+def test_pairs_made_in_python_pass_the_same_door() -> None:
+    pairs = build_coal("en").where(pl.col("occupation").is_in(["nurse", "engineer"]))
+    swapped = pairs.frame.with_columns(subset=pl.col("subset").replace({"PS": "AS", "AS": "PS"}))
+    with pytest.raises(InputError, match="subset"):
+        evenli.audit("fake:biased", data=replace(pairs, frame=swapped), scoring=FAST)
+    bare = pairs.frame.with_columns(template=pl.lit("a sentence without a place"))
+    with pytest.raises(InputError, match="slot"):
+        evenli.audit("fake:biased", data=replace(pairs, frame=bare), scoring=FAST)
+    assert evenli.audit("fake:biased", data=pairs, scoring=FAST).coal.coal_pro.value == 1
+
+
+# A model that does not repeat itself is named.
+
+
+def test_a_model_that_does_not_repeat_itself_is_named(tmp_path: Path) -> None:
+    noise, said = np.random.default_rng(0), list[str]()
+    settings = AuditSettings(scoring=FAST, on_warning=said.append)
+
+    def unsure(premises: list[str], hypotheses: list[str]) -> object:
+        return np.asarray(fake_answers(premises, hypotheses)) + noise.normal(0, 1, (len(premises), 3))
+
+    model = CallableModel(unsure, name="unsure", fingerprint="1", outputs="logits")
+    repeat = evenli.audit(model, out=tmp_path / "unsure", settings=settings).result.repeat
+    assert repeat is not None and not repeat.stable and 0 < repeat.largest <= 1 and repeat.pairs == 64
+    assert [line for line in said if line.startswith("unsure")]
+    assert load_run(tmp_path / "unsure").result.repeat == repeat
+    said.clear()
+    evenli.audit(model, out=tmp_path / "unsure", settings=settings)  # stored answers are not asked again
+    assert not [line for line in said if line.startswith("unsure")]
+    steady = evenli.audit("fake:oracle:0.3", scoring=FAST).result.repeat
+    assert steady is not None and steady.stable and steady.largest == 0 and steady.changed == 0
+
+
 # Every failure is one line and exit code 2.
 
 
@@ -293,3 +330,66 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             archive.addfile(member, BytesIO(bytes(1 << 19)))
     with pytest.raises(InputError, match="bomb"):
         archive_texts(tmp_path / "bomb.tar.xz", lambda name: True)
+
+
+# Caches of vectors rest on contents, not on sizes and times.
+
+
+def test_a_cache_of_vectors_follows_the_content(tmp_path: Path) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("she 1.0 2.0\nhe 3.0 4.0\nnurse 5.0 6.0\n", encoding="utf-8")
+    first, times = load_vectors(file), file.stat()
+    assert load_vectors(file).identity == first.identity
+    file.write_text("she 1.0 2.0\nhe 9.0 4.0\nnurse 5.0 6.0\n", encoding="utf-8")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    changed = load_vectors(file)
+    assert changed.matrix[1].tolist() == [9, 4] and changed.identity != first.identity
+
+
+@pytest.mark.parametrize("name", ["matrix.npy", "words.txt", "about.json"])
+def test_a_damaged_cache_of_vectors_is_made_anew(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "words.txt"
+    file.write_text("she 1.0 2.0\nhe 3.0 4.0\nnurse 5.0 6.0\n", encoding="utf-8")
+    first = load_vectors(file, cache=tmp_path / "cache")
+    (stored,) = (tmp_path / "cache").glob(f"*/{name}")
+    content = bytearray(stored.read_bytes())
+    content[-2 if name != "about.json" else 20] ^= 1
+    stored.write_bytes(content)
+    again = load_vectors(file, cache=tmp_path / "cache")
+    assert again.words == first.words and np.array_equal(again.matrix, [[1, 2], [3, 4], [5, 6]])
+
+
+def test_a_damaged_cache_of_embeddings_is_refused(tmp_path: Path) -> None:
+    vectors = WordVectors.of(["she", "he"], [[1.0, 2.0], [3.0, 4.0]])
+    before = EmbeddingCache(VectorMean(vectors), tmp_path).encode(["she", "he"])
+    assert np.array_equal(EmbeddingCache(VectorMean(vectors), tmp_path).encode(["she", "he"]), before)
+    values = next(file for file in tmp_path.glob("*/*.npy") if ".hashes" not in file.name)
+    content = bytearray(values.read_bytes())
+    content[-1] ^= 1
+    values.write_bytes(content)
+    with pytest.raises(InputError, match=values.name):
+        EmbeddingCache(VectorMean(vectors), tmp_path)
+
+
+# An interrupt is said, whenever it comes.
+
+
+def test_a_signal_is_one_line_and_130(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    for name in ("SIGINT", "SIGTERM"):
+        code = f"import os, signal\ndef f(sample):\n    os.kill(os.getpid(), signal.{name})\n    return 0.5\n"
+        (tmp_path / "signals_itself.py").write_text(code, encoding="utf-8")
+        command = ("audit", "fake:even", "-o", "run", "--resamples", "100", "--measure", "signals_itself:f")
+        done = run_cli(*command, cwd=tmp_path)
+        assert done.returncode == 130 and done.stderr.count("\n") == 1 and "interrupted" in done.stderr, done
+        assert (tmp_path / "run" / "predictions.parquet").is_file()  # what was finished is kept
+
+
+def test_a_signal_after_the_end_changes_nothing(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "signals_late.py").write_text(
+        "import atexit, os, signal\n"
+        "atexit.register(lambda: [os.kill(os.getpid(), number) for number in (signal.SIGINT, signal.SIGTERM)])\n"
+        "def f(sample):\n    return 0.5\n",
+        encoding="utf-8",
+    )
+    done = run_cli("audit", "fake:even", "--resamples", "100", "--measure", "signals_late:f", cwd=tmp_path)
+    assert done.returncode == 0 and done.stderr == "" and "CoAL" in done.stdout, done

@@ -9,10 +9,12 @@ QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "DISABLE_TELEMETRY": "1",
     "DO_NOT_TRACK": "1",
+    "HF_UPDATE_DOWNLOAD_COUNTS": "false",  # datasets
     "RAY_USAGE_STATS_ENABLED": "0",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "GRADIO_ANALYTICS_ENABLED": "False",
     "WANDB_DISABLE_SENTRY": "true",
+    "WANDB_ERROR_REPORTING": "false",
 }
 
 

@@ -241,6 +241,27 @@ class ModelCard(Record, frozen=True):
         return f"{self.name}@{self.revision[:12]}" if self.revision else self.name
 
 
+class Repeat(Record, frozen=True):
+    """What became of pairs that were asked twice in one run, in other batches.
+
+    Attributes:
+        pairs: How many were asked again.
+        largest: Largest difference of a probability.
+        changed: Pairs whose answer changed.
+        tolerance: What rounding explains.
+    """
+
+    pairs: int
+    largest: Number
+    changed: int
+    tolerance: float
+
+    @property
+    def stable(self) -> bool:
+        """Whether the model repeats itself, but for rounding."""
+        return self.largest <= self.tolerance
+
+
 class DataCard(Record, frozen=True):
     """One audited pair set, as ``PairSet.card`` describes it."""
 
@@ -318,6 +339,7 @@ class AuditResult(Record, frozen=True, kw_only=True):
         model: The model that was asked.
         data: The pair sets that were asked.
         timings: How long asking took.
+        repeat: Whether the model repeats itself; None where all answers were stored already.
         lang: Language of the first suite; None where the table does not say.
         scoring: Settings of the scoring step.
         verdict: What the intervals allow to say.
@@ -328,6 +350,7 @@ class AuditResult(Record, frozen=True, kw_only=True):
     model: ModelCard = ModelCard()
     data: list[DataCard] = []
     timings: dict[str, Any] = {}
+    repeat: Repeat | None = None
     lang: str | None = None
     scoring: dict[str, Any] = {}
     verdict: Verdict

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import signal
 import sys
 from typing import Any, NoReturn
 
@@ -84,6 +86,22 @@ _DEBUG = "EVENLI_DEBUG"
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
     guard()
+    with contextlib.suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        _run()
+    finally:
+        # The interpreter takes a while to end. All is said by then, and an interrupt would kill it without a word.
+        atexit.register(_ignore_interrupts)
+
+
+def _ignore_interrupts() -> None:
+    with contextlib.suppress(ValueError):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _run() -> None:
     try:
         try:
             app()

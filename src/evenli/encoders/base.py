@@ -23,7 +23,7 @@ from evenli.registry import ENCODERS
 Embeddings = NDArray[np.float32]
 POOLINGS = ("mean", "cls", "max")
 MITIGATED = "mitigated.json"  # the file that makes a directory a mitigated encoder
-_KEYS = ".keys.npy"  # hashes of the texts of a batch in the cache
+_KEYS = ".hashes.npy"  # of the texts of a batch in the cache, then of keys and embeddings
 _EXPECTED = "return one row of finite numbers per text"
 _NO_NUMBERS = {"c": "complex numbers", "O": "objects", "S": "bytes", "U": "strings"}
 
@@ -284,7 +284,7 @@ class EmbeddingCache:
         keys = b"".join(new)
         name = hashlib.sha256(keys).hexdigest()[:32]
         # The keys come last: a batch without them is not seen by a reader.
-        table = np.frombuffer(keys, dtype=np.uint8).reshape(-1, 32)
+        table = np.frombuffer(keys + _seal(keys, embeddings), dtype=np.uint8).reshape(-1, 32)
         write_atomic(self._folder / f"{name}.npy", lambda file: np.save(file, embeddings))
         write_atomic(self._folder / f"{name}{_KEYS}", lambda file: np.save(file, table))
 
@@ -300,6 +300,12 @@ class EmbeddingCache:
                 keys, embeddings = read_array(path), read_array(values, mapped=True)
             except InputError as error:
                 raise InputError(f"{error}; delete {folder} to encode anew") from error
-            if keys.ndim != 2 or embeddings.ndim != 2 or len(keys) != len(embeddings):
-                raise InputError(f"{values} does not fit its keys; delete {folder} to encode anew")
-            self._add([key.tobytes() for key in keys], embeddings)
+            whole = keys.ndim == 2 and embeddings.ndim == 2 and len(keys) == len(embeddings) + 1
+            if not whole or _seal(keys[:-1].tobytes(), embeddings) != keys[-1].tobytes():
+                raise InputError(f"{values} is not what was written with its keys; delete {folder} to encode anew")
+            self._add([key.tobytes() for key in keys[:-1]], embeddings)
+
+
+def _seal(keys: bytes, embeddings: Embeddings) -> bytes:
+    """A hash that finds a batch of which keys or numbers have changed."""
+    return hashlib.sha256(hashlib.sha256(np.ascontiguousarray(embeddings).data).digest() + keys).digest()

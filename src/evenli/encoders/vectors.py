@@ -19,12 +19,12 @@ from evenli.binary import read_array
 from evenli.encoders.base import Embeddings, EncoderRequest
 from evenli.encoders.vector_formats import BROKEN, Block, blocks, words_beside
 from evenli.errors import InputError, RunError
-from evenli.io import hash_text, read_json
+from evenli.io import hash_files, hash_text, read_json
 from evenli.resources.words import split_words
 from evenli.store import UNREADABLE, RunDir, replacing
 
 CACHE = ".evenli-vectors"  # name of the cache folder beside a vector file
-_LAYOUT = 1  # of a cache entry; raise it when what is stored changes
+_LAYOUT = 2  # of a cache entry; raise it when what is stored changes
 _ABOUT, _MATRIX, _WORDS = "about.json", "matrix.npy", "words.txt"
 
 
@@ -122,7 +122,7 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
         path: The file.
         limit: Read only that many words from the top of the file.
         cache: Folder for the binary copy; by default ``.evenli-vectors`` beside the file. A copy is used as long as
-            the file keeps its size and its time of change.
+            the file has the content that it was made of and its own numbers and words are those that were written.
     """
     path = Path(path)
     if limit is not None and limit < 1:
@@ -132,8 +132,9 @@ def load_vectors(path: str | Path, *, limit: int | None = None, cache: str | Pat
     sources = [path, words_beside(path)] if path.suffix.lower() == ".npy" else [path]
     place = Path(cache) if cache is not None else path.parent / CACHE
     entry = place / f"{path.name}-{hash_text(f'{path.resolve()}|{limit}')[:12]}"
-    # Size and time say whether the file has changed: hashing gigabytes at every load would cost what the copy saves.
-    stamp = [_LAYOUT, *([stat.st_size, stat.st_mtime_ns] for stat in (source.stat() for source in sources))]
+    # Both are hashed at every load, 1 to 3 s a gigabyte: results name the vectors they rest on, and a file may change
+    # within its size and keep its time.
+    stamp = [_LAYOUT, hash_files(sources)]
     stored = _open(entry, stamp, path)
     if stored is not None:
         return stored
@@ -168,6 +169,9 @@ def _open(entry: Path, stamp: list[Any], path: Path) -> WordVectors | None:
         return None
     if matrix.ndim != 2 or matrix.dtype != np.float32 or len(matrix) != len(words):
         return None
+    digest = hashlib.sha256(matrix.data if matrix.flags.c_contiguous else matrix.tobytes())
+    if identity != _identity(digest.hexdigest(), words, matrix.shape[1]):
+        return None  # damaged or edited: the copy is made anew
     index = {word: row for row, word in enumerate(words)}
     return WordVectors(words, matrix, index, path.name, identity, notes, path)
 

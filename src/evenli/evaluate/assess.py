@@ -21,7 +21,7 @@ from evenli.stats.measure import Measure, as_measure
 from evenli.stats.sample import Sample
 from evenli.suites.base import assess_suite, get_suite, measure_results
 from evenli.suites.coal.verdict import refuse
-from evenli.types import AuditResult, Competence, DataCard, Estimate, ModelCard, SuiteResult, TopLabel, Verdict
+from evenli.types import AuditResult, Competence, DataCard, Estimate, ModelCard, Repeat, SuiteResult, TopLabel, Verdict
 
 OwnMeasure = Measure | Callable[[Sample], Any]
 
@@ -59,6 +59,7 @@ def assess(
         model=ModelCard.from_dict(header.get("model", {})),
         data=cards,
         timings=header.get("timings", {}),
+        repeat=Repeat.from_dict(header["repeat"]) if header.get("repeat") else None,
         lang=next((card.lang for card in cards if card.suite == names[0]), None),
         scoring=asdict(scoring),
         verdict=verdict or _no_verdict(results, gate),

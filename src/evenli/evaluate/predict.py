@@ -26,10 +26,11 @@ from numpy.typing import NDArray
 from evenli._version import __version__
 from evenli.binary import read_parquet
 from evenli.errors import InputError, ModelError, RunError
+from evenli.evaluate.asking import Asker, ask_again, remark
 from evenli.io import hash_files, hash_text, is_temporary
 from evenli.labels import LABELS
-from evenli.models import NLIModel, OutOfMemory
-from evenli.models.base import Items, Prepared, plan_batches
+from evenli.models import NLIModel
+from evenli.models.base import Prepared, plan_batches
 from evenli.models.callables import foreign_code
 from evenli.pairs import PairSet
 from evenli.parse import check_regular
@@ -141,10 +142,9 @@ class _Job:
         on_warning: Callable[[str], None],
     ) -> None:
         self.model, self.header, self.check_first = model, header, check_first
-        self.progress, self.warn, self.ask = on_progress, on_warning, _Asker(model, on_warning)
+        self.progress, self.warn, self.ask = on_progress, on_warning, Asker(model, on_warning)
         self.asked = pl.concat([s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3]) for s in sets])
-        repeated = self.asked.select(pl.struct("suite", "id").is_duplicated().sum()).item()
-        if repeated:
+        if repeated := self.asked.select(pl.struct("suite", "id").is_duplicated().sum()).item():
             raise RunError(f"{repeated} rows share an id within their suite")
         # The same pair is asked once, however often it stands in the sets.
         texts = ["premise", "hypothesis"]
@@ -152,6 +152,7 @@ class _Job:
         joined = self.asked.join(self.distinct, on=texts, how="left", maintain_order="left")
         self.where: NDArray[Any] = joined["unique"].to_numpy()
         self.head = len(sets[0])
+        self.fresh: NDArray[np.bool_] = np.zeros(self.distinct.height, dtype=bool)
         self._folder: RunFolder | None = None
         self._next = 0
 
@@ -192,14 +193,18 @@ class _Job:
             "distinct_pairs": self.distinct.height,
             "truncated": prepared.truncated,
         }
+        repeat = ask_again(self.model, self.ask, prepared, logits, self.fresh)
+        if repeat is not None:
+            self.header["repeat"] = repeat.to_dict()
+            if not repeat.stable:
+                self.warn(remark(repeat, self.model.info.name))
         if folder is not None:
             folder.finish(table, self.header)
         return Predictions(table, {**self.header, "status": "complete"})
 
     def _read(self, folder: RunFolder, logits: NDArray[np.float32]) -> None:
         """Fill in what an interrupted run left."""
-        damaged = folder.read_shards(logits)
-        if damaged:
+        if damaged := folder.read_shards(logits):
             self.warn(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
         done = int((~np.isnan(logits[:, 0])).sum())
         if done:
@@ -240,7 +245,7 @@ class _Job:
                     f"hypothesis '{pair['hypothesis']}'; {bad.size} pair(s) of the batch are not finite"
                 )
             done += int(np.isnan(logits[chosen, 0]).sum())
-            logits[chosen] = scores
+            logits[chosen], self.fresh[chosen] = scores, True
             self._keep(chosen, scores)
             self.progress(Progress(done, self.distinct.height, "scoring"))
 
@@ -249,28 +254,6 @@ class _Job:
         values = logits[self.where[:rows]]
         columns = (pl.Series(label, values[:, i]) for i, label in enumerate(LABELS))
         return self.asked.head(len(values)).with_columns(*columns).select(COLUMNS)
-
-
-class _Asker:
-    """Score batches; one that does not fit is halved, and later ones start at the size that did."""
-
-    def __init__(self, model: NLIModel, on_warning: Callable[[str], None]) -> None:
-        self._model, self._warn = model, on_warning
-        self._tokens: int | None = None
-
-    def __call__(self, items: Items, length: int) -> NDArray[np.float32]:
-        size = len(items) if self._tokens is None else max(1, self._tokens // length)
-        if len(items) > size:
-            return np.concatenate([self(items[i : i + size], length) for i in range(0, len(items), size)])
-        try:
-            with foreign_code(f"{self._model.info.name} failed on a batch: "):
-                return self._model.logits(items)
-        except OutOfMemory:
-            if len(items) == 1:
-                raise ModelError("out of memory on a single pair; use a smaller model or --max-length") from None
-        self._tokens = len(items) // 2 * length
-        self._warn(f"out of memory at {len(items)} pairs in a batch; going on with {len(items) // 2}")
-        return self(items, length)
 
 
 SCHEMA = 2

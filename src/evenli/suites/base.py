@@ -95,6 +95,7 @@ class Suite:
     reference: str  # paper
     headline: str  # measure that stands for the suite
     load: Callable[[Request], PairSet]  # request to pairs
+    check: Callable[[PairSet, Request], PairSet] = lambda pairs, _: pairs  # for pair sets made in Python; may raise
     built_in: str = "built-in"  # name of the pair set that is asked where a user gives no data
     result: type[SuiteResult] = SuiteResult  # class of its results
     # Sample, estimates, settings and card of the pairs to the fields of result beside the measures.
@@ -181,10 +182,11 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
 def load_suite(name: str, request: Request | None = None) -> PairSet:
     """The pairs of one suite; without a request the built-in English ones."""
     request = request or Request()
-    pairs = request.data if isinstance(request.data, PairSet) else get_suite(name).load(request)
+    given = isinstance(request.data, PairSet)
+    pairs = request.data if given else get_suite(name).load(request)
     if pairs.suite != name:
         raise InputError(f"the pair set '{pairs.name}' is of suite {pairs.suite}; pass suites=('{pairs.suite}',)")
-    return pairs
+    return get_suite(name).check(pairs, request) if given else pairs
 
 
 def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]:

@@ -15,6 +15,8 @@ from evenli.resources import Axis, load_axis
 from evenli.suites.base import SLOT, fill
 
 CONTROL_TEMPLATES = 20
+_NOTED = {"leak": "hold a word that gives the group away", "slots": "have the occupation in more than one place"}
+"""Findings that do not stop an audit, and what is noted of them."""
 
 
 def gold_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
@@ -109,8 +111,8 @@ def leaking_words(template: str, words: Mapping[str, str], lang: str) -> list[st
 def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
     """Check every row of a CoAL set.
 
-    Rules: ``slot`` the template has exactly one slot; ``difference`` filling it with occupation and group
-    word gives premise and hypothesis; ``leak`` no group-revealing word beside the slot; ``gold`` the gold
+    Rules: ``slot`` the template has a slot; ``slots`` it has only one; ``difference`` filling it with occupation and
+    group word gives premise and hypothesis; ``leak`` no group-revealing word beside the slot; ``gold`` the gold
     label is neutral; ``subset`` agrees with stereotype and group; ``stereotype`` an occupation has one only.
     """
     axis = load_axis(axis)
@@ -126,7 +128,8 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
         pro = row["stereotype"] == row["group"]
         subset = "NS" if row["stereotype"] == "neutral" else "PS" if pro else "AS"
         rules = {
-            "slot": (slots != 1, f"{slots} slots in '{template}'"),
+            "slot": (slots == 0, f"no slot in '{template}'"),
+            "slots": (slots > 1, f"{slots} slots in '{template}'"),
             "difference": (
                 expected != (row["premise"], row["hypothesis"]),
                 f"'{row['premise']}' / '{row['hypothesis']}'",
@@ -141,19 +144,19 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
 
 
 def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
-    """The door of an audit: pairs that are not what they claim are refused; a revealing word is noted.
+    """The door of an audit, for files, tables, releases and pair sets: pairs that are not what they claim are refused.
 
-    The same rules as ``evenli data --check``, which lists every finding.
+    The same rules as ``evenli data --check``, which lists every finding. Two of them are faults of a template and not
+    of a claim, and the published releases have some: these are noted.
     """
     findings = validate(pairs, axis=axis)
-    broken = [finding for finding in findings if finding.rule != "leak"]
+    broken = [finding for finding in findings if finding.rule not in _NOTED]
     if broken:
         first = broken[0]
         raise InputError(
             f"{pairs.name}, pair '{first.id}': {first.rule}: {first.detail}; {len(broken)} finding(s) in all, see "
             "'evenli data --check'"
         )
-    if not findings:
-        return pairs
-    note = f"{len(findings)} pairs hold a word that gives the group away, first: {findings[0].detail}"
-    return replace(pairs, notes=(*pairs.notes, note))
+    of_rule = {rule: [finding.detail for finding in findings if finding.rule == rule] for rule in _NOTED}
+    notes = [f"{len(of)} pairs {_NOTED[rule]}, first: {of[0]}" for rule, of in of_rule.items() if of]
+    return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs

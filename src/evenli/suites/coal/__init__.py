@@ -7,7 +7,7 @@ import polars as pl
 from evenli.suites.base import Items, Suite
 from evenli.suites.coal import causes as causes
 from evenli.suites.coal import measures as measures
-from evenli.suites.coal.load import load
+from evenli.suites.coal.load import check, load
 from evenli.suites.coal.results import CoalResult, fields, judge, sections, summarise
 from evenli.suites.coal.verdict import CAUSES
 
@@ -17,6 +17,7 @@ SUITE = Suite(
     reference="Anantaprayoon et al. 2024",
     headline="coal",
     load=load,
+    check=check,
     result=CoalResult,
     summarise=summarise,
     slices=lambda frame: [

@@ -52,9 +52,9 @@ def load(request: Request) -> PairSet:
     if not is_path or (Path(request.data).is_file() and file_kind(Path(request.data)) in _PAIR_FILES):
         _refuse_release_options(request, f"{origin} is a pair file and has")
         pairs = _complete(read_pairs(request.data, lang), axis)
-        pairs = check_pairs(pairs, axis=axis) if request.checked else pairs
     else:
         pairs = read_release(request.data, lang, split=request.split, tokenised=request.tokenised, axis=axis)
+    pairs = check_pairs(pairs, axis=axis) if request.checked else pairs
     foreign = pairs.frame["premise"].map_elements(lambda text: not looks_like(text, lang), return_dtype=pl.Boolean)
     if foreign.sum():
         example = pairs.frame["premise"].filter(foreign)[0]
@@ -63,6 +63,12 @@ def load(request: Request) -> PairSet:
             f"first: '{example}'; set --lang or split the file by language"
         )
     return pairs
+
+
+def check(pairs: PairSet, request: Request) -> PairSet:
+    """Apply the same rules to pairs that were made in Python."""
+    axis = load_axis(request.axis)
+    return check_pairs(_complete(pairs, axis), axis=axis)
 
 
 def _refuse_release_options(request: Request, what: str) -> None:

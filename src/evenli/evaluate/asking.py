@@ -1,0 +1,87 @@
+"""Ask a model: batches that fit into memory, and a sample asked twice, because a model may not repeat itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.errors import ModelError
+from evenli.models import NLIModel, OutOfMemory
+from evenli.models.base import Items, Prepared, plan_batches
+from evenli.models.callables import foreign_code
+from evenli.types import Repeat
+
+_SHARE, _MOST = 16, 64
+_ROUNDING, _COARSE = 1e-3, 5e-2
+_COARSE_TYPES = {"bfloat16", "float16", "int8"}
+"""Types whose rounding depends on the batch: half precision, and activations that are scaled batch by batch."""
+
+
+class Asker:
+    """Score batches; one that does not fit is halved, and later ones start at the size that did."""
+
+    def __init__(self, model: NLIModel, on_warning: Callable[[str], None]) -> None:
+        self._model, self._warn = model, on_warning
+        self._tokens: int | None = None
+
+    def __call__(self, items: Items, length: int) -> NDArray[np.float32]:
+        """Score one batch whose longest item has ``length`` tokens."""
+        size = len(items) if self._tokens is None else max(1, self._tokens // length)
+        if len(items) > size:
+            return np.concatenate([self(items[i : i + size], length) for i in range(0, len(items), size)])
+        try:
+            with foreign_code(f"{self._model.info.name} failed on a batch: "):
+                return self._model.logits(items)
+        except OutOfMemory:
+            if len(items) == 1:
+                raise ModelError("out of memory on a single pair; use a smaller model or --max-length") from None
+        self._tokens = len(items) // 2 * length
+        self._warn(f"out of memory at {len(items)} pairs in a batch; going on with {len(items) // 2}")
+        return self(items, length)
+
+
+def ask_again(
+    model: NLIModel,
+    ask: Asker,
+    prepared: Prepared,
+    logits: NDArray[np.float32],
+    fresh: NDArray[np.bool_],
+) -> Repeat | None:
+    """Ask one in 16 pairs, at most 64, once more; None where no pair was asked.
+
+    Args:
+        model: Who was asked.
+        ask: Scores one batch.
+        prepared: All pairs.
+        logits: The first answers.
+        fresh: Which pairs this process asked; answers of an earlier one say nothing about this one.
+    """
+    rows = np.flatnonzero(fresh)
+    if not rows.size:
+        return None
+    count = min(_MOST, -(-rows.size // _SHARE))
+    rows = np.sort(np.random.default_rng(0).choice(rows, count, replace=False))
+    again = np.empty((count, logits.shape[1]), dtype=np.float64)
+    for batch in plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget):
+        batch = batch[::-1]  # another place in the batch as well
+        again[batch] = ask(prepared.take(rows[batch]), int(prepared.lengths[rows[batch]].max()))
+    first, second = _probabilities(logits[rows].astype(np.float64)), _probabilities(again)
+    changed = int((first.argmax(axis=1) != second.argmax(axis=1)).sum())
+    coarse = model.info.dtype in _COARSE_TYPES
+    return Repeat(count, float(np.abs(first - second).max()), changed, _COARSE if coarse else _ROUNDING)
+
+
+def _probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def remark(repeat: Repeat, name: str) -> str:
+    """What people should know of a model that answers differently."""
+    return (
+        f"{name} does not repeat itself: {repeat.pairs} pairs asked again in other batches have probabilities that "
+        f"differ by up to {repeat.largest:.2g} ({repeat.changed} answers changed); numbers of two runs will differ"
+    )
