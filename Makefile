@@ -1,10 +1,11 @@
 # Two commands matter: `make audit` and `make test`. Both set everything up first.
+# `make audit LOCKED=1` installs what requirements.lock says and checks every hash.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: audit test fast lint bench reproduce docs clean
+.PHONY: audit test fast lint bench reproduce docs release clean
 
 audit: $(VENV)/.base
 	$(BIN)/evenli audit --report
@@ -33,12 +34,22 @@ reproduce: $(VENV)/.base
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_cli_docs.py
 
+# What a release consists of: the same wheel from the same sources, and a bill of materials beside it.
+release: $(VENV)/.dev
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
+	$(BIN)/python tools/make_sbom.py --extra report -o dist/sbom.json
+
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.base: pyproject.toml constraints.txt
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+ifdef LOCKED
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
+else
 	$(PIP) --editable '.[report]'
+endif
 	touch $@
 
 # torch first and alone, so that nothing else decides which build is installed.
