@@ -22,7 +22,7 @@ from evenli.evaluate.audit import load_run
 from evenli.evaluate.seat import read_test
 from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text
 from evenli.mitigate.erasers import load_eraser
-from evenli.models.loading import read_fields
+from evenli.models.loading import check_folder, read_fields
 from evenli.parse import parse_json, parse_toml
 from evenli.resources.axes import read_toml
 
@@ -140,6 +140,15 @@ def test_an_array_larger_than_its_file_takes_no_memory(tmp_path: Path) -> None:
         np.lib.format.write_array_header_1_0(stream, header)
     with pytest.raises(InputError, match="huge"):
         read_array(tmp_path / "huge.npy")
+
+
+def test_a_pipe_in_a_checkpoint_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    check_folder(tmp_path)
+    os.mkfifo(tmp_path / "tokenizer.json")
+    with pytest.raises(InputError, match=r"tokenizer\.json"):
+        check_folder(tmp_path)
 
 
 @pytest.mark.parametrize("read", [read_text, read_json, read_array, read_arrays, read_parquet, read_tensors])

@@ -205,6 +205,7 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:  # noqa: D103 - the lis
 def iter_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The rows of a data file with the line on which each ends (Parquet: the row), counted from 1."""
     path = Path(path)
+    check_regular(path)
     if not path.is_file():
         raise InputError(f"no such file: {path}")
     kind = file_kind(path)

@@ -16,6 +16,7 @@ from typing import Any
 from evenli._extras import need
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.io import hash_files, read_json
+from evenli.parse import check_regular
 
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
@@ -38,6 +39,9 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
     config = folder / "config.json"
     if not config.is_file():
         raise ModelError(f"{folder} is not a checkpoint: no config.json in it")
+    for entry in folder.iterdir():  # the libraries open what they find, and would wait for a pipe
+        if entry.exists() and not entry.is_dir():
+            check_regular(entry)
     if "auto_map" in read_fields(config):
         raise ModelError(
             f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code. "
