@@ -70,6 +70,10 @@ def test_batches_cover_every_row_once_within_the_budget(lengths: list[int], buck
         assert len(batch) == 1 or padded[0] * len(batch) <= budget
 
 
+AGAIN = 4
+"""Pairs of 60 that are asked twice, to see whether the model repeats itself."""
+
+
 def test_every_distinct_pair_is_asked_once() -> None:
     pairs = small()
     doubled = PairSet(
@@ -80,7 +84,7 @@ def test_every_distinct_pair_is_asked_once() -> None:
     )
     model = Counting()
     table = predict(model, [doubled])
-    assert len(model.asked) == len(set(model.asked)) == 60
+    assert len(set(model.asked)) == 60 and len(model.asked) == 60 + AGAIN
     np.testing.assert_array_equal(table.logits, np.tile(reference(pairs), (2, 1)))
     assert table.frame["id"].to_list() == doubled.frame["id"].to_list()
 
@@ -416,7 +420,7 @@ def test_overwriting_begins_anew_whatever_is_damaged(tmp_path: Path, damage: str
         predict(model, [small()], RunFolder(run))
     table = predict(model, [small()], RunFolder(run), settings=PredictSettings(overwrite=True))
     np.testing.assert_array_equal(table.logits, reference(small()))
-    assert len(model.asked) == 120 and names(run) == WHOLE
+    assert len(model.asked) == 2 * (60 + AGAIN) and names(run) == WHOLE
     assert Predictions.read(run / "predictions.parquet").frame.equals(table.frame)
 
 
@@ -467,7 +471,7 @@ def test_a_missing_table_is_scored_again(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="predictions.parquet"):
         Predictions.read(run / "predictions.parquet")
     np.testing.assert_array_equal(predict(model, [small()], RunFolder(run)).logits, reference(small()))
-    assert len(model.asked) == 120
+    assert len(model.asked) == 2 * (60 + AGAIN)
 
 
 def test_a_refused_label_order_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -537,5 +541,5 @@ def test_a_table_that_was_changed_is_refused(tmp_path: Path, harm, message: str)
     harm(table.frame).write_parquet(run / "predictions.parquet")
     with pytest.raises(RunError, match=f"{message}.*--overwrite"):
         Predictions.read(run / "predictions.parquet", table.header)
-    with pytest.raises(RunError, match=message):
+    with pytest.raises(RunError, match="damaged"):  # its hash says so before it is read
         predict(Counting(), [small()], RunFolder(run))
