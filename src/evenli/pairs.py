@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,9 @@ class PairSet:
     frame: pl.DataFrame  # one row per pair with the columns of PAIR_COLUMNS
     source: str = ""  # where the set comes from, in one line
     notes: tuple[str, ...] = ()  # repairs and other things a reader must know
+    occupation_list: str = ""  # list of occupations that the set was built from, if not the published one
+    # Share of men minus share of women by occupation, where that list has it.
+    scores: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse empty sets and duplicate ids: every later step relies on both."""
@@ -96,4 +99,6 @@ class PairSet:
             **count,
             "sha256": self.sha256,
             "notes": list(self.notes),
+            **({"occupation_list": self.occupation_list} if self.occupation_list else {}),
+            **({"scores": dict(self.scores)} if self.scores else {}),
         }

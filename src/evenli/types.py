@@ -276,10 +276,11 @@ class DataCard(Record, frozen=True):
     distinct_pairs: int = 0
     sha256: str = ""
     notes: list[str] = []
+    occupation_list: str = ""
 
     def __post_init__(self) -> None:
         """Names are shown to people, whoever chose them."""
-        for name in ("name", "lang", "source"):
+        for name in ("name", "lang", "source", "occupation_list"):
             msgspec.structs.force_setattr(self, name, printable(getattr(self, name)))
         msgspec.structs.force_setattr(self, "notes", [printable(note) for note in self.notes])
 

@@ -78,6 +78,9 @@ Lang = Annotated[str, option("Language: en, ja or zh.")]
 Split = Annotated[str, option("full or down (downsampled), for official releases.")]
 Tokenised = Annotated[bool, option("Use the pre-segmented Japanese files of a release.", "--tokenised")]
 Axis = Annotated[str, option("Social axis: a shipped name or the path of a TOML file.")]
+Occupations = Annotated[
+    str, option("Occupations: published, labour (US labour statistics; en), or a .csv or .tsv file of your own.")
+]
 Labels = Annotated[str | None, option("Order of the model's outputs, e.g. entailment,neutral,contradiction.")]
 Device = Annotated[str | None, option("cpu, cuda or mps; default: the fastest there is.", callback=_known_device)]
 Dtype = Annotated[str | None, option("float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32.")]

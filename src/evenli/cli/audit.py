@@ -20,6 +20,7 @@ def audit(
     split: shared.Split = "full",
     tokenised: shared.Tokenised = False,
     axis: shared.Axis = "gender",
+    occupations: shared.Occupations = "published",
     labels: shared.Labels = None,
     out: Annotated[Path | None, option("Run folder; default: named by model, language, data.", "--out", "-o")] = None,
     device: shared.Device = None,
@@ -48,11 +49,14 @@ def audit(
     )
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
-    folder = out or default_folder(model, files, Request(lang, axis=axis, split=split, tokenised=tokenised), suites)
+    request = Request(lang, axis=axis, split=split, tokenised=tokenised, occupations=occupations)
+    folder = out or default_folder(model, files, request, suites)
     scoring = Scoring(published=published)
     own = shared.own_measures(measures)
     with shared.progress_bar(not as_json) as progress:
-        settings = AuditSettings(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn)
+        settings = AuditSettings(
+            axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn, occupations
+        )
         result = run(model, lang, files, suites=suites, out=folder, settings=settings)
     written = ["predictions.parquet", "results.json", "run.json"]
     if report:

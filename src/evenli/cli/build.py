@@ -18,27 +18,30 @@ def coal(
     lang: shared.Lang = "en",
     axis: shared.Axis = "gender",
     templates: Annotated[Path | None, option("Own templates, one a line with a [Sub] slot.")] = None,
-    occupations: Annotated[Path | None, option("Own occupations: CSV with word,stereotype.")] = None,
+    occupations: shared.Occupations = "published",
     width: Annotated[int, option("Templates per occupation.", min=1)] = 10,
     seed: Annotated[int | None, option("Shuffle words and templates.", **SEEDS)] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
-    from evenli.resources import read_lines
+    from evenli.resources import load_axis, read_lines
     from evenli.suites.checks import validate
-    from evenli.suites.coal.build import build_coal, read_occupations
+    from evenli.suites.coal.build import build_coal
+    from evenli.suites.coal.occupations import load_occupations
     from evenli.suites.files import write_pairs
 
     pairs = build_coal(
         lang,
         axis=axis,
-        occupations=read_occupations(occupations) if occupations is not None else None,
+        occupations=load_occupations(occupations, lang, load_axis(axis)),
         templates=read_lines(templates) if templates is not None else None,
         width=width,
         seed=seed,
         name=out.name,
     )
     write_pairs(pairs, out)
+    for note in pairs.notes:
+        shared.warn(note)
     findings = validate(pairs, axis=axis)
     card = {**pairs.card(), "findings": len(findings), "file": str(out)}
     if as_json:

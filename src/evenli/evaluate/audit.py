@@ -19,9 +19,10 @@ from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
+from evenli.resources import Occupation
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
-from evenli.suites.base import Request, check_suites, get_suite, load_suite
+from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.types import AuditResult, SuiteResult, Verdict
 
@@ -49,6 +50,7 @@ class AuditSettings:
     overwrite: bool = False  # replace another run in the run folder
     on_progress: Callable[[Progress], None] = lambda _: None
     on_warning: Callable[[str], None] = lambda _: None
+    occupations: str | Path = PUBLISHED  # which words the built-in set asks: published, labour, a .csv or .tsv file
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,7 +171,7 @@ def audit(
     """
     settings = _settings(settings, options)
     sets = pair_sets(check_suites(suites), lang, data, settings)
-    asked = resolve_model(model, lang, settings.options)
+    asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
     folder = RunFolder(out) if out is not None else None
     with folder.locked() if folder is not None else nullcontext():
         # Held until the results are there: another audit of this folder must not get in between.
@@ -215,10 +217,21 @@ def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict
     return recorded | ({"options": asdict(settings.options)} if settings.options is not None and with_options else {})
 
 
-def resolve_model(model: Model, lang: str, options: ModelOptions | None = None) -> NLIModel:
-    """A spec, a model or a callable becomes a model."""
+def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
+    """The words of a list that is not the published one."""
+    if settings.occupations == PUBLISHED:
+        return None
+    pairs = next(one for one in sets if get_suite(one.suite).has_lists)
+    typed = pairs.frame.select("occupation", "stereotype").unique(maintain_order=True)
+    return [Occupation(word, stereotype, word) for word, stereotype in typed.iter_rows()]
+
+
+def resolve_model(
+    model: Model, lang: str, options: ModelOptions | None = None, occupations: Sequence[Occupation] | None = None
+) -> NLIModel:
+    """A spec, a model or a callable becomes a model; the occupations are for the fakes."""
     if model is None or isinstance(model, str):
-        return load_model(model, lang=lang, options=options)
+        return load_model(model, lang=lang, options=options, occupations=occupations)
     if hasattr(model, "prepare") and hasattr(model, "logits"):
         return cast(NLIModel, model)
     return CallableModel(model)
@@ -230,6 +243,7 @@ def default_folder(spec: str | None, files: Mapping[str, str], request: Request,
     source = "-".join(names) or "built-in"
     asked = "" if tuple(suites) == ("coal",) else "-".join(suites)
     kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
+    kind += [Path(request.occupations).name if request.occupations != PUBLISHED else ""]
     parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind]
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
@@ -247,8 +261,11 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     others = [name for name in data if name not in suites]
     if others:
         raise InputError(f"data is given for {', '.join(others)}; the suites of this audit are {', '.join(suites)}")
-    options = (settings.axis, settings.split, settings.tokenised)
-    return [load_suite(suite, Request(lang, data.get(suite), *options)) for suite in suites]
+    request = Request(lang, None, settings.axis, settings.split, settings.tokenised)
+    if settings.occupations != PUBLISHED and not any(get_suite(suite).has_lists for suite in suites):
+        raise InputError(f"suite {', '.join(suites)} has its own occupations; --occupations is for suite coal")
+    lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
+    return [load_suite(suite, replace(request, data=data.get(suite), occupations=lists[suite])) for suite in suites]
 
 
 def load_run(path: str | Path, *, needs: str | None = None) -> Audit:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from evenli.errors import ModelError
 from evenli.labels import label_columns
 from evenli.registry import MODELS
+from evenli.resources import Occupation
 
 IntArray = NDArray[np.int64]
 ONNX_FILE = "model.onnx"  # name of the model in a directory that is given as a whole
@@ -45,6 +46,7 @@ class ModelRequest:
     spec: str
     lang: str = "en"
     options: ModelOptions = ModelOptions()
+    occupations: Sequence[Occupation] | None = None
 
 
 class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, never shown to people
@@ -148,7 +150,13 @@ class NLIModel(Protocol):
         """Score one batch: float32 [n, 3] in LABELS order. Raises OutOfMemory if it does not fit."""
 
 
-def load_model(spec: str | None = None, *, lang: str = "en", options: ModelOptions | None = None) -> NLIModel:
+def load_model(
+    spec: str | None = None,
+    *,
+    lang: str = "en",
+    options: ModelOptions | None = None,
+    occupations: Sequence[Occupation] | None = None,
+) -> NLIModel:
     """Load a model from its spec.
 
     Args:
@@ -157,10 +165,11 @@ def load_model(spec: str | None = None, *, lang: str = "en", options: ModelOptio
             path or hub id is recognised. None is the embedded model of ``lang``.
         lang: Language of the audit; chooses the embedded model and the words of the fakes.
         options: Loading options.
+        occupations: Words of the fakes; default the published ones.
     """
     spec = spec or f"evenli:{lang}"
     backend, target = _split(spec)
-    model: NLIModel = MODELS.get(backend)(target, ModelRequest(spec, lang, options or ModelOptions()))
+    model: NLIModel = MODELS.get(backend)(target, ModelRequest(spec, lang, options or ModelOptions(), occupations))
     missing = [name for name in ("info", "prepare", "logits", "bucket", "token_budget") if not hasattr(model, name)]
     if missing:
         raise ModelError(

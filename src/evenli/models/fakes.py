@@ -150,6 +150,7 @@ def load(target: str, request: ModelRequest) -> CallableModel:
         label_columns(request.options.labels, origin="--labels")
     kind, _, rate = target.partition(":")
     try:
-        return fake_model(kind, lang=request.lang, rate=float(rate) if rate else 1.0)
+        rated = float(rate) if rate else 1.0
+        return fake_model(kind, lang=request.lang, rate=rated, occupations=request.occupations)
     except ValueError as error:
         raise ModelError(f"the oracle's rate '{rate}' is not a number") from error

@@ -124,7 +124,9 @@ def command(audit: Audit) -> str:
         words += ["--suite", ",".join(suites)]
     for suite in suites:
         card = audit.result.data_of(suite)
-        if card is None or card.name != get_suite(suite).built_in:
+        if card is not None and card.occupation_list:
+            words += ["--occupations", card.occupation_list]
+        elif card is None or card.name != get_suite(suite).built_in:
             words += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
     # Names and defaults of the options, by the part of the settings that they are stored in.
     parts = (

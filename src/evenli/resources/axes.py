@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -177,6 +177,8 @@ class Language:
     """Words that give a group away: word, group."""
     occupations: Table | None = None
     """Translation of the stereotype table: en, word; None if its words are used as they are."""
+    lists: Mapping[str, Table] = field(default_factory=dict)
+    """Further occupation lists by name: word, stereotype or women_percent."""
 
 
 @dataclass(frozen=True)
@@ -294,7 +296,9 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
     named = ["templates", "gold", "revealing", *(["occupations"] if "occupations" in words else [])]
     tables = {field: Table.find(words[field], path, f"languages.{lang}.{field}") for field in named}
     group_words = {name: _text(words["group_words"], name) for name in groups}
-    return Language(group_words, _text(words, "person"), **tables)
+    where = f"languages.{lang}.lists"
+    lists = {name: Table.find(one, path, f"{where}.{name}") for name, one in words.get("lists", {}).items()}
+    return Language(group_words, _text(words, "person"), **tables, lists=lists)
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ SLOT = "[Sub]"
 """Where a template takes its word."""
 SPLITS = ("full", "down")
 """Splits of an official release."""
+PUBLISHED = "published"
+"""The occupations of the papers; an axis may have further lists."""
 Value = float | str | bool | None
 """What a condition of a gate can compare."""
 
@@ -37,6 +40,7 @@ class Request:
     """Which pairs a user asks for: ``data`` is None for the built-in set, a path or a table.
 
     ``split`` (``full`` or ``down``) and ``tokenised`` (the pre-segmented Japanese files) are for official releases.
+    ``occupations`` is for the built-in set: ``published``, another list of the axis, or a .csv or .tsv file.
     """
 
     lang: str = "en"
@@ -45,6 +49,7 @@ class Request:
     split: str = "full"
     tokenised: bool = False
     checked: bool = True
+    occupations: str | Path = PUBLISHED
 
     def check_english(self, suite: str) -> None:
         """Refuse what a suite that is English and about gender does not have."""
@@ -115,6 +120,7 @@ class Suite:
     own: frozenset[str] = frozenset()
     indented: frozenset[str] = frozenset()  # measures shown as parts of the one above
     stressed: frozenset[str] = frozenset()  # measures shown in bold
+    has_lists: bool = False  # whether load takes an occupation list
     report: str = ""  # import path module:function of what audit --report writes: audit and folder to a list of files
 
     @property
@@ -182,6 +188,8 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
 def load_suite(name: str, request: Request | None = None) -> PairSet:
     """The pairs of one suite; without a request the built-in English ones."""
     request = request or Request()
+    if request.occupations != PUBLISHED and request.data is not None:
+        raise InputError(f"the data has its own occupations; leave the list '{request.occupations}' out")
     given = isinstance(request.data, PairSet)
     pairs = request.data if given else get_suite(name).load(request)
     if pairs.suite != name:

@@ -30,5 +30,6 @@ SUITE = Suite(
     own=frozenset(causes.NAMES),
     indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),
     stressed=frozenset({"coal", *CAUSES}),
+    has_lists=True,
     report="evenli.report.html:write_page",
 )

@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 
 from evenli.errors import InputError, ResourceError
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
-from evenli.resources import Axis, Occupation, load_axis, read_table
+from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.suites.base import SLOT, fill
+from evenli.suites.base import PUBLISHED, SLOT, fill
+from evenli.suites.coal.occupations import OccupationList
 
 PS, AS, NS = "PS", "AS", "NS"
 SUBSETS = (PS, AS, NS)
-
-
-def read_occupations(path: str | Path) -> list[Occupation]:
-    """Occupations of the user's own: a CSV file with the columns word and stereotype."""
-    return [Occupation(row["word"], row["stereotype"], row["word"]) for row in read_table(path, ("word", "stereotype"))]
 
 
 def build_coal(
     lang: str = "en",
     *,
     axis: Axis | str = "gender",
-    occupations: Sequence[Occupation] | None = None,
+    occupations: OccupationList | Sequence[Occupation] | None = None,
     templates: Sequence[str] | None = None,
     width: int = 10,
     seed: int | None = None,
     neutral_group_order: Sequence[str] | None = None,
-    name: str = "built-in",
+    name: str | None = None,
 ) -> PairSet:
     """Build PS, AS and NS pairs with the sliding window of NLI-CoAL (Anantaprayoon, Kaneko, Okazaki 2024, section 3).
 
@@ -40,18 +36,22 @@ def build_coal(
     pairs every other group, NS pairs give an unstereotyped occupation every group in turn. The gold label is always
     neutral; ids count from 0 through PS, AS and NS.
 
+    Published words stand in blocks, neutral ones first, so each class meets templates of its own. The classes of any
+    other list take turns instead: they meet the same templates, and what a template does cancels between them.
+
     Args:
         lang: Language of the axis to use.
         axis: Axis or its name.
-        occupations: Typed occupations; default those of the axis. Blocks are formed here: neutral first.
+        occupations: A list, or typed occupations, which are put in blocks; default the published ones.
         templates: Sentence templates with at least one ``[Sub]``; ``len(occupations) + width - 1`` are used.
         width: Templates per occupation.
         seed: Shuffle occupations inside their blocks, and templates, with this seed; None keeps the order.
         neutral_group_order: Order of the group blocks of NS; default the axis order.
-        name: Name of the set.
+        name: Name of the set; default ``built-in``, with the name of a list that is not the published one.
     """
     axis = load_axis(axis)
-    given = list(occupations) if occupations is not None else axis.occupations(lang)
+    words = occupations if isinstance(occupations, OccupationList) else OccupationList(PUBLISHED, (), {})
+    given = occupations if isinstance(occupations, Sequence) else words.occupations or axis.occupations(lang)
     window = list(templates) if templates is not None else axis.templates(lang)
     _check(given, window, width, axis)
     blocks = [[o for o in given if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
@@ -59,22 +59,33 @@ def build_coal(
         generator = np.random.default_rng(seed)
         blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
         window = [window[i] for i in generator.permutation(len(window))]
-    rows = _rows(blocks, window, width, axis.language(lang).group_words, neutral_group_order or axis.group_names)
-    source = f"built by evenli: axis {axis.id}, {len(given)} occupations, width {width}, seed {seed}"
+    own = "" if words.name == PUBLISHED else words.name
+    placed = list(enumerate(_in_turn(blocks) if own else [one for block in blocks for one in block]))
+    rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_group_order or axis.group_names)
+    listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
+    source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
     numbered = ({"id": str(number), **row} for number, row in enumerate(rows))
-    return PairSet.from_rows(numbered, name=name, suite="coal", lang=lang, source=source)
+    name = name or (f"built-in, {own} occupations" if own else "built-in")
+    pairs = PairSet.from_rows(numbered, name=name, suite="coal", lang=lang, source=source)
+    return replace(pairs, notes=words.notes, occupation_list=own, scores=words.scores)
+
+
+def _in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:
+    """The occupations of all blocks, each block spread evenly over the whole."""
+    places = [((k + 0.5) / len(block), number, k) for number, block in enumerate(blocks) for k in range(len(block))]
+    return [blocks[number][k] for _, number, k in sorted(places)]
 
 
 def _rows(
-    blocks: Sequence[Sequence[Occupation]],
+    placed: Sequence[tuple[int, Occupation]],
     templates: Sequence[str],
     width: int,
     group_words: Mapping[str, str],
     neutral_order: Sequence[str],
 ) -> Iterator[dict[str, str]]:
-    """The rows of PS, AS and NS; the first block of occupations is the neutral one."""
-    numbered = list(enumerate(occupation for block in blocks for occupation in block))
-    neutral, typed = numbered[: len(blocks[0])], numbered[len(blocks[0]) :]
+    """The rows of PS, AS and NS for occupations with their places in the window."""
+    neutral = [entry for entry in placed if entry[1].stereotype == NO_STEREOTYPE]
+    typed = [entry for entry in placed if entry[1].stereotype != NO_STEREOTYPE]
     subsets = [(PS, k, o, o.stereotype) for k, o in typed]
     subsets += [(AS, k, o, group) for k, o in typed for group in group_words if group != o.stereotype]
     subsets += [(NS, k, o, group) for group in neutral_order for k, o in neutral]

@@ -24,6 +24,7 @@ from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.base import SLOT, SPLITS, Request, fill
 from evenli.suites.checks import check_pairs, looks_like
 from evenli.suites.coal.build import AS, NS, PS, SUBSETS, build_coal
+from evenli.suites.coal.occupations import load_occupations
 from evenli.suites.files import read_pairs
 
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
@@ -35,7 +36,7 @@ def load_coal(lang: str = "en", data: Any = None, **options: Any) -> PairSet:
     Args:
         lang: Language.
         data: None for the built-in set; a release folder or archive; or a pair file.
-        options: ``split`` and ``tokenised`` for releases, ``axis``.
+        options: ``split`` and ``tokenised`` for releases, ``axis``, ``occupations`` for the built-in set.
     """
     return load(Request(lang, data, **options))
 
@@ -46,7 +47,7 @@ def load(request: Request) -> PairSet:
     axis.language(lang)
     if request.data is None:
         _refuse_release_options(request, "the built-in pairs have")
-        return build_coal(lang, axis=axis)
+        return build_coal(lang, axis=axis, occupations=load_occupations(request.occupations, lang, axis))
     is_path = isinstance(request.data, str | Path)
     origin = Path(request.data) if is_path else "the table"
     if not is_path or (Path(request.data).is_file() and file_kind(Path(request.data)) in _PAIR_FILES):

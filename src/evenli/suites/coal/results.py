@@ -116,7 +116,8 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
         ),
         "minimum_detectable_difference": minimum_detectable_difference(estimates["coal", None]),
         "occupations": occupations,
-        "published": published(card.lang, estimates["coal", None]) if card is not None else [],
+        # Scores on other words say nothing about the order of the models.
+        "published": published(card.lang, estimates["coal", None]) if card and not card.occupation_list else [],
         "readings": readings(sample, scoring),
         "shares": label_shares(sample, scoring),
         "notes": found.notes,
