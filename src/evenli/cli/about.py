@@ -51,15 +51,20 @@ def data(
         _check(check, lang, split, tokenised, axis, as_json)
         return
     from evenli.resources import cards, load_axis
+    from evenli.suites.base import PUBLISHED
     from evenli.suites.coal.build import build_coal
+    from evenli.suites.coal.occupations import load_occupations
 
-    built = [build_coal(code, axis=axis).card() for code in load_axis(axis).languages]
+    chosen = load_axis(axis)
+    named = [(code, name) for code, words in chosen.languages.items() for name in (PUBLISHED, *words.lists)]
+    lists = [(code, load_occupations(name, code, chosen)) for code, name in named]
+    built = [build_coal(code, axis=chosen, occupations=one).card() for code, one in lists]
     if as_json:
         shared.print_json({"sets": built, "resources": [{**c.__dict__, "intact": c.verify()} for c in cards()]})
         return
     for card in built:
         subsets = ", ".join(f"{k} {v}" for k, v in card["subsets"].items())
-        shared.say(f"built-in {card['lang']}: {card['rows']} pairs ({subsets}), sha256 {card['sha256'][:16]}")
+        shared.say(f"{card['name']} {card['lang']}: {card['rows']} pairs ({subsets}), sha256 {card['sha256'][:16]}")
     for resource in cards():
         state = "" if resource.verify() else "  CHANGED since its card was written"
         shared.say(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")

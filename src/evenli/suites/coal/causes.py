@@ -33,6 +33,7 @@ from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words, looks_like
+from evenli.suites.coal.occupations import stored_scores
 
 DEFINING = "defining"
 """Class of the words that state a group."""
@@ -91,7 +92,8 @@ def items(sample: Sample) -> Items:
 def _find(sample: Sample) -> Items:
     frame = sample.frame
     groups = tuple(sorted(frame["group"].drop_nulls().unique()))
-    axis, lang = _origin(sample)
+    card: dict[str, Any] = next((one for one in sample.header.get("data", []) if one.get("suite") == "coal"), {})
+    axis, lang = _origin(sample, card)
     names = frame["occupation"].fill_null("").unique().sort().to_list()
     revealing = axis.revealing_words(lang) if axis is not None else {}
     # As the papers do: words that state a group count like any other.
@@ -105,16 +107,16 @@ def _find(sample: Sample) -> Items:
         halves = [rows.head(0), rows.head(0)]
     joined = halves[0].join(halves[1], on=[*keys, "turn"], suffix="_second", maintain_order="left")
     classes = np.where(joined["occupation"].is_in(defining), DEFINING, joined["stereotype"].to_numpy())
-    known = _scores(axis, lang, groups) if axis is not None else {}
+    # A list beside the published one brings its scores with the run.
+    known = stored_scores(card) or (_scores(axis, lang, groups) if axis is not None else {})
     scores = np.array([known.get(word, np.nan) for word in joined["occupation"]], dtype=np.float64)
     matched = joined.select("row", "row_second").to_numpy().T.astype(np.int64)
     nouns = {group: _noun(frame, group, groups, lang) for group in groups}
     return Items(groups, nouns, matched, classes, scores, defining, frame.height - matched.size)
 
 
-def _origin(sample: Sample) -> tuple[Axis | None, str]:
+def _origin(sample: Sample, card: dict[str, Any]) -> tuple[Axis | None, str]:
     """Axis and language of a table. Only shipped axes: a stored run must not name other files to be read."""
-    card: dict[str, Any] = next((one for one in sample.header.get("data", []) if one.get("suite") == "coal"), {})
     axis, lang = sample.header.get("settings", {}).get("axis", "gender"), card.get("lang")
     first = str(sample.frame["premise"][0])
     lang = lang or next(code for code in ("en", "ja", "zh") if looks_like(first, code))
