@@ -43,8 +43,6 @@ _SPREADS = {
     "both": (1.0, 0.8, 0.6),
 }
 """Standard deviations of the effects of occupation, template and cell; that of a row is 1."""
-_CAUTION = 0.7
-"""Effects on the caution of a model, relative to those on its inclination."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +55,7 @@ class Scenario:
         second: ``lean`` of a second model, whose difference to the first is estimated; None for one model.
         shared: Correlation of the effects of the two models.
         templates: Ask every occupation with the same so many templates instead of its own ten.
+        on_caution: Effects on the caution of a model, relative to those on its inclination.
         slices: Stereotypes, None for all.
         names: Measures; default: see ``MEASURES``.
     """
@@ -68,6 +67,7 @@ class Scenario:
     second: tuple[float, float, float] | None = None
     shared: float = 0.5
     templates: int = 0
+    on_caution: float = 0.7
     slices: Sequence[str | None] = (None,)
     names: Sequence[str] = ()
     by_occupation: bool = False
@@ -114,6 +114,19 @@ def scenarios() -> Iterator[Scenario]:
         yield Scenario(
             f"{count} templates for all", "both", templates=count, names=("coal", "coal_pro", "order_entailment", "nn")
         )
+    # Hard cases: a template that moves the lean of all words alike moves the share of neutral by its square, which is
+    # skewed; 13 words of which few ever leave neutral.
+    for count in (3, 10):
+        name = f"{count} templates for all, effects on lean only"
+        yield Scenario(name, templates=count, on_caution=0, names=("coal", "coal_pro", "order_entailment", "nn"))
+    yield Scenario(
+        "female near 0, occupation effects",
+        "occupation",
+        NO_LEAN,
+        3.2,
+        slices=("female",),
+        names=("coal_pro", "fn_bias"),
+    )
     for spread in _SPREADS:
         yield Scenario(f"difference, null, {spread} effects", spread, second=LEAN)
     yield Scenario("difference, null, near 0", "both", NO_LEAN, 3.5, second=NO_LEAN)
@@ -168,7 +181,7 @@ class World:
     def _effects(self, generator: np.random.Generator) -> Values:
         """[2, rows]: on the inclination to say "man", and on the caution to say anything but neutral."""
         effects = np.zeros((2, len(self.place)))
-        for kind, strength in enumerate((1.0, _CAUTION)):
+        for kind, strength in enumerate((1.0, self.scenario.on_caution)):
             for way, (sd, codes) in enumerate(zip(_SPREADS[self.scenario.spread], self.codes, strict=True)):
                 drawn = strength * sd * generator.standard_normal(codes.max() + 1)
                 effects[kind] += drawn[codes]
@@ -192,7 +205,7 @@ class World:
         places, names = self.place[rows], self.sample.frame["occupation"].to_numpy()[rows]
         lean = np.array(self.scenario.lean)[places] + self.of_occupation[0]
         # Integrated over the caution of templates and cells, in steps of equal probability.
-        steps = _CAUTION * np.sqrt(within) * ndtri((np.arange(200) + 0.5) / 200)
+        steps = self.scenario.on_caution * np.sqrt(within) * ndtri((np.arange(200) + 0.5) / 200)
         caution = np.maximum(self.scenario.caution + self.of_occupation[1][:, None] + steps, 0)
         man, woman = (ndtr((sign * lean[:, None] - caution) / np.sqrt(within + 1)).mean(axis=1) for sign in (1, -1))
         return dict(zip(names, np.choose(places, [woman, man, man + woman]), strict=True))
@@ -325,6 +338,7 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
+    parser.add_argument("--summary", action="store_true", help="one line per scenario: smallest to largest")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     chosen = [one for one in scenarios() if options.only in one.name]
@@ -338,6 +352,9 @@ def main() -> None:
     if options.json:
         json.dump(rows, sys.stdout, indent=1)
         return
+    if options.summary:
+        _summarise(rows)
+        return
     print("| scenario | measure | truth | coverage | se / true sd | null or 0 rejected |\n|---|---|---|---|---|---|")
     for row in rows:
         cells = [
@@ -347,6 +364,28 @@ def main() -> None:
             _cell(row["rejected"], "{:.1%}"),
         ]
         print(f"| {row['scenario']} | {row['measure']} | {' | '.join(cells)} |")
+
+
+def _summarise(rows: Sequence[dict[str, Any]]) -> None:
+    print("| scenario | measures | coverage | se / true sd | true null rejected | outside 93-97 % |")
+    print("|---|---|---|---|---|---|")
+    for name in dict.fromkeys(row["scenario"] for row in rows):
+        part = [row for row in rows if row["scenario"] == name]
+        outside = ", ".join(f"{row['measure']} {row['coverage']:.1%}" for row in part if not _fits(row))
+        rejected = _span(part, "rejected", "{:.1%}") if "null" in name else ""
+        ends = (_span(part, "coverage", "{:.1%}"), _span(part, "se_ratio", "{:.2f}"), rejected)
+        print(f"| {name} | {len(part)} | {' | '.join(ends)} | {outside} |")
+    print(f"\n{sum(map(_fits, rows))} of {len(rows)} between 93 and 97 %")
+
+
+def _fits(row: dict[str, Any]) -> bool:
+    return bool(0.93 <= row["coverage"] <= 0.97)
+
+
+def _span(rows: Sequence[dict[str, Any]], key: str, form: str) -> str:
+    values = [row[key] for row in rows if row[key] is not None]
+    ends = dict.fromkeys(form.format(end) for end in (min(values), max(values))) if values else {}
+    return " to ".join(ends)
 
 
 def _cell(value: object, form: str) -> str:
