@@ -415,6 +415,13 @@ def tar(rng: random.Random, content: bytes) -> bytes:
     """Damage to a tar archive: members, names, links, sizes."""
     if rng.random() < 0.2:
         return bits(rng, content)
+    try:
+        return _tar(rng, content)
+    except (tarfile.TarError, ValueError):  # already damaged
+        return bits(rng, content)
+
+
+def _tar(rng: random.Random, content: bytes) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(content)) as source, tarfile.open(fileobj=buffer, mode="w") as out:
         members = source.getmembers()

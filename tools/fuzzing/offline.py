@@ -26,7 +26,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / 
 
 HUB: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit of a hub id": (("audit", "someone/some-model"), ()),
-    "audit of the embedded model": (("audit", "--data", "pairs.jsonl", "--resamples", "100"), ("pairs",)),
+    "audit of the embedded model": (("audit", "--data", "pairs.jsonl"), ("pairs",)),
     "seat of a hub id": (("seat", "hf:someone/some-model"), ()),
     "train nli from a hub id": (
         ("train", "nli", "--base", "someone/x", "--data", "corpus.jsonl", "-o", "o"),

@@ -21,7 +21,6 @@ from filelock import FileLock
 Builder = Callable[[Path], None]
 SEEDS: dict[str, Builder] = {}
 LABELS = ("entailment", "neutral", "contradiction")
-FAST = ("--resamples", "100")
 SENTENCES = (
     "A woman waits in the rain with her brother.",
     "The nurse reads a book to his mother.",
@@ -131,8 +130,8 @@ def runs(root: Path) -> None:
     """Two complete audits of the same pairs, and one of the probe."""
     data = material(root, "pairs") / "pairs.jsonl"
     for name, model in (("run", "fake:oracle:0.3"), ("other", "fake:biased")):
-        command("audit", model, "--data", data, "-o", name, *FAST)
-    command("audit", "fake:even", "--suite", "dev2020", "-o", "dev", "--data", _dev(root), *FAST)
+        command("audit", model, "--data", data, "-o", name)
+    command("audit", "fake:even", "--suite", "dev2020", "-o", "dev", "--data", _dev(root))
 
 
 def _dev(root: Path) -> Path:
@@ -165,7 +164,7 @@ def unfinished(root: Path) -> None:
     RunFolder.finish = stop  # type: ignore[method-assign, assignment]
     try:
         with contextlib.suppress(KeyboardInterrupt, SystemExit):
-            command("audit", "fake:biased", "--data", "pairs.jsonl", "-o", "run", "--token-budget", "200", *FAST)
+            command("audit", "fake:biased", "--data", "pairs.jsonl", "-o", "run", "--token-budget", "200")
     except Exception as error:  # click turns the interrupt into an exception of its own
         if type(error).__name__ != "Abort":
             raise

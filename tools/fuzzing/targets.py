@@ -10,7 +10,6 @@ from typing import Any
 from fuzzing import mutate
 
 Words = tuple[str, ...]
-FAST = ("--resamples", "100")
 SEAT = ("--tests", "own.json", "--permutations", "100")
 CPU = ("--device", "cpu")
 
@@ -51,36 +50,36 @@ def targets() -> list[Target]:
 def _pair_files() -> Iterator[Target]:
     for ending in ("jsonl", "csv", "tsv", "parquet", "jsonl.gz", "jsonl.xz", "jsonl.bz2", "csv.zst"):
         file = f"pairs.{ending}"
-        yield Target(f"audit-{ending}", ("audit", "fake:even", "--data", file, "-o", "out", *FAST), ("pairs",), (file,))
+        yield Target(f"audit-{ending}", ("audit", "fake:even", "--data", file, "-o", "out"), ("pairs",), (file,))
         yield Target(f"predict-{ending}", ("predict", file, "-m", "fake:even", "-o", "out"), ("pairs",), (file,))
         yield Target(f"check-{ending}", ("data", "--check", file), ("pairs",), (file,))
-        suite = ("audit", "fake:even", "--suite", "probe", "--data", file, "-o", "out", *FAST)
+        suite = ("audit", "fake:even", "--suite", "probe", "--data", file, "-o", "out")
         yield Target(f"audit-probe-{ending}", suite, ("pairs",), (file,), weight=0.3)
     yield Target(
         "audit-dev2020",
-        ("audit", "fake:even", "--suite", "dev2020", "--data", "dev.csv", "-o", "out", *FAST),
+        ("audit", "fake:even", "--suite", "dev2020", "--data", "dev.csv", "-o", "out"),
         ("runs",),
         ("dev.csv",),
     )
     for name in ("release.tar.xz", "release.tar.gz", "release"):
         files = ("release/all-words/*",) if name == "release" else (name,)
         yield Target(f"check-{name}", ("data", "--check", name, "--json"), ("release",), files)
-        yield Target(f"audit-{name}", ("audit", "fake:even", "--data", name, "-o", "out", *FAST), ("release",), files)
+        yield Target(f"audit-{name}", ("audit", "fake:even", "--data", name, "-o", "out"), ("release",), files)
 
 
 def _runs() -> Iterator[Target]:
     for part in ("run.json", "results.json", "predictions.parquet"):
         files = (f"run/{part}",)
         commands: dict[str, Words] = {
-            "measure": ("measure", "run", "--json", *FAST),
-            "measure-shown": ("measure", "run", *FAST),
+            "measure": ("measure", "run", "--json"),
+            "measure-shown": ("measure", "run"),
             "verify": ("verify", "run", "--json"),
             "gate": ("gate", "run", "--fail-if", "coal.low > 0.05", "--json"),
             "gate-shown": ("gate", "run", "--fail-if", "coal.low > 0.05"),
-            "gate-baseline": ("gate", "other", "--baseline", "run", "--json", *FAST),
+            "gate-baseline": ("gate", "other", "--baseline", "run", "--json"),
             "card": ("card", "run"),
-            "compare": ("compare", "run", "other", "--json", *FAST),
-            "compare-shown": ("compare", "other", "run", *FAST),
+            "compare": ("compare", "run", "other", "--json"),
+            "compare-shown": ("compare", "other", "run"),
             "table": ("table", "run"),
             "table-occupations": ("table", "run", "--what", "occupations"),
         }
@@ -88,13 +87,13 @@ def _runs() -> Iterator[Target]:
             yield Target(f"{name}-{part}", words, ("runs",), files, evidence=True, weight=1.5)
         report = ("report", "run", "other", "-o", "report.html")
         yield Target(f"report-{part}", report, ("runs",), files, evidence=True, output="report.html", weight=0.2)
-        again = ("audit", "fake:oracle:0.3", "--data", "pairs.jsonl", "-o", "run", *FAST, "--json")
+        again = ("audit", "fake:oracle:0.3", "--data", "pairs.jsonl", "-o", "run", "--json")
         yield Target(f"audit-again-{part}", again, ("runs", "pairs"), files, evidence=True)
-        dev = ("measure", "dev", "--json", *FAST)
+        dev = ("measure", "dev", "--json")
         yield Target(f"measure-dev-{part}", dev, ("runs",), (f"dev/{part}",), evidence=True, weight=0.5)
         if part != "results.json":
             yield Target(f"measure-predicted-{part}", ("measure", "run"), ("predicted",), files, weight=0.3)
-    resume = ("audit", "fake:biased", "--data", "pairs.jsonl", "-o", "run", "--token-budget", "200", *FAST, "--json")
+    resume = ("audit", "fake:biased", "--data", "pairs.jsonl", "-o", "run", "--token-budget", "200", "--json")
     for part in ("run.json", "shards/*"):
         yield Target(f"resume-{part}", resume, ("unfinished",), (f"run/{part}",), evidence=True, weight=2)
         yield Target(
@@ -106,7 +105,7 @@ def _words() -> Iterator[Target]:
     files = ("axis.toml", "axis.toml", "words.csv", "templates.txt", "gold.csv", "revealing.csv", "out.txt")
     for file in dict.fromkeys(files):
         weight = 3 if file == "axis.toml" else 1
-        audit = ("audit", "fake:even", "--axis", "axis.toml", "-o", "out", *FAST)
+        audit = ("audit", "fake:even", "--axis", "axis.toml", "-o", "out")
         yield Target(f"audit-{file}", audit, ("axis",), (file,), weight=weight)
         build = ("build", "coal", "--axis", "axis.toml", "-o", "out.jsonl", "--width", "2")
         yield Target(f"build-{file}", build, ("axis",), (file,), weight=weight)
@@ -201,7 +200,7 @@ def _models() -> Iterator[Target]:
     yield Target("predict-onnx", ask, ("onnx", "pairs"), ("onnx/*",), torch=True)
     yield Target(
         "audit-onnx",
-        ("audit", "onnx:onnx", "--data", "pairs.jsonl", "-o", "out", *FAST),
+        ("audit", "onnx:onnx", "--data", "pairs.jsonl", "-o", "out"),
         ("onnx", "pairs"),
         ("onnx/*",),
         torch=True,
@@ -248,20 +247,18 @@ def _expressions() -> Iterator[Target]:
     yield Target("gate-expression", gate, ("runs",), change=_expression, weight=6)
     yield Target(
         "gate-two-runs",
-        ("gate", "run", "--baseline", "other", "--max-worse", "EXPRESSION", *FAST),
+        ("gate", "run", "--baseline", "other", "--max-worse", "EXPRESSION"),
         ("runs",),
         change=_expression,
     )
     yield Target("card-part", ("card", "run", "--part", "EXPRESSION"), ("runs",), change=_text)
     yield Target("table-what", ("table", "run", "--what", "EXPRESSION"), ("runs",), change=_text)
     yield Target("score-text", ("score", "EXPRESSION", "--vectors", "vectors.npz"), ("vectors",), change=_text)
-    yield Target(
-        "model-spec", ("audit", "EXPRESSION", "--data", "pairs.jsonl", "-o", "out", *FAST), ("pairs",), change=_spec
-    )
+    yield Target("model-spec", ("audit", "EXPRESSION", "--data", "pairs.jsonl", "-o", "out"), ("pairs",), change=_spec)
     yield Target("encoder-spec", ("seat", "EXPRESSION", *SEAT), ("vectors", "seat-test"), change=_spec)
     yield Target(
         "data-spec",
-        ("audit", "fake:even", "--data", "EXPRESSION", "-o", "out", *FAST),
+        ("audit", "fake:even", "--data", "EXPRESSION", "-o", "out"),
         ("pairs", "release"),
         change=_spec,
     )
@@ -366,13 +363,13 @@ def _spec(rng: random.Random, words: Words) -> Words:
 
 
 VALID: dict[str, tuple[Words, Words]] = {
-    "audit": (("fake:even", "--data", "pairs.jsonl", "-o", "out", *FAST), ("pairs", "axis")),
+    "audit": (("fake:even", "--data", "pairs.jsonl", "-o", "out"), ("pairs", "axis")),
     "predict": (("few.jsonl", "-m", "fake:even", "-o", "out"), ("pairs",)),
-    "measure": (("run", *FAST), ("runs",)),
+    "measure": (("run"), ("runs",)),
     "verify": (("run",), ("runs",)),
     "report": (("run", "-o", "report.html"), ("runs",)),
-    "compare": (("run", "other", *FAST), ("runs",)),
-    "gate": (("run", "--fail-if", "coal.low > 0.9", *FAST), ("runs",)),
+    "compare": (("run", "other"), ("runs",)),
+    "gate": (("run", "--fail-if", "coal.low > 0.9"), ("runs",)),
     "card": (("run",), ("runs",)),
     "table": (("run",), ("runs",)),
     "export": (("model", "-o", "out.onnx", "--check", "few.jsonl"), ("checkpoint", "pairs")),
