@@ -120,6 +120,12 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
     revealing = axis.revealing_words(pairs.lang)
     leaks = {one: leaking_words(one, revealing, pairs.lang) for one in pairs.frame["template"].unique()}
     findings = []
+    # Segmented Japanese has spaces within occupations, which the word list writes without.
+    spaced = pairs.lang not in {"ja", "zh"}
+
+    def bare(text: str) -> str:
+        return text if spaced else text.replace(" ", "")
+
     types: dict[str, str] = {}
     for row in pairs.frame.iter_rows(named=True):
         first = types.setdefault(row["occupation"], row["stereotype"])
@@ -131,7 +137,7 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
             "slot": (slots == 0, f"no slot in '{template}'"),
             "slots": (slots > 1, f"{slots} slots in '{template}'"),
             "difference": (
-                expected != (row["premise"], row["hypothesis"]),
+                tuple(map(bare, expected)) != (bare(row["premise"]), bare(row["hypothesis"])),
                 f"'{row['premise']}' / '{row['hypothesis']}'",
             ),
             "leak": (bool(leaks[template]), f"{', '.join(leaks[template])} in '{template}'"),
