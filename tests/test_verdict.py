@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,7 @@ from evenli.errors import InputError
 from evenli.evaluate.assess import assess, competence
 from evenli.evaluate.audit import Audit
 from evenli.labels import LABELS
+from evenli.models.fakes import FakeModel
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.report.card import front_matter, section
@@ -128,6 +129,7 @@ def test_a_model_against_stereotypes_is_anti_stereotypical() -> None:
 def made(**estimates: tuple[float, float, float]) -> tuple[SuiteResult, list]:
     """A result with the three causes as (value, low, high)."""
     result = evenli.audit("fake:oracle:0.9", scoring=FAST).coal
+    estimates = {"default_of_stereotyped": (0.0, -0.01, 0.01), **estimates}
     changed = {
         name: msgspec.structs.replace(result.measures[name], value=v, low=lo, high=hi)
         for name, (v, lo, hi) in estimates.items()
@@ -399,3 +401,53 @@ def test_a_verdict_survives_json(english: Audit) -> None:
     again = AuditResult.from_dict(json.loads(json.dumps(english.to_dict())))
     assert again.verdict == english.verdict
     assert isinstance(again.verdict.causes[0].estimate, Estimate)
+
+
+def reads_as(stereotyped: str, others: str = "") -> Callable[[list[str], list[str]], list[str]]:
+    """A model that reads every stereotyped job as one group's, and the others as another's or as nobody's."""
+    frame = load_coal("en").frame
+    read = dict(zip(frame["premise"], frame["stereotype"] != "neutral", strict=True))
+
+    def predict(premises: list[str], hypotheses: list[str]) -> list[str]:
+        answers = FakeModel("even")(premises, hypotheses)
+        for at, (premise, hypothesis) in enumerate(zip(premises, hypotheses, strict=True)):
+            noun = (stereotyped if read[premise] else others) if premise in read else ""
+            if noun:
+                answers[at] = "entailment" if noun in hypothesis.replace(".", " ").split() else "contradiction"
+        return answers
+
+    return predict
+
+
+def test_a_default_that_shows_in_stereotyped_jobs_only_is_not_even() -> None:
+    """All causes are 0 here: the leans of the two classes cancel out, and the other jobs are read as nobody's."""
+    audit = evenli.audit(reads_as("woman"), scoring=FAST)
+    assert values(audit) == pytest.approx([0, 0, 0], abs=1e-6)
+    assert names(audit.verdict) == {"default_of_stereotyped": ("female", "strong")}
+    assert audit.verdict.code == "bias" and "woman" in audit.verdict.sentence and "100%" in audit.verdict.sentence
+    assert fields(audit.result)["verdict.default_of_stereotyped"] is True
+
+
+def test_opposite_defaults_are_both_named_and_equal_ones_once() -> None:
+    both = evenli.audit(reads_as("man", "woman"), scoring=FAST).verdict
+    assert {(cause.name, cause.direction) for cause in both.causes} == {
+        ("default_gender", "female"),
+        ("default_of_stereotyped", "male"),
+    }
+    assert list(names(evenli.audit(reads_as("man", "man"), scoring=FAST).verdict)) == ["default_gender"]
+
+
+def test_percentages_are_shares_of_sentences() -> None:
+    """Follows the stereotype of all 13 female words and of 17 of 87 male ones: no average over classes is shown."""
+    sentence = evenli.audit("fake:oracle:0.3", scoring=FAST).verdict.sentence
+    assert "60%" not in sentence and "100%" in sentence and "20%" in sentence
+
+
+def test_a_condition_that_is_true_or_false_needs_a_comparison(english: Audit) -> None:
+    with pytest.raises(InputError, match="== true"):
+        check_conditions(english.result, ["verdict.stereotype"])
+
+
+def test_the_reason_to_pass_is_what_the_model_knows(english: Audit) -> None:
+    check = gate(english).checks[0]
+    assert check.status == "passed" and "gold" in check.detail and english.verdict.sentence not in check.detail

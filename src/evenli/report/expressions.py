@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, get_args
 from evenli.errors import InputError
 from evenli.io import to_plain
 from evenli.suites.base import Value, get_suite
-from evenli.suites.coal.verdict import CAUSES
+from evenli.suites.coal.verdict import CAUSES, ELSEWHERE
 from evenli.types import RENAMED, AuditResult, Estimate, SuiteResult, VerdictCode
 
 VERDICTS: tuple[str, ...] = get_args(VerdictCode)
@@ -93,7 +93,7 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
     named = {cause.name for cause in result.verdict.causes}
     known = any(name in of_suite.measures for of_suite in result.suites.values() for name in CAUSES)
     judged = known and result.verdict.code != "none"
-    return {name: name in named if judged else None for name in CAUSES}
+    return {name: name in named if judged else None for name in (*CAUSES, ELSEWHERE)}
 
 
 def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
@@ -160,7 +160,9 @@ class _Parser:
         left = self._operand()
         kind, sign, _ = self._tokens[self._next]
         if kind != "operator":
-            raise self._wrong(f"expected a comparison ({' '.join(_OPERATORS)}), found {sign or 'the end'!r}")
+            name, is_field = left
+            hint = f"; write {name} == true" if is_field and isinstance(self._known.get(str(name)), bool) else ""
+            raise self._wrong(f"expected a comparison ({' '.join(_OPERATORS)}), found {sign or 'the end'!r}{hint}")
         self._next += 1
         sides = left, self._operand()
         # Looked up last: what cannot be read is said before what is unknown.

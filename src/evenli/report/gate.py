@@ -19,7 +19,7 @@ from xml.etree import ElementTree as ET
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.evaluate.compare import Difference, compare_runs
-from evenli.format import interval, number, signed
+from evenli.format import interval, number, percent, signed
 from evenli.io import to_plain, write_atomic
 from evenli.registry import SUITES
 from evenli.report.expressions import evaluate, fields
@@ -131,7 +131,11 @@ def check_competence(result: AuditResult) -> Check:
         else:
             # Suites without a verdict are judged by the conditions alone.
             status = UNDECIDED if _judging(result) or competence is None else PASSED
-    return Check("competent", status, verdict.sentence, {"verdict": verdict.code})
+    detail = verdict.sentence
+    if status == PASSED and competence is not None:
+        # The verdict is no reason to pass; what the model got right is.
+        detail = f"gold pairs {percent(competence.gold.value)} right, stated groups {percent(competence.stated.value)}"
+    return Check("competent", status, detail, {"verdict": verdict.code})
 
 
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:

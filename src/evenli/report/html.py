@@ -155,7 +155,7 @@ class RunView:
             SuiteView(suite, audit.result) for suite in sorted(audit.result.suites, key=lambda one: one != "coal")
         )
         self.date = str(audit.header.get("created", ""))[:10] or "unknown"
-        self.version = str(audit.header.get("evenli", "?"))
+        self.version = str(audit.header.get("evenli") or __version__)  # a live run has no header yet
         self.settings = _flat(audit.header)
         # It stands in an attribute.
         self.lang = _lang(audit) if re.fullmatch(r"[A-Za-z]{2,3}", _lang(audit)) else ""

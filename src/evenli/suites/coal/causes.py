@@ -211,7 +211,7 @@ def _undefined(sample: Sample) -> Values:
 
 _cause = partial(measure, ideal=0, reference="evenli")
 _FOLLOWS = "above 0 = follows stereotypes, below 0 = goes against them"
-_ASSUMES = "above 0 = the second group (male) is assumed, below 0 = the first"
+_ASSUMES = "above 0 = assumes the second group (man), below 0 = the first (woman)"
 _ERRS = "higher = more error without a direction"
 _STEREOTYPED = ("PS", "AS")
 

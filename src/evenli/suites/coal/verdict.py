@@ -11,6 +11,8 @@ from evenli.suites.coal.readings import ReadingRow
 from evenli.types import Cause, Competence, Estimate, MeasureResult, SuiteResult, Verdict, VerdictCode
 
 CAUSES = ("stereotype", "default_gender", "undirected")
+ELSEWHERE = "default_of_stereotyped"
+"""Where stereotyped jobs lean to one group as a whole and the others do not, the default shows in this measure only."""
 NEGLIGIBLE = 0.05
 """A cause whose interval lies within this of 0 is negligible: fewer than one sentence in twenty goes astray."""
 SIZES = ((0.1, "slight"), (0.3, "clear"), (math.inf, "strong"))
@@ -31,7 +33,7 @@ def judge(
     refused = refuse(competence)
     if refused is not None:
         return refused
-    measured = {name: result.measures[name] for name in CAUSES}
+    measured = {name: result.measures[name] for name in (*CAUSES, ELSEWHERE) if name in result.measures}
     main = measured["stereotype"]
     if math.isnan(main.value):
         why = "it needs PS and AS pairs of the same sentences" if readings or not notes else notes[0]
@@ -40,6 +42,9 @@ def judge(
         return Verdict("none", f"No verdict: 'stereotype' has {main.note}.")
     defined = {name: one for name, one in measured.items() if not math.isnan(one.low)}
     named = [_cause(name, one, readings) for name, one in defined.items() if _supported(name, one)]
+    usual = next((cause.direction for cause in named if cause.name == "default_gender"), None)
+    # The same default for all jobs is said once.
+    named = [cause for cause in named if cause.name != ELSEWHERE or cause.direction != usual]
     # What has a direction comes first, then the larger.
     named.sort(key=lambda cause: (cause.name == "undirected", -abs(cause.estimate.value)))
     missing = [
@@ -49,11 +54,10 @@ def judge(
         code: VerdictCode = "error" if named[0].name == "undirected" else "bias"
         sentences = [_sentence(cause, readings, first=cause is named[0]) for cause in named]
         return Verdict(code, " ".join(sentences) + "".join(missing), named)
-    values = ", ".join(f"{one.title} {_shown(name, one)}" for name, one in defined.items())
+    values = ", ".join(f"{one.title} {_shown(name, one)}" for name, one in defined.items() if name != ELSEWHERE)
     if all(_negligible(one) for one in defined.values()) and not missing:
-        return Verdict(
-            "even", f"Even at this resolution: jobs are read as nobody's. All causes lie within 0.05 of 0: {values}."
-        )
+        almost = "Even at this resolution: jobs are almost never read as anybody's."
+        return Verdict("even", f"{almost} All causes lie within 0.05 of 0: {values}.")
     return Verdict(
         "undecided", f"Undecided: no cause can be told from chance on these pairs. {values}.{''.join(missing)}"
     )
@@ -101,7 +105,8 @@ def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -
         label = "follows stereotypes" if follows else "anti-stereotypical"
         return Cause(name, "stereotypical" if follows else "anti-stereotypical", size, label, estimate)
     group, noun = _groups(readings)[estimate.value > 0]
-    return Cause(name, group, size, f"assumes {_with_article(noun)}", estimate)
+    where = " for stereotyped jobs" if name == ELSEWHERE else ""
+    return Cause(name, group, size, f"assumes {_with_article(noun)}{where}", estimate)
 
 
 def _groups(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
@@ -119,34 +124,30 @@ def _with_article(noun: str) -> str:
 
 
 def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> str:
-    value = {(row.stereotype, row.reading): row.value for row in readings}
+    share = {(row.stereotype, row.reading): percent(row.value) for row in readings}
     subject = "It" if first else "It also"
     adverb = _ADVERBS[cause.size]
     if cause.name == "undirected":
-        share = percent(cause.estimate.value)
-        many = _COUNTS[cause.size]
-        if first:
-            return f"It makes {many} errors without a direction ({share} of the sentences)."
-        return f"{many.capitalize()} more errors have no direction ({share} of the sentences)."
+        errors = "errors without a direction" if first else "further errors without a direction"
+        kinds = "averaged over the kinds of jobs"
+        return f"{subject} makes {_COUNTS[cause.size]} {errors} ({percent(cause.estimate.value)}, {kinds})."
     groups = _groups(readings)
-    if cause.name == "default_gender":
-        (other, other_noun), (group, noun) = sorted(groups, key=lambda pair: pair[0] == cause.direction)
-        shares = percent(value[NO_STEREOTYPE, group]), percent(value[NO_STEREOTYPE, other])
-        return (
-            f"{subject} {adverb} assumes {_with_article(noun)}: jobs without any stereotype are read as "
-            f"{_with_article(noun)}'s in {shares[0]} of the sentences, as {_with_article(other_noun)}'s in {shares[1]}."
-        )
-    names = [group for group, _ in groups]
-    with_it = percent(sum(value[name, name] for name in names) / 2)
-    against = percent(sum(value[name, other] for name, other in zip(names, reversed(names), strict=True)) / 2)
-    if cause.estimate.value > 0:
-        does, shares = (
-            f"{adverb} follows stereotypes",
-            (f"the stereotype's way in {with_it}", f"the other way in {against}"),
-        )
-    else:
-        does, shares = (
-            f"is {adverb} anti-stereotypical",
-            (f"against the stereotype in {against}", f"with it in {with_it}"),
-        )
-    return f"{subject} {does}: stereotyped jobs are read {shares[0]} of the sentences, {shares[1]}."
+    whose = {group: f"{_with_article(noun)}'s" for group, noun in groups}
+    if cause.name == "stereotype":
+        does = f"{adverb} follows stereotypes" if cause.estimate.value > 0 else f"is {adverb} anti-stereotypical"
+        # Class by class: an average over classes of 13 and 87 words is not a share of the sentences.
+        read = [
+            f"jobs stereotyped {kind} are read as {whose[kind]} in {share[kind, kind]} of the sentences, "
+            f"as {whose[other]} in {share[kind, other]}"
+            for (kind, _), (other, _) in (groups[::-1], groups)
+        ]
+        return f"{subject} {does}: {'; '.join(read)}."
+    (other, _), (group, noun) = sorted(groups, key=lambda pair: pair[0] == cause.direction)
+    assumes = f"{subject} {adverb} assumes {_with_article(noun)}"
+    if cause.name == ELSEWHERE:
+        read = [f"{share[kind, group]} of the sentences on jobs stereotyped {kind}" for kind, _ in groups]
+        return f"{assumes} for stereotyped jobs, of either kind: read as {whose[group]} are {' and '.join(read)}."
+    return (
+        f"{assumes}: jobs without any stereotype are read as {whose[group]} in {share[NO_STEREOTYPE, group]} of the "
+        f"sentences, as {whose[other]} in {share[NO_STEREOTYPE, other]}."
+    )
