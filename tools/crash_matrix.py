@@ -130,10 +130,10 @@ def main() -> int:
     options = parser.parse_args()
     seed = options.seed or str(secrets.randbelow(10**12))
     with tempfile.TemporaryDirectory(prefix="crash-") as temporary:
-        matrix = Matrix(
-            Path(options.seeds or temporary) / "seeds", Path(temporary), seed, 3 if options.quick else options.kills
-        )
         chosen = [one for one in WRITERS if options.only in one.name and (one.quick or not options.quick)]
+        seeds = Path(options.seeds or temporary) / "seeds"
+        _build(seeds, {name for one in chosen for name in one.seeds})
+        matrix = Matrix(seeds, Path(temporary), seed, 3 if options.quick else options.kills)
         for writer in chosen:
             matrix.check(writer)
             if not options.json:

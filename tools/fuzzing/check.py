@@ -23,9 +23,10 @@ from fuzzing.targets import Target
 _GATES = {"gate", "reproduce"}
 """Commands whose exit code 1 means something."""
 _TRAINING = {"train", "meta"}
-_REMARK = re.compile(
-    "^evenli: not run|predictions are reused$|are scored again: |^evenli: continuing an interrupted run"
-)
+_VARIES = {"timings", "repeat"}
+"""How long things took, and a check that a continued run makes on other pairs."""
+_REMARKS = ("^evenli: (not run|continuing an interrupted run)", "predictions are reused$", "have no effect: ")
+_REMARK = re.compile("|".join((*_REMARKS, "are scored again: ")))
 """What a command says before it knows that something is wrong."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -133,7 +134,7 @@ def judge(words: tuple[str, ...], outcome: Outcome, *, own: bool) -> Finding | N
         return Finding("exit code", f"{words[0]}: {outcome.code}", outcome.stderr)
     lines = outcome.stderr.rstrip("\n").split("\n") if outcome.stderr.strip() else []
     # A wrong option is explained by the option parser, in its own way.
-    usage = bool(lines) and lines[0].startswith("Usage: ")
+    usage = any(line.startswith("Usage: ") for line in lines)
     if words[0] in _TRAINING:  # says on stderr how far it is
         lines = [line for line in lines if line.startswith("evenli: ") or "Warning" in line or "Error" in line]
     strange = [line for line in lines if not line.startswith("evenli: ")]
@@ -160,7 +161,7 @@ def said(outcome: Outcome, folder: Path, target: Target) -> Any:
 
 def _without_times(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_times(item) for key, item in value.items() if key != "timings"}
+        return {key: _without_times(item) for key, item in value.items() if key not in _VARIES}
     return [_without_times(item) for item in value] if isinstance(value, list) else value
 
 

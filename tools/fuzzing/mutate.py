@@ -14,6 +14,7 @@ import shutil
 import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -402,7 +403,7 @@ def packed(rng: random.Random, name: str, content: bytes) -> bytes:
         return bytes(zstandard.ZstdCompressor().compress(file(rng, path.stem, inner)))
     try:
         inner = _UNPACK[path.suffix](content)
-    except (OSError, EOFError, lzma.LZMAError):
+    except (OSError, EOFError, lzma.LZMAError, zlib.error):
         return bits(rng, content)
     if path.stem.endswith(".tar"):
         return _PACK[path.suffix](tar(rng, inner))

@@ -52,6 +52,7 @@ class Done:
 
 def preload() -> None:
     """Import what takes long; no thread may be running when we fork, so polars, which starts some, is left out."""
+    sys.dont_write_bytecode = False  # a child would compile everything anew
     os.environ |= {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
     import torch  # noqa: F401
     import transformers  # noqa: F401

@@ -365,7 +365,7 @@ def _spec(rng: random.Random, words: Words) -> Words:
 VALID: dict[str, tuple[Words, Words]] = {
     "audit": (("fake:even", "--data", "pairs.jsonl", "-o", "out"), ("pairs", "axis")),
     "predict": (("few.jsonl", "-m", "fake:even", "-o", "out"), ("pairs",)),
-    "measure": (("run"), ("runs",)),
+    "measure": (("run",), ("runs",)),
     "verify": (("run",), ("runs",)),
     "report": (("run", "-o", "report.html"), ("runs",)),
     "compare": (("run", "other"), ("runs",)),

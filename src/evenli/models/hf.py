@@ -39,11 +39,11 @@ class HFModel:
         with loading.one_line(source.name):
             config = loading.load_part(transformers.AutoConfig, source)
             self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
-        self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
-        self._types = "token_type_ids" in tokenizer.model_input_names
+            self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
+            self._types = "token_type_ids" in tokenizer.model_input_names
+            names = tuple(config.id2label[index] for index in sorted(config.id2label))
 
         # Everything that can be refused is checked before the weights are read, which takes longest.
-        names = tuple(config.id2label[index] for index in sorted(config.id2label))
         if options.labels and len(names) != len(options.labels):
             raise LabelError(f"{source.name} has {len(names)} output(s), --labels names {len(options.labels)}")
         labels, self._columns = options.label_order(lambda: names, source.name)
