@@ -127,9 +127,8 @@ class MeasureResult(Estimate, frozen=True, kw_only=True):
     @property
     def span(self) -> str:
         """The range as text: ``0..1``; an end that is open is left out."""
-        if self.range == (None, None):
-            return "any"
-        return "..".join("" if end is None else f"{end:g}" for end in self.range)
+        shown = "..".join("" if end is None else f"{end:g}" for end in self.range)
+        return "any" if shown == ".." else shown
 
     def __repr__(self) -> str:
         """Name, number and interval."""
