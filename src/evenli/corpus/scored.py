@@ -182,10 +182,14 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
     if wrong or not wanted:
         raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
     if rows <= _EXACT_ROWS:
-        exact = np.percentile(np.concatenate([*parts()]), wanted).tolist()
+        values, at = np.empty(rows), 0
+        for part in parts():  # each goes to its place at once, so that no value is held twice
+            values[at : at + len(part)] = part
+            at += len(part)
+        exact = np.percentile(values[:at], wanted, overwrite_input=True).tolist()
         return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
-    values, bound = _histogram_percentiles(parts, rows, wanted)
-    return Thresholds(dict(zip(wanted, values, strict=True)), "histogram", bound, rows)
+    binned, bound = _histogram_percentiles(parts, rows, wanted)
+    return Thresholds(dict(zip(wanted, binned, strict=True)), "histogram", bound, rows)
 
 
 def _histogram_percentiles(parts: Parts, rows: int, percentiles: Sequence[float]) -> tuple[list[float], float]:

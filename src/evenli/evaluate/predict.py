@@ -149,7 +149,7 @@ class _Job:
         # The same pair is asked once, however often it stands in the sets.
         texts = ["premise", "hypothesis"]
         self.distinct = self.asked.select(texts).unique(maintain_order=True).with_row_index("unique")
-        joined = self.asked.join(self.distinct, on=texts, how="left", maintain_order="left")
+        joined = self.asked.select(texts).join(self.distinct, on=texts, how="left", maintain_order="left")
         self.where: NDArray[Any] = joined["unique"].to_numpy()
         self.head = len(sets[0])
         self.fresh: NDArray[np.bool_] = np.zeros(self.distinct.height, dtype=bool)

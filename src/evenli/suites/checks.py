@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -115,11 +116,13 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
     group word gives premise and hypothesis; ``leak`` no group-revealing word beside the slot; ``gold`` the gold
     label is neutral; ``subset`` agrees with stereotype and group; ``stereotype`` an occupation has one only.
     """
-    axis = load_axis(axis)
+    return list(_findings(pairs, load_axis(axis)))
+
+
+def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
     words = axis.language(pairs.lang).group_words
     revealing = axis.revealing_words(pairs.lang)
     leaks = {one: leaking_words(one, revealing, pairs.lang) for one in pairs.frame["template"].unique()}
-    findings = []
     # Segmented Japanese has spaces within occupations, which the word list writes without.
     spaced = pairs.lang not in {"ja", "zh"}
 
@@ -133,20 +136,26 @@ def validate(pairs: PairSet, *, axis: Axis | str = "gender") -> list[Finding]:
         expected = (fill(template, row["occupation"]), fill(template, words[row["group"]]))
         pro = row["stereotype"] == row["group"]
         subset = "NS" if row["stereotype"] == "neutral" else "PS" if pro else "AS"
-        rules = {
-            "slot": (slots == 0, f"no slot in '{template}'"),
-            "slots": (slots > 1, f"{slots} slots in '{template}'"),
-            "difference": (
-                tuple(map(bare, expected)) != (bare(row["premise"]), bare(row["hypothesis"])),
-                f"'{row['premise']}' / '{row['hypothesis']}'",
-            ),
-            "leak": (bool(leaks[template]), f"{', '.join(leaks[template])} in '{template}'"),
-            "gold": (row["gold"] != "neutral", f"gold label is {row['gold']}"),
-            "subset": (subset != row["subset"], f"tagged {row['subset']}, is {subset}"),
-            "stereotype": (first != row["stereotype"], f"'{row['occupation']}' is {first} and {row['stereotype']}"),
+        broken = {
+            "slot": slots == 0,
+            "slots": slots > 1,
+            "difference": tuple(map(bare, expected)) != (bare(row["premise"]), bare(row["hypothesis"])),
+            "leak": bool(leaks[template]),
+            "gold": row["gold"] != "neutral",
+            "subset": subset != row["subset"],
+            "stereotype": first != row["stereotype"],
         }
-        findings += [Finding(row["id"], rule, detail) for rule, (broken, detail) in rules.items() if broken]
-    return findings
+        if any(broken.values()):
+            details = {
+                "slot": f"no slot in '{template}'",
+                "slots": f"{slots} slots in '{template}'",
+                "difference": f"'{row['premise']}' / '{row['hypothesis']}'",
+                "leak": f"{', '.join(leaks[template])} in '{template}'",
+                "gold": f"gold label is {row['gold']}",
+                "subset": f"tagged {row['subset']}, is {subset}",
+                "stereotype": f"'{row['occupation']}' is {first} and {row['stereotype']}",
+            }
+            yield from (Finding(row["id"], rule, details[rule]) for rule, found in broken.items() if found)
 
 
 def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
@@ -155,14 +164,18 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
     The same rules as ``evenli data --check``, which lists every finding. Two of them are faults of a template and not
     of a claim, and the published releases have some: these are noted.
     """
-    findings = validate(pairs, axis=axis)
-    broken = [finding for finding in findings if finding.rule not in _NOTED]
-    if broken:
-        first = broken[0]
+    # Counted one by one: every row of a large file may have a finding.
+    counts: Counter[str] = Counter()
+    first: dict[str, Finding] = {}
+    for finding in _findings(pairs, load_axis(axis)):
+        kind = finding.rule if finding.rule in _NOTED else "broken"
+        counts[kind] += 1
+        first.setdefault(kind, finding)
+    if counts["broken"]:
+        broken = first["broken"]
         raise InputError(
-            f"{pairs.name}, pair '{first.id}': {first.rule}: {first.detail}; {len(broken)} finding(s) in all, see "
-            "'evenli data --check'"
+            f"{pairs.name}, pair '{broken.id}': {broken.rule}: {broken.detail}; {counts['broken']} finding(s) in all, "
+            "see 'evenli data --check'"
         )
-    of_rule = {rule: [finding.detail for finding in findings if finding.rule == rule] for rule in _NOTED}
-    notes = [f"{len(of)} pairs {_NOTED[rule]}, first: {of[0]}" for rule, of in of_rule.items() if of]
+    notes = [f"{counts[rule]} pairs {_NOTED[rule]}, first: {first[rule].detail}" for rule in _NOTED if counts[rule]]
     return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def _table_rows(table: Any) -> Iterable[Any]:
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # polars.LazyFrame
         table = table.collect()
     if hasattr(table, "to_dicts"):  # polars
-        return table.to_dicts()  # type: ignore[no-any-return]
+        return table.iter_rows(named=True)  # type: ignore[no-any-return]
     if hasattr(table, "iloc"):  # pandas
         return table.to_dict("records")  # type: ignore[no-any-return]
     # datasets stores labels as numbers and their names beside them; -1 is a pair without a majority.
@@ -78,15 +79,20 @@ def _table_rows(table: Any) -> Iterable[Any]:
 
 def _pair_set(rows: Iterable[tuple[str, Any]], origin: str, **fields: str) -> PairSet:
     """Bring rows, each with the place it stands at, into our columns."""
-    listed = list(rows)
-    if not listed:
+    checked = map(_check_row, rows)
+    first = next(checked, None)
+    if first is None:
         raise InputError(f"{origin} holds no pairs")
-    for where, row in listed:
-        if not isinstance(row, Mapping):
-            raise PairError(f"{where}: expected a dictionary, not {type(row).__name__}")
-    columns = find_columns(listed[0][1], origin)
-    normalised = (_normalise(row, columns, where, number) for number, (where, row) in enumerate(listed))
-    return PairSet.from_rows(normalised, **fields)
+    columns = find_columns(first[1], origin)
+    listed = enumerate(chain([first], checked))
+    return PairSet.from_rows((_normalise(row, columns, where, number) for number, (where, row) in listed), **fields)
+
+
+def _check_row(placed: tuple[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    where, row = placed
+    if not isinstance(row, Mapping):
+        raise PairError(f"{where}: expected a dictionary, not {type(row).__name__}")
+    return where, row
 
 
 def _normalise(row: Mapping[str, Any], columns: Mapping[str, str], where: str, number: int) -> dict[str, str | None]:

@@ -98,21 +98,36 @@ def _find(sample: Sample) -> Items:
     revealing = axis.revealing_words(lang) if axis is not None else {}
     # As the papers do: words that state a group count like any other.
     defining = [] if sample.published else [name for name in names if leaking_words(name, revealing, lang)]
-    keys = ["occupation", "template", "stereotype"]
-    rows = frame.select(pl.col(keys).fill_null(""), "group").with_row_index("row")
-    # A pair that stands twice in a file meets its partner in the same turn.
-    rows = rows.with_columns(turn=pl.col("row").cum_count().over([*keys, "group"]))
-    halves = [rows.filter(pl.col("group") == group).drop("group") for group in groups]
-    if len(groups) != 2:
-        halves = [rows.head(0), rows.head(0)]
-    joined = halves[0].join(halves[1], on=[*keys, "turn"], suffix="_second", maintain_order="left")
-    classes = np.where(joined["occupation"].is_in(defining), DEFINING, joined["stereotype"].to_numpy())
+    matched = _partners(sample, groups)
+    of_item = frame.select(pl.col("occupation", "stereotype").fill_null(""))[matched[0]]
+    classes = np.where(of_item["occupation"].is_in(defining), DEFINING, of_item["stereotype"].to_numpy())
     # A list beside the published one brings its scores with the run.
     known = stored_scores(card) or (_scores(axis, lang, groups) if axis is not None else {})
-    scores = np.array([known.get(word, np.nan) for word in joined["occupation"]], dtype=np.float64)
-    matched = joined.select("row", "row_second").to_numpy().T.astype(np.int64)
+    scores = np.array([known.get(word, np.nan) for word in of_item["occupation"]], dtype=np.float64)
     nouns = {group: _noun(frame, group, groups, lang) for group in groups}
     return Items(groups, nouns, matched, classes, scores, defining, frame.height - matched.size)
+
+
+def _partners(sample: Sample, groups: tuple[str, ...]) -> NDArray[np.int64]:
+    """[2, items] rows that ask the same occupation and template of two groups, in the order of the first group."""
+    if len(groups) != 2:
+        return np.zeros((2, 0), dtype=np.int64)
+    rows = [np.flatnonzero((sample.frame["group"] == group).fill_null(False).to_numpy()) for group in groups]
+    cells = [sample.design.cells[part] for part in rows]
+    # A pair that stands twice in a file meets its partner in the same turn.
+    keys = [part + (int(sample.design.cells.max()) + 1) * _turns(part) for part in cells]
+    _, first, second = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
+    order = np.argsort(first)
+    return np.stack([rows[0][first[order]], rows[1][second[order]]])
+
+
+def _turns(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each code stood there before."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    turns = np.empty_like(codes)
+    turns[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
+    return turns
 
 
 def _origin(sample: Sample, card: dict[str, Any]) -> tuple[Axis | None, str]:

@@ -17,7 +17,7 @@ import polars as pl
 from evenli.errors import InputError, PairError
 from evenli.io import archive_texts, file_kind
 from evenli.labels import NEUTRAL
-from evenli.pairs import PairSet
+from evenli.pairs import PairSet, frame_of_rows
 from evenli.parse import parse_json_object
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
@@ -86,37 +86,42 @@ def _complete(pairs: PairSet, axis: Axis) -> PairSet:
     """Fill in group, template and subset where a file leaves them out, or say what cannot be known."""
     words = axis.language(pairs.lang).group_words
     types = {occupation.word: occupation.stereotype for occupation in axis.occupations(pairs.lang)}
-    rows = []
-    for row in pairs.frame.iter_rows(named=True):
-        occupation = row["occupation"]
-        row["stereotype"] = row["stereotype"] or types.get(occupation)
-        known = ", ".join(axis.group_names)
-        rules = (
-            (not occupation, "no occupation; NLI-CoAL needs the column occupation (or occ_word)"),
-            (
-                row["stereotype"] not in {NO_STEREOTYPE, *axis.group_names},
-                f"stereotype '{row['stereotype']}' is not neutral or one of {known}",
-            ),
-            (row["group"] not in {None, *words}, f"group '{row['group']}' is not one of {', '.join(words)}"),
-            (row["gold"] not in {None, NEUTRAL}, f"gold label '{row['gold']}'; in NLI-CoAL all are neutral"),
-            (row["subset"] not in {None, *SUBSETS}, f"subset '{row['subset']}' is not one of PS, AS, NS"),
-        )
-        for broken, problem in rules:
-            if broken:
-                raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
-        for group, word in words.items():
-            template = slot_template(row["premise"], row["hypothesis"], occupation, word)
-            if template and row["group"] in {None, group}:
-                row["group"], row["template"] = group, row["template"] or template
-        if not row["group"] or not row["template"]:
-            raise InputError(
-                f"{pairs.name}, pair '{row['id']}': premise and hypothesis must differ only in '{occupation}' and one "
-                f"of {', '.join(words.values())}"
-            )
+
+    def complete(row: dict[str, Any]) -> dict[str, Any]:
+        row["stereotype"] = row["stereotype"] or types.get(row["occupation"])
+        if problem := _problem(row, words, axis) or _slots(row, words):
+            raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
         pro = row["stereotype"] == row["group"]
         subset = NS if row["stereotype"] == NO_STEREOTYPE else PS if pro else AS
-        rows.append({**row, "gold": NEUTRAL, "subset": row["subset"] or subset})
-    return replace(pairs, frame=pl.DataFrame(rows, schema=pairs.frame.schema))
+        return {**row, "gold": NEUTRAL, "subset": row["subset"] or subset}
+
+    rows = map(complete, pairs.frame.iter_rows(named=True))
+    return replace(pairs, frame=frame_of_rows(rows, pairs.frame.schema))
+
+
+def _problem(row: Mapping[str, Any], words: Mapping[str, str], axis: Axis) -> str:
+    """What a column says that NLI-CoAL cannot have; empty if nothing."""
+    if not row["occupation"]:
+        return "no occupation; NLI-CoAL needs the column occupation (or occ_word)"
+    if row["stereotype"] not in {NO_STEREOTYPE, *axis.group_names}:
+        return f"stereotype '{row['stereotype']}' is not neutral or one of {', '.join(axis.group_names)}"
+    if row["group"] not in {None, *words}:
+        return f"group '{row['group']}' is not one of {', '.join(words)}"
+    if row["gold"] not in {None, NEUTRAL}:
+        return f"gold label '{row['gold']}'; in NLI-CoAL all are neutral"
+    return "" if row["subset"] in {None, *SUBSETS} else f"subset '{row['subset']}' is not one of PS, AS, NS"
+
+
+def _slots(row: dict[str, Any], words: Mapping[str, str]) -> str:
+    """Fill in group and template from the sentences; what is wrong with these if it cannot be done."""
+    for group, word in words.items():
+        template = slot_template(row["premise"], row["hypothesis"], row["occupation"], word)
+        if template and row["group"] in {None, group}:
+            row["group"], row["template"] = group, row["template"] or template
+    if row["group"] and row["template"]:
+        return ""
+    known = ", ".join(words.values())
+    return f"premise and hypothesis must differ only in '{row['occupation']}' and one of {known}"
 
 
 _FILES = {PS: "1-prostereo", AS: "2-antistereo", NS: "3-nonstereo"}
