@@ -32,7 +32,7 @@ from evenli.labels import LABELS
 from evenli.models import NLIModel
 from evenli.models.base import Prepared, plan_batches
 from evenli.models.callables import foreign_code
-from evenli.pairs import PairSet
+from evenli.pairs import PairSet, distinct_pairs
 from evenli.parse import check_regular
 from evenli.predictions import COLUMNS, Predictions
 from evenli.store import RunDir, read_manifest
@@ -144,13 +144,12 @@ class _Job:
         self.model, self.header, self.check_first = model, header, check_first
         self.progress, self.warn, self.ask = on_progress, on_warning, Asker(model, on_warning)
         self.asked = pl.concat([s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3]) for s in sets])
-        if repeated := self.asked.select(pl.struct("suite", "id").is_duplicated().sum()).item():
-            raise RunError(f"{repeated} rows share an id within their suite")
+        ids = self.asked.group_by("suite").agg(pl.col("id").n_unique())["id"].sum()
+        if repeated := self.asked.height - ids:
+            raise RunError(f"{repeated} rows have the id of another row of their suite")
         # The same pair is asked once, however often it stands in the sets.
-        texts = ["premise", "hypothesis"]
-        self.distinct = self.asked.select(texts).unique(maintain_order=True).with_row_index("unique")
-        joined = self.asked.select(texts).join(self.distinct, on=texts, how="left", maintain_order="left")
-        self.where: NDArray[Any] = joined["unique"].to_numpy()
+        first, self.where = distinct_pairs(self.asked)
+        self.distinct = self.asked.select("premise", "hypothesis")[first]
         self.head = len(sets[0])
         self.fresh: NDArray[np.bool_] = np.zeros(self.distinct.height, dtype=bool)
         self._folder: RunFolder | None = None
