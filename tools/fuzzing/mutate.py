@@ -481,7 +481,10 @@ def damage(rng: random.Random, path: Path, others: list[Path]) -> str:
     if rng.random() < 0.08:
         return _whole(rng, path, others)
     before = path.read_bytes()
-    after = file(rng, path.name, before)
+    try:
+        after = file(rng, path.name, before)
+    except Exception:  # it was damaged before, so that its structure is gone
+        after = bits(rng, before)
     path.write_bytes(after)
     return "content" if after != before else "nothing"
 
