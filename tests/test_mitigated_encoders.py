@@ -327,7 +327,7 @@ def test_broken_folders_are_named(folder: Path, vector_file: Path, tmp_path: Pat
     small = tmp_path / "small.txt"
     small.write_text("she 1.0 2.0\nhe 2.0 1.0\n", encoding="utf-8")
     identity = load_encoder(f"vectors:{small}").identity  # type: ignore[attr-defined]
-    with pytest.raises(ModelError, match="eraser"):
+    with pytest.raises(ModelError, match=f"{D} numbers"):
         load_encoder(str(changed(folder, tmp_path / "narrow", spec=f"vectors:{small}", identity=identity)))
     broken = copy_of(folder, tmp_path / "broken")
     (broken / "mitigated.json").write_text("{", encoding="utf-8")

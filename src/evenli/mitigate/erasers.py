@@ -190,7 +190,8 @@ class Erased:
         embeddings = np.asarray(self.encoder.encode(list(texts)))
         expected = (len(texts), self.eraser.dimension)
         if embeddings.shape != expected:
-            raise InputError(f"the eraser is for {expected}, the encoder gave {embeddings.shape}; fit another")
+            shape = f"{expected[1]} numbers for each of {expected[0]} texts"
+            raise InputError(f"the eraser is for {shape}, the encoder gave shape {embeddings.shape}; fit another")
         return embeddings
 
 
