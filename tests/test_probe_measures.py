@@ -289,28 +289,26 @@ def constructed_curve(percentages: dict[str, float]) -> pl.DataFrame:
 def test_labour_comparison_on_a_model_that_mirrors_the_market() -> None:
     percentages = {"a": 5.0, "b": 20.0, "c": 42.0, "d": 70.0, "CEO": 99.0}
     curve = constructed_curve(percentages)
-    women = {name.lower(): value for name, value in percentages.items()}
-    found = labour_comparison(curve, women)
-    assert found is not None and (found.n, found.missing) == (5, [])
+    found = labour_comparison(curve, {name.lower(): women for name, women in percentages.items()})
+    assert (found.n, found.missing) == (5, [])
     assert found.size.spearman == found.size.kendall == pytest.approx(1) and found.size.p < 1e-6
     assert found.direction.spearman == found.direction.kendall == pytest.approx(1)
-    against = labour_comparison(curve.with_columns(-pl.col("signed")), women)
-    assert (
-        against is not None
-        and against.direction.spearman == pytest.approx(-1)
-        and against.size.spearman == pytest.approx(1)
-    )
+    against = labour_comparison(curve.with_columns(-pl.col("signed")), percentages)
+    assert against.direction.spearman == pytest.approx(-1) and against.size.spearman == pytest.approx(1)
 
 
 def test_labour_comparison_by_hand_and_what_it_cannot_compare() -> None:
     curve = constructed_curve({"a": 10.0, "b": 20.0, "c": 40.0, "z": 55.0, "y": 60.0})
     # Ranks of dp over a, b, c are 3, 2, 1; those of the imbalances 10, 80, 60 are 1, 3, 2: rho = 1 - 6 * 6 / 24.
     found = labour_comparison(curve, {"a": 55.0, "b": 90.0, "c": 20.0})
-    assert found is not None and found.missing == ["y", "z"] and found.n == 3
+    assert found.missing == ["y", "z"] and found.n == 3
     assert found.size.spearman == pytest.approx(-0.5) and found.size.kendall == pytest.approx(-1 / 3)
     flat = labour_comparison(curve, {"a": 30.0, "b": 30.0, "c": 30.0})
-    assert flat is not None and np.isnan(flat.size.spearman) and "labour market" in flat.size.reason
-    assert labour_comparison(curve, {"a": 1.0, "b": 2.0}) is None
+    assert np.isnan(flat.size.spearman) and "labour market" in flat.size.reason
+    with pytest.raises(InputError, match="2 occupations"):
+        labour_comparison(curve, {"a": 1.0, "b": 2.0})
+    with pytest.raises(InputError, match="140"):
+        labour_comparison(curve, {"a": 140.0})
 
 
 def test_every_probe_occupation_has_a_percentage() -> None:

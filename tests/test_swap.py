@@ -276,19 +276,22 @@ def test_paper_list_has_122_words() -> None:
     assert not left & {"actor", "actress", "host", "hostess", "hero", "cow", "bull"}
 
 
-def test_unknown_mode() -> None:
+def test_unknown_mode_and_workers() -> None:
     with pytest.raises(InputError, match="mode 'both'"):
         Swapper("both")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="workers"):
+        swap.swap_all(["a man"], workers=0)
 
 
 # --- real sentences ---------------------------------------------------------------------------------------------
 
 
-def test_real_sentences(shared_data: Path) -> None:
+def test_workers_on_real_sentences(shared_data: Path) -> None:
     rows = read_rows(shared_data / "snli" / "snli_1.0_test.jsonl.xz")
     texts = [str(row[key]) for row in rows for key in ("sentence1", "sentence2")]
-    swapped = list(map(swap, texts))
-    back = map(swap, swapped)
+    swapped = swap.swap_all(texts)
+    assert swap.swap_all(texts, workers=2) == swapped
+    back = swap.swap_all(swapped)
     assert sum(a == b for a, b in zip(texts, back, strict=True)) / len(texts) > 0.995
     assert 0.5 < sum(a != b for a, b in zip(texts, swapped, strict=True)) / len(texts) < 0.7
 
@@ -334,6 +337,8 @@ def test_augment_all() -> None:
         "n": 1,
     }
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "b-swapped", "c-swapped"]
+    kept = swap_augment(ROWS, drop_duplicates=False)
+    assert (kept.counts["added"], kept.counts["duplicates"], len(kept.rows)) == (5, 0, 12)
 
 
 def test_augment_occupations() -> None:
@@ -347,6 +352,9 @@ def test_augment_occupations() -> None:
     )
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "c-swapped"]
     assert (done.rows[8]["premise"], done.rows[8]["hypothesis"]) == ("Two lawyers talk.", "A man sleeps.")
+    only = swap_augment(ROWS, select="occupation", occupations=["lawyer"])
+    assert [row["premise"] for row in only.rows[7:]] == ["Two lawyers talk."]
+    assert only.rows[7]["hypothesis"] == "A man sleeps."
 
 
 def test_augment_as_released() -> None:
@@ -376,6 +384,8 @@ def test_augment_refuses_what_it_cannot_use() -> None:
         swap_augment(ROWS, columns=("sentence1", "sentence2"))
     with pytest.raises(InputError, match="select 'some'"):
         swap_augment(ROWS, select="some")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="occupation"):
+        swap_augment(ROWS, occupations=["nurse"])
     assert swap_augment([]).rows == ()
 
 

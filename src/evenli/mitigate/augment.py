@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -43,23 +43,28 @@ def swap_augment(
     *,
     columns: tuple[str, str] = ("premise", "hypothesis"),
     select: Select = "all",
+    occupations: Iterable[str] | None = None,
     mode: Mode = "default",
     names: bool = True,
+    drop_duplicates: bool = True,
     shuffle_seed: int | None = None,
 ) -> Augmented:
     """Append gender-swapped copies of pairs; label and all other columns are kept, ids get ``-swapped``.
 
-    Rows whose two sentences occur before are dropped, of the given rows, too.
+    With ``drop_duplicates`` rows whose two sentences occur before are dropped, of the given rows, too.
 
     With ``select="occupation"`` and ``mode="released"`` the steps are those of Sharma et al.: an occupation is a token
     of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
     gender token of their list (which lacks *him* and *guy*). In the other modes punctuation does not hide a word.
 
-    ``columns`` names premise and hypothesis; ``mode`` and ``names`` are those of ``Swapper``. With a ``shuffle_seed``
-    the rows are looked at in a shuffled order, with 12 in that of Sharma et al.; those returned keep theirs.
+    ``columns`` names premise and hypothesis; ``occupations`` are by default the 38 of the paper; ``mode`` and ``names``
+    are those of ``Swapper``. With a ``shuffle_seed`` the rows are looked at in a shuffled order, with 12 in that of
+    Sharma et al.; those returned keep theirs.
     """
     if select not in get_args(Select):
         raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
+    if occupations is not None and select == "all":
+        raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
     for number, row in enumerate(rows, 1):
         for column in columns:
             if not isinstance(row.get(column), str):
@@ -70,7 +75,7 @@ def swap_augment(
         Random(shuffle_seed).shuffle(order)
     counts = {"rows_given": len(rows)}
     if select == "occupation":
-        mentions = _mentions(released=mode == "released")
+        mentions = _mentions(occupations, released=mode == "released")
         order = [index for index in order if mentions(rows[index][columns[0]])]
         counts["matched"] = len(order)
         # The last entry of a key stays, so that reversed it is the first row of each premise.
@@ -81,12 +86,14 @@ def swap_augment(
     counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
     result = [dict(row) for row in rows]
     result += [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
-    # Of the rows with the same sentences the first stays, with its place.
-    first: dict[tuple[str, ...], int] = {}
-    for index, row in enumerate(result):
-        first.setdefault(tuple(row[column] for column in columns), index)
-    added = sum(index >= len(rows) for index in first.values())
-    result = [result[index] for index in first.values()]
+    added = len(chosen)
+    if drop_duplicates:
+        # Of the rows with the same sentences the first stays, with its place.
+        first: dict[tuple[str, ...], int] = {}
+        for index, row in enumerate(result):
+            first.setdefault(tuple(row[column] for column in columns), index)
+        added = sum(index >= len(rows) for index in first.values())
+        result = [result[index] for index in first.values()]
     counts |= {"duplicates": len(rows) + len(chosen) - len(result), "added": added, "rows": len(result)}
     return Augmented(tuple(result), counts)
 
@@ -191,9 +198,11 @@ def _has_sharma_token(text: str) -> bool:
     return not _SHARMA_TOKENS.isdisjoint(text.lower().split(" "))
 
 
-def _mentions(*, released: bool) -> Callable[[str], bool]:
-    """A test whether a sentence names one of the 38 occupations of the paper, in the singular or the plural."""
-    singular = [row["occupation"].lower() for row in read_table("probe_occupations.csv", ("occupation",))]
+def _mentions(occupations: Iterable[str] | None, *, released: bool) -> Callable[[str], bool]:
+    """A test whether a sentence names one of the occupations, in the singular or the plural."""
+    if occupations is None:
+        occupations = [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
+    singular = [word.lower() for word in occupations]
     # Plurals as in the notebook, where only secretary has one of its own; ours also knows other words on -y.
     plural = [f"{w[:-1]}ies" for w in singular if w.endswith("y") and (w == "secretary" or not released)]
     forms = {*singular, *(f"{word}s" for word in singular), *plural}

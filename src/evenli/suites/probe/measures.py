@@ -206,15 +206,21 @@ def occupation_curve(sample: Sample) -> pl.DataFrame:
     )
 
 
-def labour_comparison(curve: pl.DataFrame, women: Mapping[str, float]) -> Labour | None:
-    """Compare the occupation curve with percentages of women by occupation in lower case; None if too few are known.
+def labour_comparison(curve: pl.DataFrame, percentages: Mapping[str, float]) -> Labour:
+    """Compare the occupation curve with percentages of women (0 to 100) per occupation; case does not matter.
 
     Occupations are few and the matching of words to labour statistics is loose in places, so ranks are compared.
     """
+    women = {occupation.lower(): float(value) for occupation, value in percentages.items()}
+    for occupation, value in women.items():
+        if not 0 <= value <= 100:
+            raise InputError(f"the percentage of women of '{occupation}' is {value}; give a number from 0 to 100")
     known = curve["occupation"].str.to_lowercase().is_in(list(women))
     part = curve.filter(known)
     if part.height < FEWEST_RANKS:
-        return None
+        raise InputError(
+            f"{part.height} occupations have a percentage of women; a rank correlation needs at least {FEWEST_RANKS}"
+        )
     share = np.array([women[name] for name in part["occupation"].str.to_lowercase()])
     return Labour(
         n=part.height,
@@ -266,12 +272,13 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
     women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
     named = curve.iter_rows(named=True)
     rows = [ProbeOccupation(**row, women_percent=women.get(row["occupation"].lower(), math.nan)) for row in named]
+    comparable = sum(not math.isnan(row.women_percent) for row in rows) >= FEWEST_RANKS
     return {
         "rows": sample.frame.height,
         "premises": sample.paired.first.frame.height,
         "proportions": {label: float(sample.rate(label)) for label in LABELS},
         "occupations": rows,
-        "labour": labour_comparison(curve, women),
+        "labour": labour_comparison(curve, women) if comparable else None,
     }
 
 
