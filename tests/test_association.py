@@ -413,7 +413,7 @@ def test_unreadable_user_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="half.json"):
         read_test(tmp_path / "half.json")
     (tmp_path / "list.json").write_text("[]")
-    with pytest.raises(InputError, match="list"):
+    with pytest.raises(InputError, match="expected an object"):
         read_test(tmp_path / "list.json")
 
 
@@ -511,7 +511,7 @@ def test_tests_are_chosen_once_each(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="pets"):
         choose_tests([pets, read_test(pets)])
     for wrong in ([], "C6"):
-        with pytest.raises(InputError, match="list"):
+        with pytest.raises(InputError, match="expected an object"):
             choose_tests(wrong)
 
 
