@@ -511,7 +511,7 @@ def test_tests_are_chosen_once_each(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="pets"):
         choose_tests([pets, read_test(pets)])
     for wrong in ([], "C6"):
-        with pytest.raises(InputError, match="expected an object"):
+        with pytest.raises(InputError, match="list"):
             choose_tests(wrong)
 
 
