@@ -37,7 +37,7 @@ EXAMPLES = 3
 """Examples that are kept of one finding."""
 MEMORY = 8 << 30
 """Memory of a worker; an input that asks for more is a finding, and the machine goes on."""
-PATIENCE = 4
+PATIENCE = 8
 """A worker that is silent for so many limits hangs where no signal reaches it."""
 
 
@@ -63,7 +63,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="Without the targets that need torch.")
     parser.add_argument("--out", default=None, help="Folder for seeds, progress and findings; makes it resumable.")
     parser.add_argument("--jobs", type=int, default=1, help="Processes.")
-    parser.add_argument("--limit", type=float, default=30, help="Seconds for one input.")
+    parser.add_argument("--limit", type=float, default=30, help="Seconds of processor time for one input.")
     parser.add_argument("--json", action="store_true", help="Print the summary as JSON.")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--seeds", default=None, help=argparse.SUPPRESS)

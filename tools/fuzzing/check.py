@@ -56,6 +56,10 @@ class Finding:
     case: dict[str, Any] = field(default_factory=dict)
 
 
+WAIT = 7
+"""Limits that an input may wait for: a busy machine is not a finding, a pipe that nobody writes is."""
+
+
 class Runner:
     """Runs commands with captured output, below Python as well: libraries in C write to the same place."""
 
@@ -65,7 +69,8 @@ class Runner:
         self._files = [(work / name).open("wb+", buffering=0) for name in ("stdout", "stderr")]
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-        signal.signal(signal.SIGALRM, _stop)
+        for number in (signal.SIGALRM, signal.SIGPROF):
+            signal.signal(number, _stop)
         # As on the command line, an unexpected error would be one line and a log; the fuzzer wants the traceback.
         os.environ["EVENLI_DEBUG"] = "1"
 
@@ -82,7 +87,7 @@ class Runner:
         sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
         sys.argv = ["evenli", *words]
         outcome = Outcome(0, "", "")
-        signal.setitimer(signal.ITIMER_REAL, self.limit)
+        self._watch(self.limit)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("always")
@@ -101,12 +106,18 @@ class Runner:
             outcome.code, outcome.place = None, _place(error.__traceback__)
             outcome.error = "".join(traceback.format_exception(error))
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            self._watch(0)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
         outcome.stdout, outcome.stderr = (self._text(file) for file in self._files)
         return outcome
+
+    @staticmethod
+    def _watch(limit: float) -> None:
+        """Limit the processor time, and the time on the clock for what waits without using any."""
+        signal.setitimer(signal.ITIMER_PROF, limit)
+        signal.setitimer(signal.ITIMER_REAL, WAIT * limit)
 
     @staticmethod
     def _text(file: Any) -> str:
