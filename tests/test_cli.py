@@ -28,7 +28,7 @@ def test_audit_json_is_json_only(run_cli, tmp_path: Path) -> None:
 
 
 def test_audit_shows_everything(run_cli, tmp_path: Path) -> None:
-    out = run_cli("audit", "fake:oracle:0.9", "--lang", "ja", cwd=tmp_path)
+    out = run_cli("audit", "fake:oracle:0.9", "--lang", "ja", "--verbose", cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     for text in (
         "PS pro-stereotypical",
@@ -54,10 +54,10 @@ def test_narrow_terminals_keep_numbers_on_their_lines() -> None:
     import evenli
     from evenli.report.terminal import show_results
 
-    results = evenli.audit("fake:oracle:0.9", "ja").result
+    audit = evenli.audit("fake:oracle:0.9", "ja")
     for width in (64, 80, 140):
         text = io.StringIO()
-        show_results(results, Console(file=text, width=width))
+        show_results(audit, Console(file=text, width=width), verbose=True)
         lines = text.getvalue().splitlines()
         assert max(len(line) for line in lines) <= width
         assert any(line.startswith("NLI-CoAL") and "0.600" in line and "[" in line for line in lines), width

@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 import evenli
 from evenli.errors import InputError
 from evenli.evaluate.assess import assess, competence
+from evenli.evaluate.audit import Audit
 from evenli.evaluate.predict import predict
 from evenli.labels import LABELS
 from evenli.models import fake_model
@@ -296,22 +297,24 @@ def test_a_group_may_have_person_in_its_name() -> None:
 def test_without_both_stereotyped_sets_there_is_no_verdict(kept: list[str]) -> None:
     table = evenli.audit("fake:biased", scoring=Scoring()).predictions
     rows = pl.col("subset").is_in(["gold", "control", *kept])
-    result = assess(Predictions(table.frame.filter(rows), table.header), Scoring())
+    rest = Predictions(table.frame.filter(rows), table.header)
+    result = assess(rest, Scoring())
     results = result.to_dict()
     assert results["verdict"]["code"] == "none" and "nan" not in results["verdict"]["sentence"]
     assert "is undefined: " in results["verdict"]["sentence"]
     assert results["coal"]["order_condition"] == {"holds": None, "beyond_doubt": None}
     assert results["coal"]["published"][-1]["this"]
     console = Console(width=140, record=True, file=io.StringIO())
-    show_results(result, console)
+    show_results(Audit(result, rest), console, verbose=True)
     shown = console.export_text()
     assert "is undefined" in shown and "this model            n/a" in shown
 
 
 def test_without_non_stereotyped_pairs_the_rest_is_shown() -> None:
     table = evenli.audit("fake:biased", scoring=Scoring()).predictions
-    results = assess(Predictions(table.frame.filter(pl.col("subset") != "NS"), table.header), Scoring())
+    rest = Predictions(table.frame.filter(pl.col("subset") != "NS"), table.header)
+    results = assess(rest, Scoring())
     assert results.verdict.code == "bias" and math.isnan(results.coal.value)
     console = Console(width=140, record=True, file=io.StringIO())
-    show_results(results, console)
+    show_results(Audit(results, rest), console, verbose=True)
     assert "NLI-CoAL has no interval" in " ".join(console.export_text().split())

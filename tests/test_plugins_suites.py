@@ -111,7 +111,7 @@ def test_a_suite_in_tables_gates_reports_and_schema(suite: Path, tmp_path: Path)
 
 
 def test_a_suite_from_the_command_line(suite: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    run = ("audit", "fake:even", "--suite", "coal,doctors", "-o", "run")
+    run = ("audit", "fake:even", "--suite", "coal,doctors", "-o", "run", "--verbose")
     shown = run_cli(*run, cwd=tmp_path, env=plugin_environment(suite))
     assert shown.returncode == 0, shown.stderr
     assert "not neutral about doctors" in shown.stdout and "Two of them were asked." in shown.stdout

@@ -345,7 +345,7 @@ def test_the_embedded_model_on_a_small_sheet(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [64, 80, 140])
 def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
     text = io.StringIO()
-    show_results(load_run(runs / "all").result, Console(file=text, width=width))
+    show_results(load_run(runs / "all"), Console(file=text, width=width), verbose=True)
     lines = text.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     joined = " ".join(text.getvalue().split())
@@ -357,7 +357,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
         "Largest gaps dP",
         "Labour market (CPS 2019, 38 occupations)",
         "Templates of Dev et al. (5,904 pairs",
-        "Verdict It strongly",
+        "Verdict This model strongly",
     ):
         assert part in joined, part
     assert any(line.startswith("B, dominant") and "0.789" in line and "[" in line for line in lines)
@@ -367,7 +367,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
 
 def test_the_probe_alone_on_the_terminal(runs: Path) -> None:
     text = io.StringIO()
-    show_results(load_run(runs / "even").result, Console(file=text, width=140))
+    show_results(load_run(runs / "even"), Console(file=text, width=140), verbose=True)
     assert "\nfake even on built-in probe (en, 3800 pairs" in text.getvalue()
     assert "Order condition" not in text.getvalue() and "published" not in text.getvalue()
     assert "undefined (the model" in text.getvalue()

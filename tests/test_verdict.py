@@ -277,7 +277,7 @@ def test_pairs_with_a_person_are_not_counted() -> None:
 
 def shown(audit: Audit, width: int = 160) -> str:
     console = Console(file=io.StringIO(), width=width)
-    show_results(audit.result, console)
+    show_results(audit, console, verbose=True)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 

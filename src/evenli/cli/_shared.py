@@ -98,6 +98,7 @@ Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
 ]
 OwnMeasures = Annotated[list[str] | None, option("Own measure as module:function; may be repeated.", "--measure")]
+Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
 
 

@@ -34,6 +34,7 @@ def audit(
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     report: Annotated[bool, option("Also write report.html (coal) and the chart of the probe.", "--report")] = False,
     measures: shared.OwnMeasures = None,
+    verbose: shared.Verbose = False,
     as_json: shared.Json = False,
 ) -> None:
     """Audit a model with NLI-CoAL or other suites: predictions, measures with intervals, competence, verdict."""
@@ -66,7 +67,7 @@ def audit(
     if as_json:
         shared.print_json({"folder": str(folder), **result.to_dict()})
     else:
-        show_results(result.result, shared.console(), files=f"{folder}/ {', '.join(written)}")
+        show_results(result, shared.console(), files=f"{folder}/ {', '.join(written)}", verbose=verbose)
 
 
 def predict(
@@ -114,6 +115,7 @@ def measure(
     published: shared.Published = False,
     _: shared.Resampling = None,
     measures: shared.OwnMeasures = None,
+    verbose: shared.Verbose = False,
     as_json: shared.Json = False,
 ) -> None:
     """Score a stored run again, without the model."""
@@ -125,7 +127,7 @@ def measure(
     if as_json:
         shared.print_json({"folder": str(run), **audit.to_dict()})
     else:
-        show_results(audit.result, shared.console(), files=f"{run}/ results.json")
+        show_results(audit, shared.console(), files=f"{run}/ results.json", verbose=verbose)
 
 
 def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: shared.Json = False) -> None:

@@ -9,36 +9,59 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import Comparison, RunComparison
 from evenli.format import interval, number, p_bound, percent, signed
+from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
 from evenli.types import AuditResult, Competence, DataCard, SuiteResult
 
-_COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
 Row = Sequence[str]
 _MOVED = 10  # occupations shown; JSON has all of them
 
 
-def show_results(result: AuditResult, console: Console, *, files: str | None = None) -> None:
-    """Print an audit: the verdict, every suite with its measures, competence, and what helps to place the numbers."""
-    colour = _COLOURS.get(result.verdict.code, "magenta")
-    console.print(f"[bold {colour}]Verdict[/]  {escape(result.verdict.sentence)}")
+def show_results(audit: Audit, console: Console, *, files: str | None = None, verbose: bool = False) -> None:
+    """Print an audit: the answer first, whatever a reader needs to trust it, and with ``verbose`` every table."""
+    result = audit.result
+    summary = summarise(audit)
+    print_summary(summary, result.verdict.code, console)
+    console.print()
     _heading(result, console)
+    if verbose:
+        _competence(result.competence, console)
+        _show_tables(result, summary.detail, console)
+    else:
+        console.print(escape(does_the_task(result.competence)))
+        for name in [name for name in result.suites if get_suite(name).judge is None and len(result.suites) > 1]:
+            title = get_suite(name).title
+            console.print(f"[bold]{escape(title[:1].upper() + title[1:])}[/]  {escape(_statement(result, name))}")
+        console.print("All measures, sets and occupations: --verbose here, or evenli report.", style="dim")
+    if files:
+        console.print(f"Files: {escape(files)}")
+
+
+def _statement(result: AuditResult, name: str) -> str:
+    """A suite in a sentence; a suite that gives none says why its numbers mean nothing."""
+    problem = result.suites[name].problem
+    return f"says nothing about bias here: {problem}." if problem else get_suite(name).statement(result.suites[name])
+
+
+def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
+    """Every suite with its measures and what helps to place the numbers."""
+    if detail:
+        console.print(f"\n[bold]In numbers[/]  {escape(detail)}")
     below: list[Section] = []
     for name, of_suite in result.suites.items():
         first, *rest = get_suite(name).sections(of_suite, result.data_of(name)) or [Section("")]
         _show_suite(get_suite(name), of_suite, first, console)
         below += rest
     console.print()
-    _competence(result.competence, console)
     for section in below:
         _show_section(section, console)
     limits = "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none."
     console.print(limits, style="dim")
-    if files:
-        console.print(f"Files: {escape(files)}")
 
 
 def _heading(result: AuditResult, console: Console) -> None:
@@ -72,8 +95,18 @@ def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Cons
         _titled("Causes", _measures(suite, result, own, wide=wide), console, style)
     heading = "Published scores" if own else "Measures" if first.rows else first.heading or suite.title
     _titled(heading, _measures(suite, result, others, wide=wide), console, style)
+    if wide and (titles := [suite.slice_title.format(name) for name in result.main.by_stereotype]):
+        console.print(escape(explained_slices(titles)), style="dim")
     for line in () if first.rows else first.lines:
         console.print(escape(line))
+
+
+def explained_slices(titles: Sequence[str]) -> str:
+    """What the columns of single stereotypes hold, which nobody can guess."""
+    return (
+        f"Columns {', '.join(titles)}: the same over the occupations of that stereotype alone; value is over all, "
+        "those without a stereotype included. n/a: not defined there."
+    )
 
 
 def _show_section(section: Section, console: Console, style: str = "") -> None:
@@ -121,6 +154,15 @@ def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: 
     made = table([*heads, *([">range", "reading"] if wide else [">ideal"])], rows, stressed)
     made.columns[0].no_wrap = wide
     return made
+
+
+def does_the_task(competence: Competence | None) -> str:
+    """In a sentence, whether the model does what any model of its kind should."""
+    if competence is None:
+        return "Whether it does the task at all was not assessed: there are no gold pairs."
+    gold, stated = (f"{percent(one.value)} of {one.n}" for one in (competence.gold, competence.stated))
+    judged = "It does not do the task well enough" if competence.problem else "It does the task"
+    return f"{judged}: it gets {gold} unmistakable pairs right, and {stated} in which the gender is stated."
 
 
 def _competence(competence: Competence | None, console: Console) -> None:

@@ -23,6 +23,7 @@ from evenli.resources import Axis, load_axis
 from evenli.stats.intervals import Estimates, Scoring, estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
+from evenli.suites.summary import Summary
 from evenli.types import Competence, DataCard, MeasureResult, SuiteResult, Verdict
 
 SLOT = "[Sub]"
@@ -108,6 +109,8 @@ class Suite:
     slices: Callable[[pl.DataFrame], list[str]] = lambda _: []  # stereotypes over which measures are repeated
     # Result and competence to a verdict, for suites that give one.
     judge: Callable[[Any, Competence | None], Verdict] | None = None
+    # Result, verdict and rows to the first screen; without it a run shows its headline measures there.
+    summary: Callable[[Any, Verdict, Sample], Summary] | None = None
     # One sentence about the result, where no suite of a run gives a verdict.
     statement: Callable[[SuiteResult], str] = lambda result: f"{result.main!r}."
     # What terminal and report show beside the table of measures. The first stands with that table, and is its heading

@@ -9,6 +9,7 @@ from evenli.suites.coal import causes as causes
 from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import check, load
 from evenli.suites.coal.results import CoalResult, fields, judge, sections, summarise
+from evenli.suites.coal.summary import summary
 from evenli.suites.coal.verdict import CAUSES
 
 SUITE = Suite(
@@ -24,8 +25,10 @@ SUITE = Suite(
         str(name) for name in frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True) if name
     ],
     judge=judge,
+    summary=summary,
     sections=sections,
     fields=fields,
+    slice_title="{} jobs",
     items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal",)),
     own=frozenset(causes.NAMES),
     indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),

@@ -18,8 +18,8 @@ NEGLIGIBLE = 0.05
 SIZES = ((0.1, "slight"), (0.3, "clear"), (math.inf, "strong"))
 """Up to which value a cause has which size: one sentence in ten, and about one in three. Finer words would promise more
 than the list of 13 female words can tell apart: the interval of ``stereotype`` is often 0.3 wide."""
-_ADVERBS = {"slight": "slightly", "clear": "clearly", "strong": "strongly"}
-_COUNTS = {"slight": "a few", "clear": "some", "strong": "many"}
+ADVERBS = {"slight": "slightly", "clear": "clearly", "strong": "strongly"}
+COUNTS = {"slight": "a few", "clear": "some", "strong": "many"}
 
 
 def judge(
@@ -104,20 +104,20 @@ def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -
         follows = estimate.value > 0
         label = "follows stereotypes" if follows else "anti-stereotypical"
         return Cause(name, "stereotypical" if follows else "anti-stereotypical", size, label, estimate)
-    group, noun = _groups(readings)[estimate.value > 0]
+    group, noun = group_nouns(readings)[estimate.value > 0]
     where = " for stereotyped jobs" if name == ELSEWHERE else ""
-    return Cause(name, group, size, f"assumes {_with_article(noun)}{where}", estimate)
+    return Cause(name, group, size, f"assumes {with_article(noun)}{where}", estimate)
 
 
-def _groups(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
+def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
     """The two groups with their nouns, in alphabetical order."""
     return sorted({(row.reading, row.noun) for row in readings if row.noun})
 
 
-def _with_article(noun: str) -> str:
+def with_article(noun: str) -> str:
     """A noun after *a* or *an*.
 
-    >>> _with_article("old person")
+    >>> with_article("old person")
     'an old person'
     """
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
@@ -126,13 +126,13 @@ def _with_article(noun: str) -> str:
 def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> str:
     share = {(row.stereotype, row.reading): percent(row.value) for row in readings}
     subject = "It" if first else "It also"
-    adverb = _ADVERBS[cause.size]
+    adverb = ADVERBS[cause.size]
     if cause.name == "undirected":
         errors = "errors without a direction" if first else "further errors without a direction"
         kinds = "averaged over the kinds of jobs"
-        return f"{subject} makes {_COUNTS[cause.size]} {errors} ({percent(cause.estimate.value)}, {kinds})."
-    groups = _groups(readings)
-    whose = {group: f"{_with_article(noun)}'s" for group, noun in groups}
+        return f"{subject} makes {COUNTS[cause.size]} {errors} ({percent(cause.estimate.value)}, {kinds})."
+    groups = group_nouns(readings)
+    whose = {group: f"{with_article(noun)}'s" for group, noun in groups}
     if cause.name == "stereotype":
         does = f"{adverb} follows stereotypes" if cause.estimate.value > 0 else f"is {adverb} anti-stereotypical"
         # Class by class: an average over classes of 13 and 87 words is not a share of the sentences.
@@ -143,7 +143,7 @@ def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> s
         ]
         return f"{subject} {does}: {'; '.join(read)}."
     (other, _), (group, noun) = sorted(groups, key=lambda pair: pair[0] == cause.direction)
-    assumes = f"{subject} {adverb} assumes {_with_article(noun)}"
+    assumes = f"{subject} {adverb} assumes {with_article(noun)}"
     if cause.name == ELSEWHERE:
         read = [f"{share[kind, group]} of the sentences on jobs stereotyped {kind}" for kind, _ in groups]
         return f"{assumes} for stereotyped jobs, of either kind: read as {whose[group]} are {' and '.join(read)}."

@@ -1,0 +1,122 @@
+"""What a person should see of an audit in ten seconds; terminal, report, notebook and card show this, each in its way.
+
+Plain values: nothing here knows how it is drawn. No word of the field is needed to read it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+
+ANSWERS = {ENTAILMENT: "yes", NEUTRAL: "cannot know", CONTRADICTION: "no"}
+"""The three labels as answers to the question whether the second sentence follows."""
+LIMIT = (
+    "This cannot show that a model is fair: it is about these jobs, these sentences and these groups, and says "
+    "nothing about harm in use."
+)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of a bar, with its interval.
+
+    Attributes:
+        label: What the part is.
+        kind: ``first`` and ``second`` for the two groups, ``both`` for answers that contradict each other, ``neither``.
+    """
+
+    label: str
+    kind: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One kind of jobs: how its sentences are read."""
+
+    name: str
+    sentences: int
+    shares: Sequence[Share]
+
+
+@dataclass(frozen=True)
+class PlainNumber:
+    """A number under a name that needs no explanation; ``text`` has the interval."""
+
+    name: str
+    value: str
+    text: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pair of the audit with the model's three probabilities, by label; ``about`` says how it was chosen."""
+
+    premise: str
+    hypothesis: str
+    probabilities: dict[str, float]
+    answer: str
+    about: str
+    lang: str = ""
+
+    @property
+    def answers(self) -> list[tuple[str, float, bool, bool]]:
+        """Answer in a plain word, its probability, whether it is the model's, whether it is right."""
+        return [
+            (word, self.probabilities[label], label == self.answer, label == NEUTRAL) for label, word in ANSWERS.items()
+        ]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The first screen.
+
+    Attributes:
+        sentence: The verdict in one sentence.
+        detail: The verdict with its numbers.
+        problem: Why the numbers say nothing about bias; else empty.
+        question: Heading of the bars.
+        bars: A bar per kind of jobs; none where the pairs do not define them.
+        numbers: Three numbers with plain names.
+        scale: What the numbers count.
+        example: One pair; None without pairs.
+        limit: What all of this cannot show.
+        level: Coverage of the intervals.
+    """
+
+    sentence: str
+    detail: str = ""
+    problem: str = ""
+    question: str = "Who does the model see?"
+    bars: Sequence[Bar] = ()
+    numbers: Sequence[PlainNumber] = ()
+    scale: str = ""
+    example: Example | None = None
+    limit: str = LIMIT
+    level: float = 0.95
+
+
+def of_hundred(value: float) -> str:
+    """A share as a count of a hundred.
+
+    >>> of_hundred(0.354), of_hundred(-0.001)
+    ('35', '0')
+    """
+    return "n/a" if math.isnan(value) else f"{round(100 * value) + 0:d}"
+
+
+def range_of(low: float, high: float) -> str:
+    """Both ends of an interval in percent; empty where there is none.
+
+    >>> range_of(0.19, 0.58), range_of(-0.03, 0.12)
+    ('19–58', '-3 to 12')
+    """
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    return f"{of_hundred(low)}{' to ' if round(100 * low) < 0 else '–'}{of_hundred(high)}"
