@@ -20,6 +20,7 @@ ORDER = [
     "_network",
     "_callable",
     "_extras",
+    "_temporary",
     "parse",
     "binary",
     "io",

@@ -24,8 +24,16 @@ from conftest import make_checkpoint  # noqa: E402
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, PairError, RunError  # noqa: E402
 from evenli.labels import LABELS  # noqa: E402
 from evenli.training import Trainer, TrainSettings, evaluate, make_recipe, train  # noqa: E402
-from evenli.training.base import load_base  # noqa: E402
-from evenli.training.data import NOBODY, TrainingData, padded_lengths, plan_epoch, read_examples, tokenise  # noqa: E402  # noqa: E402
+from evenli.training.base import load_base, save_model  # noqa: E402
+from evenli.training.data import (  # noqa: E402
+    NOBODY,
+    TrainingData,
+    find_repeats,
+    padded_lengths,
+    plan_epoch,
+    read_examples,
+    tokenise,
+)
 from evenli.training.fast.encoder import (  # noqa: E402
     FusedForward,
     PlainForward,
@@ -605,6 +613,46 @@ def test_lines_are_counted_as_an_editor_counts_them(tmp_path: Path) -> None:
     file.write_text('sentence1,sentence2,label\n"two\nlines",b,neutral\n\na,b,odd\n', encoding="utf-8")
     with pytest.raises(PairError, match="line 5"):
         read_examples([file])
+
+
+def test_repeated_pairs_are_reported(base: Path, pair_file, tmp_path: Path, capsys) -> None:
+    third = GOOD | {"sentence2": "A dog waits.", "gold_label": "contradiction"}
+    found = find_repeats(read_examples([pair_file([GOOD, third, third, third, OTHER, GOOD])]))
+    assert (found.same, found.contradicting) == (2, 3)
+    assert "neutral" in found.example and "more than one way" in found.remark()
+    assert find_repeats(read_examples([pair_file([GOOD, third])])).remark() == ""
+    file = pair_file([GOOD, OTHER, third])
+    train(str(base), [file], tmp_path / "out", recipe=make_recipe(epochs=1), settings=TrainSettings(device="cpu"))
+    assert "warning: 2 rows" in capsys.readouterr().err
+    assert "2 rows of pairs with more than one" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("limit", [0, 2_000, 40_000], ids=["configuration", "tokenizer", "weights"])
+def test_a_full_disk_at_the_final_save_keeps_the_checkpoint(
+    base: Path, pair_file, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    file, out = pair_file([GOOD, OTHER]), tmp_path / "out"
+    save, (soft, hard) = save_model, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_up(*given: object) -> None:
+        # The libraries that write the model see a full disk, each with errors of its own.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+        try:
+            save(*given)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("evenli.training.nli.save_model", fill_up)
+        with pytest.raises(RunError, match="no space left") as caught:
+            train(str(base), [file], out, recipe=make_recipe(epochs=1), settings=QUIET)
+    assert "\n" not in str(caught.value)
+    assert sorted(one.name for one in out.iterdir() if one.name != ".lock") == [
+        "checkpoint.safetensors",
+        "metrics.jsonl",
+    ]
+    train(str(base), [file], out, recipe=make_recipe(epochs=1), settings=QUIET)
+    assert load_base(str(out)).fresh == () and not (out / "checkpoint.safetensors").exists()
 
 
 NO_POLARS = """

@@ -7,6 +7,7 @@ import lzma
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tarfile
 from dataclasses import replace
@@ -16,9 +17,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from rich.console import Console
 
 import evenli
 from conftest import make_checkpoint
+from evenli._temporary import process_mark
 from evenli.cli._stream import SafeStream
 from evenli.encoders import load_encoder
 from evenli.encoders.base import EmbeddingCache
@@ -26,11 +29,13 @@ from evenli.encoders.vectors import VectorMean, WordVectors, load_vectors
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.audit import AuditSettings, load_run, measure_run, verify_run
 from evenli.evaluate.predict import RunFolder
-from evenli.io import archive_texts, hash_files, read_text
+from evenli.evaluate.senteval import SentEvalResult, TaskResult
+from evenli.io import archive_texts, hash_files, read_text, write_atomic
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.models import CallableModel, fake_model, load_model
+from evenli.report.encoder import print_senteval
 from evenli.stats.intervals import Scoring
-from evenli.store import with_hash
+from evenli.store import RunDir, replacing, with_hash
 from evenli.suites.coal.build import build_coal
 
 FAST = Scoring()
@@ -253,6 +258,26 @@ def test_pairs_made_in_python_pass_the_same_door() -> None:
     assert evenli.audit("fake:biased", data=pairs, scoring=FAST).coal.coal_pro.value == 1
 
 
+def test_a_stored_table_passes_the_same_door(finished: Path, tmp_path: Path) -> None:
+    run = copy_of(finished, tmp_path / "run")
+    before = (run / "results.json").read_bytes()
+    table = pl.read_parquet(run / "predictions.parquet")
+    swapped = {"PS": "AS", "AS": "PS"}
+    for broken, noun in (
+        (pl.col("subset").replace(swapped), "subset"),
+        (pl.when(pl.col("suite") == "coal").then(pl.lit("nobody")).otherwise("group").alias("group"), "group"),
+    ):
+        table.with_columns(broken).write_parquet(run / "predictions.parquet")
+        header = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        header["files"]["predictions.parquet"] = hash_files([run / "predictions.parquet"])
+        (run / "run.json").write_text(json.dumps(with_hash(header)), encoding="utf-8")
+        for use in (measure_run, verify_run):
+            with pytest.raises(InputError, match=noun):
+                use(run)
+    assert (run / "results.json").read_bytes() == before
+    assert measure_run(copy_of(finished, tmp_path / "whole"), FAST).coal.value == pytest.approx(0.2)
+
+
 # A model that does not repeat itself is named.
 
 
@@ -319,6 +344,44 @@ def test_a_model_cannot_forge_a_line(tmp_path: Path, run_cli) -> None:  # type: 
 def fake_answers(premises: list[str], hypotheses: list[str]) -> object:
     inner = fake_model("even")
     return inner.logits(inner.prepare(premises, hypotheses).items)
+
+
+def test_a_stored_note_cannot_forge_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    task = TaskResult("STS14", float("nan"), {}, float("nan"), 8, note="good\nevenli: passed")
+    print_senteval(SentEvalResult({"STS14": task}), Console(width=200))
+    out = capsys.readouterr().out
+    assert "passed" in out and not any(line.startswith("evenli:") for line in out.splitlines())
+
+
+def _gone() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path: Path) -> None:
+    mark = process_mark()
+    gone, here = (mark.replace(str(os.getpid()), str(number), 1) for number in (_gone(), os.getppid()))
+    names = [f".table.{one}.partial.csv" for one in (gone, here, f"{gone[:-1]}x")] + [f".other.{gone}.partial.csv"]
+    for name in names:
+        (tmp_path / name).write_text("a,b")
+    write_atomic(tmp_path / "table.csv", "a")
+    assert {file.name for file in tmp_path.iterdir()} == {"table.csv", *names[1:]}
+
+
+@pytest.mark.parametrize("renamed", [False, True])
+def test_a_replacement_that_was_killed_leaves_the_old_directory(tmp_path: Path, renamed: bool) -> None:
+    gone = process_mark().replace(str(os.getpid()), str(_gone()), 1)
+    run = RunDir(tmp_path / "out", kind="thing", manifest="thing.json", owned=("part",))
+    run.path.mkdir()
+    run.write_manifest({})
+    (tmp_path / f".out.{gone}.tmp").mkdir()
+    if renamed:
+        run.path.rename(tmp_path / f".out.{gone}.old")
+    with pytest.raises(RunError, match="overwrite"), replacing(run, overwrite=False):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["out"] and run.is_ours()
 
 
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from evenli._extras import need
+from evenli._temporary import leftovers, process_mark
 from evenli.binary import read_parquet
 from evenli.errors import InputError, PairError, RunError
 from evenli.parse import LINE_BYTES, check_ratio, check_regular, parse_json_object, parse_table
@@ -264,12 +265,16 @@ def atomic(path: Path, *, sync: bool = True) -> Iterator[Path]:
 
     The bytes are on the disk before the name is, unless ``sync`` is off: then a power cut may leave a damaged file. A
     failure leaves the old file as it was and nothing beside it. A killed process leaves the temporary file, which
-    ``is_temporary`` recognises.
+    ``is_temporary`` recognises; the next one that writes the same file removes it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # The ending stays, because writers such as numpy.savez append one that is missing. Two processes may write the same
     # file, for example of a cache, so each has a temporary file of its own.
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.partial{path.suffix}")
+    temporary = path.with_name(f".{path.stem}.{process_mark()}.partial{path.suffix}")
+    if sync:  # files that need no sync are many in one directory, which would be listed for each of them
+        with contextlib.suppress(OSError):
+            for left in leftovers(path.parent, f".{path.stem}.", f".partial{path.suffix}"):
+                left.unlink(missing_ok=True)
     try:
         yield temporary
         if sync:
@@ -279,15 +284,6 @@ def atomic(path: Path, *, sync: bool = True) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def is_temporary(path: Path) -> bool:
-    """Whether a file is what a killed ``atomic`` left.
-
-    >>> is_temporary(Path("runs/.results.partial.json"))
-    True
-    """
-    return path.name.startswith(".") and Path(path.stem).suffix == ".partial"
 
 
 def write_atomic(path: str | Path, content: str | bytes | Callable[[Path], object]) -> None:

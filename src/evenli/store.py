@@ -9,16 +9,16 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from evenli._temporary import is_temporary, leftovers, process_mark
 from evenli._version import __version__
 from evenli.errors import InputError, RunError, RunLockedError
-from evenli.io import atomic, hash_text, is_temporary, json_text, read_json, write_failure
+from evenli.io import atomic, hash_text, json_text, read_json, write_failure
 
 LOCK = ".lock"
 _HASH = "manifest_sha256"
@@ -256,15 +256,16 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
         run: The directory to write; one that is not ours is refused.
         overwrite: Whether a finished result in it may be replaced.
     """
-    run.check()
     out = run.path
+    _recover(out)
+    run.check()
     # The old directory goes as a whole, so a file of the user beside our own must stop it.
     foreign = run.foreign_files() if out.is_dir() else []
     if foreign:
         raise RunError(f"{out} holds files that are not ours ({', '.join(foreign[:3])}); choose another {run.option}")
     if run.exists() and not overwrite:
         raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or pass --overwrite")
-    temporary, old = (out.with_name(f".{out.name}.{os.getpid()}.{ending}") for ending in ("tmp", "old"))
+    temporary, old = (out.with_name(f".{out.name}.{process_mark()}.{ending}") for ending in ("tmp", "old"))
     with run.writing():
         try:
             temporary.mkdir(parents=True)
@@ -280,3 +281,16 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _recover(out: Path) -> None:
+    """Remove what a killed ``replacing`` left, and put back the old directory if it stopped between the two renames."""
+    if not out.parent.is_dir():
+        return
+    with contextlib.suppress(OSError):  # a directory that cannot be listed or changed is refused later, with a reason
+        for old in leftovers(out.parent, f".{out.name}.", ".old"):
+            if not out.exists():
+                old.rename(out)
+        for ending in (".old", ".tmp"):
+            for left in leftovers(out.parent, f".{out.name}.", ending):
+                shutil.rmtree(left, ignore_errors=True)

@@ -84,6 +84,7 @@ class Child:
             sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
             if self._ending.read_only is not None:
                 _make_read_only(self._ending.read_only)
+                os.chdir(folder)  # where we stand is still the folder below the mount
             if self._ending.largest is not None:
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
                 resource.setrlimit(resource.RLIMIT_FSIZE, (self._ending.largest,) * 2)

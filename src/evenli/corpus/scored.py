@@ -20,9 +20,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli._temporary import is_temporary
 from evenli.binary import read_parquet
 from evenli.errors import InputError, RunError
-from evenli.io import hash_files, is_temporary
+from evenli.io import hash_files
 from evenli.parse import parse_json_object
 from evenli.store import RunDir
 

@@ -42,27 +42,20 @@ class Asker:
         return self(items, length)
 
 
-def ask_again(
-    model: NLIModel,
-    ask: Asker,
-    prepared: Prepared,
-    logits: NDArray[np.float32],
-    fresh: NDArray[np.bool_],
-) -> Repeat | None:
-    """Ask one in 16 pairs, at most 64, once more; None where no pair was asked.
+def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[np.float32]) -> Repeat:
+    """Ask one in 16 pairs, at most 64, once more.
+
+    Answers that an interrupted run left are asked again like any other: a run that continues ends with the result of
+    one that was never interrupted, and a model that differs from process to process is noticed.
 
     Args:
         model: Who was asked.
         ask: Scores one batch.
         prepared: All pairs.
         logits: The first answers.
-        fresh: Which pairs this process asked; answers of an earlier one say nothing about this one.
     """
-    rows = np.flatnonzero(fresh)
-    if not rows.size:
-        return None
-    count = min(_MOST, -(-rows.size // _SHARE))
-    rows = np.sort(np.random.default_rng(0).choice(rows, count, replace=False))
+    count = min(_MOST, -(-len(logits) // _SHARE))
+    rows = np.sort(np.random.default_rng(0).choice(len(logits), count, replace=False))
     again = np.empty((count, logits.shape[1]), dtype=np.float64)
     for batch in plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget):
         batch = batch[::-1]  # another place in the batch as well

@@ -16,10 +16,11 @@ from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, keep_o
 from evenli.evaluate.predict import SCHEMA, PredictSettings, Progress, RunFolder, predict, read_header
 from evenli.io import read_json
 from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
-from evenli.pairs import PairSet
+from evenli.pairs import PAIR_COLUMNS, PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
 from evenli.resources import Occupation
+from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
 from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
@@ -296,6 +297,7 @@ def measure_run(path: str | Path, scoring: Scoring | None = None, measures: Sequ
     _check_run(folder.path)
     with folder.locked():
         predictions = _predictions(folder.path)
+        check_stored(predictions, folder.predictions_file)
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
             result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
@@ -310,6 +312,7 @@ def verify_run(path: str | Path) -> dict[str, Any]:
         The files checked, and how many numbers were scored again.
     """
     run = load_run(path)
+    check_stored(run.predictions, run.path / "predictions.parquet")
     files = RunFolder(run.path).verify("predictions.parquet", "results.json")
     stored = run.to_dict()
     again = (
@@ -330,6 +333,21 @@ def verify_run(path: str | Path) -> dict[str, Any]:
                         f"{measure[key]}; score it again with 'evenli measure {run.path}'"
                     )
     return {"run": str(run.path), "files": files, "numbers": numbers}
+
+
+def check_stored(predictions: Predictions, file: Path) -> None:
+    """Apply the rules of an audit to pairs that were asked before: an older evenli may have let them pass."""
+    settings = predictions.header.get("settings")
+    axis = settings.get("axis", "gender") if isinstance(settings, dict) else "gender"
+    # A path or a plug-in in a stored file is data: it is neither read nor imported.
+    if axis not in shipped_names():
+        return
+    for card in predictions.header.get("data", []):
+        if card.get("suite") not in SUITES or not isinstance(card.get("lang"), str):
+            continue
+        frame = predictions.suite(card["suite"]).frame.select(list(PAIR_COLUMNS))
+        pairs = PairSet(str(file), card["suite"], card["lang"], frame)
+        get_suite(pairs.suite).check(pairs, Request(pairs.lang, axis=axis))
 
 
 def _predictions(folder: Path) -> Predictions:

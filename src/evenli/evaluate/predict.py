@@ -23,11 +23,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from evenli._temporary import is_temporary
 from evenli._version import __version__
 from evenli.binary import read_parquet
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.asking import Asker, ask_again, remark
-from evenli.io import hash_files, hash_text, is_temporary
+from evenli.io import hash_files, hash_text
 from evenli.labels import LABELS
 from evenli.models import NLIModel
 from evenli.models.base import Prepared, plan_batches
@@ -151,7 +152,6 @@ class _Job:
         first, self.where = distinct_pairs(self.asked)
         self.distinct = self.asked.select("premise", "hypothesis")[first]
         self.head = len(sets[0])
-        self.fresh: NDArray[np.bool_] = np.zeros(self.distinct.height, dtype=bool)
         self._folder: RunFolder | None = None
         self._next = 0
 
@@ -192,11 +192,10 @@ class _Job:
             "distinct_pairs": self.distinct.height,
             "truncated": prepared.truncated,
         }
-        repeat = ask_again(self.model, self.ask, prepared, logits, self.fresh)
-        if repeat is not None:
-            self.header["repeat"] = repeat.to_dict()
-            if not repeat.stable:
-                self.warn(remark(repeat, self.model.info.name))
+        repeat = ask_again(self.model, self.ask, prepared, logits)
+        self.header["repeat"] = repeat.to_dict()
+        if not repeat.stable:
+            self.warn(remark(repeat, self.model.info.name))
         if folder is not None:
             folder.finish(table, self.header)
         return Predictions(table, {**self.header, "status": "complete"})
@@ -244,7 +243,7 @@ class _Job:
                     f"hypothesis '{pair['hypothesis']}'; {bad.size} pair(s) of the batch are not finite"
                 )
             done += int(np.isnan(logits[chosen, 0]).sum())
-            logits[chosen], self.fresh[chosen] = scores, True
+            logits[chosen] = scores
             self._keep(chosen, scores)
             self.progress(Progress(done, self.distinct.height, "scoring"))
 

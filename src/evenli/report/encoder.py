@@ -15,7 +15,7 @@ from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, differ
 from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult, average_effect
 from evenli.evaluate.senteval import SentEvalResult
 from evenli.evaluate.senteval.data import TASKS
-from evenli.format import interval, number, p_value, percent, signed
+from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.report.charts import GRID, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.report.terminal import table
 from evenli.resources import read_table
@@ -172,7 +172,7 @@ def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], console: C
 def _print_below(console: Console, notes: Iterable[str], legend: str = "") -> None:
     """Notes line by line, and how to read the table."""
     for note in notes:
-        console.print(escape(note))
+        console.print(escape(printable(note)))  # a stored note may be anyone's
     if legend:
         console.print(escape(legend), style="dim")
 

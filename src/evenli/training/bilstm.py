@@ -25,7 +25,7 @@ from evenli.errors import InputError, ModelError
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
 from evenli.training.bilstm_trainer import features, make_head, part
-from evenli.training.data import Examples
+from evenli.training.data import Examples, find_repeats
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import Progress, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
@@ -105,6 +105,8 @@ def train_encoder(
     with directory.locked():
         if finished := directory.finished(lambda record: _parse_outcome(record, directory.path)):
             return finished
+        if remark := find_repeats(train).remark():
+            Progress(shown=settings.shown).note(f"warning: {remark}")
         trainer = make_trainer(vectors, train, recipe, seed=seed, device=device)
         return _Run(directory, trainer, settings).train(dev)
 

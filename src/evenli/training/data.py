@@ -85,6 +85,22 @@ class FlatTokens:
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """Pairs that stand in the data more than once: with the same label each time, or with labels that contradict."""
+
+    same: int  # rows beyond the first of their pair, where all its labels agree
+    contradicting: int  # rows of pairs that have more than one label
+    example: str = ""  # ids and labels of the first contradiction
+
+    def remark(self) -> str:
+        """What is odd, in one line; empty where nothing is repeated."""
+        told = [f"{self.same:,} rows repeat another pair with its label"] if self.same else []
+        if self.contradicting:
+            told += [f"{self.contradicting:,} rows have a pair that is labelled in more than one way ({self.example})"]
+        return "; ".join(told)
+
+
+@dataclass(frozen=True)
 class TrainingData:
     """What all seeds of a run share; ``shared`` counts dev pairs that are also training pairs."""
 
@@ -93,6 +109,7 @@ class TrainingData:
     dev: Examples | None = None
     dev_tokens: FlatTokens | None = None
     shared: int = 0
+    repeats: Repeats = Repeats(0, 0)
 
 
 def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Examples:
@@ -143,6 +160,25 @@ def check_classes(examples: Examples) -> None:
     if len(present) < 2:
         found = f"{', '.join(examples.sources)}: all {len(examples)} pairs are labelled {present[0]}"
         raise InputError(f"{found}; training needs at least two of {', '.join(LABELS)}")
+
+
+def find_repeats(examples: Examples) -> Repeats:
+    """Count repeated pairs. They are trained on as they stand: what annotators disagree about is data."""
+    # Positions of pairs that come again only: a list per pair of a million would take 100 MB.
+    first: dict[tuple[str, str], int] = {}
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row, pair in enumerate(zip(examples.premises, examples.hypotheses, strict=True)):
+        if (before := first.setdefault(pair, row)) != row:
+            groups.setdefault(pair, [before]).append(row)
+    labels = examples.labels.tolist()
+    torn = [rows for rows in groups.values() if len({labels[row] for row in rows}) > 1]
+    kept = sum(len(rows) - 1 for rows in groups.values()) - sum(len(rows) - 1 for rows in torn)
+    if not torn:
+        return Repeats(kept, 0)
+    rows = torn[0]
+    other = next(row for row in rows if labels[row] != labels[rows[0]])
+    shown = (f"{examples.ids[row]} is {LABELS[labels[row]]}" for row in (rows[0], other))
+    return Repeats(kept, sum(map(len, torn)), ", ".join(shown))
 
 
 def overlap(train: Examples, dev: Examples) -> int:

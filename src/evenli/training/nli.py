@@ -17,7 +17,7 @@ from evenli.errors import ModelError
 from evenli.format import prose, yaml_text
 from evenli.models.loading import pick_device, position_limit
 from evenli.training.base import Base, load_base, save_model
-from evenli.training.data import TrainingData, check_classes, overlap, read_examples, tokenise
+from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward
 from evenli.training.fast.stepper import join_world, score
 from evenli.training.loop import Trainer
@@ -93,7 +93,7 @@ def train(
     tokens = tokenise(train_pairs, start.tokenizer, limit)
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
     shared = overlap(train_pairs, dev_pairs) if dev_pairs else 0
-    pairs = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared)
+    pairs = TrainingData(train_pairs, tokens, dev_pairs, dev_tokens, shared, find_repeats(train_pairs))
     # One trainer for all seeds: what is compiled and captured serves every run.
     trainer = Trainer(start.model, tokens, recipe, device=device, graph=settings.graph, fresh=start.fresh, world=world)
     for remark in _remarks(pairs, limit):
@@ -129,6 +129,8 @@ def _remarks(data: TrainingData, limit: int) -> Iterator[str]:
     train, cut = data.train, data.tokens.truncated
     if train.unlabelled or train.empty:
         yield f"left out {train.unlabelled:,} pairs without gold label and {train.empty:,} with an empty sentence"
+    if remark := data.repeats.remark():
+        yield f"warning: {remark}"
     if data.dev and data.shared:
         share = f"{data.shared:,} of {len(data.dev):,} dev pairs"
         yield f"warning: {share} are also training pairs; dev accuracy will be too high"
@@ -263,6 +265,7 @@ def model_card(
         train=data.train,
         pairs=len(data.train),
         counts=", ".join(f"{label} {count:,}" for label, count in data.train.counts.items()),
+        repeats=data.repeats,
         truncated=data.tokens.truncated,
         dev_sha256=data.dev.sha256 if data.dev else "none",
         recipe="\n".join(f"| {name} | {value} |" for name, value in recipe.to_dict().items()),

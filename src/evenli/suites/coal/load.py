@@ -27,6 +27,8 @@ from evenli.suites.coal.build import AS, NS, PS, SUBSETS, build_coal
 from evenli.suites.coal.occupations import load_occupations
 from evenli.suites.files import read_pairs
 
+_NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
+"""Columns that every row of NLI-CoAL has once it is complete."""
 _PAIR_FILES = {".jsonl", ".json", ".csv", ".tsv", ".parquet"}
 
 
@@ -95,8 +97,14 @@ def _complete(pairs: PairSet, axis: Axis) -> PairSet:
         subset = NS if row["stereotype"] == NO_STEREOTYPE else PS if pro else AS
         return {**row, "gold": NEUTRAL, "subset": row["subset"] or subset}
 
-    rows = map(complete, pairs.frame.iter_rows(named=True))
-    return replace(pairs, frame=frame_of_rows(rows, pairs.frame.schema))
+    rows = pairs.frame.iter_rows(named=True)
+    if not pairs.frame.select(pl.any_horizontal(pl.col(_NEEDED).is_null().any())).item():
+        # A stored table has everything, and a second copy of a large one would double its memory.
+        for row in rows:
+            if problem := _problem(row, words, axis):
+                raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
+        return pairs
+    return replace(pairs, frame=frame_of_rows(map(complete, rows), pairs.frame.schema))
 
 
 def _problem(row: Mapping[str, Any], words: Mapping[str, str], axis: Axis) -> str:

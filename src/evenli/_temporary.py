@@ -1,0 +1,47 @@
+"""Names of temporary files: whose they are, and which of them a killed process left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+
+def process_mark() -> str:
+    """What the name of a temporary file says about its writer: the number of the process, and its machine."""
+    return f"{os.getpid()}-{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}"
+
+
+def is_temporary(path: Path) -> bool:
+    """Whether a file is what a killed ``io.atomic`` left, or what one is writing.
+
+    >>> is_temporary(Path("runs/.results.partial.json"))
+    True
+    """
+    return path.name.startswith(".") and Path(path.stem).suffix == ".partial"
+
+
+def leftovers(folder: Path, start: str, end: str) -> list[Path]:
+    """Entries named start, mark, end whose process is gone; those of other machines may be in use and are left out."""
+    if os.name != "posix":  # elsewhere a process cannot be asked without disturbing it
+        return []
+    machine = process_mark().partition("-")[2]
+    found = []
+    for entry in folder.iterdir():
+        if not (entry.name.startswith(start) and entry.name.endswith(f"-{machine}{end}")):
+            continue
+        number = entry.name[len(start) : -len(f"-{machine}{end}")]
+        if number.isdecimal() and len(number) < 10 and not _is_running(int(number)):
+            found.append(entry)
+    return found
+
+
+def _is_running(number: int) -> bool:
+    try:
+        os.kill(number, 0)  # asks only
+    except ProcessLookupError:
+        return False
+    except OSError:  # it is another user's
+        return True
+    return True
