@@ -15,6 +15,7 @@ from evenli.labels import LABELS
 from evenli.models.fakes import FakeModel
 from evenli.predictions import Predictions
 from evenli.resources import load_axis
+from evenli.stats.intervals import estimate_measures
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
 from evenli.suites.coal.causes import DEFINING, OUTCOMES, items, lean, share, without_direction
@@ -190,6 +191,27 @@ def test_words_that_state_a_gender_are_a_class_of_their_own() -> None:
     assert float(share(ours, DEFINING, "second")) == 1
     assert np.isnan(share(published, DEFINING, "second"))
     assert value(ours, "coal_non") == value(published, "coal_non") == pytest.approx(1 / 3)
+
+
+def test_n_counts_the_rows_that_a_cause_reads() -> None:
+    audited = evenli.audit("fake:oracle:0.3")
+    frame, words = audited.predictions.suite("coal").frame, audited.coal.occupations
+    stating = [row.occupation for row in words if row.states_group]
+    rest = frame.filter(~pl.col("occupation").is_in(stating))
+    neutral, own = (rest["stereotype"] == "neutral").sum(), audited.coal.measures
+    assert own["coal"].n == frame.height > rest.height
+    assert own["undirected"].n == own["undirected_expected"].n == rest.height
+    assert own["undirected"].clusters["occupations"] == rest["occupation"].n_unique()
+    assert (own["default_gender"].n, own["stereotype"].n) == (neutral, rest.height - neutral)
+    assert own["default_of_stereotyped"].by_stereotype["female"].n == (rest["stereotype"] == "female").sum()
+
+
+def test_an_interval_without_width_says_why() -> None:
+    table = rows_of({"neutral": [(N, N)] * 6, "male": [(N, N)] * 6, "female": [(N, N)] * 6})
+    found = estimate_measures(Sample(table), [get_measure("undirected_expected"), get_measure("undirected")])
+    alike, share_of_zero = found["undirected_expected", None], found["undirected", None]
+    assert alike.low == alike.value == alike.high and alike.se == 0 and "width" in alike.note
+    assert share_of_zero.high > share_of_zero.value == 0 and not share_of_zero.note
 
 
 def test_twelve_of_the_english_words_state_a_gender() -> None:

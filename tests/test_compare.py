@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 import evenli
 from evenli.cli.audit import compare as compare_command
 from evenli.errors import InputError, RunError
-from evenli.evaluate.audit import load_run
+from evenli.evaluate.assess import assess
+from evenli.evaluate.audit import Audit, load_run
 from evenli.evaluate.compare import DESIGN, Comparison, Difference, align, compare, compare_runs, holm
 from evenli.labels import LABELS
 from evenli.predictions import COLUMNS, Predictions
@@ -280,6 +281,40 @@ def test_control_a_biased_model_is_found(runs: Path) -> None:
     assert "significantly higher: NLI-CoAL 0.000 -> 0.200" in compared.conclusion("coal")
     same = compare_runs(stored[0], stored[0], scoring=Scoring())
     assert "not significant" in same.conclusion("coal")
+
+
+def saying_man(run: Audit, rows: pl.Expr) -> Audit:
+    """The same model, but that it reads a man in some rows."""
+    coal = (pl.col("suite") == "coal") & (pl.col("group") == "male") & rows
+    said = pl.when(coal).then(99.0).otherwise("entailment").cast(pl.Float32).alias("entailment")
+    table = Predictions(run.predictions.frame.with_columns(said), run.header)
+    return Audit(assess(table), table)
+
+
+def test_the_conclusion_names_the_cause(runs: Path) -> None:
+    even = load_run(runs / "even")
+    assumes = saying_man(even, pl.col("template").str.contains("a"))
+    text = compare_runs(even, assumes).conclusion("coal")
+    assert "default gender is higher" in text and "Stereotype and undirected error do not differ" in text
+    text = compare_runs(assumes, even).conclusion("coal")
+    assert "default gender is lower" in text
+    follows = compare_runs(even, load_run(runs / "oracle")).conclusion("coal")
+    assert "stereotype is higher" in follows and "default gender is" not in follows
+    assert "None of the causes" in compare_runs(even, even).conclusion("coal")
+
+
+def test_words_that_state_a_group_count_in_a_comparison_only_if_asked(runs: Path) -> None:
+    even = load_run(runs / "even")
+    other = saying_man(even, pl.col("occupation") == "businessman")
+    found = {
+        published: compare_runs(even, other, scoring=Scoring(published=published)).suites["coal"][0]
+        for published in (False, True)
+    }
+    assert {one.measures["coal"].value for one in found.values()} == {found[True].measures["coal"].value}
+    assert found[False].measures["default_gender"].value == pytest.approx(0)
+    assert found[True].measures["default_gender"].value > 0
+    out = CliRunner().invoke(app, [str(runs / "even"), str(runs / "biased"), "--published", "--json"])
+    assert json.loads(out.output)["scoring"]["published"] is True
 
 
 def test_a_mute_model_gives_no_conclusion(runs: Path) -> None:

@@ -25,7 +25,7 @@ from evenli import io, store
 from evenli.corpus import run as module
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import score_corpus
-from evenli.corpus.scored import CorpusScores, distribution, thresholds
+from evenli.corpus.scored import CorpusScores, distribution, percentiles_of, thresholds
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
 from evenli.report.scores import distribution_chart, write_distribution_chart
 
@@ -223,7 +223,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, lines: Path) -> None:
         score_corpus(lines, tmp_path / "out", Lengths(fail_after=35))
     with pytest.raises(RunError, match="finished"):
         CorpusScores.read(tmp_path / "out")
-    kept = sorted(file.name for file in (tmp_path / "out/shards").iterdir())
+    kept = sorted(file.name for file in (tmp_path / "out/shards").glob("*.parquet"))
     assert 1 <= len(kept) < 10
     (tmp_path / "out/shards" / kept[0]).write_bytes(b"PAR1 torn")  # damaged shards are made again
     progress: list[int] = []
@@ -235,6 +235,31 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, lines: Path) -> None:
     again = Lengths()
     score_corpus(lines, tmp_path / "out", again)  # finished: nothing is scored
     assert again.seen == []
+
+
+@pytest.mark.usefixtures("small_shards")
+def test_a_changed_shard_of_an_interrupted_run_is_found_by_its_hash(tmp_path: Path, lines: Path) -> None:
+    score_corpus(lines, tmp_path / "whole", Lengths())
+    with pytest.raises(KeyboardInterrupt):
+        score_corpus(lines, tmp_path / "out", Lengths(fail_after=35))
+    shard = tmp_path / "out/shards/000000.parquet"
+    pl.read_parquet(shard).with_columns(pl.lit(0.0).alias("pair_max")).write_parquet(shard)  # the rows are the same
+    score_corpus(lines, tmp_path / "out", Lengths())
+    assert digest(tmp_path / "out") == digest(tmp_path / "whole")
+
+
+@pytest.mark.usefixtures("small_shards")
+@pytest.mark.parametrize("hashes", [None, "", "torn"])
+def test_a_run_without_its_hashes_goes_on(tmp_path: Path, lines: Path, hashes: str | None) -> None:
+    score_corpus(lines, tmp_path / "whole", Lengths())
+    with pytest.raises(KeyboardInterrupt):
+        score_corpus(lines, tmp_path / "out", Lengths(fail_after=35))
+    file, scorer = tmp_path / "out/shards/evenli-hashes.txt", Lengths()
+    assert file.read_text(encoding="utf-8").count("\n") == 3
+    file.unlink() if hashes is None else file.write_text(hashes, encoding="utf-8")
+    score_corpus(lines, tmp_path / "out", scorer)
+    assert digest(tmp_path / "out") == digest(tmp_path / "whole") and not file.exists()
+    assert (len(scorer.seen) < 95) == (hashes is None)  # an older version left none: shards are known by their rows
 
 
 def test_kill_9(tmp_path: Path, lines: Path) -> None:
@@ -452,29 +477,34 @@ def test_thresholds_by_hand(tmp_path: Path, pair_file) -> None:
 
 
 @pytest.mark.usefixtures("small_shards")
-@pytest.mark.parametrize("bins", [1, 7, 10**6])
-def test_the_histogram_keeps_its_bound(tmp_path: Path, lines: Path, bins: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bins", [2, 7, 1 << 16])
+def test_thresholds_in_passes_are_exact(
+    tmp_path: Path, lines: Path, bins: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     score_corpus(lines, tmp_path / "out", Lengths())
     wanted = [0, 3, 50, 90, 95, 97, 100]
     exact = thresholds(tmp_path / "out", wanted)
-    monkeypatch.setattr("evenli.corpus.scored._EXACT_ROWS", 10)
+    monkeypatch.setattr("evenli.corpus.scored._HELD_ROWS", 10)
     monkeypatch.setattr("evenli.corpus.scored._BINS", bins)
-    sketch = thresholds(tmp_path / "out", wanted)
-    assert sketch.method == "histogram"
-    errors = [abs(sketch.values[p] - exact.values[p]) for p in wanted]
-    assert max(errors) <= sketch.error_bound + 1e-12
-    width = (exact.values[100] - exact.values[0]) / bins
-    assert sketch.error_bound <= width / 2 + 1e-12
-    assert (sketch.error_bound > 0) == (bins < 10**6)  # with fine bins ties sit alone and are exact
+    assert thresholds(tmp_path / "out", wanted).values == pytest.approx(dict(exact.values), rel=1e-14)
 
 
-def test_histogram_of_equal_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenli.corpus.scored._EXACT_ROWS", 1)
-    (tmp_path / "same.txt").write_text("same\n" * 20, encoding="utf-8")
-    score_corpus(tmp_path / "same.txt", tmp_path / "out", Lengths())
-    found = thresholds(tmp_path / "out", [95])
-    assert found.values[95] == pytest.approx(0.14)
-    assert found.error_bound == 0
+@pytest.mark.parametrize("kind", ["spread", "ties", "tiny", "equal"])
+def test_percentiles_in_passes_are_those_of_numpy(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    values = {
+        "spread": rng.lognormal(0, 5, 4_001),
+        "ties": np.round(rng.exponential(0.3, 4_001), 1),
+        "tiny": 1 + rng.integers(0, 50, 4_001) * np.finfo(float).eps,
+        "equal": np.full(4_001, 0.3),
+    }[kind]
+    monkeypatch.setattr("evenli.corpus.scored._HELD_ROWS", 10)
+    monkeypatch.setattr("evenli.corpus.scored._BINS", 5)
+    wanted = [0, 0.01, 33.3, 50, 97, 99.99, 100]
+    parts = [values[:1], values[1:1], values[1:2_500], values[2_500:]]
+    found = percentiles_of(lambda: iter(parts), len(values), wanted)
+    np.testing.assert_allclose(list(found.values.values()), np.percentile(values, wanted), rtol=1e-15)
+    assert (found.method, found.error_bound) == ("exact", 0.0)
 
 
 def test_distribution_by_hand(tmp_path: Path, pair_file) -> None:

@@ -278,6 +278,18 @@ def test_a_stored_table_passes_the_same_door(finished: Path, tmp_path: Path) -> 
     assert measure_run(copy_of(finished, tmp_path / "whole"), FAST).coal.value == pytest.approx(0.2)
 
 
+def test_results_that_counted_other_words_are_not_replaced_in_silence(finished: Path, tmp_path: Path) -> None:
+    run, said = copy_of(finished, tmp_path / "run"), list[str]()
+    before = measure_run(run, FAST, on_warning=said.append)
+    assert not said
+    after = measure_run(run, Scoring(published=True), on_warning=said.append)
+    assert len(said) == 1 and "results.json" in said.pop()
+    assert after.coal.default_gender.n > before.coal.default_gender.n and verify_run(run)["numbers"] > 40
+    again = AuditSettings(scoring=FAST, on_warning=lambda text: said.append(text) if "results.json" in text else None)
+    evenli.audit("fake:oracle:0.3", out=run, settings=again)
+    assert len(said) == 1
+
+
 # A model that does not repeat itself is named.
 
 

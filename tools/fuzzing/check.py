@@ -23,8 +23,8 @@ from fuzzing.targets import Target
 _GATES = {"gate", "reproduce"}
 """Commands whose exit code 1 means something."""
 _TRAINING = {"train", "meta"}
-_VARIES = {"timings", "repeat"}
-"""How long things took, and a check that a continued run makes on other pairs."""
+_VARIES = {"timings"}
+"""How long things took."""
 _REMARKS = ("^evenli: (not run|continuing an interrupted run)", "predictions are reused$", "have no effect: ")
 _REMARK = re.compile("|".join((*_REMARKS, "are scored again: ")))
 """What a command says before it knows that something is wrong."""

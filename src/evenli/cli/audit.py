@@ -123,7 +123,7 @@ def measure(
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
 
-    audit = measure_run(run, Scoring(published=published), shared.own_measures(measures))
+    audit = measure_run(run, Scoring(published=published), shared.own_measures(measures), shared.warn)
     if as_json:
         shared.print_json({"folder": str(run), **audit.to_dict()})
     else:
@@ -146,14 +146,16 @@ def compare(
     first: Annotated[Path, argument("Run folder to compare with.")],
     others: Annotated[list[Path], argument("One or more run folders on the same data.")],
     suite: Annotated[str | None, option("coal or probe; default: each that all runs hold.")] = None,
+    published: shared.Published = False,
     _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
     """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
     from evenli.evaluate.compare import compare_runs
     from evenli.report.terminal import show_comparison
+    from evenli.stats.intervals import Scoring
 
-    compared = compare_runs(first, *others, suite=suite)
+    compared = compare_runs(first, *others, suite=suite, scoring=Scoring(published=published))
     if as_json:
         shared.print_json(compared.to_dict())
     else:

@@ -179,7 +179,7 @@ class Job:
             "long_text": LONG_TEXT,
         }
         self._shards = self._rows = self._blank = 0
-        self._hashes: dict[str, str] = {}
+        self._hashes: dict[str, str] | None = None
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool) -> Iterator[None]:
@@ -190,10 +190,12 @@ class Job:
                 # The old shards go before the manifest changes: it never describes the shards of another job.
                 self.run.clear(["shards", ".scores.json.tmp"])
                 self.run.write_manifest({**self._settings, "status": "running"})
+                self.run.add_hash()
             elif different := [key for key, value in self._settings.items() if stored.get(key) != value]:
                 names = ", ".join(different)
                 raise RunError(f"{self.run.path} holds another job (other {names}); choose another or pass --overwrite")
-            self._hashes = (stored or {}).get("files", {})
+            # A run of an older version that was not finished has no hashes; its shards are known by their rows only.
+            self._hashes = (stored or {}).get("files") or self.run.read_hashes()
             yield
 
     def chunks(self) -> Iterator[Chunk]:
@@ -222,9 +224,9 @@ class Job:
         return chunk
 
     def has(self, chunk: Chunk) -> bool:
-        """Whether the shard of these rows exists and is complete, and what scores.json says of it where it is done."""
+        """Whether the shard of these rows exists, is complete, and is the one that was written."""
         file = self.run.shard(chunk.number)
-        if self._hashes and (not file.is_file() or self._hashes.get(file.name) != hash_files([file])):
+        if self._hashes is not None and (not file.is_file() or self._hashes.get(file.name) != hash_files([file])):
             return False
         try:
             rows = read_parquet(file, ["row"])["row"]
@@ -233,8 +235,9 @@ class Job:
         return len(rows) == len(chunk.records) and rows[0] == chunk.start
 
     def store(self, number: int, content: bytes) -> None:
-        """Write one shard atomically."""
-        self.run.write(str(self.run.shard(number).relative_to(self.run.path)), content)
+        """Write one shard atomically, then its hash: one that is killed in between is scored again."""
+        file = self.run.write(str(self.run.shard(number).relative_to(self.run.path)), content)
+        self.run.add_hash(file)
 
     def finish(self) -> CorpusScores:
         """Count the flags and mark the directory complete."""
@@ -250,6 +253,10 @@ class Job:
             highest = max(highest, float(frame["pair_max"].to_numpy().max()))
         counts["blank_lines"] = self._blank
         files = {file.name: hash_files([file]) for file in scores.shards}
+        written = self.run.read_hashes() or {}
+        if changed := [name for name, one in files.items() if written.get(name, one) != one]:
+            raise RunError(f"{', '.join(changed[:3])} changed after it was written; run the same command again")
         done = {"status": "complete", **size, "counts": counts, "highest_pair_max": highest, "files": files}
         self.run.write_manifest({**self._settings, **done})
+        self.run.hash_file.unlink(missing_ok=True)
         return CorpusScores.read(self.run.path)

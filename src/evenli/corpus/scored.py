@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from evenli._temporary import is_temporary
 from evenli.binary import read_parquet
 from evenli.errors import InputError, RunError
-from evenli.io import hash_files
+from evenli.io import hash_files, read_text, split_lines
 from evenli.parse import parse_json_object
 from evenli.store import RunDir
 
@@ -32,13 +32,13 @@ SCORES = ("F", "M", "Abs")
 PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 """Of the published corpora."""
 SIDES = {"female": "F", "male": "M"}
-_EXACT_ROWS = 20_000_000
-"""Up to so many scores, 160 MB, are sorted at once."""
-_BINS = 10**6
+_HELD_ROWS = 1_000_000
+"""Up to so many scores, 8 MB, are sorted at once."""
+_BINS = 1 << 16
 Parts = Callable[[], Iterable[NDArray[np.float64]]]
 """Gives the values anew, a part at a time, each time it is called."""
 # The second is what earlier versions named a file that they were writing.
-_SHARD = re.compile(r"\d{6}\.parquet|\.\d{6}\.parquet\.tmp")
+_SHARD = re.compile(r"\d{6}\.parquet|\.\d{6}\.parquet\.tmp|evenli-hashes\.txt")
 
 
 class ScoredDir(RunDir):
@@ -64,6 +64,28 @@ class ScoredDir(RunDir):
     def shard(self, number: int) -> Path:
         """Where a shard lies."""
         return self.path / "shards" / f"{number:06d}.parquet"
+
+    @property
+    def hash_file(self) -> Path:
+        """Hashes of the shards of a run that is not finished, a line each; afterwards the manifest has them."""
+        return self.path / "shards" / "evenli-hashes.txt"
+
+    def read_hashes(self) -> dict[str, str] | None:
+        """Name to hash of every shard that an unfinished run has written, None if it is of an older version.
+
+        A torn line names no shard, which is scored again then.
+        """
+        if not self.hash_file.is_file():
+            return None
+        lines = (line.split() for line in split_lines(read_text(self.hash_file, fallback="latin-1")))
+        return {line[1]: line[0] for line in lines if len(line) == 2}
+
+    def add_hash(self, file: Path | None = None) -> None:
+        """Remember the hash of a shard, or begin the list; a line is added, because that of a large corpus is long."""
+        with self.writing():
+            self.hash_file.parent.mkdir(exist_ok=True)
+            with self.hash_file.open("a", encoding="utf-8") as stream:
+                stream.write(f"{hash_files([file])} {file.name}\n" if file else "")
 
 
 def is_scored(path: str | Path) -> bool:
@@ -142,8 +164,8 @@ class Thresholds:
     """Percentiles of the pair score."""
 
     values: Mapping[float, float]  # percentile to threshold
-    method: Literal["exact", "histogram"]  # exact (numpy, linear interpolation) or histogram
-    error_bound: float  # no threshold is further than this from the exact one; 0 for exact
+    method: Literal["exact"]  # as numpy with linear interpolation; earlier versions had another for large corpora
+    error_bound: float  # no threshold is further than this from the exact one
     rows: int  # rows they were taken over; pairs without gold label are left out
 
 
@@ -172,52 +194,87 @@ def thresholds(scored: CorpusScores | str | Path, percentiles: Iterable[float]) 
 
 
 def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:
-    """Percentiles of any number of values, as numpy's linear interpolation gives them.
+    """Percentiles of any number of values, exactly as numpy's linear interpolation gives them.
 
-    Up to ``_EXACT_ROWS`` rows they are exact. Beyond, a first pass finds the range and a second one counts in ``_BINS``
-    bins of equal width, each with the smallest and largest score in it. The true order statistic lies between these
-    two, so their middle is wrong by half of their distance at most; that is the error bound given.
+    Up to ``_HELD_ROWS`` values are sorted at once. Of more, the order statistics are found in a few passes over the
+    values, in memory that does not depend on their number.
     """
     wanted = [float(percentile) for percentile in percentiles]
     wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
     if wrong or not wanted:
         raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
-    if rows <= _EXACT_ROWS:
+    if rows <= _HELD_ROWS:
         values, at = np.empty(rows), 0
         for part in parts():  # each goes to its place at once, so that no value is held twice
             values[at : at + len(part)] = part
             at += len(part)
         exact = np.percentile(values[:at], wanted, overwrite_input=True).tolist()
         return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
-    binned, bound = _histogram_percentiles(parts, rows, wanted)
-    return Thresholds(dict(zip(wanted, binned, strict=True)), "histogram", bound, rows)
+    places = [(rows - 1) * (percentile / 100) for percentile in wanted]
+    ranks = {rank for place in places for rank in (int(place), min(int(place) + 1, rows - 1))}
+    found = _order_statistics(parts, ranks)
+    exact = []
+    for place in places:
+        left, right, share = found[int(place)], found[min(int(place) + 1, rows - 1)], place - int(place)
+        # From the nearer end, as numpy does: the result is the same to the last digit.
+        near = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
+        exact.append(float(near))
+    return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
 
 
-def _histogram_percentiles(parts: Parts, rows: int, percentiles: Sequence[float]) -> tuple[list[float], float]:
-    bins = _BINS
-    filled = [(part.min(), part.max()) for part in parts() if len(part)]
-    low, high = min(first for first, _ in filled), max(last for _, last in filled)
-    scale = bins / (high - low) if high > low else 0.0
-    counts = np.zeros(bins, dtype=np.int64)
-    smallest, largest = np.full(bins, np.inf), np.full(bins, -np.inf)
-    for values in map(np.sort, parts()):
+def _order_statistics(parts: Parts, ranks: Iterable[int]) -> dict[int, float]:
+    """The values at some ranks, counted from 0.
+
+    The range that a rank can lie in begins with all values. In each pass it becomes the range of the values of one of
+    its bins, until that is a single value.
+    """
+    ends = [(float(part.min()), float(part.max())) for part in parts() if len(part)]
+    whole = _Range(min(low for low, _ in ends), max(high for _, high in ends))
+    ranges = dict.fromkeys(ranks, whole)
+    while unknown := {one for one in ranges.values() if one.low < one.high}:
+        bins = {one: _Bins(one) for one in unknown}
+        for part in parts():
+            values = np.sort(part)
+            for one in bins.values():
+                one.add(values)
+        ranges = {rank: bins[one].find(rank) if one in bins else one for rank, one in ranges.items()}
+    return {rank: one.low for rank, one in ranges.items()}
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Smallest and largest value of a range, and how many values lie below it."""
+
+    low: float
+    high: float
+    below: int = 0
+
+
+class _Bins:
+    """How many values of a range lie in bins of equal width, with the smallest and largest value of each bin."""
+
+    def __init__(self, span: _Range) -> None:
+        self.span, self.counts = span, np.zeros(_BINS, dtype=np.int64)
+        self.smallest, self.largest = np.full(_BINS, np.inf), np.full(_BINS, -np.inf)
+
+    def add(self, ordered: NDArray[np.float64]) -> None:
+        """Count the values in the range, which come in order."""
+        low, high = self.span.low, self.span.high
+        start, end = np.searchsorted(ordered, low), np.searchsorted(ordered, high, side="right")
+        values = ordered[start:end]
         # The highest value would fall into a bin of its own behind the last one.
-        place = np.minimum(((values - low) * scale).astype(np.int64), bins - 1)
+        place = np.minimum(((values - low) / (high - low) * _BINS).astype(np.int64), _BINS - 1)
         used, first, count = np.unique(place, return_index=True, return_counts=True)
-        counts[used] += count
-        smallest[used] = np.minimum(smallest[used], values[first])
-        largest[used] = np.maximum(largest[used], values[first + count - 1])
-    # The bin of an order statistic is the first one with more than that many scores up to its end.
-    below = np.cumsum(counts)
-    results, bound = [], 0.0
-    for percentile in percentiles:
-        rank = (rows - 1) * percentile / 100
-        lower = int(rank)
-        ends = np.searchsorted(below, [lower, min(lower + 1, rows - 1)], side="right")
-        left, right = (smallest[ends] + largest[ends]) / 2
-        results.append(float(left + (right - left) * (rank - lower)))
-        bound = max(bound, float((largest[ends] - smallest[ends]).max() / 2))
-    return results, bound
+        self.counts[used] += count
+        self.smallest[used] = np.minimum(self.smallest[used], values[first])
+        self.largest[used] = np.maximum(self.largest[used], values[first + count - 1])
+
+    def find(self, rank: int) -> _Range:
+        """The range of the bin that holds the value of a rank."""
+        ends = self.span.below + np.cumsum(self.counts)
+        # The first bin with more than that many values up to its end.
+        at = int(np.searchsorted(ends, rank, side="right"))
+        return _Range(float(self.smallest[at]), float(self.largest[at]), int(ends[at] - self.counts[at]))
 
 
 def distribution(

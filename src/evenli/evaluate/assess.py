@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,12 +15,14 @@ from scipy.stats import binomtest
 
 from evenli.errors import InputError, LabelOrderError
 from evenli.labels import LABELS, canonical_label
+from evenli.pairs import PAIR_COLUMNS, PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
+from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring, wilson
 from evenli.stats.measure import Measure, as_measure
 from evenli.stats.sample import Sample
-from evenli.suites.base import assess_suite, get_suite, measure_results
+from evenli.suites.base import Request, assess_suite, get_suite, measure_results
 from evenli.suites.coal.verdict import refuse
 from evenli.types import AuditResult, Competence, DataCard, Estimate, ModelCard, Repeat, SuiteResult, TopLabel, Verdict
 
@@ -68,6 +71,21 @@ def assess(
     )
     # As it is stored: an audit that was just made and one that is read again hold the same numbers.
     return AuditResult.from_dict(result.to_dict())
+
+
+def check_stored(predictions: Predictions, file: Path) -> None:
+    """Apply the rules of an audit to pairs that were asked before: an older evenli may have let them pass."""
+    settings = predictions.header.get("settings")
+    axis = settings.get("axis", "gender") if isinstance(settings, dict) else "gender"
+    # A path or a plug-in in a stored file is data: it is neither read nor imported.
+    if axis not in shipped_names():
+        return
+    for card in predictions.header.get("data", []):
+        if card.get("suite") not in SUITES or not isinstance(card.get("lang"), str):
+            continue
+        frame = predictions.suite(card["suite"]).frame.select(list(PAIR_COLUMNS))
+        pairs = PairSet(str(file), card["suite"], card["lang"], frame)
+        get_suite(pairs.suite).check(pairs, Request(pairs.lang, axis=axis))
 
 
 def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from evenli.errors import InputError, RunError
-from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, keep_own
+from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.evaluate.predict import SCHEMA, PredictSettings, Progress, RunFolder, predict, read_header
 from evenli.io import read_json
 from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
-from evenli.pairs import PAIR_COLUMNS, PairSet
+from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
 from evenli.resources import Occupation
-from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
 from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
@@ -190,6 +189,7 @@ def audit(
         )
         result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:
+            _tell_other_scoring(folder, result, settings.on_warning)
             folder.write_results(result.to_dict())
     return Audit(result, predictions, folder.path if folder else None)
 
@@ -288,10 +288,16 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
     return Audit(_read_results(folder, held), predictions, folder)
 
 
-def measure_run(path: str | Path, scoring: Scoring | None = None, measures: Sequence[OwnMeasure] = ()) -> Audit:
+def measure_run(
+    path: str | Path,
+    scoring: Scoring | None = None,
+    measures: Sequence[OwnMeasure] = (),
+    on_warning: Callable[[str], None] = lambda _: None,
+) -> Audit:
     """Score a stored run again, without the model, and replace its results.json.
 
-    Measures of your own that were computed before stay, with a note, where they are not given again.
+    Measures of your own that were computed before stay, with a note, where they are not given again. ``on_warning``
+    hears where results that counted other words are replaced.
     """
     folder = RunFolder(path)
     _check_run(folder.path)
@@ -301,8 +307,22 @@ def measure_run(path: str | Path, scoring: Scoring | None = None, measures: Sequ
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
             result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
+        _tell_other_scoring(folder, result, on_warning)
         folder.write_results(result.to_dict())
     return Audit(result, predictions, folder.path)
+
+
+def _tell_other_scoring(folder: RunFolder, result: AuditResult, tell: Callable[[str], None]) -> None:
+    """Say so if the results that are replaced counted other words: the numbers differ for that reason alone."""
+    try:
+        before = read_json(folder.results_file).get("scoring", {}).get("published", False)
+    except (InputError, AttributeError):  # there is none, or none that anyone could have read
+        return
+    now = result.scoring["published"]
+    if before != now:
+        told = "now count words that state a group, as published scores do" if now else "leave out words that state"
+        back = f"evenli measure {folder.path}{'' if now else ' --published'}"
+        tell(f"{folder.results_file}: our own measures {told}{'' if now else ' a group again'}; '{back}' undoes it")
 
 
 def verify_run(path: str | Path) -> dict[str, Any]:
@@ -315,11 +335,8 @@ def verify_run(path: str | Path) -> dict[str, Any]:
     check_stored(run.predictions, run.path / "predictions.parquet")
     files = RunFolder(run.path).verify("predictions.parquet", "results.json")
     stored = run.to_dict()
-    again = (
-        assess(run.predictions, Scoring(run.result.scoring.get("level", 0.95))).to_dict()
-        if run.result.scoring
-        else stored
-    )
+    known = {name: run.result.scoring[name] for name in ("level", "published") if name in run.result.scoring}
+    again = assess(run.predictions, Scoring(**known)).to_dict() if run.result.scoring else stored
     numbers = 0
     for suite, one in again.items():
         for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
@@ -333,21 +350,6 @@ def verify_run(path: str | Path) -> dict[str, Any]:
                         f"{measure[key]}; score it again with 'evenli measure {run.path}'"
                     )
     return {"run": str(run.path), "files": files, "numbers": numbers}
-
-
-def check_stored(predictions: Predictions, file: Path) -> None:
-    """Apply the rules of an audit to pairs that were asked before: an older evenli may have let them pass."""
-    settings = predictions.header.get("settings")
-    axis = settings.get("axis", "gender") if isinstance(settings, dict) else "gender"
-    # A path or a plug-in in a stored file is data: it is neither read nor imported.
-    if axis not in shipped_names():
-        return
-    for card in predictions.header.get("data", []):
-        if card.get("suite") not in SUITES or not isinstance(card.get("lang"), str):
-            continue
-        frame = predictions.suite(card["suite"]).frame.select(list(PAIR_COLUMNS))
-        pairs = PairSet(str(file), card["suite"], card["lang"], frame)
-        get_suite(pairs.suite).check(pairs, Request(pairs.lang, axis=axis))
 
 
 def _predictions(folder: Path) -> Predictions:

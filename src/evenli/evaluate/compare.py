@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.format import p_bound
 from evenli.io import to_plain
+from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
 from evenli.stats.intervals import Interval, Scoring, estimate_difference
@@ -96,13 +97,12 @@ def compare(
     With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
     tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
     """
-    level = (scoring or Scoring()).level
-    items = _items(suite)
-    base = first.suite(suite)
-    sample = Sample(base)
+    scoring, items, base = scoring or Scoring(), _items(suite), first.suite(suite)
+    sample = Sample(base, published=scoring.published)
     # One further table is held at a time.
-    aligned = (Sample(align(base, other.suite(suite), suite)) for other in (second, *others))
-    return _corrected([_compare(sample, other, suite, level, items) for other in aligned])
+    aligned = (align(base, other.suite(suite), suite) for other in (second, *others))
+    further = (Sample(table, published=scoring.published).on(sample.design) for table in aligned)
+    return _corrected([_compare(sample, other, suite, scoring.level, items) for other in further])
 
 
 def _items(suite: str) -> Items:
@@ -214,6 +214,7 @@ class RunComparison:
 
     runs: tuple[Audit, ...]
     suites: dict[str, list[Comparison]]
+    scoring: Scoring = field(default_factory=Scoring)
 
     def conclusion(self, suite: str, number: int = 0) -> str:
         """One sentence that the intervals allow about a further run; ``number`` counts them from 0."""
@@ -230,7 +231,8 @@ class RunComparison:
     def to_dict(self) -> dict[str, Any]:
         """Plain values. The suite that gives the verdict stands at the top, others under their names."""
         first = self.runs[0]
-        content: dict[str, Any] = {"first": _label(first), "data": {}, "comparisons": []}
+        content: dict[str, Any] = {"first": _label(first), "scoring": asdict(self.scoring)}
+        content |= {"data": {}, "comparisons": []}
         for suite in self.suites:
             card = first.result.data_of(suite)
             part = {"data": card.to_dict() if card else {}, "comparisons": self._entries(suite)}
@@ -261,15 +263,27 @@ def compare_runs(
         first: An audit, or the folder of one.
         others: The audits to compare with it.
         suite: One suite; None for every one that all runs hold.
-        scoring: Level of the intervals.
+        scoring: Level of the intervals, and whether our own measures count the words that published ones do.
     """
     if not others:
         raise InputError("one run was given; a comparison needs two or more")
     if suite is not None:
         _items(suite)
-    runs = tuple(run if isinstance(run, Audit) else load_run(run, needs=suite) for run in (first, *others))
+    runs: tuple[Audit, ...] = ()
+    for run in (first, *others):
+        audit = run if isinstance(run, Audit) else load_run(run, needs=suite)
+        runs = (*runs, _share_columns(runs[0], audit) if runs else audit)
     suites = [suite] if suite is not None else _shared_suites(runs)
-    return RunComparison(runs, {name: _compare_suite(runs, name, scoring) for name in suites})
+    scoring = scoring or Scoring()
+    return RunComparison(runs, {name: _compare_suite(runs, name, scoring) for name in suites}, scoring)
+
+
+def _share_columns(first: Audit, other: Audit) -> Audit:
+    """The other audit with the columns of the first where they are equal: texts are most of a large table."""
+    ours, theirs = first.predictions.frame, other.predictions.frame
+    equal = [name for name in PAIR_COLUMNS if ours[name].equals(theirs[name], null_equal=True)]
+    shared = Predictions(theirs.with_columns(ours.select(equal)), other.predictions.header) if equal else None
+    return replace(other, predictions=shared) if shared else other
 
 
 def _shared_suites(runs: Sequence[Audit]) -> list[str]:
@@ -280,7 +294,7 @@ def _shared_suites(runs: Sequence[Audit]) -> list[str]:
     return shared
 
 
-def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring | None) -> list[Comparison]:
+def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[Comparison]:
     first, *others = runs
     for other in others:
         try:
@@ -299,21 +313,45 @@ def conclude(first: Audit, second: Audit, found: Comparison, suite: str) -> str:
         verb = "are" if len(silent) > 1 else "is"
         reason = "not shown to be competent at this task, so the score does not speak of bias"
         return f"No conclusion: {who} {verb} {reason}."
-    items = get_suite(suite).items
-    names = items.conclusions if items else []
-    for name in names:
+    items = _items(suite)
+    for name in items.conclusions:
         difference = found.measures[name]
         if math.isnan(difference.value) or math.isnan(difference.low):
             return f"No conclusion about {_title(name)}: {difference.note}."
-    numbers = "; ".join(_numbers(_title(name), found.measures[name]) for name in names)
+    numbers = "; ".join(_numbers(_title(name), found.measures[name]) for name in items.conclusions)
     changes = []
-    for name in names:
+    for name in items.conclusions:
         if found.measures[name].significant:
-            direction = "higher" if found.measures[name].value > 0 else "lower"
-            changes.append(f"{_title(name)} of the second is significantly {direction}")
+            changes.append(f"{_title(name)} of the second is significantly {_direction(found.measures[name])}")
         else:
             changes.append(f"the difference in {_title(name)} is not significant")
-    return f"{' and '.join(changes)}: {numbers}."
+    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, found)
+
+
+def _conclude_causes(names: Sequence[str], found: Comparison) -> str:
+    """Which causes differ; their p are corrected for one another, because any of them may be the one that is named."""
+    known = {name: found.measures[name] for name in names if not math.isnan(found.measures[name].p_holm)}
+    if not known:
+        return ""
+    corrected = dict(zip(known, holm([one.p_holm for one in known.values()]), strict=True))
+    differ = [name for name, one in known.items() if corrected[name] < 1 - one.level]
+    if not differ:
+        return f" None of the causes differs beyond chance ({', '.join(map(_title, known))})."
+    told = "; ".join(
+        f"{_title(name)} is {_direction(known[name])} ({_moved_from(known[name])}, p {p_bound(corrected[name])})"
+        for name in differ
+    )
+    same = [_title(name) for name in known if name not in differ]
+    rest = f" {' and '.join(same).capitalize()} {'do' if len(same) > 1 else 'does'} not differ beyond chance."
+    return f" Of the causes {told}.{rest if same else ''} Their p are corrected for {len(known)} causes."
+
+
+def _direction(one: Difference) -> str:
+    return "higher" if one.value > 0 else "lower"
+
+
+def _moved_from(one: Difference) -> str:
+    return f"{one.first:+.3f} -> {one.second:+.3f}, difference {one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
 
 
 def _title(name: str) -> str:

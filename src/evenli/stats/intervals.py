@@ -22,6 +22,9 @@ Estimates = Mapping[tuple[str, str | None], Estimate]
 """Estimates by measure and stereotype; None is all occupations."""
 LEAST_P = 1e-6
 """A p is never given as less: the approximation does not reach further, and stored numbers have six decimals."""
+_NOTHING = 1e-16
+"""A variance below this is rounding."""
+_ALIKE = "the interval has no width: the same number in every occupation and template leaves nothing that varies"
 _UNDEFINED = "undefined: this slice has no rows that the formula needs"
 
 
@@ -62,8 +65,7 @@ def estimate_measures(
         part = np.ones(sample.frame.height, dtype=bool) if name is None else sample.where("stereotype", name)
         for entry in measures:
             # n counts the rows that the formula reads, not all rows of the suite.
-            read = [sample.where("subset", subset) for subset in entry.subsets]
-            rows = part & np.logical_or.reduce(read) if read else part
+            rows = part & entry.rows(sample)
             value = float(entry(sample, name))
             found = _estimate(entry, value, [sample], name, level)
             clusters = sample.design.count(rows)
@@ -91,6 +93,8 @@ def _estimate(
     if reason := nothing_varies(scores):
         return Interval(note=reason)
     found = spread(scores)
+    if found.variance + found.floor < _NOTHING:
+        return Interval(value, value, 0.0, _p(value, 0.0, math.inf), note=_ALIKE)
     if len(samples) == 1:
         return interval(value, found, (entry.low, entry.high), level)
     return interval(value, found, (-math.inf, math.inf), level)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenli.errors import InputError
 from evenli.predictions import Predictions
@@ -15,6 +16,7 @@ from evenli.registry import MEASURES, SUITES
 from evenli.stats.sample import Sample, Values
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Rows = Callable[[Sample], NDArray[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,16 @@ class Measure:
     direction: str = ""  # what a larger value means
     reference: str = ""
     suites: tuple[str, ...] = ("coal",)  # suites it is defined on
-    subsets: tuple[str, ...] = ()  # subsets whose rows the formula reads; empty for all
+    # Subsets whose rows the formula reads, or a function of a sample that marks them; empty for all.
+    subsets: tuple[str, ...] | Rows = ()
     kind: str = "extrinsic"  # extrinsic, measured on a task's output, or intrinsic, measured on representations
+
+    def rows(self, sample: Sample) -> NDArray[np.bool_]:
+        """Rows that the formula reads."""
+        if callable(self.subsets):
+            return self.subsets(sample)
+        read = [sample.where("subset", subset) for subset in self.subsets]
+        return np.asarray(np.logical_or.reduce(read)) if read else np.ones(sample.frame.height, dtype=bool)
 
     def __call__(self, sample: Sample, stereotype: str | None = None) -> Values:
         """Compute on a sample, or on the occupations of one stereotype: one value per weighting."""
@@ -51,7 +61,7 @@ def measure(
     direction: str,
     reference: str,
     suites: tuple[str, ...] = ("coal",),
-    subsets: tuple[str, ...] = (),
+    subsets: tuple[str, ...] | Rows = (),
 ) -> Callable[[Function], Function]:
     """Register a function as a measure under its own name."""
 

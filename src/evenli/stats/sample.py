@@ -58,6 +58,11 @@ class Sample:
         other.__dict__.pop("paired", None)
         return other
 
+    def on(self, design: Design) -> Sample:
+        """This sample with the design of another on the same rows, which need not be found and held twice."""
+        self.__dict__["design"] = design
+        return self
+
     def rate(self, label: str, subset: str | None = None, stereotype: str | None = None) -> Values:
         """Weighted share of rows predicted ``label``."""
         return self.mean((self.predicted == LABELS.index(label)).astype(np.float32), subset, stereotype)

@@ -90,6 +90,7 @@ class Items:
     # Whether the answer to each item is the one a biased model gives, with the rows that name the items.
     biased: Callable[[Sample], tuple[NDArray[np.bool_], pl.DataFrame]]
     conclusions: Sequence[str]  # measures named in the conclusion
+    causes: Sequence[str] = ()  # measures that say why; the conclusion names those that differ
 
 
 @dataclass(frozen=True)

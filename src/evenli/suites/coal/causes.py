@@ -18,6 +18,7 @@ Words that state a group themselves (businessman, ballerina) are a class of thei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -224,11 +225,24 @@ def _undefined(sample: Sample) -> Values:
     return np.full(() if sample.weights is None else sample.weights.shape[:-1], np.nan)
 
 
+def _read(*, stereotyped: bool | None = None, scored: bool = False) -> Callable[[Sample], NDArray[np.bool_]]:
+    """Finds the rows that a cause reads: all items but those whose word states a group, or some of them."""
+
+    def rows(sample: Sample) -> NDArray[np.bool_]:
+        found = items(sample)
+        chosen = found.classes != DEFINING
+        if stereotyped is not None:
+            chosen &= (found.classes != NO_STEREOTYPE) == stereotyped
+        return _rows(sample, chosen & ~np.isnan(found.scores) if scored else chosen)
+
+    return rows
+
+
 _cause = partial(measure, ideal=0, reference="evenli")
 _FOLLOWS = "above 0 = follows stereotypes, below 0 = goes against them"
 _ASSUMES = "above 0 = assumes the second group (man), below 0 = the first (woman)"
 _ERRS = "higher = more error without a direction"
-_STEREOTYPED = ("PS", "AS")
+_STEREOTYPED, _OTHERS, _ALL = _read(stereotyped=True), _read(stereotyped=False), _read()
 
 
 @_cause(
@@ -243,13 +257,13 @@ def stereotype(sample: Sample, stereotype: str | None = None) -> Values:
     return _stereotype(sample) if stereotype is None else _undefined(sample)
 
 
-@_cause(title="default gender", formula="l_none", bounds=(-1, 1), direction=_ASSUMES, subsets=("NS",))
+@_cause(title="default gender", formula="l_none", bounds=(-1, 1), direction=_ASSUMES, subsets=_OTHERS)
 def default_gender(sample: Sample, stereotype: str | None = None) -> Values:
     """Which group is assumed where no stereotype says so; -1..1, 0 for none. Undefined on a slice."""
     return lean(sample, NO_STEREOTYPE) if stereotype is None else _undefined(sample)
 
 
-@_cause(title="undirected error", formula="mean over classes of 2 min(M, F) + X", direction=_ERRS)
+@_cause(title="undirected error", formula="mean over classes of 2 min(M, F) + X", direction=_ERRS, subsets=_ALL)
 def undirected(sample: Sample, stereotype: str | None = None) -> Values:
     """Errors without a direction; 0..1, on a slice those of its class."""
     return _undirected(sample, stereotype)
@@ -289,6 +303,7 @@ def _regression(sample: Sample) -> tuple[Values, Values]:
     formula="intercept of lean on stereotype score",
     bounds=(-np.inf, np.inf),
     direction=_ASSUMES,
+    subsets=_read(scored=True),
 )
 def regression_intercept(sample: Sample, stereotype: str | None = None) -> Values:
     """Lean of a word whose stereotype score is 0, from a line through all words with a score."""
@@ -300,6 +315,7 @@ def regression_intercept(sample: Sample, stereotype: str | None = None) -> Value
     formula="slope of lean on stereotype score",
     bounds=(-np.inf, np.inf),
     direction=_FOLLOWS,
+    subsets=_read(scored=True),
 )
 def regression_slope(sample: Sample, stereotype: str | None = None) -> Values:
     """How much the lean rises from a word without stereotype to one with the strongest, score 1."""
@@ -323,7 +339,7 @@ def stereotype_expected(sample: Sample, stereotype: str | None = None) -> Values
     formula="l_none of P(a, b) = p(a) p(b)",
     bounds=(-1, 1),
     direction=_ASSUMES,
-    subsets=("NS",),
+    subsets=_OTHERS,
 )
 def default_gender_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities."""
@@ -334,6 +350,7 @@ def default_gender_expected(sample: Sample, stereotype: str | None = None) -> Va
     title="undirected error, expected answers",
     formula="undirected error of P(a, b) = p(a) p(b)",
     direction=_ERRS,
+    subsets=_ALL,
 )
 def undirected_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities; doubt between answers counts as error here."""
