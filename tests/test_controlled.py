@@ -261,6 +261,15 @@ def test_evaluation_pairs_and_the_oracle(lang: str, ns_words: str) -> None:
         assert float(get_measure("coal")(Sample(Predictions(frame)))) == pytest.approx(2 * rate / 3)
 
 
+def test_own_evaluation_templates() -> None:
+    pairs = evaluation_pairs("en", templates=TRAIN)
+    assert pairs.frame["template"][0] == TRAIN[10] and pairs.frame["template"].n_unique() == 39
+    with pytest.raises(InputError, match="38"):
+        evaluation_pairs("en", templates=TRAIN[:38])
+    with pytest.raises(InputError, match="both"):
+        evaluation_pairs("en", ns_words="both")
+
+
 def test_rates() -> None:
     assert list(parse_rates("0:1:0.1")) == RATES
     assert parse_rates("0.2:0.35:0.05") == (0.2, 0.25, 0.3, 0.35)
@@ -294,6 +303,16 @@ def test_refusals() -> None:
         for rate in (-0.1, 1.1, float("nan")):
             with pytest.raises(InputError, match="0..1"):
                 function(rate)
+    with pytest.raises(InputError, match="old, young"):
+        build_controlled("en", DEV, width=2, words=ControlledWords({"old": ("a",), "young": ("b",)}, ("c",)))
+    with pytest.raises(InputError, match="'b'"):
+        ControlledWords({"female": ("a",), "male": ("b",)}, ("b",))
+    with pytest.raises(InputError, match="group"):
+        ControlledWords({"female": ("a",), "male": ()}, ("b",))
+    with pytest.raises(InputError, match=f"{len(pairs)} pairs"):
+        to_controlled_jsonl(pairs, np.zeros(3, dtype=np.int64))
+    with pytest.raises(InputError, match="offset -1"):
+        build_controlled("en", DEV, width=2, offset=-1)
     with pytest.raises(InputError, match="528"):
         build_controlled("en", TRAIN[:528], width=TRAIN_WIDTH)
     with pytest.raises(InputError, match="108"):

@@ -85,7 +85,8 @@ class ScoredDir(RunDir):
         with self.writing():
             self.hash_file.parent.mkdir(exist_ok=True)
             with self.hash_file.open("a", encoding="utf-8") as stream:
-                stream.write(f"{hash_files([file])} {file.name}\n" if file else "")
+                # The end of a line stands before it, so that a torn line does not swallow the next one.
+                stream.write(f"\n{hash_files([file])} {file.name}" if file else "")
 
 
 def is_scored(path: str | Path) -> bool:

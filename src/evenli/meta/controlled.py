@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, zip_longest
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.errors import InputError, ResourceError, RunError
+from evenli.errors import InputError, RunError
 from evenli.io import hash_text, to_plain
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.meta.design import Design
 from evenli.meta.folder import MetaFolder, level_name
 from evenli.meta.mixture import Levels, class_sizes, mixtures, word_patterns
+from evenli.meta.words import ControlledWords as ControlledWords
+from evenli.meta.words import controlled_words as controlled_words
 from evenli.pairs import PairSet
-from evenli.resources import Axis, Occupation, load_axis, read_table
+from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.store import RunDir, replacing
 from evenli.suites.base import SLOT, fill
@@ -38,46 +40,7 @@ DEV_WIDTH = 50
 TEST_OFFSET = 30
 """Where test begins on the chain of 109 templates it shares with dev; 49 of them occur in both."""
 _E, _N, _C = (LABELS.index(label) for label in (ENTAILMENT, NEUTRAL, CONTRADICTION))
-_TABLE = "controlled_words.csv"
 Labels = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ControlledWords:
-    """The words of a bias-controlled set."""
-
-    # Stereotyped words by axis group; groups and words in file order, which is the order of roles.
-    groups: dict[str, tuple[str, ...]]
-    neutral: tuple[str, ...]  # neutral words of train, dev and test
-    neutral_released: tuple[str, ...] = ()  # neutral words of the released downsampled evaluation files
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """All words in file order: the groups, then neutral."""
-        return (*(word for words in self.groups.values() for word in words), *self.neutral)
-
-    @property
-    def stereotypes(self) -> dict[str, str]:
-        """Stereotyped words and their groups, in file order."""
-        return {word: group for group, words in self.groups.items() for word in words}
-
-    def first(self, share: float, *, balanced: bool = False) -> tuple[str, ...]:
-        """The first ``share`` of the stereotyped words, one group after the other as released.
-
-        At one half all female words are biased and no male word is; ``balanced`` alternates between the groups.
-        """
-        total = len(self.stereotypes)
-        if not 0 <= share <= 1:
-            raise InputError(f"the rate {share:g} lies outside 0..1")
-        count = round(share * total)
-        # A word has one role in all its rows, so a rate is a whole number of words.
-        if abs(share * total - count) > 1e-6:
-            raise InputError(
-                f"the rate {share:g} would split a word: {total} stereotyped words allow steps of {1 / total:g}"
-            )
-        blocks = self.groups.values()
-        turns = zip_longest(*blocks) if balanced else blocks
-        return tuple(word for turn in turns for word in turn if word is not None)[:count]
 
 
 @dataclass(frozen=True)
@@ -139,25 +102,6 @@ class ControlledPairs:
         return np.full((words, len(self) // (words * groups), groups), _N, dtype=np.int64)
 
 
-def controlled_words(lang: str, axis: Axis | str = "gender") -> ControlledWords:
-    """The shipped words of a language."""
-    axis = load_axis(axis)
-    rows = read_table(_TABLE, ("lang", "role", "word"))
-    langs = list(dict.fromkeys(row["lang"] for row in rows))
-    if lang not in langs:
-        raise ResourceError(f"no bias-controlled words for language '{lang}'; there are {', '.join(langs)}")
-
-    def words(role: str) -> tuple[str, ...]:
-        listed = tuple(row["word"] for row in rows if row["lang"] == lang and row["role"] == role)
-        if not listed:
-            raise ResourceError(f"{_TABLE} has no '{role}' words, which axis '{axis.id}' needs")
-        return listed
-
-    return ControlledWords(
-        {group: words(group) for group in axis.group_names}, words("neutral_train"), words("neutral_released")
-    )
-
-
 def build_controlled(
     lang: str,
     templates: Sequence[str],
@@ -174,15 +118,10 @@ def build_controlled(
     """
     axis = load_axis(axis)
     lists = words or controlled_words(lang, axis)
-    needed = offset + len(lists.words) + width - 1
-    if width < 1 or len(templates) < needed:
-        raise InputError(
-            f"{len(lists.words)} words at width {width} and offset {offset} need {needed} templates, "
-            f"{len(templates)} were given; the width must be at least 1"
-        )
-    for number, template in enumerate(templates[:needed], 1):
-        if SLOT not in template:
-            raise InputError(f"template {number} has no {SLOT} slot: '{template}'")
+    if set(lists.groups) != set(axis.group_names):
+        found, wanted = ", ".join(lists.groups), ", ".join(axis.group_names)
+        raise InputError(f"the words are for the groups {found}; axis '{axis.id}' has {wanted}")
+    _check_chain(templates, len(lists.words), width, offset)
     group_words = axis.language(lang).group_words
     # The window moves by one template per word: neighbouring words share all but one of their sentences.
     rows = [
@@ -194,19 +133,47 @@ def build_controlled(
     return ControlledPairs(lists, *(list(column) for column in zip(*rows, strict=True)))
 
 
-def evaluation_pairs(lang: str, ns_words: str = "train", axis: Axis | str = "gender") -> PairSet:
-    """PS, AS and NS pairs (200 each) on which a bias-controlled model is scored; ``ns_words`` as in ``Design``."""
+def _check_chain(templates: Sequence[str], words: int, width: int, offset: int) -> None:
+    if width < 1 or offset < 0:
+        raise InputError(f"width {width} and offset {offset} are not usable: at least 1 and 0 are expected")
+    needed = offset + words + width - 1
+    if len(templates) < needed:
+        raise InputError(
+            f"{words} words at width {width} and offset {offset} need {needed} templates, {len(templates)} were given"
+        )
+    for number, template in enumerate(templates[:needed], 1):
+        if SLOT not in template:
+            raise InputError(f"template {number} has no {SLOT} slot: '{template}'")
+
+
+def evaluation_pairs(
+    lang: str,
+    ns_words: str = "train",
+    axis: Axis | str = "gender",
+    templates: Sequence[str] | None = None,
+) -> PairSet:
+    """PS, AS and NS pairs (200 each) on which a bias-controlled model is scored.
+
+    Args:
+        lang: Language.
+        ns_words: ``train`` takes the neutral words of training, as the paper describes; ``released`` those of the
+            released files, which in English and Chinese are others.
+        axis: Axis or its name.
+        templates: At least 39; default the first of the axis' own.
+    """
     axis = load_axis(axis)
     lists = controlled_words(lang, axis)
+    neutral = {"train": lists.neutral, "released": lists.neutral_released}
+    if ns_words not in neutral:
+        raise InputError(f"ns_words '{ns_words}' is unknown; choose {' or '.join(neutral)}")
     # The order of the released files: neutral words first.
-    neutral = lists.neutral if ns_words == "train" else lists.neutral_released
-    blocks = {NO_STEREOTYPE: neutral, **lists.groups}
+    blocks = {NO_STEREOTYPE: neutral[ns_words], **lists.groups}
     occupations = [Occupation(word, block, word) for block, words in blocks.items() for word in words]
     return build_coal(
         lang,
         axis=axis,
         occupations=occupations,
-        templates=axis.templates(lang)[: len(occupations) + WIDTH - 1],
+        templates=(templates or axis.templates(lang))[: len(occupations) + WIDTH - 1],
         width=WIDTH,
         name=f"meta-evaluation, NS words {ns_words}",
     )
@@ -214,6 +181,8 @@ def evaluation_pairs(lang: str, ns_words: str = "train", axis: Axis | str = "gen
 
 def to_controlled_jsonl(pairs: ControlledPairs, labels: Labels) -> str:
     """Write pairs and labels in the exact format of the release."""
+    if len(labels) != len(pairs):
+        raise InputError(f"{len(labels)} labels were given for {len(pairs)} pairs")
     return "".join(
         json.dumps({"sentence1": premise, "sentence2": hypothesis, "label": LABELS[label]}, ensure_ascii=False) + "\n"
         for premise, hypothesis, label in zip(pairs.premises, pairs.hypotheses, labels.tolist(), strict=True)
