@@ -189,8 +189,7 @@ def audit(
         )
         result = assess(predictions, settings.scoring, settings.measures)
         if folder is not None:
-            _tell_other_scoring(folder, result, settings.on_warning)
-            folder.write_results(result.to_dict())
+            _store(folder, result, settings.on_warning)
     return Audit(result, predictions, folder.path if folder else None)
 
 
@@ -307,18 +306,16 @@ def measure_run(
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
             result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
-        _tell_other_scoring(folder, result, on_warning)
-        folder.write_results(result.to_dict())
+        _store(folder, result, on_warning)
     return Audit(result, predictions, folder.path)
 
 
-def _tell_other_scoring(folder: RunFolder, result: AuditResult, tell: Callable[[str], None]) -> None:
-    """Say so if the results that are replaced counted other words: the numbers differ for that reason alone."""
-    try:
+def _store(folder: RunFolder, result: AuditResult, tell: Callable[[str], None]) -> None:
+    """Replace the results; say so if the old ones counted other words, for which reason alone the numbers differ."""
+    now = before = result.scoring["published"]
+    with suppress(InputError, AttributeError):  # there are none, or none that anyone could have read
         before = read_json(folder.results_file).get("scoring", {}).get("published", False)
-    except (InputError, AttributeError):  # there is none, or none that anyone could have read
-        return
-    now = result.scoring["published"]
+    folder.write_results(result.to_dict())
     if before != now:
         told = "now count words that state a group, as published scores do" if now else "leave out words that state"
         back = f"evenli measure {folder.path}{'' if now else ' --published'}"

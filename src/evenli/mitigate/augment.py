@@ -65,10 +65,7 @@ def swap_augment(
         raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
     if occupations is not None and select == "all":
         raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
-    for number, row in enumerate(rows, 1):
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
+    _check_texts(rows, columns)
     swapper = Swapper(mode, names)
     order = list(range(len(rows)))
     if shuffle_seed is not None:
@@ -86,16 +83,25 @@ def swap_augment(
     counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
     result = [dict(row) for row in rows]
     result += [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
-    added = len(chosen)
-    if drop_duplicates:
-        # Of the rows with the same sentences the first stays, with its place.
-        first: dict[tuple[str, ...], int] = {}
-        for index, row in enumerate(result):
-            first.setdefault(tuple(row[column] for column in columns), index)
-        added = sum(index >= len(rows) for index in first.values())
-        result = [result[index] for index in first.values()]
-    counts |= {"duplicates": len(rows) + len(chosen) - len(result), "added": added, "rows": len(result)}
-    return Augmented(tuple(result), counts)
+    kept = _first_of_each(result, columns) if drop_duplicates else list(range(len(result)))
+    added = sum(index >= len(rows) for index in kept)
+    counts |= {"duplicates": len(result) - len(kept), "added": added, "rows": len(kept)}
+    return Augmented(tuple(result[index] for index in kept), counts)
+
+
+def _check_texts(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    for number, row in enumerate(rows, 1):
+        for column in columns:
+            if not isinstance(row.get(column), str):
+                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
+
+
+def _first_of_each(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[int]:
+    """Of the rows with the same sentences the first, with its place."""
+    first: dict[tuple[str, ...], int] = {}
+    for index, row in enumerate(rows):
+        first.setdefault(tuple(row[column] for column in columns), index)
+    return list(first.values())
 
 
 def mark_copy(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:

@@ -105,10 +105,7 @@ def fairer_corpus(
             for original in frame["original"]:
                 sorter.add(next(remaining), original)
         added = _sort_copies(corpus, plan, sorter, remaining, scorer)
-        lines = sorter.sorted()
-        for name, size in splits.items():
-            with (folder / f"{name}.jsonl").open("w", encoding="utf-8", newline="") as stream:
-                stream.writelines(f"{next(lines)}\n" for _ in range(size))
+        _write_splits(folder, splits, sorter.sorted())
         removed = corpus.eligible & ~plan.keep
         if removed.any():
             _review_removed(corpus, removed, folder)
@@ -120,6 +117,13 @@ def fairer_corpus(
         card["files"] = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
         (folder / "card.json").write_text(json_text(card), encoding="utf-8")
     return FairerCorpus(Path(out), card)
+
+
+def _write_splits(folder: Path, splits: Mapping[str, int], lines: Iterator[str]) -> None:
+    """The lines, which stand in the order of the splits, each split in a file of its own."""
+    for name, size in splits.items():
+        with (folder / f"{name}.jsonl").open("w", encoding="utf-8", newline="") as stream:
+            stream.writelines(f"{next(lines)}\n" for _ in range(size))
 
 
 def _arrange(
