@@ -73,6 +73,7 @@ def file_kind(file: Readable) -> str:
     >>> file_kind(Path("train.JSONL.xz")), file_kind(Path("README"))
     ('.jsonl', '')
     """
+    # SNLI_1.0_dev.JSONL.XZ has the suffixes .0_dev, .JSONL and .XZ: only the last two say something.
     suffixes = [suffix.lower() for suffix in file.suffixes]
     if suffixes[-1:] and suffixes[-1] in PACKED:
         suffixes.pop()
@@ -124,6 +125,7 @@ class _Unpacked(io.RawIOBase):
         content = self._stream.read(len(buffer))
         buffer[: len(content)] = content
         self._count += len(content)
+        # Checked as it is read: a bomb must be noticed before it is unpacked, not afterwards.
         check_ratio(self._file, self._count, self._packed.tell())
         return len(content)
 
@@ -173,7 +175,7 @@ def read_text(file: Readable, *, fallback: str | None = None, limit: int | None 
     """
     limit = limit or WHOLE_BYTES
     with reading(file), open_binary(file) as stream:
-        content = stream.read(limit + 1)
+        content = stream.read(limit + 1)  # one more tells a file at the limit from one beyond it
     if len(content) > limit:
         raise InputError(f"{file} is larger than {limit >> 20} MB when unpacked; is it what it should be?")
     try:

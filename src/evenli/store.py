@@ -116,6 +116,7 @@ class RunDir:
 
         A directory that is not ours is refused before it is touched. A new one that stays empty is removed again.
         """
+        # Held by this object already: an audit locks its folder and predicts in it, which locks it again.
         if self._held:
             yield
             return
@@ -223,6 +224,7 @@ def read_manifest(
             f"{file.parent} was made by evenli {stored.get('evenli', '?')} (schema {version}); this is evenli "
             f"{__version__} (schema {schema}). Upgrade evenli or choose another directory"
         )
+    # A manifest of a version that has a hash is refused without one: cutting the hash out is an edit as well.
     expects_hash = hashed is not None and version >= hashed
     if stored[_HASH] != with_hash(stored)[_HASH] if _HASH in stored else expects_hash:
         raise RunError(f"{file} was damaged or edited: it is not what its own hash says; begin anew with --overwrite")
@@ -266,6 +268,7 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
     if run.exists() and not overwrite:
         raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or pass --overwrite")
     temporary, old = (out.with_name(f".{out.name}.{process_mark()}.{ending}") for ending in ("tmp", "old"))
+    # Two renames, because a directory that is not empty cannot be replaced in one; ``_recover`` mends a kill between.
     with run.writing():
         try:
             temporary.mkdir(parents=True)

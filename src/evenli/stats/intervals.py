@@ -95,6 +95,7 @@ def _estimate(
     found = spread(scores)
     if found.variance + found.floor < _NOTHING:
         return Interval(value, value, 0.0, _p(value, 0.0, math.inf), note=_ALIKE)
+    # A difference is not a share: it has no ends near which its spread would have to shrink.
     if len(samples) == 1:
         return interval(value, found, (entry.low, entry.high), level)
     return interval(value, found, (-math.inf, math.inf), level)
@@ -133,6 +134,7 @@ def _bent(value: float, variance: float, t: float, bounds: tuple[float, float]) 
     if not 0 < share < 1:
         half = t * math.sqrt(variance)
         return value - half, value + half
+    # The number of independent answers that would have this variance; clusters make it smaller than the rows.
     n = share * (1 - share) * width**2 / variance
     middle = (share + t**2 / (2 * n)) / (1 + t**2 / n)
     half = t / (1 + t**2 / n) * math.sqrt(share * (1 - share) / n + t**2 / (4 * n**2))

@@ -39,6 +39,7 @@ class Sample:
         if self.frame.height == 0:
             raise InputError("no predictions to measure")
         logits = predictions.logits
+        # Shifted by the largest, which changes no probability: exp of a large logit would overflow.
         shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
         self.probabilities: Values = shifted / shifted.sum(axis=1, keepdims=True)
         """[n, 3] softmax of the logits, in LABELS order."""
@@ -53,6 +54,7 @@ class Sample:
 
     def weighted(self, weights: Weights) -> Sample:
         """The same rows under other weights."""
+        # What was found in the rows is shared; what depends on weights (means of pairs, paired) is found anew.
         other = Sample.__new__(Sample)
         other.__dict__.update(self.__dict__, weights=weights, _pair_means={})
         other.__dict__.pop("paired", None)
@@ -121,6 +123,7 @@ class Sample:
         chosen = np.ascontiguousarray(values[mask])
         if self.weights is None:
             return np.asarray(chosen.mean(dtype=np.float64) if chosen.size else np.nan)
+        # Sums in float64 and products in float32: the matrix of weights is large, and a mean needs six digits.
         part = np.ascontiguousarray(self.weights[..., mask])
         total = part.sum(axis=-1, dtype=np.float64)
         summed = part @ chosen.astype(np.float32, copy=False)
@@ -207,6 +210,7 @@ class Design:
     @classmethod
     def of(cls, frame: pl.DataFrame) -> Design:
         """Read it from a table."""
+        # Ranks number the texts without a dictionary of Python objects, which a million rows would make large.
         columns = frame.select(pl.col("occupation", "template", "stereotype").fill_null("").rank("dense") - 1)
         words, templates, strata = (column.to_numpy().astype(np.int64) for column in columns)
         # A word listed under two stereotypes is two occupations.

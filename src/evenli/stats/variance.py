@@ -69,6 +69,7 @@ def spread(scores: Scores) -> Spread:
     Every part has the t of its own number of clusters, ``t^2 V = sum of t_k^2 V_k - z^2 V_cell`` (after Cochran 1964),
     and the degrees of freedom are those of that t. Satterthwaite's formula would trust a part that is small by chance.
     """
+    # Within strata, because how many occupations each stereotype has is fixed by the design and brings no variance.
     parts = []
     for stratum in np.unique(scores.stratum):
         chosen = (scores.stratum == stratum) & (scores.occupation_mass > 0)
@@ -87,6 +88,8 @@ def spread(scores: Scores) -> Spread:
             # Where neither way of clustering matters, noise is subtracted, and less than nothing may remain. Answers
             # spread more evenly over clusters than by chance are not believed beyond half the variance of cells.
             variance, bound = both / 2, max(bound, _Z**2 * both / 2)
+    # Back from t to degrees of freedom, so that any level of the interval can be had; a t within rounding of the
+    # normal one means that there are as good as infinitely many.
     t = math.sqrt(bound / variance) if variance > 0 else 0.0
     return Spread(variance, float(stdtridf(0.975, t)) if t > 1.001 * _Z else math.inf, scores.floor)
 
@@ -126,6 +129,7 @@ class _Traced(Sample):
 
     @classmethod
     def of(cls, sample: Sample, calls: list[_Call], moves: int, places: NDArray[np.int64] | None = None) -> _Traced:
+        # Shares everything with the sample, so that tracing a million rows copies none of them.
         traced = cls.__new__(cls)
         traced.__dict__.update(sample.__dict__)
         for name in ("paired", "weights"):
@@ -153,6 +157,8 @@ class _Traced(Sample):
         places = np.arange(self.frame.height)[mask] if self.places is None else self.places[mask]
         chosen = values[mask]
         mean = float(chosen.mean(dtype=np.float64)) if chosen.size else math.nan
+        # Each mean is moved up and down in two weightings of its own; in all others it stands still. One call of the
+        # measure then gives all central differences.
         moved = np.full(max(1, 2 * self.moves), mean)
         at = 2 * len(self.calls)
         if self.moves:
@@ -275,6 +281,7 @@ def jackknife_scores(function: Function, samples: Sequence[Sample], stereotype: 
     for codes, strata in ways:
         parts = np.full(len(codes), -1)
         parts[chosen], stratum = _parts(codes[chosen], strata[chosen])
+        # Weights of 0 instead of tables without the rows: any measure that takes weights can be asked.
         left_out = [_left_out(function, sample, stereotype, parts, len(stratum)) for sample in samples]
         values = left_out[0] if len(left_out) == 1 else left_out[1] - left_out[0]
         sizes = np.bincount(stratum)
@@ -294,6 +301,7 @@ def _parts(codes: Codes, strata: Codes) -> tuple[Codes, Codes]:
     rank = np.zeros(len(clusters), dtype=np.int64)
     for one in np.unique(stratum):
         rank[stratum == one] = np.arange(int((stratum == one).sum()))
+    # Clusters of one stratum are dealt out in turn, so that parts are of like size and never span two strata.
     keys, part = np.unique(stratum * _GROUPS + rank % _GROUPS, return_inverse=True)
     return part[rows], keys // _GROUPS
 

@@ -141,6 +141,8 @@ class GraphedTrainer(EncoderTrainer):
         ids = batch.numbers[: 2 * time * sentences].view(2, time, sentences)
         lengths = batch.numbers[-sentences - batch.pairs : -batch.pairs]
         outputs = run_both(F.embedding(ids, self._table), *self._copies)
+        # Padding is read like words, so that every batch of a length has the same kernels; here it drops out of the
+        # maximum, or takes part as 0, which is what InferSent V1 did.
         behind = torch.arange(time, device=self.device)[:, None] >= lengths
         filled = outputs.masked_fill(behind[:, None, :, None], 0.0 if self.recipe.v1_padding else -torch.inf)
         pooled = filled.max(dim=0).values.float().transpose(0, 1).flatten(1)
@@ -195,6 +197,7 @@ class _Recurrence(torch.autograd.Function):  # type: ignore[misc]  # torch has n
             hiddens.append(hidden)
             cells.append(cell)
             activated.append(gate)
+        # States and gates of every time step are kept: computing them again would cost as much as the forward pass.
         stacked = torch.stack(hiddens).view(time + 1, 2, rows, -1)
         ctx.save_for_backward(w_h, stacked, *cells, *activated)
         return stacked[1:]
@@ -211,9 +214,11 @@ class _Recurrence(torch.autograd.Function):  # type: ignore[misc]  # torch has n
             towards = towards.reshape(2 * rows, -1)
             gate_grad, cell_grad = _cell_backward(towards, cell_grad, cells[step], cells[step + 1], activated[step])
             gate_grads[step] = gate_grad.view(2, rows, -1)
+            # What reaches a hidden state: from its own output, and through the gates of the step after it.
             if step:
                 towards = torch.baddbmm(grad[step - 1], gate_grads[step], w_h)
         gates = torch.stack(gate_grads, dim=1)
+        # One product over all time steps, where adding up step by step would read and write the weights each time.
         before = hidden[:-1].transpose(0, 1).reshape(2, time * rows, -1)
         return gates.transpose(0, 1), torch.bmm(gates.flatten(1, 2).mT, before)
 

@@ -97,6 +97,7 @@ class Resident:
 
 def cut(rows: Any, ids: Any, types: Any, starts: Any, lengths: Any, length: int, pad: int) -> tuple[Any, Any, Any]:
     """A padded batch out of flat tokens; pairs longer than ``length`` lose their end."""
+    # No shape depends on the pairs, and nothing is read back: a recorded step may do neither.
     places = torch.arange(length, device=rows.device)
     keep = places < lengths[rows][:, None]
     index = torch.where(keep, starts[rows][:, None] + places, 0)
@@ -222,6 +223,7 @@ class Stepper:
         """Forward, loss, backward, clip, update: all on the device, the same code captured or not."""
         # Indices stay tensors: a Python number would be frozen into the recorded graph.
         rows = self._order.index_select(0, self._at).squeeze(0)
+        # Rows that fill up the last batch compute with the first pair and weigh nothing: a batch keeps its shape.
         real = rows != NOBODY
         rows = rows.clamp(min=0)
         logits = self.forward(*self.tokens.batch(rows, length))
