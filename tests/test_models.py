@@ -56,6 +56,19 @@ def test_padding_is_masked_exactly() -> None:
     assert alone[0].tolist() == [[4], [4]] and alone[2] is None
 
 
+def test_blocks_of_pairs_give_the_same_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load_model("evenli:en", options=ModelOptions(max_length=16))
+    premises = [f"the nurse waves {'again and ' * (number % 4)}again." for number in range(9)]
+    hypotheses = [f"the woman waves {number}." for number in range(9)]
+    whole = model.prepare(premises, hypotheses)
+    monkeypatch.setattr("evenli.models.base._BLOCK", 2)
+    blocks = model.prepare(premises, hypotheses)
+    assert 0 < blocks.truncated == whole.truncated < 9 and blocks.lengths.max() == 16
+    for one, other in zip(whole.take(np.arange(9)).batch(), blocks.take(np.arange(9)).batch(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(blocks.take(np.array([8, 0])).batch()[0][1], whole.take(np.array([0])).batch()[0][0])
+
+
 def test_hf_matches_transformers_with_and_without_padding(checkpoint: Path) -> None:
     model = load_model(str(checkpoint), options=ModelOptions(device="cpu"))
     prepared = model.prepare(PREMISES, HYPOTHESES)
@@ -196,7 +209,7 @@ def test_unnamed_and_two_label_heads_are_refused(tmp_path: Path) -> None:
 
 
 def test_truncation_is_counted(checkpoint: Path) -> None:
-    model = load_model(str(checkpoint), options=ModelOptions(max_length=12))
+    model = load_model(str(checkpoint), options=ModelOptions(max_length=16))
     prepared = model.prepare([*PREMISES, "the dog " * 40], [*HYPOTHESES, "a dog"])
     assert prepared.lengths.max() == 12
     assert prepared.truncated == 4

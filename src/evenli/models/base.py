@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from evenli.registry import MODELS
 from evenli.resources import Occupation
 
 IntArray = NDArray[np.int64]
+_BLOCK = 20_000  # pairs that are tokenised at a time
 ONNX_FILE = "model.onnx"  # name of the model in a directory that is given as a whole
 
 
@@ -74,24 +75,33 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Token ids (padded) and segment ids of many pairs, and tokens per row; rows are taken by slice or index array."""
+    """Token ids and segment ids of many pairs end to end; rows are taken by slice or index array.
 
-    ids: IntArray
-    types: IntArray
+    Padded only as a batch: one long pair would make a matrix of a million rows as wide as itself. The last entry is
+    that of padding.
+    """
+
+    ids: NDArray[np.int32]
+    types: NDArray[np.uint8]
+    starts: NDArray[np.int64]
     lengths: NDArray[np.int32]
 
     @classmethod
     def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, pad_id: int) -> Tokens:
-        """Pad ragged lists into one matrix."""
-        lengths = np.fromiter((len(row) for row in ids), dtype=np.int32, count=len(ids))
-        filled = np.arange(lengths.max(initial=1)) < lengths[:, None]
+        """Join ragged lists."""
+        return cls.join([_flat(ids, types)], pad_id)
 
-        def matrix(rows: Sequence[Sequence[int]], fill: int) -> IntArray:
-            values = np.full(filled.shape, fill, dtype=np.int64)
-            values[filled] = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
-            return values
-
-        return cls(matrix(ids, pad_id), matrix(types, 0) if types else np.zeros(filled.shape, np.int64), lengths)
+    @classmethod
+    def join(cls, blocks: Sequence[Flat], pad_id: int) -> Tokens:
+        """Join blocks of pairs: ids, segment ids, tokens per pair."""
+        ids, types, lengths = (list(part) for part in zip(*blocks, strict=True)) if blocks else ([], [], [])
+        sizes = np.concatenate([np.zeros(0, np.int32), *lengths])
+        return cls(
+            np.concatenate([*ids, np.array([pad_id], np.int32)]),
+            np.concatenate([*types, np.zeros(1, np.uint8)]),
+            np.cumsum(sizes, dtype=np.int64) - sizes,
+            sizes,
+        )
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -99,19 +109,31 @@ class Tokens:
 
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> Tokens:
         """The chosen rows."""
-        return Tokens(self.ids[rows], self.types[rows], self.lengths[rows])
+        return Tokens(self.ids, self.types, self.starts[rows], self.lengths[rows])
 
     def __iter__(self) -> Iterator[Tokens]:
         """One pair at a time."""
         return (self[i : i + 1] for i in range(len(self)))
 
     def batch(self) -> tuple[IntArray, IntArray, IntArray | None]:
-        """Ids, segment ids and mask, cut to the longest row; the mask is None if nothing is padded."""
-        longest = int(self.lengths.max())
-        if int(self.lengths.min()) == longest:
-            return self.ids[:, :longest], self.types[:, :longest], None
-        mask = (np.arange(longest) < self.lengths[:, None]).astype(np.int64)
-        return self.ids[:, :longest], self.types[:, :longest], mask
+        """Ids, segment ids and mask, padded to the longest row; the mask is None if nothing is padded."""
+        places = np.arange(int(self.lengths.max()))
+        inside = places < self.lengths[:, None]
+        where = np.where(inside, self.starts[:, None] + places, len(self.ids) - 1)
+        mask = None if inside.all() else inside.astype(np.int64)
+        return self.ids[where].astype(np.int64), self.types[where].astype(np.int64), mask
+
+
+Flat = tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]
+"""Ids, segment ids and tokens per pair of some pairs end to end."""
+
+
+def _flat(ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None) -> Flat:
+    lengths = np.fromiter(map(len, ids), dtype=np.int32, count=len(ids))
+    size = int(lengths.sum())
+    flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=size)
+    kinds = np.fromiter(chain.from_iterable(types), np.uint8, size) if types else np.zeros(size, np.uint8)
+    return flat, kinds, lengths
 
 
 Items = Tokens | list[Any]
@@ -205,14 +227,20 @@ def tokenise(
     Returns the tokens and how many pairs were too long.
     """
     tokenizer.no_padding()
-    tokenizer.no_truncation()
-    # The fast call leaves out the offsets, which nobody reads here.
-    encoded = tokenizer.encode_batch_fast(pairs)
-    truncated = sum(len(one) > limit for one in encoded)
-    if truncated:
-        tokenizer.enable_truncation(limit, direction=side)
-        encoded = tokenizer.encode_batch_fast(pairs)
-    return Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id), truncated
+    blocks, truncated = [], 0
+    # In blocks, because what the library keeps of a pair takes fifty times the memory of its ids.
+    for at in range(0, len(pairs), _BLOCK):
+        block = pairs[at : at + _BLOCK]
+        tokenizer.no_truncation()
+        # The fast call leaves out the offsets, which nobody reads here.
+        encoded = tokenizer.encode_batch_fast(block)
+        long = sum(len(one) > limit for one in encoded)
+        if long:
+            tokenizer.enable_truncation(limit, direction=side)
+            encoded = tokenizer.encode_batch_fast(block)
+        truncated += long
+        blocks.append(_flat([one.ids for one in encoded], [one.type_ids for one in encoded]))
+    return Tokens.join(blocks, pad_id), truncated
 
 
 def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:
