@@ -17,6 +17,10 @@ from evenli.pairs import PAIR_COLUMNS
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
 """Columns of predictions.parquet: the pair, then its logits under the label names."""
+ABSTAINED, MASS = "abstained", "mass"
+"""Further columns of language models: whether the row is no answer, and what the labels had of the probability."""
+MINIMUM_MASS = 0.5
+"""Labels that have less of the probability are no answer: the model would rather say something else."""
 _ANEW = "make it anew: run the command that made it again, with --overwrite"
 
 
@@ -44,14 +48,37 @@ class Predictions:
         """Rows of the named subsets."""
         return Predictions(self.frame.filter(pl.col("subset").is_in(names)), self.header)
 
+    @property
+    def answers(self) -> list[str]:
+        """The most probable label of each row; empty where the model abstained."""
+        labels = (LABELS[i] for i in self.logits.argmax(axis=1))
+        return ["" if out else label for label, out in zip(labels, self.abstained.tolist(), strict=True)]
+
+    @property
+    def abstained(self) -> NDArray[np.bool_]:
+        """Rows without an answer; only language models have any."""
+        if ABSTAINED not in self.frame.columns:
+            return np.zeros(self.frame.height, dtype=bool)
+        return (self.frame[ABSTAINED] > 0.5).to_numpy()
+
+    def answered(self) -> Predictions:
+        """The rows with an answer, in whole pairs where the ids of two rows differ in their group only."""
+        if not self.abstained.any():
+            return self
+        paired = pl.col("id").str.ends_with(pl.concat_str(pl.lit("-"), pl.col("group"))).fill_null(False)
+        key = pl.when(paired).then(pl.col("id").str.replace("-[^-]*$", "")).otherwise(pl.col("id"))
+        left_out = (pl.col(ABSTAINED) > 0.5).any().over("suite", key)
+        return Predictions(self.frame.filter(~left_out), self.header)
+
     def summary(self) -> dict[str, Any]:
         """How often each label was predicted, and the accuracy on the pairs with a gold label (None without any)."""
-        answers = [LABELS[i] for i in self.logits.argmax(axis=1)]
+        answers = self.answers
         gold = self.frame["gold"].to_list()
         right = [answer == label for answer, label in zip(answers, gold, strict=True) if label]
         return {
             "pairs": len(answers),
             "predicted": {label: answers.count(label) for label in LABELS},
+            **({ABSTAINED: answers.count("")} if ABSTAINED in self.frame.columns else {}),
             "gold": len(right),
             "accuracy": round(sum(right) / len(right), 6) if right else None,
             "timings": self.header.get("timings"),
@@ -74,7 +101,16 @@ class Predictions:
             raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
         # Suite dev2020 was called dev before version 0.2.
         frame = frame.with_columns(pl.col("suite").replace("dev", "dev2020"))
-        return cls(frame.select(COLUMNS), _renamed(header or {}))
+        more = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in _further(frame, header or {})]
+        return cls(frame.select(*COLUMNS, *more), _renamed(header or {}))
+
+
+def _further(frame: pl.DataFrame, header: dict[str, Any]) -> list[str]:
+    """Columns that a language model adds to the three numbers, as its header says."""
+    asked = header.get("prompting")
+    named = asked.get("columns") if isinstance(asked, dict) else None
+    given = {name for name in named if isinstance(name, str)} if isinstance(named, list) else set()
+    return [name for name in frame.columns if name in given and name not in COLUMNS]
 
 
 def _renamed(header: dict[str, Any]) -> dict[str, Any]:

@@ -116,6 +116,8 @@ MODELS: Registry[Any] = Registry(
         "evenli": "evenli.models.onnx:load_embedded",
         "py": "evenli.models.callables:load",
         "fake": "evenli.models.fakes:load",
+        "chat": "evenli.models.chat:load",
+        "causal": "evenli.models.causal:load",
     },
 )
 """Loaders of NLI models by the word before the colon of a spec: ``load(target, request) -> NLIModel``."""

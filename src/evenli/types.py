@@ -345,6 +345,7 @@ class AuditResult(Record, frozen=True, kw_only=True):
         verdict: What the intervals allow to say.
         competence: Whether the model does the task at all; None where no gold pairs were asked.
         suites: Results by suite.
+        prompting: Of a language model, by suite: abstentions, and whether answers hang on wording and option order.
     """
 
     model: ModelCard = ModelCard()
@@ -356,6 +357,7 @@ class AuditResult(Record, frozen=True, kw_only=True):
     verdict: Verdict
     competence: Competence | None = None
     suites: dict[str, SuiteResult] = {}
+    prompting: dict[str, dict[str, MeasureResult]] = {}
 
     def __getattr__(self, name: str) -> SuiteResult:
         """A suite by name."""
@@ -379,6 +381,8 @@ class AuditResult(Record, frozen=True, kw_only=True):
         """Plain values for JSON; the suites stand at the top."""
         content = {name: getattr(self, name) for name in self.__struct_fields__ if name != "suites"}
         plain = dict(to_plain(msgspec.to_builtins(content)))
+        if not self.prompting:  # only language models have any
+            del plain["prompting"]
         return plain | {name: result.to_dict() for name, result in self.suites.items()}
 
     @classmethod

@@ -64,7 +64,10 @@ def _no_resampling(given: list[str] | None) -> None:
 
 ModelArgument = Annotated[
     str | None,
-    argument("Hub id[@revision], checkpoint folder, onnx:FILE, py:module:function, fake:kind; default: embedded."),
+    argument(
+        "Hub id[@revision], checkpoint folder, onnx:FILE, py:module:function, chat:URL#MODEL, causal:FOLDER, "
+        "fake:kind; default: embedded."
+    ),
 ]
 Encoder = Annotated[
     str,
@@ -100,6 +103,25 @@ Published = Annotated[
 OwnMeasures = Annotated[list[str] | None, option("Own measure as module:function; may be repeated.", "--measure")]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
+
+
+Prompts = Annotated[int, option("Wordings in which a language model is asked.", min=1)]
+Orders = Annotated[int, option("Orders of the options for a language model: 3 (cyclic) or 6 (all).")]
+Concurrency = Annotated[int, option("Requests to a chat server at a time.", min=1)]
+Samples = Annotated[int, option("Answers per question, where a chat server gives no log-probabilities.", min=1)]
+Price = Annotated[str | None, option("What a million tokens cost, as PROMPT,ANSWER: for the estimate and --max-cost.")]
+MaxCost = Annotated[float | None, option("Ask nothing beyond this cost; needs --price.", min=0)]
+
+
+def prices(text: str | None) -> tuple[float, float] | None:
+    """Two numbers with a comma between them."""
+    if text is None:
+        return None
+    try:
+        prompt, answer = map(float, text.split(","))
+    except ValueError as error:
+        raise InputError(f"--price is '{text}'; write PROMPT,ANSWER per million tokens, e.g. 0.15,0.60") from error
+    return prompt, answer
 
 
 def split_names(text: str | None) -> tuple[str, ...] | None:

@@ -29,6 +29,12 @@ def audit(
     token_budget: shared.TokenBudget = None,
     online: shared.Online = False,
     allow_pickle: shared.AllowPickle = False,
+    prompts: shared.Prompts = 3,
+    orders: shared.Orders = 3,
+    concurrency: shared.Concurrency = 8,
+    samples: shared.Samples = 5,
+    price: shared.Price = None,
+    max_cost: shared.MaxCost = None,
     published: shared.Published = False,
     _: shared.Resampling = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
@@ -40,13 +46,20 @@ def audit(
     """Audit a model with NLI-CoAL or other suites: predictions, measures with intervals, competence, verdict."""
     from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.audit import audit as run
-    from evenli.models import ModelOptions
+    from evenli.models import ModelOptions, Prompting
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
     from evenli.suites.base import Request, check_suites, data_by_suite
 
     options = ModelOptions(
-        shared.split_names(labels), device, dtype, max_length, token_budget, online=online, allow_pickle=allow_pickle
+        shared.split_names(labels),
+        device,
+        dtype,
+        max_length,
+        token_budget,
+        online=online,
+        allow_pickle=allow_pickle,
+        prompting=Prompting(prompts, orders, concurrency, samples, shared.prices(price), max_cost),
     )
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
@@ -82,18 +95,31 @@ def predict(
     token_budget: shared.TokenBudget = None,
     online: shared.Online = False,
     allow_pickle: shared.AllowPickle = False,
+    prompts: shared.Prompts = 3,
+    orders: shared.Orders = 3,
+    concurrency: shared.Concurrency = 8,
+    samples: shared.Samples = 5,
+    price: shared.Price = None,
+    max_cost: shared.MaxCost = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Score any pair file with a model; resumable, one table with three logits per pair."""
     from evenli.evaluate.predict import PredictSettings, RunFolder
     from evenli.evaluate.predict import predict as run
-    from evenli.models import ModelOptions, load_model
+    from evenli.models import ModelOptions, Prompting, load_model
     from evenli.suites.files import read_pairs
 
     pairs = read_pairs(data, lang, suite="user")
     options = ModelOptions(
-        shared.split_names(labels), device, dtype, max_length, token_budget, online=online, allow_pickle=allow_pickle
+        shared.split_names(labels),
+        device,
+        dtype,
+        max_length,
+        token_budget,
+        online=online,
+        allow_pickle=allow_pickle,
+        prompting=Prompting(prompts, orders, concurrency, samples, shared.prices(price), max_cost),
     )
     asked = load_model(model, lang=lang, options=options)
     settings = PredictSettings(overwrite=overwrite)
@@ -104,7 +130,8 @@ def predict(
     if as_json:
         shared.print_json(summary)
         return
-    shared.say(f"{summary['pairs']} pairs: " + ", ".join(f"{k} {v}" for k, v in summary["predicted"].items()))
+    counts = summary["predicted"] | ({"abstained": summary["abstained"]} if "abstained" in summary else {})
+    shared.say(f"{summary['pairs']} pairs: " + ", ".join(f"{k} {v}" for k, v in counts.items()))
     if gold:
         shared.say(f"accuracy {summary['accuracy']:.4f} on {gold} pairs with a gold label")
     shared.say(f"{out}/predictions.parquet")

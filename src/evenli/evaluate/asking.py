@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.errors import ModelError
+from evenli.labels import LABELS
 from evenli.models import NLIModel, OutOfMemory
 from evenli.models.base import Items, Prepared, plan_batches
 from evenli.models.callables import foreign_code
@@ -41,6 +43,26 @@ class Asker:
         self._warn(f"out of memory at {len(items)} pairs in a batch; going on with {len(items) // 2}")
         return self(items, length)
 
+    def batches(
+        self, rows: NDArray[np.int64], prepared: Prepared, scores: NDArray[np.float32]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Score the given rows that are not in ``scores`` yet: rows and numbers, as they come.
+
+        A model with a method ``stream`` decides itself what it asks at a time: ``stream(items)`` gives positions and
+        numbers of items that are done.
+        """
+        stream: Any = getattr(self._model, "stream", None)
+        if stream is not None:
+            missing = rows[np.isnan(scores[rows]).any(axis=1)]
+            for at, numbers in stream(prepared.take(missing)) if missing.size else ():
+                yield missing[at], numbers
+            return
+        lengths = prepared.lengths[rows]
+        for batch in plan_batches(lengths, bucket=self._model.bucket, token_budget=self._model.token_budget):
+            chosen = rows[batch]
+            if np.isnan(scores[chosen]).any():
+                yield chosen, self(prepared.take(chosen), int(prepared.lengths[chosen].max()))
+
 
 def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[np.float32]) -> Repeat:
     """Ask one in 16 pairs, at most 64, once more.
@@ -56,11 +78,11 @@ def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[n
     """
     count = min(_MOST, -(-len(logits) // _SHARE))
     rows = np.sort(np.random.default_rng(0).choice(len(logits), count, replace=False))
-    again = np.empty((count, logits.shape[1]), dtype=np.float64)
+    again = np.empty((count, len(LABELS)), dtype=np.float64)
     for batch in plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget):
         batch = batch[::-1]  # another place in the batch as well
-        again[batch] = ask(prepared.take(rows[batch]), int(prepared.lengths[rows[batch]].max()))
-    first, second = _probabilities(logits[rows].astype(np.float64)), _probabilities(again)
+        again[batch] = ask(prepared.take(rows[batch]), int(prepared.lengths[rows[batch]].max()))[:, : len(LABELS)]
+    first, second = _probabilities(logits[rows, : len(LABELS)].astype(np.float64)), _probabilities(again)
     changed = int((first.argmax(axis=1) != second.argmax(axis=1)).sum())
     coarse = model.info.dtype in _COARSE_TYPES
     return Repeat(count, float(np.abs(first - second).max()), changed, _COARSE if coarse else _ROUNDING)

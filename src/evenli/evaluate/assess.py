@@ -13,14 +13,15 @@ import numpy as np
 import polars as pl
 from scipy.stats import binomtest
 
-from evenli.errors import InputError, LabelOrderError
+from evenli.errors import InputError, LabelOrderError, RunError
 from evenli.labels import LABELS, canonical_label
 from evenli.pairs import PAIR_COLUMNS, PairSet
-from evenli.predictions import Predictions
+from evenli.predictions import MASS, Predictions
 from evenli.registry import SUITES
 from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring, wilson
 from evenli.stats.measure import Measure, as_measure
+from evenli.stats.prompting import prompting_measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request, assess_suite, get_suite, measure_results
 from evenli.suites.coal.verdict import refuse
@@ -52,12 +53,16 @@ def assess(
     verdict: Verdict | None = None
     for name in names:
         suite = get_suite(name)
-        sample = Sample(predictions.suite(name), published=scoring.published)
+        asked = predictions.suite(name)
+        sample = Sample(_answered(asked, name), published=scoring.published)
         card = next((one for one in cards if one.suite == name), None)
-        results[name] = assess_suite(suite, sample, scoring, card, gate.problem if gate else "")
+        silence = _silence(asked)
+        results[name] = assess_suite(suite, sample, scoring, card, (gate.problem if gate else "") or silence)
         if suite.judge is not None and verdict is None:
             verdict = suite.judge(results[name], gate)
-    results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]), measures, scoring)
+            if silence and verdict.code != "none":
+                verdict = Verdict("none", f"No verdict: {silence}.")
+    results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]).answered(), measures, scoring)
     result = AuditResult(
         model=ModelCard.from_dict(header.get("model", {})),
         data=cards,
@@ -68,6 +73,9 @@ def assess(
         verdict=verdict or _no_verdict(results, gate),
         competence=gate,
         suites=results,
+        prompting={
+            name: prompting_measures(predictions.suite(name), scoring) for name in names if "prompting" in header
+        },
     )
     # As it is stored: an audit that was just made and one that is read again hold the same numbers.
     return AuditResult.from_dict(result.to_dict())
@@ -86,6 +94,27 @@ def check_stored(predictions: Predictions, file: Path) -> None:
         frame = predictions.suite(card["suite"]).frame.select(list(PAIR_COLUMNS))
         pairs = PairSet(str(file), card["suite"], card["lang"], frame)
         get_suite(pairs.suite).check(pairs, Request(pairs.lang, axis=axis))
+
+
+MOSTLY_SILENT = 0.5
+"""A model that abstains on more than this share of the pairs gets no verdict: what is left is not a sample of them."""
+
+
+def _answered(asked: Predictions, name: str) -> Predictions:
+    """The rows with an answer; abstentions are no neutral answers, and are counted apart."""
+    answered = asked.answered()
+    if not answered.frame.height:
+        raise RunError(
+            f"the model abstained on all {asked.frame.height:,} pairs of suite {name}, so there is nothing to measure; "
+            f"its labels have a mean mass of {asked.frame[MASS].to_numpy().mean():.2g}, and every row is kept"
+        )
+    return answered
+
+
+def _silence(asked: Predictions) -> str:
+    """Why the answers say nothing where most pairs have none; else empty."""
+    share = float(asked.abstained.mean())
+    return f"it abstains on {share:.0%} of the pairs" if share > MOSTLY_SILENT else ""
 
 
 def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
@@ -135,7 +164,8 @@ ONE_LABEL = 0.9
 
 def competence(checks: Predictions) -> Competence:
     """Assess the rows of suite ``check``: gold pairs and control pairs."""
-    frame = checks.frame.with_columns(answer=pl.Series([LABELS[i] for i in checks.logits.argmax(axis=1)]))
+    # An abstention is never right, and never one of the labels.
+    frame = checks.frame.with_columns(answer=pl.Series(checks.answers, dtype=pl.String))
     frame = frame.with_columns(right=pl.col("answer") == pl.col("gold"))
     gold = frame.filter(pl.col("subset") == "gold")
     parts = pl.col("id").str.split("-").list.slice(2)
@@ -150,6 +180,8 @@ def competence(checks: Predictions) -> Competence:
     problem = ""
     if not gold.height:
         problem = "no gold pairs were asked"
+    elif share > ONE_LABEL and not top:
+        problem = f"it abstains on {share:.0%} of the gold pairs"
     elif share > ONE_LABEL:
         problem = f"it answers '{top}' to {share:.0%} of the gold pairs, whatever they say"
     elif not accuracy.value >= COMPETENT:
@@ -159,7 +191,7 @@ def competence(checks: Predictions) -> Competence:
     else:
         problem = next(filter(None, (_unknown(case, one) for case, one in of_stated.items())), "")
     shares = [{name: one.value for name, one in part.items()} for part in (labels, kinds)]
-    top_label = TopLabel(top, float(share))
+    top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
     return Competence(accuracy, shares[0], stated_accuracy, shares[1], top_label, problem, labels, kinds)
 
 

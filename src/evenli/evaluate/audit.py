@@ -15,7 +15,7 @@ from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.evaluate.predict import SCHEMA, PredictSettings, Progress, RunFolder, predict, read_header
 from evenli.io import read_json
-from evenli.models import CallableModel, ModelOptions, NLIModel, load_model
+from evenli.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
@@ -164,7 +164,7 @@ def audit(
         suites: One or more suites.
         out: Run folder; None keeps everything in memory.
         settings: Everything else.
-        options: Fields of ``AuditSettings`` or ``ModelOptions``, in place of ``settings``.
+        options: Fields of ``AuditSettings``, ``ModelOptions`` or ``Prompting``, in place of ``settings``.
 
     >>> audit("fake:biased").coal.value
     1.0
@@ -182,7 +182,10 @@ def audit(
             PredictSettings(
                 details=_recorded(settings, lang, with_options=model is None or isinstance(model, str)),
                 overwrite=settings.overwrite,
-                check_first=lambda gold: check_label_order(gold, asked.info.labels),
+                # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
+                check_first=None
+                if getattr(asked, "named_labels", False)
+                else lambda gold: check_label_order(gold, asked.info.labels),
             ),
             on_progress=settings.on_progress,
             on_warning=settings.on_warning,
@@ -201,10 +204,14 @@ def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditS
     known = {name: value for name, value in options.items() if value is not None}
     # How a model is loaded may be said directly: audit("some/id", online=True).
     of_model = {name: known.pop(name) for name in list(known) if name in ModelOptions.__dataclass_fields__}
+    of_prompting = {name: known.pop(name) for name in list(known) if name in Prompting.__dataclass_fields__}
     unknown = [name for name in known if name not in AuditSettings.__dataclass_fields__]
     if unknown:
-        fields = ", ".join([*AuditSettings.__dataclass_fields__, *ModelOptions.__dataclass_fields__])
+        kinds = (AuditSettings, ModelOptions, Prompting)
+        fields = ", ".join(name for kind in kinds for name in kind.__dataclass_fields__)
         raise InputError(f"no setting '{', '.join(unknown)}'; there are {fields}")
+    if of_prompting:
+        of_model["prompting"] = replace(of_model.get("prompting") or Prompting(), **of_prompting)
     if of_model:
         known["options"] = replace(known.get("options") or ModelOptions(), **of_model)
     return AuditSettings(**known)

@@ -31,7 +31,7 @@ from evenli.evaluate.asking import Asker, ask_again, remark
 from evenli.io import hash_files, hash_text
 from evenli.labels import LABELS
 from evenli.models import NLIModel
-from evenli.models.base import Prepared, plan_batches
+from evenli.models.base import Prepared
 from evenli.models.callables import foreign_code
 from evenli.pairs import PairSet, distinct_pairs
 from evenli.parse import check_regular
@@ -118,6 +118,8 @@ def _header(model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings)
         "seed": settings.seed,
         "settings": dict(settings.details),
         "plan": hash_text(repr((answers, [pairs.sha256 for pairs in sets]))),
+        # How a language model was asked, and what its server can do.
+        **({"prompting": model.prompting} if hasattr(model, "prompting") else {}),
     }
 
 
@@ -152,6 +154,8 @@ class _Job:
         first, self.where = distinct_pairs(self.asked)
         self.distinct = self.asked.select("premise", "hypothesis")[first]
         self.head = len(sets[0])
+        # Three numbers for each pair, and what a language model adds to them.
+        self.columns = (*LABELS, *getattr(model, "details", ()))
         self._folder: RunFolder | None = None
         self._next = 0
 
@@ -169,9 +173,11 @@ class _Job:
             self.warn(f"{prepared.truncated} pairs are longer than {limit} tokens and were truncated")
         tokenised = time.perf_counter()
 
-        logits = np.full((self.distinct.height, len(LABELS)), np.nan, dtype=np.float32)
+        logits = np.full((self.distinct.height, len(self.columns)), np.nan, dtype=np.float32)
         if folder is not None and resume:
             self._read(folder, logits)
+        if hasattr(self.model, "begin"):  # who is paid says what it will cost
+            self.model.begin(prepared, logits, self.warn)
         # The first set is planned apart from the rest, so that batches do not depend on whether a run was interrupted.
         first = np.zeros(self.distinct.height, dtype=bool)
         first[self.where[: self.head]] = True
@@ -196,13 +202,15 @@ class _Job:
         self.header["repeat"] = repeat.to_dict()
         if not repeat.stable:
             self.warn(remark(repeat, self.model.info.name))
+        if hasattr(self.model, "usage"):
+            self.header["usage"] = self.model.usage()
         if folder is not None:
             folder.finish(table, self.header)
         return Predictions(table, {**self.header, "status": "complete"})
 
     def _read(self, folder: RunFolder, logits: NDArray[np.float32]) -> None:
         """Fill in what an interrupted run left."""
-        if damaged := folder.read_shards(logits):
+        if damaged := folder.read_shards(logits, self.columns):
             self.warn(f"{len(damaged)} damaged shard(s) are scored again: {', '.join(damaged)}")
         done = int((~np.isnan(logits[:, 0])).sum())
         if done:
@@ -223,35 +231,31 @@ class _Job:
     def _keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         """Store finished rows if there is an open directory."""
         if self._folder is not None:
-            self._folder.write_shard(self._next, rows, scores)
+            self._folder.write_shard(self._next, rows, scores, self.columns)
             self._next += 1
 
     def _score_rows(self, rows: NDArray[np.int64], prepared: Prepared, logits: NDArray[np.float32]) -> None:
         """Fill the logits of some distinct pairs, batch by batch."""
         done = int((~np.isnan(logits[:, 0])).sum())
-        lengths = prepared.lengths[rows]
-        for batch in plan_batches(lengths, bucket=self.model.bucket, token_budget=self.model.token_budget):
-            chosen = rows[batch]
-            if not np.isnan(logits[chosen]).any():
-                continue
-            scores = self.ask(prepared.take(chosen), int(prepared.lengths[chosen].max()))
+        for chosen, scores in self.ask.batches(rows, prepared, logits):
             bad = np.flatnonzero(~np.isfinite(scores).all(axis=1))
             if bad.size:
                 pair = self.distinct.row(int(chosen[bad[0]]), named=True)
                 raise ModelError(
-                    f"the model gave {scores[bad[0]].tolist()} for premise '{pair['premise']}', "
+                    f"the model gave {scores[bad[0], : len(LABELS)].tolist()} for premise '{pair['premise']}', "
                     f"hypothesis '{pair['hypothesis']}'; {bad.size} pair(s) of the batch are not finite"
                 )
             done += int(np.isnan(logits[chosen, 0]).sum())
             logits[chosen] = scores
             self._keep(chosen, scores)
-            self.progress(Progress(done, self.distinct.height, "scoring"))
+            stage = " ".join(["scoring", getattr(self.model, "status", "")]).strip()
+            self.progress(Progress(done, self.distinct.height, stage))
 
     def _table(self, logits: NDArray[np.float32], rows: int | None = None) -> pl.DataFrame:
         """The first rows of the table, or all, with the logits of each pair."""
         values = logits[self.where[:rows]]
-        columns = (pl.Series(label, values[:, i]) for i, label in enumerate(LABELS))
-        return self.asked.head(len(values)).with_columns(*columns).select(COLUMNS)
+        columns = (pl.Series(name, values[:, i]) for i, name in enumerate(self.columns))
+        return self.asked.head(len(values)).with_columns(*columns).select(*COLUMNS, *self.columns[len(LABELS) :])
 
 
 SCHEMA = 2
@@ -310,9 +314,11 @@ class RunFolder(RunDir):
                 raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
         return checked
 
-    def write_shard(self, number: int, rows: NDArray[np.int64], logits: NDArray[np.float32]) -> None:
+    def write_shard(
+        self, number: int, rows: NDArray[np.int64], scores: NDArray[np.float32], columns: Sequence[str] = LABELS
+    ) -> None:
         """Store one finished batch atomically."""
-        frame = pl.DataFrame({"row": rows, **{label: logits[:, i] for i, label in enumerate(LABELS)}})
+        frame = pl.DataFrame({"row": rows, **{name: scores[:, i] for i, name in enumerate(columns)}})
         buffer = BytesIO()
         frame.write_parquet(buffer, compression="uncompressed", statistics=False)
         # The hash in the name finds a damaged shard. Not synced: a power cut costs at most the last batches, and a sync
@@ -328,8 +334,8 @@ class RunFolder(RunDir):
                 raise RunError(f"{file} is no shard of this run; move it away and run the same command again")
         return files
 
-    def read_shards(self, logits: NDArray[np.float32]) -> list[str]:
-        """Fill in the logits of all finished rows; returns the names of damaged shards, which are deleted."""
+    def read_shards(self, scores: NDArray[np.float32], columns: Sequence[str] = LABELS) -> list[str]:
+        """Fill in the numbers of all finished rows; returns the names of damaged shards, which are deleted."""
         damaged = []
         for file in self.shard_files():
             try:
@@ -338,7 +344,7 @@ class RunFolder(RunDir):
                 if len(file.stem) > 6 and not file.stem.endswith(sha256(content).hexdigest()[:16]):
                     raise OSError("the hash differs")
                 frame = read_parquet(file, content=content)
-                logits[frame["row"].to_numpy()] = frame.select(LABELS).to_numpy()
+                scores[frame["row"].to_numpy()] = frame.select(columns).to_numpy()
             except (OSError, InputError, IndexError, pl.exceptions.PolarsError):
                 damaged.append(file.name)
                 shutil.rmtree(file) if file.is_dir() else file.unlink()
@@ -376,6 +382,6 @@ def _is_shard(file: Path) -> bool:
         return True
     try:
         named = file.is_file() and _SHARD.fullmatch(file.name)
-        return bool(named) and pl.read_parquet_schema(file).keys() == {"row", *LABELS}
+        return bool(named) and pl.read_parquet_schema(file).keys() >= {"row", *LABELS}
     except (OSError, pl.exceptions.PolarsError):
         return False

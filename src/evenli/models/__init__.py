@@ -1,6 +1,15 @@
 """Models: anything that gives three logits for a premise and a hypothesis."""
 
-from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, NLIModel, OutOfMemory, Prepared, load_model
+from evenli.models.base import (
+    ModelInfo,
+    ModelOptions,
+    ModelRequest,
+    NLIModel,
+    OutOfMemory,
+    Prepared,
+    Prompting,
+    load_model,
+)
 from evenli.models.callables import CallableModel
 from evenli.models.fakes import fake_model
 from evenli.models.onnx import embedded_models
@@ -13,6 +22,7 @@ __all__ = [
     "NLIModel",
     "OutOfMemory",
     "Prepared",
+    "Prompting",
     "embedded_models",
     "fake_model",
     "load_model",

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.errors import ModelError
+from evenli.errors import InputError, ModelError
 from evenli.labels import label_columns
 from evenli.registry import MODELS
 from evenli.resources import Occupation
@@ -19,6 +19,29 @@ from evenli.resources import Occupation
 IntArray = NDArray[np.int64]
 _BLOCK = 20_000  # pairs that are tokenised at a time
 ONNX_FILE = "model.onnx"  # name of the model in a directory that is given as a whole
+
+
+@dataclass(frozen=True)
+class Prompting:
+    """How a language model is asked."""
+
+    prompts: int = 3  # wordings
+    orders: int = 3  # orders of the options: 3 (cyclic) or 6 (all)
+    concurrency: int = 8  # requests to a server at a time
+    samples: int = 5  # answers per question, where a server gives no log-probabilities
+    price: tuple[float, float] | None = None  # of a million tokens: prompt, answer
+    max_cost: float | None = None  # in the currency of the price; nothing is asked beyond it
+
+    def __post_init__(self) -> None:
+        """Refuse settings that ask nothing or cannot be kept."""
+        for name in ("concurrency", "samples"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name} is {getattr(self, name)}; at least 1")
+        if self.max_cost is not None and self.price is None:
+            raise InputError("--max-cost needs --price PROMPT,ANSWER: what a million tokens of each cost")
+        for amount in (*(self.price or ()), self.max_cost or 0.0):
+            if not 0 <= amount < float("inf"):
+                raise InputError(f"a price or cost is {amount}; give a number of 0 or more")
 
 
 @dataclass(frozen=True)
@@ -33,6 +56,7 @@ class ModelOptions:
     threads: int | None = None  # of the CPU, for ONNX Runtime; None uses all
     online: bool = False  # download from the hub what its local cache lacks; nothing is asked otherwise
     allow_pickle: bool = False  # accept pickle checkpoints, which can run code when loaded
+    prompting: Prompting = Prompting()  # how language models are asked; others have no use for it
 
     def label_order(self, stored: Callable[[], tuple[str, ...]], name: str) -> tuple[tuple[str, ...], list[int]]:
         """The labels in output order (``stored`` gives the model's own) and the columns in the order of LABELS."""
@@ -159,6 +183,10 @@ class NLIModel(Protocol):
     ``bucket``: lengths are grouped up to multiples of this; 1 means that no batch contains padding.
     ``token_budget``: largest number of tokens, padding included, in one batch.
     ``note``, where there is one: a line that people who store predictions should read.
+
+    Language models have more: ``details`` names further columns, which ``logits`` gives after the three; ``prompting``
+    goes into run.json; ``stream(items)`` scores many items and gives them as they are done; ``begin(prepared, scores,
+    warn)`` is called before the first; ``usage()`` is asked at the end, ``status`` during the run.
     """
 
     info: ModelInfo
@@ -183,8 +211,9 @@ def load_model(
 
     Args:
         spec: ``hf:id[@revision]`` or a checkpoint directory, ``onnx:file.onnx`` or a directory with one,
-            ``py:module:function``, ``fake:kind``, ``evenli:name``, or ``NAME:target`` of an installed backend; a bare
-            path or hub id is recognised. None is the embedded model of ``lang``.
+            ``py:module:function``, ``chat:URL#model``, ``causal:directory`` or ``causal:file.gguf``, ``fake:kind``,
+            ``evenli:name``, or ``NAME:target`` of an installed backend; a bare path or hub id is recognised. None is
+            the embedded model of ``lang``.
         lang: Language of the audit; chooses the embedded model and the words of the fakes.
         options: Loading options.
         occupations: Words of the fakes; default the published ones.

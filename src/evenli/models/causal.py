@@ -1,0 +1,223 @@
+"""Causal language models on this machine: log-probabilities of the answers after a question.
+
+All pairs of a view begin with the same text. Its keys and values are computed once, and every batch holds questions
+of one length, so nothing is padded and no mask is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli._extras import need
+from evenli.errors import LabelError, ModelError
+from evenli.io import hash_files, hash_text
+from evenli.labels import LABELS
+from evenli.models import loading, prompts
+from evenli.models.base import ModelInfo, ModelRequest, OutOfMemory, Prepared
+from evenli.parse import check_regular
+
+DTYPES = ("float32", "bfloat16", "float16")
+_PURPOSE = "loading language models"
+_GGUF = ".gguf"
+
+
+def load(target: str, request: ModelRequest) -> CausalModel:
+    """The backend ``causal:DIRECTORY``, ``causal:ID[@REVISION]`` or ``causal:FILE.gguf``."""
+    return CausalModel(target, request)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The tokens of one pair: for each view what follows the shared beginning."""
+
+    endings: tuple[tuple[int, ...], ...]
+
+
+class CausalModel:
+    """An ``AutoModelForCausalLM`` that is asked in every view."""
+
+    def __init__(self, target: str, request: ModelRequest) -> None:
+        options = request.options
+        if options.labels:
+            raise LabelError("a language model is asked for labels by name; leave --labels out")
+        self.views = prompts.make_views(request.lang, options.prompting.prompts, options.prompting.orders)
+        self.details = prompts.details(self.views)
+        self._torch = torch = need("torch", extra="hf", purpose=_PURPOSE)
+        self._device = loading.pick_device(torch, options.device)
+        kind = self._device.partition(":")[0]
+        dtype = options.dtype or ("bfloat16" if kind == "cuda" else "float32")
+        if dtype not in DTYPES:
+            raise ModelError(f"--dtype {dtype} is not for language models; choose {', '.join(DTYPES)}")
+        source, arguments, fingerprint = _source(target, request)
+        transformers = loading.quiet_transformers(_PURPOSE)
+        # The reader of GGUF files draws a progress bar of its own.
+        silent = contextlib.redirect_stderr(io.StringIO()) if arguments else contextlib.nullcontext()
+        with loading.one_line(source.name), silent:
+            self._tokenizer = loading.load_part(transformers.AutoTokenizer, source, **arguments)
+            model, report = loading.load_network(
+                transformers.AutoModelForCausalLM, source, safe=None if arguments else True, **arguments
+            )
+        loading.check_tensors(report, source.name, optional=("lm_head.",) if model.config.tie_word_embeddings else ())
+        self._model = model.eval().to(self._device, getattr(torch, dtype))
+        self._template = bool(getattr(self._tokenizer, "chat_template", None))
+        self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
+        self._limit = loading.position_limit(model.config)
+        self._answers = [self._spelled(view) for view in self.views]
+        self._shared: list[tuple[int, ...]] = []
+        self._caches: dict[int, Any] = {}
+        self.bucket, self.token_budget = 1, options.token_budget or (2_048 if kind == "cpu" else 65_536)
+        self.prompting = {"mode": "log-probabilities of whole answers", "chat_template": self._template}
+        self.prompting |= prompts.card(self.views)
+        self.named_labels = True
+        self.info = ModelInfo(
+            spec=request.spec,
+            backend="causal",
+            name=source.name,
+            revision=source.revision,
+            fingerprint=hash_text(f"{fingerprint} {prompts.identity(self.views)}"),
+            labels=LABELS,
+            device=self._device,
+            dtype=dtype,
+            max_length=self._limit,
+        )
+
+    def _spelled(self, view: prompts.View) -> list[list[tuple[int, ...]]]:
+        """Token ids of the ways to write each label's answer."""
+        spelled = []
+        for label in LABELS:
+            forms = [tuple(self._encode(form)) for form in view.spellings(label)]
+            spelled.append([form for form in dict.fromkeys(forms) if form])
+        return spelled
+
+    def _encode(self, text: str) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=False))
+
+    def _question(self, text: str) -> str:
+        if not self._template:
+            return text
+        message = [{"role": "user", "content": text}]
+        return str(self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
+
+    def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
+        """Tokenise every pair in every view, and find what the pairs of a view begin with."""
+        columns, self._shared, self._caches = [], [], {}
+        for view in self.views:
+            texts = [self._question(view.text(*pair)) for pair in zip(premises, hypotheses, strict=True)]
+            # A template writes the special tokens itself; plain text gets those that the tokenizer puts first.
+            ids = self._tokenizer(texts, add_special_tokens=not self._template, return_attention_mask=False)
+            rows = [tuple(row) for row in ids["input_ids"]]
+            if self._limit is not None and max(map(len, rows)) > self._limit:
+                raise ModelError(
+                    f"a question has {max(map(len, rows))} tokens and {self.info.name} takes {self._limit}; long pairs "
+                    "are not cut, because the options would go first"
+                )
+            shared = _common(rows)
+            self._shared.append(shared)
+            columns.append([row[len(shared) :] for row in rows])
+        items = [Question(endings) for endings in zip(*columns, strict=True)]
+        lengths = np.array([len(item.endings[0]) for item in items], dtype=np.int32)
+        return Prepared(items, lengths)
+
+    def logits(self, items: Sequence[Question]) -> NDArray[np.float32]:
+        """Ask a batch in every view."""
+        scores = np.empty((len(items), len(self.views), len(LABELS)), dtype=np.float64)
+        try:
+            with self._torch.inference_mode():
+                for at in range(len(self.views)):
+                    for rows in _by_length([item.endings[at] for item in items]):
+                        scores[rows, at] = self._score(at, [items[row].endings[at] for row in rows])
+        except (RuntimeError, MemoryError) as error:
+            memory = isinstance(error, self._torch.OutOfMemoryError | MemoryError)
+            if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+                raise ModelError(f"{self.info.name} failed on a batch: {error}") from error
+            if self._device.startswith("cuda"):
+                self._torch.cuda.empty_cache()
+            raise OutOfMemory from error
+        return prompts.combine(scores, np.exp(np.logaddexp.reduce(scores, axis=2)))
+
+    def _score(self, view: int, endings: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
+        """[questions, 3] log-probability of each label's answer, over the ways to write it."""
+        torch = self._torch
+        cache = self._beginning(view, len(endings))
+        length = len(self._shared[view]) + len(endings[0])
+        first = self._next(torch.tensor(endings, device=self._device), cache, 1)[:, 0]
+        columns = []
+        for forms in self._answers[view]:
+            found = []
+            for form in forms:
+                logp = first[:, form[0]]
+                if len(form) > 1:
+                    # The cache is cut back to the question before each further spelling.
+                    ids = torch.tensor([form[:-1]], device=self._device).expand(len(endings), -1)
+                    after = self._next(ids, cache, len(form) - 1)
+                    cache.crop(length)
+                    wanted = torch.tensor(form[1:], device=self._device).expand(len(endings), -1)
+                    logp = logp + after.gather(2, wanted[:, :, None])[:, :, 0].sum(dim=1)
+                found.append(logp)
+            columns.append(torch.logsumexp(torch.stack(found), dim=0))
+        return np.asarray(torch.stack(columns, dim=1).double().cpu().numpy())
+
+    def _next(self, ids: Any, cache: Any, keep: int) -> Any:
+        """Log-probabilities of what follows the last ``keep`` tokens; ``cache`` grows by the tokens."""
+        output = self._model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=keep)
+        return output.logits[:, -keep:].float().log_softmax(dim=-1)
+
+    def _beginning(self, view: int, count: int) -> Any:
+        """Keys and values of what all questions of a view begin with, once for each question."""
+        if view not in self._caches:
+            cache = need("transformers", extra="hf", purpose=_PURPOSE).DynamicCache(config=self._model.config)
+            if self._shared[view]:
+                self._next(self._torch.tensor([self._shared[view]], device=self._device), cache, 1)
+            self._caches[view] = cache
+        cache = copy.deepcopy(self._caches[view])
+        if self._shared[view]:
+            cache.batch_repeat_interleave(count)
+        return cache
+
+
+def _source(target: str, request: ModelRequest) -> tuple[loading.Checkpoint, dict[str, Any], str]:
+    """A checkpoint, what its loader is told, and its fingerprint; a GGUF file is a checkpoint in one file."""
+    path = Path(target)
+    files = [path] if path.suffix == _GGUF else []
+    if path.is_dir() and not (path / "config.json").is_file():
+        files = sorted(path.glob(f"*{_GGUF}"))
+        if len(files) > 1:
+            raise ModelError(f"{path} holds {len(files)} GGUF files; name one, as in causal:{files[0]}")
+    if not files:
+        source = loading.find_checkpoint(target, online=request.options.online)
+        return source, {}, source.fingerprint
+    (file,) = files
+    if not file.is_file():
+        raise ModelError(f"there is no GGUF file {file}")
+    check_regular(file)
+    need("gguf", extra="gguf", purpose="reading GGUF files")
+    return loading.Checkpoint(file.stem, file.parent), {"gguf_file": file.name}, hash_files([file])
+
+
+def _common(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """What all rows begin with; at least one token of each is left.
+
+    >>> _common([(1, 2, 3, 4), (1, 2, 5)])
+    (1, 2)
+    """
+    low, high = min(rows), max(rows)
+    shortest = min(map(len, rows)) - 1
+    count = next((at for at in range(shortest) if low[at] != high[at]), shortest)
+    return low[:count]
+
+
+def _by_length(rows: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """Positions of rows of one length each."""
+    groups: dict[int, list[int]] = {}
+    for at, row in enumerate(rows):
+        groups.setdefault(len(row), []).append(at)
+    return list(groups.values())

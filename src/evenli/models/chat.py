@@ -1,0 +1,407 @@
+"""Language models behind an OpenAI-compatible server: llama.cpp, vLLM, Ollama, TGI or a hosted one.
+
+A server that gives log-probabilities is asked for one token and its likeliest alternatives. One that gives none is
+asked for several short answers, and the shares of the labels take the place of probabilities.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.errors import LabelError, ModelError
+from evenli.format import printable
+from evenli.io import hash_text, json_text
+from evenli.labels import LABELS
+from evenli.models import prompts
+from evenli.models.base import ModelInfo, ModelRequest, Prepared, Prompting
+from evenli.models.server import Address, Handler, RefusedError, Server
+
+TOKENS = ("prompt_tokens", "answer_tokens")
+"""Columns: what each pair took, so that a run that is continued knows what it has spent."""
+_TOP = 20  # alternatives asked for; the most that hosted servers give
+_FEWEST = 5  # with fewer alternatives than this the labels are not seen
+_ANSWER = 16  # tokens of a generated answer
+_LIMITS = ("max_tokens", "max_completion_tokens")
+_GROUP, _SECONDS = 16, 1.0  # finished pairs are handed on in groups of this size, or after this time
+_CHARACTERS = 3.0  # per token, where a server does not count
+Pair = tuple[str, str]
+
+
+def load(target: str, request: ModelRequest) -> ChatModel:
+    """The backend ``chat:URL#model``."""
+    return ChatModel(target, request)
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a server can do, found out before the first pair."""
+
+    model: str
+    models: tuple[str, ...]  # names that the server offers; empty where it does not say
+    top_logprobs: int  # alternatives per token; 0 where it gives no log-probabilities
+    limit: str  # how the length of an answer is called
+    engine: str  # who serves, where the server says so
+    repeats_within: float  # largest difference of a log-probability when the first question is asked twice
+    seconds: float  # a request took
+    prompt_tokens: int  # of the first question; 0 where the server does not count
+    described: str  # what the server says about the model's weights, as JSON
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """Fields that only this server knows: llama.cpp's prompt cache moves log-probabilities by about 0.02."""
+        return {"cache_prompt": False} if self.engine == "llamacpp" else {}
+
+    def card(self) -> dict[str, Any]:
+        """What run.json remembers."""
+        return {
+            "model": self.model,
+            "engine": self.engine,
+            "logprobs": self.top_logprobs > 0,
+            "top_logprobs": self.top_logprobs,
+            "prompt_cache": "off" if self.extras else "as the server has it",
+            "repeats_within": None if math.isnan(self.repeats_within) else round(self.repeats_within, 6),
+        }
+
+
+class Spending:
+    """Tokens and money: what was spent, what is on its way, and the limit."""
+
+    def __init__(self, settings: Prompting) -> None:
+        self.tokens = [0, 0]
+        self._price, self._limit = settings.price, settings.max_cost
+        self._under_way = 0
+        self._largest = 0.0
+
+    def cost(self, prompt: float, answer: float) -> float:
+        """In the currency of the price."""
+        first, second = self._price or (0.0, 0.0)
+        return (prompt * first + answer * second) / 1e6
+
+    @property
+    def spent(self) -> float:
+        """So far."""
+        return self.cost(*self.tokens)
+
+    def reserve(self) -> None:
+        """Before a request: refuse it if it and those under way could pass the limit."""
+        self._under_way += 1
+        if self._limit is not None and self.spent + self._under_way * self._largest > self._limit:
+            self._under_way -= 1
+            raise ModelError(
+                f"stopped before --max-cost {self._limit:g}: {self.spent:.4f} is spent; finished pairs are kept, run "
+                "the same command with a larger limit to go on"
+            )
+
+    def release(self) -> None:
+        """After a request, whatever became of it."""
+        self._under_way -= 1
+
+    def add(self, prompt: int, answer: int) -> None:
+        """Count a request; the dearest so far is what the next may cost."""
+        self.tokens[0] += prompt
+        self.tokens[1] += answer
+        self._largest = max(self._largest, self.cost(prompt, answer))
+
+
+class ChatModel:
+    """A model that is asked over HTTP, every pair in every view."""
+
+    bucket, named_labels = 1_000_000, True
+    token_budget = 64 * bucket
+
+    def __init__(self, target: str, request: ModelRequest) -> None:
+        if request.options.labels:
+            raise LabelError("a language model is asked for labels by name; leave --labels out")
+        self._settings = settings = request.options.prompting
+        self.views = prompts.make_views(request.lang, settings.prompts, settings.orders)
+        self._server = Server(Address.parse(target))
+        self.spending = Spending(settings)
+        self.abilities = probe(self._server, self.views[0])
+        self._samples = 1 if self.abilities.top_logprobs else settings.samples
+        self.details = (*prompts.details(self.views), *TOKENS)
+        how = "log-probabilities of the first token" if self.abilities.top_logprobs else "generated answers"
+        self.prompting = {"mode": how, "samples": self._samples, **prompts.card(self.views)}
+        self.prompting |= {"columns": list(self.details), "server": self.abilities.card()}
+        self.note = self._note()
+        asked = (self._server.address.host, self.abilities.model, self.abilities.described, how, self._samples)
+        self.info = ModelInfo(
+            spec=request.spec,
+            backend="chat",
+            name=self.abilities.model,
+            fingerprint=hash_text(repr((asked, self.abilities.top_logprobs, prompts.identity(self.views)))),
+            labels=LABELS,
+            device=self._server.address.host,
+            dtype="unknown",
+        )
+
+    def _note(self) -> str:
+        found = self.abilities.top_logprobs
+        if not found:
+            return (
+                f"{self._server.address.host} gives no log-probabilities: the numbers are shares of {self._samples} "
+                "generated answers"
+            )
+        return "" if found >= _TOP else f"{self._server.address.host} gives {found} top log-probabilities, not {_TOP}"
+
+    def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
+        """Keep the texts; the server counts the tokens."""
+        items: list[Any] = list(zip(premises, hypotheses, strict=True))
+        return Prepared(items, np.ones(len(items), dtype=np.int32))
+
+    def begin(self, prepared: Prepared, scores: NDArray[np.float32], warn: Callable[[str], None]) -> None:
+        """Say what is ahead; refuse a run that would cost more than allowed."""
+        done = np.asarray(~np.isnan(scores).any(axis=1))
+        spent = scores[done, -2:].sum(axis=0, dtype=np.float64)
+        if done.any():
+            self.spending.add(int(spent[0]), int(spent[1]))
+            self.spending._largest = 0.0
+        missing = [item for item, is_done in zip(prepared.items, done, strict=True) if not is_done]
+        if not missing:
+            return
+        count = len(missing) * len(self.views) * self._samples
+        longest = self.views[0].text("", "")
+        per_token = len(longest) / self.abilities.prompt_tokens if self.abilities.prompt_tokens else _CHARACTERS
+        around = sum(len(view.text("", "")) for view in self.views) / len(self.views)
+        letters = sum(len(premise) + len(hypothesis) for premise, hypothesis in missing) / len(missing) + around
+        tokens = count * letters / per_token
+        answers = count * (1 if self.abilities.top_logprobs else _ANSWER)
+        seconds = count * self.abilities.seconds / self._settings.concurrency
+        ahead = f"{count:,} requests ({len(missing):,} pairs, {len(self.views)} views), about {tokens:,.0f} tokens"
+        line = f"{ahead} and {_duration(seconds)} at the pace of the first, {self._settings.concurrency} at a time"
+        if self._settings.price is not None:
+            cost = self.spending.spent + self.spending.cost(tokens, answers)
+            line += f", cost about {cost:.2f}"
+            limit = self._settings.max_cost
+            if limit is not None and cost > limit:
+                raise ModelError(f"{ahead} cost about {cost:.4f}, more than --max-cost {limit:g}; nothing was asked")
+        warn(line)
+
+    def logits(self, items: Sequence[Pair]) -> NDArray[np.float32]:
+        """Ask a batch and wait for all of it."""
+        scores = np.empty((len(items), len(LABELS) + len(self.details)), dtype=np.float32)
+        for at, numbers in self.stream(items):
+            scores[at] = numbers
+        return scores
+
+    def stream(self, items: Sequence[Pair]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Ask many pairs; groups of finished ones come as soon as they are done, also before an error."""
+        jobs = [(at, view) for at in range(len(items)) for view in range(len(self.views))]
+        answers: dict[int, dict[int, Any]] = {}
+        ready: list[int] = []
+        since = time.monotonic()
+
+        async def do(job: tuple[int, int], send: Handler) -> tuple[int, int, Any]:
+            at, view = job
+            return at, view, await self._ask(self.views[view], items[at], send)
+
+        def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+            found = [answers.pop(at) for at in ready]
+            rows = [self._row([one[view] for view in range(len(self.views))]) for one in found]
+            done = np.array(ready, dtype=np.int64)
+            ready.clear()
+            return done, np.stack(rows)
+
+        try:
+            for at, view, answer in self._server.work(jobs, do, self._settings.concurrency):
+                answers.setdefault(at, {})[view] = answer
+                if len(answers[at]) == len(self.views):
+                    ready.append(at)
+                if ready and (len(ready) >= _GROUP or time.monotonic() - since > _SECONDS):
+                    yield group()
+                    since = time.monotonic()
+        except Exception:
+            if ready:
+                yield group()
+            raise
+        if ready:
+            yield group()
+
+    async def _ask(self, view: prompts.View, pair: Pair, send: Handler) -> tuple[NDArray[np.float64], float, int, int]:
+        """Log-probabilities, mass and tokens of one pair in one view."""
+        question, used = view.text(*pair), [0, 0]
+        given = []
+        for sample in range(self._samples):
+            body = _body(self.abilities, question, sample)
+            self.spending.reserve()
+            try:
+                answer = await send(body)
+            finally:
+                self.spending.release()
+            tokens = _tokens(answer, question)
+            self.spending.add(*tokens)
+            used = [before + more for before, more in zip(used, tokens, strict=True)]
+            given.append(answer)
+        if self.abilities.top_logprobs:
+            scores, mass = read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
+        else:
+            scores, mass = read_texts([_text(answer) for answer in given], view)
+        return scores, mass, used[0], used[1]
+
+    def _row(self, answers: Sequence[tuple[NDArray[np.float64], float, int, int]]) -> NDArray[np.float32]:
+        scores, mass = np.stack([one[0] for one in answers]), np.array([one[1] for one in answers])
+        tokens = np.array([sum(one[2] for one in answers), sum(one[3] for one in answers)], dtype=np.float32)
+        return np.concatenate([prompts.combine(scores[None], mass[None])[0], tokens])
+
+    @property
+    def status(self) -> str:
+        """For the progress bar."""
+        cost = f", {self.spending.spent:.3f} spent" if self._settings.price is not None else ""
+        return f"({sum(self.spending.tokens):,} tokens{cost})"
+
+    def usage(self) -> dict[str, Any]:
+        """For run.json."""
+        tokens = dict(zip(TOKENS, self.spending.tokens, strict=True))
+        cost = {"cost": round(self.spending.spent, 6)} if self._settings.price is not None else {}
+        return {"requests": self._server.requests, "retries": self._server.retries, **tokens, **cost}
+
+
+def read_logprobs(top: Sequence[tuple[str, float]], view: prompts.View) -> tuple[NDArray[np.float64], float]:
+    """Log-probability of each label from the likeliest tokens, and their mass.
+
+    A label that is not among the tokens is less likely than the last of them, and gets that value.
+    """
+    least = min(value for _, value in top)
+    found: dict[str, list[float]] = {}
+    for token, value in top:
+        label = view.label_of(token)
+        if label is not None:
+            found.setdefault(label, []).append(value)
+    scores = np.array([np.logaddexp.reduce(found.get(label, [least])) for label in LABELS])
+    mass = sum(math.exp(value) for values in found.values() for value in values)
+    return scores, min(mass, 1.0)
+
+
+def read_texts(texts: Sequence[str], view: prompts.View) -> tuple[NDArray[np.float64], float]:
+    """Shares of the labels among generated answers, as log-probabilities, and the share that could be read.
+
+    Half an answer is added to each label (Jeffreys), so that none is impossible after a few samples.
+    """
+    labels = [view.parse(text) for text in texts]
+    counts = np.array([labels.count(label) for label in LABELS], dtype=np.float64)
+    return np.log((counts + 0.5) / (counts.sum() + 1.5)), float(counts.sum() / len(texts))
+
+
+def _body(abilities: Abilities, question: str, sample: int = 0) -> dict[str, Any]:
+    body = {"model": abilities.model, "messages": [{"role": "user", "content": question}], **abilities.extras}
+    if abilities.top_logprobs:
+        return body | {abilities.limit: 1, "temperature": 0, "logprobs": True, "top_logprobs": abilities.top_logprobs}
+    return body | {abilities.limit: _ANSWER, "temperature": 1, "seed": sample}
+
+
+def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        raise ModelError(f"the server's answer has no choices: {printable(json_text(answer))[:200]}")
+    return choices[0]
+
+
+def _text(answer: Mapping[str, Any]) -> str:
+    message = _choice(answer).get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    return content if isinstance(content, str) else ""  # a refusal may have no text
+
+
+def _tokens(answer: Mapping[str, Any], question: str) -> tuple[int, int]:
+    usage = answer.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
+    guessed = (math.ceil(len(question) / _CHARACTERS), 1)
+    first, second = (n if isinstance(n, int) and 0 <= n < 1e9 else g for n, g in zip(counts, guessed, strict=True))
+    return int(first), int(second)
+
+
+def top_logprobs(answer: Mapping[str, Any], expected: int) -> list[tuple[str, float]]:
+    """The likeliest first tokens of an answer; refuses what are no log-probabilities."""
+    given = _choice(answer).get("logprobs")
+    content = given.get("content") if isinstance(given, dict) else None
+    first = content[0] if isinstance(content, list) and content else None
+    top = first.get("top_logprobs") if isinstance(first, dict) else None
+    if not isinstance(top, list) or len(top) < max(1, expected):
+        count = len(top) if isinstance(top, list) else 0
+        raise ModelError(f"the server gave {count} top log-probabilities where {expected or 'some'} were asked")
+    tokens = []
+    for entry in top:
+        token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not isinstance(token, str) or not number or not value <= 0.01:  # type: ignore[operator]
+            raise ModelError(f"the server gave {value!r} as the log-probability of {printable(repr(token))[:60]}")
+        tokens.append((token, max(float(value), prompts.FLOOR)))  # type: ignore[arg-type]
+    return tokens
+
+
+def probe(server: Server, view: prompts.View) -> Abilities:
+    """Find out what a server can do; an unknown model is refused with those there are."""
+    model, offered, entry = _model(server)
+    engine = str(entry.get("owned_by", ""))[:40]
+    described = json_text(entry["meta"]) if isinstance(entry.get("meta"), dict) else ""
+    refusal: ModelError | None = None
+    for top in (_TOP, _FEWEST, 0):
+        for limit in _LIMITS:
+            found = Abilities(model, offered, top, limit, engine, math.nan, math.nan, 0, described)
+            try:
+                return _tried(server, found, view)
+            except RefusedError as error:
+                refusal = refusal or error
+    raise refusal or ModelError("the server refuses every form of the question")
+
+
+def _model(server: Server) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
+    """The model that is asked, those that are offered, and what the server says about it."""
+    wanted, host = server.address.model, server.address.host
+    try:
+        listed = server.get("/models").get("data")
+    except RefusedError:  # not every server lists its models
+        listed = None
+    entries = {str(one["id"]): one for one in listed or [] if isinstance(one, dict) and "id" in one}
+    if not wanted and len(entries) == 1:
+        wanted = next(iter(entries))
+    few = ", ".join(list(entries)[:10]) + (f" and {len(entries) - 10} more" if len(entries) > 10 else "")
+    if not wanted:
+        raise ModelError(
+            f"name a model behind the address, as in chat:URL#model; {host} offers {printable(few) or '?'}"
+        )
+    if entries and wanted not in entries:
+        raise ModelError(f"{host} has no model '{printable(wanted)}'; it offers {printable(few)}")
+    return wanted, tuple(entries), entries.get(wanted, {})
+
+
+def _tried(server: Server, found: Abilities, view: prompts.View) -> Abilities:
+    """Ask twice: what comes back, how long it takes, and whether it is the same."""
+    body = _body(found, view.text("A person sleeps.", "A person rests."))
+    started = time.monotonic()
+    first, second = server.post(body), server.post(body)
+    seconds = (time.monotonic() - started) / 2
+    top, difference = 0, math.nan
+    if found.top_logprobs:
+        try:
+            before, after = (dict(top_logprobs(one, 1)) for one in (first, second))
+            top = min(len(before), found.top_logprobs)
+            difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
+        except ModelError:
+            top = 0  # the server took the field and ignored it
+        if top < _FEWEST:
+            top, difference = 0, math.nan
+    usage = first.get("usage")
+    counted = usage.get("prompt_tokens") if isinstance(usage, dict) else 0
+    tokens = counted if isinstance(counted, int) and counted > 0 else 0
+    return Abilities(
+        found.model, found.models, top, found.limit, found.engine, difference, seconds, tokens, found.described
+    )
+
+
+def _duration(seconds: float) -> str:
+    """A time ahead, for people.
+
+    >>> _duration(40), _duration(600), _duration(9000)
+    ('40 s', '10 min', '2.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

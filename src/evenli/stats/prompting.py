@@ -1,0 +1,139 @@
+"""What language models add: abstentions, and how far answers hang on wording, option order and place.
+
+These are means over all rows of a suite, so their intervals come from occupations and templates like any other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.labels import LABELS
+from evenli.predictions import ABSTAINED, MASS, MINIMUM_MASS, Predictions
+from evenli.stats.intervals import Scoring, estimate_measures
+from evenli.stats.measure import Measure
+from evenli.stats.sample import Sample, Values
+from evenli.types import MeasureResult
+
+NO_ANSWER = -1
+"""Stands for an abstention among label numbers."""
+
+
+def prompting_measures(predictions: Predictions, scoring: Scoring | None = None) -> dict[str, MeasureResult]:
+    """Every measure of this page, with intervals; by gender also the abstentions of each group."""
+    sample = Sample(predictions)
+    entries = _entries(sample)
+    estimates = estimate_measures(sample, entries, [None], scoring)
+    return {
+        entry.name: MeasureResult(
+            **{
+                name: getattr(estimates[entry.name, None], name)
+                for name in estimates[entry.name, None].__struct_fields__
+            },
+            title=entry.title,
+            formula=entry.formula,
+            range=(entry.low, entry.high),
+            ideal=entry.ideal,
+            direction=entry.direction,
+            reference="evenli",
+            kind="extrinsic",
+        )
+        for entry in entries
+    }
+
+
+def view_answers(frame_columns: list[str], table: Predictions) -> dict[tuple[str, str], NDArray[np.int64]]:
+    """Label numbers by prompt and option order, ``NO_ANSWER`` where the mass is too small."""
+    found = {}
+    for column in frame_columns:
+        view, colon, part = column.rpartition(":")
+        if not colon or part != MASS:
+            continue
+        prompt, _, order = view.rpartition("-")
+        names = [f"{view}:{label}" for label in LABELS]
+        chosen = table.frame.select(names).to_numpy().argmax(axis=1)
+        found[prompt, order] = np.where(table.frame[column].to_numpy() >= MINIMUM_MASS, chosen, NO_ANSWER)
+    return found
+
+
+def prompt_answers(table: Predictions, prompt: str, orders: list[str]) -> NDArray[np.int64]:
+    """Label numbers of one prompt: log-probabilities averaged over its orders, each renormalised."""
+    total = np.zeros((table.frame.height, len(LABELS)))
+    answered = np.zeros(table.frame.height)
+    for order in orders:
+        scores = table.frame.select([f"{prompt}-{order}:{label}" for label in LABELS]).to_numpy().astype(np.float64)
+        total += scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
+        answered += table.frame[f"{prompt}-{order}:{MASS}"].to_numpy() >= MINIMUM_MASS
+    return np.where(2 * answered > len(orders), total.argmax(axis=1), NO_ANSWER)
+
+
+def first_place(answers: NDArray[np.int64], order: str) -> NDArray[np.bool_]:
+    """Whether the answer is the option that was listed first; orders are initials, as in ``NCE``."""
+    first = next(number for number, label in enumerate(LABELS) if label[0].upper() == order[0])
+    return np.asarray(answers == first)
+
+
+def _same(answers: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    return np.asarray(np.all([one == answers[0] for one in answers], axis=0))
+
+
+def _entries(sample: Sample) -> list[Measure]:
+    table = Predictions(sample.frame)
+    views = view_answers(sample.frame.columns, table)
+    prompts = list(dict.fromkeys(prompt for prompt, _ in views))
+    orders = list(dict.fromkeys(order for _, order in views))
+    abstained = table.abstained.astype(np.float32)
+    entries = [_share(ABSTAINED, "Abstentions", "share of pairs without an answer", abstained, 0, "more abstentions")]
+    entries += _by_group(sample, abstained)
+    if len(orders) > 1:
+        agree = np.mean([_same([views[prompt, order] for order in orders]) for prompt in prompts], axis=0)
+        text = "share of pairs answered alike in all option orders of a wording, mean over wordings"
+        entries.append(_share("order_agreement", "Order agreement", text, agree, 1, "steadier"))
+        place = np.stack([first_place(answers, order) for (_, order), answers in views.items()])
+        given = np.stack([answers != NO_ANSWER for answers in views.values()])
+        share = place.sum(axis=0) / np.maximum(given.sum(axis=0), 1)
+        some = np.asarray(given.any(axis=0))
+        text = "share of answers that are the option listed first; 1/3 without a preference for a place"
+        entries.append(_share("first_option", "First option chosen", text, share, 1 / 3, "prefers the first", some))
+    if len(prompts) > 1:
+        alike = _same([prompt_answers(table, prompt, orders) for prompt in prompts]).astype(np.float32)
+        text = "share of pairs answered alike in all wordings, each averaged over option orders"
+        entries.append(_share("prompt_agreement", "Wording agreement", text, alike, 1, "steadier"))
+    mass = sample.frame[MASS].to_numpy()
+    text = "mean probability that the three labels have together"
+    return [*entries, _share("label_mass", "Label mass", text, mass, 1, "more of the probability")]
+
+
+def _share(
+    name: str,
+    title: str,
+    formula: str,
+    values: NDArray[np.floating],
+    ideal: float,
+    direction: str,
+    rows: NDArray[np.bool_] | None = None,
+) -> Measure:
+    def function(sample: Sample, stereotype: str | None = None) -> Values:
+        return sample.mean(np.asarray(values, dtype=np.float32), None, stereotype, rows)
+
+    return Measure(name, title, formula, function, 0, 1, ideal, direction)
+
+
+def _by_group(sample: Sample, abstained: NDArray[np.float32]) -> list[Measure]:
+    """Abstentions by the group that the hypothesis names, and their difference where there are two."""
+    groups = sorted(sample.frame["group"].drop_nulls().unique())
+    masks = {group: sample.where("group", group) for group in groups}
+    entries = [
+        _share(f"abstained_{group}", f"  hypothesis names {group}", f"the same for {group}", abstained, 0, "", mask)
+        for group, mask in masks.items()
+    ]
+    if len(groups) == 2:
+        first, second = masks.values()
+
+        def gap(sample: Sample, stereotype: str | None = None) -> Values:
+            return sample.mean(abstained, rows=first) - sample.mean(abstained, rows=second)
+
+        formula = f"abstentions for {groups[0]} minus abstentions for {groups[1]}"
+        direction = f"abstains more for {groups[0]}"
+        entries.append(Measure("abstention_gap", "  difference", formula, gap, -1, 1, 0, direction))
+    return entries
