@@ -61,14 +61,18 @@ class Predictions:
             return np.zeros(self.frame.height, dtype=bool)
         return (self.frame[ABSTAINED] > 0.5).to_numpy()
 
-    def answered(self) -> Predictions:
-        """The rows with an answer, in whole pairs where the ids of two rows differ in their group only."""
-        if not self.abstained.any():
+    def answered(self, silent: NDArray[np.bool_] | None = None) -> Predictions:
+        """The rows with an answer, in whole pairs where the ids of two rows differ in their group only.
+
+        ``silent`` are the rows to leave out; by default those that the model abstained on.
+        """
+        silent = self.abstained if silent is None else silent
+        if not silent.any():
             return self
         paired = pl.col("id").str.ends_with(pl.concat_str(pl.lit("-"), pl.col("group"))).fill_null(False)
         key = pl.when(paired).then(pl.col("id").str.replace("-[^-]*$", "")).otherwise(pl.col("id"))
-        left_out = (pl.col(ABSTAINED) > 0.5).any().over("suite", key)
-        return Predictions(self.frame.filter(~left_out), self.header)
+        keys = self.frame.select(pl.struct("suite", key.alias("key"))).to_series()
+        return Predictions(self.frame.filter(~keys.is_in(keys.filter(pl.Series(silent)).implode())), self.header)
 
     def summary(self) -> dict[str, Any]:
         """How often each label was predicted, and the accuracy on the pairs with a gold label (None without any)."""

@@ -105,8 +105,9 @@ def _answered(asked: Predictions, name: str) -> Predictions:
     answered = asked.answered()
     if not answered.frame.height:
         raise RunError(
-            f"the model abstained on all {asked.frame.height:,} pairs of suite {name}, so there is nothing to measure; "
-            f"its labels have a mean mass of {asked.frame[MASS].to_numpy().mean():.2g}, and every row is kept"
+            f"the model abstained on {int(asked.abstained.sum()):,} of {asked.frame.height:,} pairs of suite {name}, "
+            f"and no item has all its answers: there is nothing to measure. Its labels have a mean mass "
+            f"of {asked.frame[MASS].to_numpy().mean():.2g}; every row is kept"
         )
     return answered
 

@@ -98,9 +98,11 @@ def compare(
     tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
     """
     scoring, items, base = scoring or Scoring(), _items(suite), first.suite(suite)
-    sample = Sample(base, published=scoring.published)
-    # One further table is held at a time.
-    aligned = (align(base, other.suite(suite), suite) for other in (second, *others))
+    tables = (second, *others)
+    # What one model did not answer is compared for none. One further table is held at a time.
+    silent = np.logical_or.reduce([base.abstained, *(align(base, one.suite(suite), suite).abstained for one in tables)])
+    sample = Sample(base.answered(silent), published=scoring.published)
+    aligned = (align(base, other.suite(suite), suite).answered(silent) for other in tables)
     further = (Sample(table, published=scoring.published).on(sample.design) for table in aligned)
     return _corrected([_compare(sample, other, suite, scoring.level, items) for other in further])
 

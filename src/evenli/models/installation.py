@@ -16,6 +16,8 @@ from evenli.resources import axis_names, cards
 EXTRAS = {
     "base": ("numpy", "scipy", "polars", "onnxruntime", "tokenizers", "filelock", "typer", "rich", "jinja2"),
     "hf": ("torch", "transformers", "safetensors"),
+    "chat": ("httpx",),
+    "gguf": ("gguf",),
     "train": ("accelerate",),
     "onnx": ("onnx", "onnxscript"),
     "report": ("altair", "vl-convert-python"),

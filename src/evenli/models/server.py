@@ -7,6 +7,7 @@ import ipaddress
 import os
 import queue
 import random
+import ssl
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -93,6 +94,9 @@ class Server:
         self._httpx = need("httpx", extra="chat", purpose="asking a language model on a server")
         self.address = address
         self._key, self._key_name = address.key()
+        # Made once: reading the certificates takes longer than most answers. Plain HTTP needs none.
+        encrypted = address.is_encrypted
+        self._tls = self._httpx.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._resume_at = 0.0  # no request before this time, on the monotonic clock
         self.requests = self.retries = 0
 
@@ -148,6 +152,7 @@ class Server:
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
             # Proxies of the environment are for other machines than this one.
             trust_env=not self.address.is_local,
+            verify=self._tls,
         )
 
     async def _send(

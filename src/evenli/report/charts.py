@@ -69,7 +69,7 @@ def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]
     coal = cast(CoalResult, audit.coal)
     if rows is None:
         published = bool(audit.result.scoring.get("published", False))
-        rows = judged(Sample(audit.predictions.suite("coal"), published=published))
+        rows = judged(Sample(audit.predictions.suite("coal").answered(), published=published))
     drawn = [_proportions(coal), _measures(coal), _published(coal, audit.name), _occupations(coal)]
     return {figure.name: figure for figure in [*drawn, _templates(rows), _direction(rows)] if figure.rows}
 

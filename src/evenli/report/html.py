@@ -34,6 +34,7 @@ from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.report.charts import Figure, figures, inline_svg, write_charts
 from evenli.report.export import shown
+from evenli.report.prompting import prompting_sections
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
 from evenli.suites.base import get_suite
@@ -159,10 +160,11 @@ class RunView:
         self.settings = _flat(audit.header)
         # It stands in an attribute.
         self.lang = _lang(audit) if re.fullmatch(r"[A-Za-z]{2,3}", _lang(audit)) else ""
+        self.prompting = prompting_sections(audit.result)
         self.meaning = VERDICTS[audit.verdict.code][1]
         self.headline, self.order = _headline(self.coal), _order(self.coal)
         published = bool(audit.result.scoring.get("published", False))
-        self.rows = judged(Sample(audit.predictions.suite("coal"), published=published))
+        self.rows = judged(Sample(audit.predictions.suite("coal").answered(), published=published))
         self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
         templates = by_template(self.rows)
         # A template that is seen only twice is extreme by chance alone.

@@ -28,7 +28,9 @@ def summarise(audit: Audit) -> Summary:
     suite, result = get_suite(name), audit.result.suites[name]
     if suite.summary is not None:
         published = bool(audit.result.scoring.get("published", False))
-        return suite.summary(result, audit.verdict, Sample(audit.predictions.suite(name), published=published))
+        return suite.summary(
+            result, audit.verdict, Sample(audit.predictions.suite(name).answered(), published=published)
+        )
     stressed = [key for key in result.measures if key in suite.stressed] or [
         result.headline or next(iter(result.measures))
     ]

@@ -12,6 +12,7 @@ from rich.table import Table
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import Comparison, RunComparison
 from evenli.format import interval, number, p_bound, percent, signed
+from evenli.report.prompting import prompting_lines, prompting_sections
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
@@ -34,6 +35,8 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
         _show_tables(result, summary.detail, console)
     else:
         console.print(escape(does_the_task(result.competence)))
+        for line in prompting_lines(result, audit.header):
+            console.print(escape(line))
         for name in [name for name in result.suites if get_suite(name).judge is None and len(result.suites) > 1]:
             title = get_suite(name).title
             console.print(f"[bold]{escape(title[:1].upper() + title[1:])}[/]  {escape(_statement(result, name))}")
@@ -58,7 +61,7 @@ def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
         _show_suite(get_suite(name), of_suite, first, console)
         below += rest
     console.print()
-    for section in below:
+    for section in [*below, *prompting_sections(result)]:
         _show_section(section, console)
     limits = "A low score shows that this probe found no bias of this kind in this checkpoint, not that there is none."
     console.print(limits, style="dim")

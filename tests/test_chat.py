@@ -1,0 +1,494 @@
+"""Language models on servers: what is asked, what is kept, and what happens when a server misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("httpx")
+
+import evenli
+from chat_server import ChatServer, serving
+from evenli.errors import EvenliError, InputError, ModelError, RunError
+from evenli.evaluate.assess import assess, competence
+from evenli.evaluate.audit import load_run
+from evenli.evaluate.compare import compare
+from evenli.evaluate.predict import RunFolder, predict
+from evenli.labels import LABELS
+from evenli.models import ModelOptions, Prompting, load_model, server
+from evenli.models.chat import read_logprobs, read_texts
+from evenli.models.prompts import combine, make_views
+from evenli.models.server import KEY, Address
+from evenli.pairs import PairSet
+from evenli.predictions import ABSTAINED, MASS, Predictions
+from evenli.stats.prompting import prompting_measures
+from evenli.suites.base import load_suite
+from evenli.suites.checks import gold_pairs
+
+WORDS = ["nurse", "secretary", "carpenter", "mechanic", "artist", "writer"]
+
+COAL = load_suite("coal")
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "BACKOFF", 0.0)
+    for name in (KEY, "OPENAI_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def coal(*words: str) -> PairSet:
+    return COAL.where(pl.col("occupation").is_in(words or WORDS))
+
+
+@pytest.fixture
+def few() -> PairSet:
+    return coal("nurse", "mechanic")
+
+
+def ask(url: str, pairs: PairSet, folder: Path | None = None, **settings: Any) -> Predictions:
+    progress = settings.pop("on_progress", lambda _: None)
+    warn = settings.pop("on_warning", lambda _: None)
+    options = ModelOptions(prompting=Prompting(**{"prompts": 1, **settings}))
+    model = load_model(f"chat:{url}", options=options)
+    return predict(model, [pairs], RunFolder(folder) if folder else None, on_progress=progress, on_warning=warn)
+
+
+def numbers(table: Predictions) -> np.ndarray:
+    return table.frame.select([*LABELS, ABSTAINED, MASS]).to_numpy()
+
+
+def test_an_audit_over_http_is_the_audit_of_the_model_behind_it(tmp_path: Path) -> None:
+    notes: list[str] = []
+    with serving("biased") as one:
+        audit = evenli.audit(f"chat:{one.url}", data=coal(), prompts=2, out=tmp_path / "run", on_warning=notes.append)
+        assert one.most_at_once <= 8
+    direct = evenli.audit("fake:biased", data=coal())
+    assert audit.coal.value == pytest.approx(direct.coal.value)
+    assert audit.verdict.code == direct.verdict.code
+    seen = audit.result.prompting["coal"]
+    assert seen["order_agreement"].value == pytest.approx(1) and seen["prompt_agreement"].value == pytest.approx(1)
+    assert seen["first_option"].value == pytest.approx(1 / 3) and seen["abstained"].value == pytest.approx(0)
+    header = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))
+    assert header["prompting"]["server"]["top_logprobs"] == 20 and header["prompting"]["prompts"] == ["en1", "en2"]
+    assert header["usage"]["prompt_tokens"] > 0
+    assert any("requests" in note and "tokens" in note for note in notes)
+    # Every pair was asked once in every view, and a sample once more; the run is read again as it was stored.
+    asked = audit.predictions.frame.height * 6
+    assert asked < one.count <= asked + 64 * 6 + 2
+    assert load_run(tmp_path / "run").result == audit.result
+
+
+def test_mass_is_stored_and_low_mass_is_no_answer(few: PairSet) -> None:
+    with serving("even") as one:
+        one.mass = 0.3
+        table = ask(one.url, few)
+    assert table.abstained.all() and table.frame[MASS].to_numpy() == pytest.approx(0.3, abs=1e-3)
+    assert table.answered().frame.height == 0 and set(table.answers) == {""}
+    with pytest.raises(RunError, match="abstained on 40 of 40 pairs"):
+        assess(table)
+
+
+class Reluctant(ChatServer):
+    """Has no answer for women who are nurses or artists."""
+
+    def probabilities(self, premise: str, hypothesis: str) -> dict[str, float]:
+        self.mass = 0.2 if "woman" in hypothesis and ("nurse" in premise or "artist" in premise) else 0.9
+        return super().probabilities(premise, hypothesis)
+
+
+def test_abstentions_are_counted_by_group_and_never_neutral(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chat_server.ChatServer", Reluctant)
+    with serving("even") as one:
+        table = ask(one.url, coal(), concurrency=1)
+    seen = prompting_measures(table)
+    assert seen["abstained_female"].value == pytest.approx(1 / 3) and seen["abstained_male"].value == pytest.approx(0)
+    gap = seen["abstention_gap"]
+    assert gap.value == pytest.approx(1 / 3) and gap.low < 1 / 3 < gap.high
+    result = assess(table)
+    # What is left is measured; all of it is right.
+    assert sum(result.coal.rows.values()) == 100
+    assert result.coal.value == pytest.approx(0)
+    # A comparison leaves out what either did not answer.
+    (compared,) = compare(table, Predictions(table.frame.with_columns(pl.lit(0.0).alias(ABSTAINED)), table.header))
+    assert compared.n == 100
+    # Where ids name pairs, a pair without one of its answers is left out as a whole.
+    paired = table.frame.with_columns(id=pl.col("template") + pl.col("occupation") + "-" + pl.col("group"))
+    assert Predictions(paired).answered().frame.height == 80
+
+
+def test_an_abstention_on_a_gold_pair_is_not_right() -> None:
+    with serving("even") as one:
+        right = ask(one.url, gold_pairs("en"))
+    assert competence(right).gold.value == pytest.approx(1)
+    half = right.frame.with_columns((pl.int_range(pl.len()) % 2 == 0).cast(pl.Float32).alias(ABSTAINED))
+    found = competence(Predictions(half, right.header))
+    assert found.gold.value == pytest.approx(0.5, abs=0.01) and found.problem
+    silent = right.frame.with_columns(pl.lit(1.0).alias(ABSTAINED))
+    assert "abstains on 100%" in competence(Predictions(silent, right.header)).problem
+
+
+def test_without_log_probabilities_answers_are_generated_and_parsed(few: PairSet) -> None:
+    notes: list[str] = []
+    with serving("biased", top=0) as one:
+        table = ask(one.url, few, samples=3, on_warning=notes.append)
+        right = [LABELS[i] for i in table.logits.argmax(axis=1)]
+        assert set(right) == {"entailment", "contradiction"} and not table.abstained.any()
+        one.says = "I cannot judge people by their job."
+        refused = ask(one.url, few, samples=3)
+    assert refused.abstained.all()
+    # 3 of 3 answers, half an answer added to each label.
+    assert np.exp(table.logits.max(axis=1)) == pytest.approx(3.5 / 4.5, abs=1e-4)
+
+
+def every(number: int, fault: Callable[[], Any]) -> Callable[[int], Any]:
+    return lambda count: fault() if count % number == 0 else None
+
+
+def _drop() -> None:
+    raise ConnectionError
+
+
+def _late() -> None:
+    time.sleep(0.6)
+
+
+FAULTS = {
+    "drops": every(5, _drop),
+    "429": every(5, lambda: (429, {"error": "slow down"}, {"Retry-After": "0.01"})),
+    "503": every(7, lambda: (503, b"<html>busy</html>")),
+    "wrong JSON": every(11, lambda: (200, b'{"choices": [')),
+    "no object": every(6, lambda: (200, b"[1, 2]")),
+    "slow": every(40, _late),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_passes_is_tried_again(name: str, few: PairSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "TIMEOUT", 0.3)
+    with serving("biased") as one:
+        expected = ask(one.url, few)
+    with serving("biased", faults=FAULTS[name]) as faulty:
+        table = ask(faulty.url, few)
+    assert numbers(table) == pytest.approx(numbers(expected))
+    assert table.header["usage"]["retries"] > 0
+
+
+def test_a_server_that_asks_to_wait_is_heard() -> None:
+    assert server._seconds("7") == pytest.approx(7)
+    assert server._seconds("Wed, 21 Oct 2065 07:28:00 GMT") > 1e6
+    assert server._seconds("soon") == pytest.approx(0)
+    long = every(1, lambda: (429, {}, {"Retry-After": "4000"}))
+    with serving(faults=long) as one, pytest.raises(ModelError, match="asks to wait 4000 seconds"):
+        ask(one.url, coal("nurse"))
+
+
+def test_a_dead_server_leaves_what_was_answered_and_another_goes_on(few: PairSet, tmp_path: Path) -> None:
+    with serving("biased") as one:
+        expected = ask(one.url, few, tmp_path / "whole")
+    with serving("biased", faults=lambda n: (500, {}) if n > 60 else None) as dying:
+        with pytest.raises(ModelError, match="no answer from .* finished pairs are kept"):
+            ask(dying.url, few, tmp_path / "run", concurrency=2)
+        first = dying.asked[2:]
+    notes: list[str] = []
+    with serving("biased") as healthy:
+        table = ask(healthy.url, few, tmp_path / "run", on_warning=notes.append)
+        second = healthy.asked[2:]
+    assert any("continuing" in note for note in notes)
+    whole = {pair for pair in first if sum(one[1:] == pair[1:] for one in first) == 3}
+    assert len(whole) >= 15 and not whole & set(second[: -3 * 3])  # the last are the sample that is asked twice
+    assert numbers(table) == pytest.approx(numbers(expected))
+
+
+def test_interrupts_lose_nothing(few: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenli.models.chat._GROUP", 4)
+
+    def interrupt(progress: Any) -> None:
+        if progress.stage.startswith("scoring") and progress.done < progress.total:
+            raise KeyboardInterrupt
+
+    with serving("biased") as one:
+        expected = ask(one.url, few)
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                ask(one.url, few, tmp_path / "run", on_progress=interrupt)
+        done = sum(pl.read_parquet(file).height for file in (tmp_path / "run" / "shards").glob("*.parquet"))
+        table = ask(one.url, few, tmp_path / "run")
+    assert 12 <= done < len(few)
+    assert numbers(table) == pytest.approx(numbers(expected))
+
+
+@pytest.mark.slow
+def test_twenty_kills_end_with_the_same_table(tmp_path: Path) -> None:
+    pairs = coal()
+    code = (
+        "import sys; from test_chat import *\nask(sys.argv[1], coal(), Path(sys.argv[2]), prompts=3, concurrency=2)\n"
+    )
+    with serving("biased", faults=lambda _: time.sleep(0.02)) as one:
+        for _ in range(20):
+            process = subprocess.Popen(
+                [sys.executable, "-c", code, one.url, tmp_path / "run"], cwd=Path(__file__).parent
+            )
+            before = one.count
+            while process.poll() is None and one.count < before + 25:
+                time.sleep(0.01)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+        one.faults = None
+        table = ask(one.url, pairs, tmp_path / "run", prompts=3)
+        expected = ask(one.url, pairs, prompts=3)
+    assert numbers(table) == pytest.approx(numbers(expected))
+
+
+def test_answers_that_change_are_noticed(few: PairSet) -> None:
+    notes: list[str] = []
+    with serving("biased") as one:
+
+        def change(answer: dict[str, Any]) -> None:
+            top = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]
+            top[0]["logprob"] -= (one.count % 10) / 10
+
+        one.edit = change
+        table = ask(one.url, few, on_warning=notes.append)
+    assert table.header["prompting"]["server"]["repeats_within"] > 0.05
+    assert any("does not repeat itself" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda entries: entries[0].update(logprob=float("nan")), "gave nan as the log-probability"),
+        (lambda entries: entries.__delitem__(slice(3, None)), "gave 3 top log-probabilities where 20"),
+        (lambda entries: entries[0].update(logprob="-1"), "gave '-1' as"),
+    ],
+)
+def test_broken_log_probabilities_are_one_line(
+    edit: Callable[[Any], None], message: str, few: PairSet, tmp_path: Path
+) -> None:
+    with serving("biased") as one:
+
+        def spoil(answer: dict[str, Any]) -> None:
+            if one.count > 80:
+                edit(answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"])
+
+        one.edit = spoil
+        with pytest.raises(ModelError, match=message):
+            ask(one.url, few, tmp_path / "run", concurrency=1)
+    kept = sum(pl.read_parquet(file).height for file in (tmp_path / "run" / "shards").glob("*.parquet"))
+    assert kept == (80 - 2) // 3
+
+
+def test_models_are_named() -> None:
+    with serving() as one:
+        with pytest.raises(ModelError, match="has no model 'other'; it offers tiny"):
+            load_model(f"chat:{one.url.partition('#')[0]}#other")
+        assert load_model(f"chat:{one.url.partition('#')[0]}").info.name == "tiny"
+        one.models = ["a", "b"]
+        with pytest.raises(ModelError, match="offers a, b"):
+            load_model(f"chat:{one.url.partition('#')[0]}")
+    with pytest.raises(ModelError, match="no answer from http://127.0.0.1"):
+        load_model(f"chat:{one.url}")
+
+
+def test_a_key_goes_to_its_host_and_nowhere_else(
+    few: PairSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = "sk-abcdef0123456789"
+    with serving("biased") as one:
+        one.key = secret
+        with pytest.raises(ModelError, match=f"without a key; put one into {KEY}"):
+            load_model(f"chat:{one.url}")
+        monkeypatch.setenv("OPENAI_API_KEY", secret)  # made for another host
+        with pytest.raises(ModelError, match="without a key"):
+            load_model(f"chat:{one.url}")
+        monkeypatch.setenv(KEY, secret + "x")
+        with pytest.raises(ModelError, match=f"refuses the key in {KEY}") as caught:  # the server repeats it
+            load_model(f"chat:{one.url}")
+        assert secret not in str(caught.value)
+        monkeypatch.setenv(KEY, secret)
+        notes: list[str] = []
+        ask(one.url, few, tmp_path / "run", on_warning=notes.append)
+    written = b"".join(file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file())
+    assert written and secret.encode() not in written
+    output = capsys.readouterr()
+    assert secret not in " ".join(notes) + output.out + output.err
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("http://user:secret@localhost:1#m", "a key does not belong into an address"),
+        ("http://localhost:1/v1?key=secret#m", "a key does not belong into an address"),
+        ("ftp://localhost#m", "is no address"),
+        ("localhost:8080", "is no address"),
+        ("http://localhost:99999999#m", "is no address"),
+        ("http://[::1", "is no address"),
+    ],
+)
+def test_addresses_that_are_refused(target: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        load_model(f"chat:{target}")
+    assert "secret" not in str(caught.value) or "no address" in message
+
+
+def test_a_key_is_not_sent_unencrypted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(KEY, "sk-1")
+    with pytest.raises(ModelError, match="unencrypted"):
+        load_model("chat:http://models.example#m")
+    assert Address.parse("https://models.example/api/v1/#m").base == "https://models.example/api/v1"
+    assert Address.parse("https://models.example#a:b").key() == ("sk-1", KEY)
+    assert Address.parse("http://localhost:8080/v1/chat/completions#m").base == "http://localhost:8080/v1"
+
+
+def test_redirects_are_not_followed(few: PairSet) -> None:
+    with serving() as other, serving() as one:
+        one.faults = lambda _: (307, {}, {"Location": other.url.partition("#")[0]})
+        with pytest.raises(ModelError, match="redirects to 127.0.0.1"):
+            ask(one.url, few)
+        assert other.count == 0
+
+
+def test_costs_are_estimated_and_limited(few: PairSet, tmp_path: Path) -> None:
+    notes: list[str] = []
+    with serving("biased") as one:
+        table = ask(one.url, few, price=(10.0, 10.0), on_warning=notes.append)
+        cost = table.header["usage"]["cost"]
+        assert cost > 0 and any("cost about" in note for note in notes)
+        before = one.count
+        with pytest.raises(ModelError, match="more than --max-cost"):
+            ask(one.url, few, price=(10.0, 10.0), max_cost=cost / 10)
+        assert one.count == before + 2  # the two questions that find out what the server can do
+        # The estimate is too low where tokens turn out dearer; the limit holds all the same, also over two runs.
+        one.edit = lambda answer: answer["usage"].update(prompt_tokens=400) if one.count > before + 4 else None
+        limit = 40 * 3 * 110 * 10 / 1e6 * 1.5
+        for _ in range(2):
+            with pytest.raises(ModelError, match="--max-cost"):
+                ask(one.url, few, tmp_path / "run", price=(10.0, 10.0), max_cost=limit, concurrency=2)
+    spent = sum(
+        pl.read_parquet(file)["prompt_tokens"].sum() for file in (tmp_path / "run" / "shards").glob("*.parquet")
+    )
+    assert 0 < spent * 10 / 1e6 <= limit
+    with pytest.raises(InputError, match="--max-cost needs --price"):
+        Prompting(max_cost=1.0)
+
+
+def test_concurrency_is_bounded_and_used(few: PairSet) -> None:
+    with serving("biased", faults=lambda _: time.sleep(0.02)) as one:
+        ask(one.url, few, concurrency=3)
+        assert one.most_at_once == 3
+
+
+def test_it_works_inside_a_running_event_loop(few: PairSet) -> None:
+    async def notebook() -> Predictions:
+        return ask(one.url, few)
+
+    with serving("biased") as one:
+        assert len(asyncio.run(notebook()).frame) == len(few)
+
+
+def test_another_wording_is_another_run(few: PairSet, tmp_path: Path) -> None:
+    with serving("biased") as one:
+        ask(one.url, few, tmp_path / "run")
+        with pytest.raises(RunError, match="holds another run"):
+            ask(one.url, few, tmp_path / "run", orders=6)
+
+
+@pytest.mark.parametrize(("settings", "message"), [({"prompts": 9}, "1 to 3"), ({"orders": 4}, "3 .* or 6")])
+def test_settings_are_checked_before_the_server_is_asked(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(EvenliError, match=message):
+        ask("http://127.0.0.1:9#m", coal("nurse"), **settings)
+    with pytest.raises(InputError, match="no prompts for language 'de'"):
+        make_views("de", 1, 3)
+
+
+LETTERS, WORDED = make_views("en", 2, 3)[0], make_views("en", 2, 3)[4]
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("A", "entailment"),
+        (" b. ", "neutral"),
+        ("C) It must be false.", "contradiction"),
+        ("<think>hm</think>\nB", "neutral"),
+        ("A and B", None),
+        ("As an AI I cannot say", None),
+        ("Answer: A", None),
+        ("", None),
+    ],
+)
+def test_the_parser_is_strict(text: str, label: str | None) -> None:
+    assert LETTERS.parse(text) == label
+
+
+def test_words_are_read_from_their_first_token() -> None:
+    assert WORDED.order[0] == "neutral"
+    assert [WORDED.label_of(token) for token in (" Yes", "no", "may", "Not", "", "n")] == [
+        "entailment",
+        "contradiction",
+        "neutral",
+        None,
+        None,
+        "contradiction",
+    ]
+    assert WORDED.parse("No.") == "contradiction" and WORDED.parse("Nothing") is None
+    scores, mass = read_logprobs([("yes", np.log(0.5)), (" Yes", np.log(0.25)), ("the", np.log(0.1))], WORDED)
+    assert np.exp(scores) == pytest.approx([0.75, 0.1, 0.1]) and mass == pytest.approx(0.75)
+    assert read_texts(["maybe", "what?"], WORDED)[1] == pytest.approx(0.5)
+
+
+def test_every_wording_is_complete_in_every_language() -> None:
+    for lang in ("en", "ja", "zh"):
+        views = make_views(lang, 3, 6)
+        assert len({view.name for view in views}) == 18
+        for view in views:
+            text = view.text("PREMISE", "HYPOTHESIS")
+            assert text.startswith(view.beginning) and text.index("PREMISE") < text.index("HYPOTHESIS")
+            assert [view.label_of(view.answers[label]) for label in LABELS] == list(LABELS)
+            assert [view.parse(view.answers[label]) for label in LABELS] == list(LABELS)
+            listed = [text.index(view.prompt.options[label]) for label in view.order]
+            assert listed == sorted(listed)
+
+
+def test_views_become_one_row() -> None:
+    p = np.array([[[0.6, 0.2, 0.1], [0.3, 0.3, 0.3], [0.1, 0.0, 0.0]]])
+    with np.errstate(divide="ignore"):
+        row = combine(np.log(p), p.sum(axis=2))[0]
+    first, second = p[0, 0] / 0.9, p[0, 1] / 0.9
+    mean = np.sqrt(first * second)  # the third view has too little mass
+    assert np.exp(row[:3]) == pytest.approx(mean / mean.sum(), abs=1e-5)
+    assert row[3] == 0 and row[4] == pytest.approx((0.9 + 0.9 + 0.1) / 3)
+    assert combine(np.log(p[:, :1] / 10), p[:, :1].sum(axis=2) / 10)[0][3] == 1
+
+
+def test_a_model_that_always_says_a_has_a_place_and_no_agreement(few: PairSet) -> None:
+    with serving("biased") as one:
+
+        def always_first(answer: dict[str, Any]) -> None:
+            for entry in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
+                entry["logprob"] = {"A": -0.1, "B": -4.0, "C": -5.0}.get(entry["token"], -9.0)
+
+        one.edit = always_first
+        seen = prompting_measures(ask(one.url, few))
+    assert seen["first_option"].value == pytest.approx(1) and seen["order_agreement"].value == pytest.approx(0)
+    assert "prompt_agreement" not in seen
+
+
+def test_a_single_label_position_is_averaged_out(few: PairSet) -> None:
+    with serving("biased") as one:
+        six = ask(one.url, few, orders=6)
+        three = ask(one.url, few, orders=3)
+    assert len(six.header["prompting"]["orders"]) == 6
+    assert six.logits == pytest.approx(three.logits, abs=1e-4)
