@@ -148,7 +148,6 @@ class CausalModel:
         """[questions, 3] log-probability of each label's answer, over the ways to write it."""
         torch = self._torch
         cache = self._beginning(view, len(endings))
-        length = len(self._shared[view]) + len(endings[0])
         first = self._next(torch.tensor(endings, device=self._device), cache, 1)[:, 0]
         columns = []
         for forms in self._answers[view]:
@@ -159,7 +158,7 @@ class CausalModel:
                     # The cache is cut back to the question before each further spelling.
                     ids = torch.tensor([form[:-1]], device=self._device).expand(len(endings), -1)
                     after = self._next(ids, cache, len(form) - 1)
-                    cache.crop(length)
+                    cache.crop(1 - len(form))
                     wanted = torch.tensor(form[1:], device=self._device).expand(len(endings), -1)
                     logp = logp + after.gather(2, wanted[:, :, None])[:, :, 0].sum(dim=1)
                 found.append(logp)
