@@ -27,6 +27,7 @@ TOKENS = ("prompt_tokens", "answer_tokens")
 """Columns: what each pair took, so that a run that is continued knows what it has spent."""
 _TOP = 20  # alternatives asked for; the most that hosted servers give
 _FEWEST = 5  # with fewer alternatives than this the labels are not seen
+_WEIGHTS = ("n_params", "n_vocab", "n_embd", "size", "ftype")  # what llama.cpp says about them
 _ANSWER = 16  # tokens of a generated answer
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _GROUP, _SECONDS = 16, 1.0  # finished pairs are handed on in groups of this size, or after this time
@@ -165,7 +166,8 @@ class ChatModel:
         missing = [item for item, is_done in zip(prepared.items, done, strict=True) if not is_done]
         if not missing:
             return
-        count = len(missing) * len(self.views) * self._samples
+        again = min(64, -(-len(prepared.items) // 16))  # pairs that are asked twice, to see whether answers change
+        count = (len(missing) + again) * len(self.views) * self._samples
         longest = self.views[0].text("", "")
         per_token = len(longest) / self.abilities.prompt_tokens if self.abilities.prompt_tokens else _CHARACTERS
         around = sum(len(view.text("", "")) for view in self.views) / len(self.views)
@@ -340,7 +342,9 @@ def probe(server: Server, view: prompts.View) -> Abilities:
     """Find out what a server can do; an unknown model is refused with those there are."""
     model, offered, entry = _model(server)
     engine = str(entry.get("owned_by", ""))[:40]
-    described = json_text(entry["meta"]) if isinstance(entry.get("meta"), dict) else ""
+    meta = entry.get("meta")
+    # Which weights they are, and not how they are served.
+    described = json_text({name: meta.get(name) for name in _WEIGHTS}) if isinstance(meta, dict) else ""
     refusal: ModelError | None = None
     for top in (_TOP, _FEWEST, 0):
         for limit in _LIMITS:
