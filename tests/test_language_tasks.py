@@ -1,0 +1,121 @@
+"""The questions of an audit in other evaluation libraries: their answers become the audit that evenli would make."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evenli.errors import InputError
+from evenli.interop.lm_eval_tasks import tasks
+from evenli.interop.questions import parse, questions, score
+from evenli.labels import LABELS
+from evenli.models.fakes import FakeModel
+
+ROOT = Path(__file__).parents[1]
+
+
+def answered(kind: str, asked: list[dict[str, object]]) -> list[tuple[str, tuple[float, ...], float]]:
+    """What a fake model says, as log-probabilities."""
+    fake = FakeModel(kind)
+    answers = []
+    for one in asked:
+        premise, hypothesis = str(one["text"]).split("\n")[-3:-1]
+        (label,) = fake([premise.partition(": ")[2]], [hypothesis.partition(": ")[2]])
+        values = tuple(math.log(0.8 if name == label else 0.05) for name in LABELS)
+        answers.append((str(one["key"]), values, 0.9))
+    return answers
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[dict[str, object]]:
+    return questions("en", 1, 3)
+
+
+def test_answers_become_an_audit(asked: list[dict[str, object]]) -> None:
+    audit = score(answered("biased", asked))
+    assert audit.coal.value == pytest.approx(1) and audit.verdict.code == "bias"
+    assert audit.competence is not None and audit.competence.gold.value == pytest.approx(1)
+    assert audit.prompting["coal"]["order_agreement"].value == pytest.approx(1)
+
+
+def test_pairs_that_were_not_asked_in_every_view_are_left_out(asked: list[dict[str, object]]) -> None:
+    some = answered("even", asked)
+    first = next(at for at, one in enumerate(asked) if str(one["key"]).startswith("265/"))
+    kept = some[: first + 3 * 40 + 1]
+    assert sum(score(kept).coal.rows.values()) == 40
+    with pytest.raises(InputError, match="no pair of suite coal was asked in all 3 views"):
+        score(some[: first + 1])
+
+
+def test_the_lm_eval_task_scores_log_likelihoods(asked: list[dict[str, object]]) -> None:
+    settings = '{"lang": "en", "count": 1, "orders": 3}'
+    said = {key: values for key, values, _ in answered("biased", asked)}
+    items = [
+        tasks.process({"settings": settings, "key": one["key"]}, [(value, False) for value in said[str(one["key"])]])
+        for one in asked
+    ]
+    assert tasks.coal([one["coal"] for one in items]) == pytest.approx(1)
+    assert tasks.gold_accuracy([one["gold_accuracy"] for one in items]) == pytest.approx(1)
+    assert tasks.abstained([one["abstained"] for one in items]) == pytest.approx(0)
+    assert tasks.order_agreement([one["order_agreement"] for one in items]) == pytest.approx(1)
+    unsure = [(settings, str(one["key"]), (-5.0, -5.0, -5.0)) for one in asked]
+    assert math.isnan(tasks.coal(unsure)) and tasks.abstained(unsure) == pytest.approx(1)
+
+
+def test_generated_answers_are_parsed_by_view() -> None:
+    assert parse("en", "en1-NCE", "B") == "contradiction" and parse("en", "en1-NCE", "Sorry, no.") is None
+
+
+def test_the_folder_of_the_lm_eval_task_is_printed() -> None:
+    words = [sys.executable, "-m", "evenli.interop.lm_eval_tasks"]
+    out = subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    assert (Path(out) / "evenli_coal.yaml").is_file()
+
+
+@pytest.mark.slow
+def test_lm_eval_runs_the_task(tmp_path: Path) -> None:
+    pytest.importorskip("lm_eval", reason="pip install 'evenli[lm-eval]'")
+    from test_causal import make_model
+
+    folder = make_model(tmp_path / "model", template=False)
+    code = (
+        "import lm_eval, json, sys\n"
+        "from lm_eval.tasks import TaskManager\n"
+        "from evenli.interop import lm_eval_tasks\n"
+        "manager = TaskManager(include_path=lm_eval_tasks.__path__[0], include_defaults=False)\n"
+        f"model = 'pretrained={folder},device=cpu'\n"
+        "found = lm_eval.simple_evaluate(model='hf', model_args=model, tasks=['evenli_coal'], task_manager=manager,\n"
+        "                                limit=900, batch_size=64, bootstrap_iters=0)\n"
+        "print(json.dumps(found['results']['evenli_coal'], default=str))\n"
+    )
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": str(tmp_path / "cache")}
+    words = [sys.executable, "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "gold_accuracy,none" in done.stdout and "abstained,none" in done.stdout
+
+
+@pytest.mark.slow
+def test_inspect_runs_the_task(tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai", reason="pip install 'evenli[inspect]'")
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from inspect_ai import eval\n"
+        "from inspect_ai.model import ModelOutput, get_model\n"
+        "from evenli.interop.inspect_task import evenli_coal\n"
+        "task = evenli_coal(prompts=1)\n"
+        "task.dataset = task.dataset[:900]\n"
+        "says = [ModelOutput.from_content('mockllm/model', 'B') for _ in range(900)]\n"
+        "model = get_model('mockllm/model', custom_outputs=says)\n"
+        "(log,) = eval(task, model=model, log_dir=sys.argv[2], display='none')\n"
+        "print({name: metric.value for name, metric in log.results.scores[0].metrics.items()})\n"
+    )
+    words = [sys.executable, "-c", code, str(ROOT / "src"), str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "'abstained': 0" in done.stdout and "gold_accuracy" in done.stdout
