@@ -8,6 +8,7 @@ from typing import Any
 from evenli.format import interval, number, percent
 from evenli.predictions import ABSTAINED
 from evenli.suites.base import Section, get_suite
+from evenli.suites.summary import range_of
 from evenli.types import AuditResult, MeasureResult
 
 
@@ -40,7 +41,7 @@ def _views(asked: Mapping[str, Any]) -> str:
 
 
 def _line(measures: Mapping[str, MeasureResult]) -> str:
-    shown = {name: f"{percent(one.value)} {interval(one.low, one.high, 2)}" for name, one in measures.items()}
+    shown = {name: f"{percent(one.value)} ({range_of(one.low, one.high)})" for name, one in measures.items()}
     parts = [f"no answer to {shown[ABSTAINED]} of the pairs"]
     gap = measures.get("abstention_gap")
     if gap is not None and (gap.low > 0 or gap.high < 0):
