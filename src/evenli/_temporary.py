@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -10,7 +11,11 @@ from pathlib import Path
 
 def process_mark() -> str:
     """What the name of a temporary file says about its writer: the number of the process, and its machine."""
-    return f"{os.getpid()}-{hashlib.sha256(platform.node().encode()).hexdigest()[:8]}"
+    numbering = ""
+    with contextlib.suppress(OSError):  # containers of one host number their processes apart; Linux says which
+        numbering = str(Path("/proc/self/ns/pid").readlink())
+    machine = hashlib.sha256(f"{platform.node()} {numbering}".encode()).hexdigest()[:8]
+    return f"{os.getpid()}-{machine}"
 
 
 def is_temporary(path: Path) -> bool:
