@@ -105,7 +105,7 @@ def test_predict_any_pair_file(run_cli, tmp_path: Path, pair_file) -> None:
     path = pair_file(
         [{"sentence1": "a b", "sentence2": "c", "gold_label": label} for label in ("neutral", "entailment", "-")]
     )
-    out = run_cli("predict", path, "-m", "fake:neutral", "-o", "p", "--json", cwd=tmp_path)
+    out = run_cli("predict", "fake:neutral", "--data", path, "-o", "p", "--json", cwd=tmp_path)
     summary = json.loads(out.stdout)
     assert summary["accuracy"] == pytest.approx(0.5) and summary["predicted"]["neutral"] == 3
 
@@ -242,7 +242,7 @@ NEGATIVE = {
     "build coal": ["build", "coal", "-o", "x.jsonl"],
     "build probe": ["build", "probe", "-o", "x.jsonl"],
     "build controlled": ["build", "controlled", "-o", "x"],
-    "train nli": ["train", "nli", "--base", "b", "--data", "d", "-o", "x"],
+    "train nli": ["train", "nli", "b", "--data", "d", "-o", "x"],
     "train encoder": ["train", "encoder", "--data", "d", "--vectors", "v", "-o", "x"],
     "seat": ["seat", "vectors:v"],
     "senteval": ["senteval", "vectors:v"],
@@ -276,7 +276,7 @@ def test_a_negative_seed_of_a_sweep_is_refused(run_cli, tmp_path: Path) -> None:
     from evenli.errors import InputError
     from evenli.meta import Design
 
-    out = run_cli("meta", "-o", tmp_path / "x", "--base", "b", "--seed", "-1")
+    out = run_cli("meta", "b", "-o", tmp_path / "x", "--seed", "-1")
     assert out.returncode == 2 and "--seed" in out.stderr
     with pytest.raises(InputError, match="seed.*-1"):
         Design(seed=-1)

@@ -331,20 +331,20 @@ def test_training_templates_never_meet_evaluation_templates(lang: str, shared_da
 
 
 def test_command_line(run_cli, sweep: MetaFolder, tmp_path: Path) -> None:
-    done = run_cli("meta", str(sweep.path), "--json")
+    done = run_cli("meta", "-o", str(sweep.path), "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     assert {"measures", "ranking", "published", "seeds"} <= set(results)
     assert (sweep.path / "results.json").is_file()
     for bad, message in (
         (["meta"], "-o"),
-        (["meta", "-o", str(tmp_path / "x")], "--base"),
+        (["meta", "-o", str(tmp_path / "x")], "meta MODEL -o"),
         (["meta", "-o", str(tmp_path / "x"), "--rates", "0:1", "--stage", "prepare"], "evenli:"),
         (["meta", "-o", str(tmp_path / "x"), "--quick", "--rates", "0,1"], "--rates"),
         (["meta", "-o", str(tmp_path / "x"), "--quick", "--width", "500"], "--width"),
-        (["meta", str(tmp_path)], "meta-evaluation"),
-        (["meta", str(sweep.path), "--stage", "fly"], "prepare, train or score"),
-        (["meta", "-o", str(tmp_path / "x"), "--base", "b", "--seeds", "0", "1", "2"], "--seed 0 --seed 1"),
+        (["meta", "-o", str(tmp_path), "--stage", "train"], "MODEL"),
+        (["meta", "-o", str(sweep.path), "--stage", "fly"], "prepare, train or score"),
+        (["meta", "-o", str(tmp_path / "x"), "b", "--seeds", "0", "1", "2"], "--seed 0 --seed 1"),
     ):
         done = run_cli(*bad)
         assert done.returncode == 2, (bad, done.stderr)
@@ -365,14 +365,14 @@ def test_a_finished_sweep_is_what_the_command_says(run_cli, sweep: MetaFolder, b
         (["--lang", "ja"], "lang was en"),
         (["--width", "3"], "now 3"),
         (["--rates", "0,0.2,1"], "0.2, 1.0"),
-        (["--base", str(other), "--device", "cpu"], "base model"),
+        ([str(other), "--device", "cpu"], "base model"),
     ):
-        done = run_cli("meta", place, *given)
+        done = run_cli("meta", "-o", place, *given)
         assert done.returncode == 2, (given, done.stdout)
         assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
     same = ["--lr", "0.0015", "--epochs", str(RECIPE["epochs"]), "--lang", "en"]
-    for given in (same, ["--base", str(base), "--device", "cpu"]):
-        done = run_cli("meta", place, "--json", *given)
+    for given in (same, [str(base), "--device", "cpu"]):
+        done = run_cli("meta", "-o", place, "--json", *given)
         assert done.returncode == 0, done.stderr
     with pytest.raises(RunError, match="lr"):
         train_sweep(sweep, str(base), replace(TRAINED, recipe={"lr": 1e-3}))

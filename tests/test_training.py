@@ -504,7 +504,7 @@ def test_a_run_killed_inside_its_first_checkpoint_begins_anew(base: Path, snli, 
 
 @pytest.mark.parametrize("option", ["--seed", "--seeds"])
 def test_several_numbers_after_one_seed_option_are_explained(option: str, run_cli) -> None:
-    out = run_cli("train", "nli", "--base", "b", "--data", "d", option, "0", "1", "-o", "o")
+    out = run_cli("train", "nli", "b", "--data", "d", option, "0", "1", "-o", "o")
     assert out.returncode == 2
     assert len(out.stderr.splitlines()) == 1
     assert "--seed 0 --seed 1" in out.stderr

@@ -83,7 +83,7 @@ WRITERS = [
         *("pairs", "out", f"gate out {_GATE} --json"),
         quick=True,
     ),
-    Writer("predict pairs.jsonl -m fake:even -o out --token-budget 200", "pairs", "out"),
+    Writer("predict fake:even --data pairs.jsonl -o out --token-budget 200", "pairs", "out"),
     Writer("measure run", "runs", "run", "card run", quick=True),
     Writer("score corpus.jsonl --vectors vectors.npz -o out", "corpus vectors", "out", "score out --json", quick=True),
     Writer("mitigate swap --corpus corpus.jsonl -o out.jsonl --overwrite", "corpus", "out.jsonl"),
@@ -98,10 +98,10 @@ WRITERS = [
     Writer("encoder-report vectors:many.txt --permutations 100 -o out", "mitigated", "out"),
     Writer("direction --vectors vectors.npz -o out", "vectors", "out"),
     Writer("meta -o out --stage prepare --rates 0,0.5,1 --width 2", "", "out"),
-    Writer("meta sweep", "meta", "sweep"),
+    Writer("meta -o sweep", "meta", "sweep"),
     Writer(
-        f"train nli --base model --data train.jsonl -o out {_TRAIN}",
-        *("checkpoint trained pairs", "out", "predict few.jsonl -m out -o answers --device cpu"),
+        f"train nli model --data train.jsonl -o out {_TRAIN}",
+        *("checkpoint trained pairs", "out", "predict out --data few.jsonl -o answers --device cpu"),
     ),
     Writer(
         f"train encoder --data train.jsonl --dev dev.jsonl -o out {_ENCODER}",

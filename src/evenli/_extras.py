@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -31,6 +32,24 @@ def import_object(spec: str, what: str) -> Any:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{what} {spec}: {reason}") from error
     return found
+
+
+_MODULES = {
+    "hf": ("torch", "transformers"),
+    "onnx": ("onnx", "onnxscript"),
+    "report": ("altair", "vl_convert"),
+    "encoders": ("sklearn", "concept_erasure"),
+    "scale": ("ray",),
+    "view": ("starlette", "uvicorn"),
+}
+"""What an extra brings, by the names that are imported."""
+
+
+def check_extra(extra: str, purpose: str, *modules: str) -> None:
+    """Refuse at once, and without importing anything, what an extra is missing for; by default all of its modules."""
+    for module in modules or _MODULES[extra]:
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtraError(module, extra, purpose)
 
 
 def need(module: str, *, extra: str, purpose: str) -> ModuleType:

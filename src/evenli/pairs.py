@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -84,19 +84,28 @@ class PairSet:
         return self.frame.height
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Mapping[str, str | None]], **fields: Any) -> PairSet:
-        """Build from dictionaries; absent columns become null, ids are numbered if absent."""
+    def from_rows(cls, rows: Iterable[Mapping[str, str | None]], extra: Sequence[str] = (), **fields: Any) -> PairSet:
+        """Build from dictionaries; absent columns become null, ids are numbered if absent.
+
+        ``extra`` are columns beside ours that are kept.
+        """
         numbered = ({"id": str(number), **row} for number, row in enumerate(rows))
-        return cls(frame=frame_of_rows(numbered, dict.fromkeys(PAIR_COLUMNS, pl.String)), **fields)
+        return cls(frame=frame_of_rows(numbered, dict.fromkeys([*PAIR_COLUMNS, *extra], pl.String)), **fields)
 
     @cached_property
     def sha256(self) -> str:
         """Hash of the content: every column of every row, in order."""
         digest = hashlib.sha256()
-        for row in self.frame.select(list(PAIR_COLUMNS)).iter_rows():
+        # Other columns of a user's file are part of what a run keeps.
+        for row in self.frame.select([*PAIR_COLUMNS, *self.extra]).iter_rows():
             digest.update("\x1f".join("\x00" if value is None else value for value in row).encode())
             digest.update(b"\x1e")
         return digest.hexdigest()
+
+    @property
+    def extra(self) -> list[str]:
+        """Columns of the user's own, which travel with the pairs."""
+        return [name for name in self.frame.columns if name not in PAIR_COLUMNS]
 
     @property
     def counts(self) -> dict[str, int]:

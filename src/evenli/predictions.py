@@ -16,7 +16,7 @@ from evenli.labels import LABELS
 from evenli.pairs import PAIR_COLUMNS
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
-"""Columns of predictions.parquet: the pair, then its logits under the label names."""
+"""Columns of predictions.parquet: the pair, then its logits under the label names; columns of the user's own follow."""
 ABSTAINED, MASS = "abstained", "mass"
 """Further columns of language models: whether the row is no answer, and what the labels had of the probability."""
 MINIMUM_MASS = 0.5
@@ -106,7 +106,9 @@ class Predictions:
         # Suite dev2020 was called dev before version 0.2.
         frame = frame.with_columns(pl.col("suite").replace("dev", "dev2020"))
         more = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in _further(frame, header or {})]
-        return cls(frame.select(*COLUMNS, *more), _renamed(header or {}))
+        named = {*COLUMNS, *_further(frame, header or {})}
+        own = [name for name in frame.columns if name not in named]
+        return cls(frame.select(*COLUMNS, *more, *own), _renamed(header or {}))
 
 
 def _further(frame: pl.DataFrame, header: dict[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ HUB: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit of the embedded model": (("audit", "--data", "pairs.jsonl"), ("pairs",)),
     "seat of a hub id": (("seat", "hf:someone/some-model"), ()),
     "train nli from a hub id": (
-        ("train", "nli", "--base", "someone/x", "--data", "corpus.jsonl", "-o", "o"),
+        ("train", "nli", "someone/x", "--data", "corpus.jsonl", "-o", "o"),
         ("corpus",),
     ),
 }

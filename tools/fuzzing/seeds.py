@@ -147,7 +147,7 @@ def _dev(root: Path) -> Path:
 @seed
 def predicted(root: Path) -> None:
     """A prediction run without an audit."""
-    command("predict", material(root, "pairs") / "few.jsonl", "-m", "fake:even", "-o", "run")
+    command("predict", "fake:even", "--data", material(root, "pairs") / "few.jsonl", "-o", "run")
 
 
 @seed
@@ -377,7 +377,7 @@ def trained(root: Path) -> None:
     Path("train.jsonl").write_text("".join(lines[:12]), encoding="utf-8")
     base = material(root, "checkpoint") / "model"
     options = ("--epochs", "1", "--batch-size", "4", "--device", "cpu", "--no-graph")
-    command("train", "nli", "--base", base, "--data", "train.jsonl", "-o", "trained", *options)
+    command("train", "nli", base, "--data", "train.jsonl", "-o", "trained", *options)
 
 
 @seed

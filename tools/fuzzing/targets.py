@@ -51,7 +51,7 @@ def _pair_files() -> Iterator[Target]:
     for ending in ("jsonl", "csv", "tsv", "parquet", "jsonl.gz", "jsonl.xz", "jsonl.bz2", "csv.zst"):
         file = f"pairs.{ending}"
         yield Target(f"audit-{ending}", ("audit", "fake:even", "--data", file, "-o", "out"), ("pairs",), (file,))
-        yield Target(f"predict-{ending}", ("predict", file, "-m", "fake:even", "-o", "out"), ("pairs",), (file,))
+        yield Target(f"predict-{ending}", ("predict", "fake:even", "--data", file, "-o", "out"), ("pairs",), (file,))
         yield Target(f"check-{ending}", ("data", "--check", file), ("pairs",), (file,))
         suite = ("audit", "fake:even", "--suite", "probe", "--data", file, "-o", "out")
         yield Target(f"audit-probe-{ending}", suite, ("pairs",), (file,), weight=0.3)
@@ -192,11 +192,11 @@ def _encoders() -> Iterator[Target]:
 def _models() -> Iterator[Target]:
     for part in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"):
         files = (f"model/{part}",)
-        ask = ("predict", "few.jsonl", "-m", "model", "-o", "out", *CPU)
+        ask = ("predict", "model", "--data", "few.jsonl", "-o", "out", *CPU)
         yield Target(f"predict-hf-{part}", ask, ("checkpoint", "pairs"), files, torch=True, weight=0.7)
         seat = ("seat", "hf:model", *SEAT, *CPU)
         yield Target(f"seat-hf-{part}", seat, ("checkpoint", "seat-test"), files, torch=True, weight=0.4)
-    ask = ("predict", "few.jsonl", "-m", "onnx:onnx", "-o", "out")
+    ask = ("predict", "onnx:onnx", "--data", "few.jsonl", "-o", "out")
     yield Target("predict-onnx", ask, ("onnx", "pairs"), ("onnx/*",), torch=True)
     yield Target(
         "audit-onnx",
@@ -224,9 +224,9 @@ def _models() -> Iterator[Target]:
 
 def _training() -> Iterator[Target]:
     options = ("--epochs", "1", "--batch-size", "4", "--no-graph", *CPU)
-    nli = ("train", "nli", "--base", "model", "--data", "train.jsonl", "-o", "trained", *options)
+    nli = ("train", "nli", "model", "--data", "train.jsonl", "-o", "trained", *options)
     yield Target("train-nli-again", nli, ("trained", "checkpoint"), ("trained/training.json",), torch=True, weight=0.7)
-    new = (*nli[:-8], "-o", "new", *options)
+    new = (*nli[:-9], "-o", "new", *options)
     yield Target("train-nli-data", new, ("trained", "checkpoint"), ("train.jsonl",), torch=True, weight=0.5)
     yield Target("train-nli-base", new, ("trained", "checkpoint"), ("model/*",), torch=True, weight=0.3)
     encoder = ("train", "encoder", "--data", "train.jsonl", "--dev", "dev.jsonl", "--vectors", "vectors.txt")
@@ -238,7 +238,7 @@ def _training() -> Iterator[Target]:
     files = ("train.jsonl", "dev.jsonl", "vectors.txt")
     yield Target("train-encoder-data", (*encoder, "-o", "new"), ("infersent", "vectors"), files, torch=True, weight=0.5)
     for part in ("meta.json", "models.jsonl", "training.json", "evaluation.jsonl", "logits/*", "labels/*"):
-        words = ("meta", "sweep", "--json")
+        words = ("meta", "-o", "sweep", "--json")
         yield Target(f"meta-{part}", words, ("meta",), (f"sweep/{part}",), weight=0.15)
 
 
@@ -364,7 +364,7 @@ def _spec(rng: random.Random, words: Words) -> Words:
 
 VALID: dict[str, tuple[Words, Words]] = {
     "audit": (("fake:even", "--data", "pairs.jsonl", "-o", "out"), ("pairs", "axis")),
-    "predict": (("few.jsonl", "-m", "fake:even", "-o", "out"), ("pairs",)),
+    "predict": (("fake:even", "--data", "few.jsonl", "-o", "out"), ("pairs",)),
     "measure": (("run",), ("runs",)),
     "verify": (("run",), ("runs",)),
     "report": (("run", "-o", "report.html"), ("runs",)),
@@ -377,7 +377,7 @@ VALID: dict[str, tuple[Words, Words]] = {
     "data": (("--check", "pairs.jsonl"), ("pairs", "axis")),
     "doctor": ((), ()),
     "reproduce": ((), ()),
-    "meta": (("sweep",), ("meta",)),
+    "meta": (("-o", "sweep"), ("meta",)),
     "score": (("corpus.jsonl", "--vectors", "vectors.npz", "-o", "out"), ("corpus", "vectors")),
     "direction": (("--vectors", "vectors.npz"), ("vectors",)),
     "seat": (("vectors:vectors.npz", *SEAT), ("vectors", "seat-test")),
@@ -395,7 +395,7 @@ VALID: dict[str, tuple[Words, Words]] = {
     "mitigate leace": (("vectors:many.txt", "-o", "out"), ("mitigated",)),
     "mitigate sent-debias": (("vectors:many.txt", "-o", "out"), ("mitigated",)),
     "train nli": (
-        ("--base", "model", "--data", "train.jsonl", "-o", "out", "--epochs", "1", "--batch-size", "4", *CPU),
+        ("model", "--data", "train.jsonl", "-o", "out", "--epochs", "1", "--batch-size", "4", *CPU),
         ("checkpoint", "trained"),
     ),
     "train encoder": (

@@ -7,45 +7,54 @@ import contextlib
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import typer
 
 from evenli._version import __version__
 from evenli.cli import about, audit, build, encoders, mitigate, report, score, train
+from evenli.cli._help import FullHelp
 from evenli.cli._shared import SeedCommand
 from evenli.cli._stream import guard
 from evenli.errors import EvenliError
 from evenli.format import printable
 
+_SECTIONS = {
+    "Audit a model": ("audit", "predict", "measure", "verify", "report", "card", "table"),
+    "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
+    "Compare and decide": ("compare", "gate", "reproduce"),
+    "Mitigate": ("mitigate", "score", "direction"),
+    "Train": ("train", "export", "meta"),
+    "Data and installation": ("build", "data", "models", "doctor"),
+}
+
+
+class Root(FullHelp):
+    """All commands, in sections."""
+
+    sections = _SECTIONS
+
+
 app = typer.Typer(
     name="evenli",
     help="Assess and mitigate gender bias in language-inference models.",
+    cls=Root,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},  # those of commands follow
 )
 for command in (
-    *(
-        audit.audit,
-        audit.predict,
-        audit.measure,
-        audit.verify,
-        report.report,
-        audit.compare,
-        report.gate,
-        report.card,
-        report.table,
-    ),
-    *(train.export, about.models, about.data, about.doctor, about.reproduce, train.meta, score.score, score.direction),
+    *(audit.audit, audit.predict, audit.measure, audit.verify, report.report, report.card, report.table),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
+    *(audit.compare, report.gate, about.reproduce),
+    *(score.score, score.direction, train.export, train.meta, about.data, about.models, about.doctor),
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 
 
-def _group(name: str, text: str, **more: Any) -> typer.Typer:
-    group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None, **more)
+def _group(name: str, text: str, cls: type[FullHelp] = FullHelp) -> typer.Typer:
+    group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None, cls=cls)
     app.add_typer(group, name=name)
     return group
 
@@ -56,7 +65,7 @@ _build.command("probe")(build.probe)
 _build.command("dev2020")(build.dev2020)
 _build.command("dev", hidden=True)(build.dev2020)
 _build.command("controlled")(build.controlled)
-_mitigate = _group("mitigate", "Mitigate bias in corpora, word vectors and encoders.", cls=mitigate.MitigateGroup)
+_mitigate = _group("mitigate", "Mitigate bias in corpora, word vectors and encoders.", mitigate.MitigateGroup)
 _mitigate.command("swap")(mitigate.swap)
 _mitigate.command("subtract")(mitigate.subtract)
 _mitigate.command("augment")(mitigate.augment)

@@ -6,8 +6,9 @@ import contextlib
 import itertools
 import json
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -30,6 +31,24 @@ def option(text: str, *names: str, **more: Any) -> Any:
 
 SEEDS = {"min": 0, "max": 2**32 - 1}
 """What every library takes as a seed."""
+
+
+def choice(text: str, values: Sequence[str], *names: str, closed: bool = True, **more: Any) -> Any:
+    """An option with the values it takes: shown in the help, offered by the shell, and another one refused in a line.
+
+    With ``closed`` as false other values are taken too: a file, or what a plug-in brings.
+    """
+
+    def check(parameter: typer.CallbackParam, given: Any) -> Any:
+        for value in given if isinstance(given, list) else [given]:
+            if value is not None and value not in values:
+                listed = f"{', '.join(values[:-1])} or {values[-1]}"
+                raise InputError(f"{parameter.opts[0]} '{value}' is unknown; choose {listed}")
+        return given
+
+    shown = "|".join((*values, *(() if closed else ("…",))))
+    checked = {"callback": check} if closed else {}
+    return option(text, *names, metavar=f"[{shown}]", autocompletion=lambda: list(values), **checked, **more)
 
 
 def argument(text: str, **more: Any) -> Any:
@@ -76,26 +95,51 @@ Encoder = Annotated[
         "or py:module:function."
     ),
 ]
-Pooling = Annotated[str, option("Of hf and onnx encoders: mean, cls or max.")]
-Lang = Annotated[str, option("Language: en, ja or zh.")]
-Split = Annotated[str, option("full or down (downsampled), for official releases.")]
+LANGUAGES = ("en", "ja", "zh")
+Pooling = Annotated[str, choice("How hf and onnx encoders pool.", ("mean", "cls", "max"))]
+Lang = Annotated[str, choice("Language of the pairs.", LANGUAGES, closed=False)]
+Split = Annotated[str, choice("Part of an official release; down is downsampled.", ("full", "down"))]
 Tokenised = Annotated[bool, option("Use the pre-segmented Japanese files of a release.", "--tokenised")]
 Axis = Annotated[str, option("Social axis: a shipped name or the path of a TOML file.")]
 Occupations = Annotated[
-    str, option("Occupations: published, labour (US labour statistics; en), or a .csv or .tsv file of your own.")
+    str,
+    choice(
+        "Occupations; labour is by US labour statistics (en); or a .csv or .tsv file of your own.",
+        ("published", "labour"),
+        closed=False,
+    ),
 ]
 Labels = Annotated[str | None, option("Order of the model's outputs, e.g. entailment,neutral,contradiction.")]
-Device = Annotated[str | None, option("cpu, cuda or mps; default: the fastest there is.", callback=_known_device)]
-Dtype = Annotated[str | None, option("float32, bfloat16 or float16; default: bfloat16 on CUDA, else float32.")]
+Device = Annotated[
+    str | None,
+    option(
+        "Where to compute, also as cuda:1; default: the fastest there is.",
+        metavar="[cpu|cuda|mps]",
+        autocompletion=lambda: ["cpu", "cuda", "mps"],
+        callback=_known_device,
+    ),
+]
+Dtype = Annotated[
+    str | None,
+    choice("Numbers to compute in; default: bfloat16 on CUDA, else float32.", ("float32", "bfloat16", "float16")),
+]
 MaxLength = Annotated[int, option("Longest input in tokens; longer pairs are truncated and counted.", min=8)]
 TokenBudget = Annotated[int | None, option("Tokens per batch; default by device.", min=1)]
 Online = Annotated[
     bool, option("Download from the hub what its local cache lacks; otherwise nothing is asked.", "--online/--offline")
 ]
 AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run code when loaded.", "--allow-pickle")]
+Limit = Annotated[
+    int | None,
+    option("A first answer from at most so many pairs of every suite, balanced like all; wider intervals.", min=1),
+]
+LimitSeed = Annotated[int | None, option("Which pairs --limit takes; default 0.", "--seed", **SEEDS)]
 Resampling = Annotated[
     list[str] | None,
     option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=_no_resampling),
+]
+OldResampling = Annotated[
+    list[str] | None, option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=_no_resampling)
 ]
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
@@ -188,11 +232,56 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def renamed(value: Any, old: str, new: str) -> Any:
+    """A value under an old spelling, with a remark if it was used."""
+    if value is not None:
+        warn(f"{old} is written {new} now; the old spelling goes with the next release")
+    return value
+
+
+_PAUSE = 10.0
+"""Seconds between two lines of progress in a log."""
+
+
+class ProgressLog:
+    """Progress where nobody watches: one line on stderr every ten seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._started = clock, clock()
+        self._last = self._started
+
+    def due(self) -> bool:
+        """Whether ten seconds have passed since the last line; the next ones begin now if so."""
+        now = self._clock()
+        if now - self._last < _PAUSE:
+            return False
+        self._last = now
+        return True
+
+    def __call__(self, progress: Progress | int) -> None:
+        """Say where the work is, if it is time to."""
+        if not self.due():
+            return
+        seconds = self._clock() - self._started
+        if isinstance(progress, int):
+            warn(f"scoring: {progress:,} rows after {seconds:.0f} s")
+            return
+        share = progress.done / progress.total if progress.total else 0
+        left = f", about {seconds / share - seconds:.0f} s left" if share else ""
+        warn(f"{progress.stage}: {progress.done:,} of {progress.total:,} ({share:.0%}) after {seconds:.0f} s{left}")
+
+
 @contextlib.contextmanager
 def progress_bar(shown: bool) -> Iterator[Callable[[Progress | int], None]]:
-    """A bar with rate and time left on stderr, where a person is watching; a number is rows of an unknown total."""
-    if not shown or not sys.stderr.isatty():
+    """A bar with rate and time left on stderr, or a line now and then where stderr is a file or a pipe.
+
+    A number is rows of an unknown total.
+    """
+    if not shown:
         yield lambda progress: None
+        return
+    if not sys.stderr.isatty():
+        yield ProgressLog()
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn

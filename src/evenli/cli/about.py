@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def models(as_json: shared.Json = False) -> None:
-    """List the models that ship with the package and how to name others."""
+    """List the embedded models and how to name others."""
     from evenli.models import embedded_models
     from evenli.models.fakes import KINDS
     from evenli.registry import MODELS
@@ -46,7 +46,7 @@ def data(
     axis: shared.Axis = "gender",
     as_json: shared.Json = False,
 ) -> None:
-    """List word lists and templates with their sources, or check a pair set."""
+    """List word lists and their sources, or check a pair set."""
     if check is not None:
         _check(check, lang, split, tokenised, axis, as_json)
         return
@@ -93,7 +93,7 @@ def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json
 
 
 def doctor(as_json: shared.Json = False) -> None:
-    """Say what is installed, which extras are missing and which device would be used."""
+    """Say what is installed and what is missing."""
     from evenli.models.installation import installation
 
     report = installation()
@@ -121,7 +121,10 @@ def reproduce(
     verbose: Annotated[bool, option("Print the reasons in full.", "--verbose", "-v")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Check every published number that needs no model against ours; exit 1 if a row breaks."""
+    """Check published numbers against ours.
+
+    Those that need no model; exit code 1 if a row breaks.
+    """
     from evenli.reproduction import ledger
 
     if data is not None and not data.is_dir():

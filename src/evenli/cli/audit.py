@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option
+from evenli.cli._shared import argument, choice, option
+from evenli.errors import InputError
+from evenli.registry import SUITES
 
 
 def audit(
@@ -16,7 +18,12 @@ def audit(
         list[str] | None,
         option("Release, probe sheet or pair file, or SUITE=FILE; may be repeated. Default: the built-in sets."),
     ] = None,
-    suite: Annotated[str, option("With commas: coal (NLI-CoAL), probe (entailment), dev2020 (Dev et al.).")] = "coal",
+    suite: Annotated[
+        str,
+        choice("Suites, with commas: NLI-CoAL, entailment probe, Dev et al. …", tuple(SUITES.builtin), closed=False),
+    ] = "coal",
+    limit: shared.Limit = None,
+    seed: shared.LimitSeed = None,
     split: shared.Split = "full",
     tokenised: shared.Tokenised = False,
     axis: shared.Axis = "gender",
@@ -36,14 +43,18 @@ def audit(
     price: shared.Price = None,
     max_cost: shared.MaxCost = None,
     published: shared.Published = False,
-    _: shared.Resampling = None,
+    _: shared.OldResampling = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     report: Annotated[bool, option("Also write report.html (coal) and the chart of the probe.", "--report")] = False,
     measures: shared.OwnMeasures = None,
     verbose: shared.Verbose = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Audit a model with NLI-CoAL or other suites: predictions, measures with intervals, competence, verdict."""
+    """Audit a model: verdict, causes, scores with intervals.
+
+    Gold pairs come first: a model that does not know them gets no verdict. An interrupted audit continues.
+    """
+    from evenli._extras import check_extra
     from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.audit import audit as run
     from evenli.models import ModelOptions, Prompting
@@ -51,6 +62,10 @@ def audit(
     from evenli.stats.intervals import Scoring
     from evenli.suites.base import Request, check_suites, data_by_suite
 
+    if report:
+        check_extra("report", "an HTML report")
+    if seed is not None and limit is None:
+        shared.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
     options = ModelOptions(
         shared.split_names(labels),
         device,
@@ -64,12 +79,16 @@ def audit(
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
     request = Request(lang, axis=axis, split=split, tokenised=tokenised, occupations=occupations)
-    folder = out or default_folder(model, files, request, suites)
+    chosen = seed or 0
+    part = f"limit-{limit}" + (f"-seed-{chosen}" if chosen else "") if limit else ""
+    folder = out or default_folder(model, files, request, suites, part)
     scoring = Scoring(published=published)
     own = shared.own_measures(measures)
     with shared.progress_bar(not as_json) as progress:
         settings = AuditSettings(
-            axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn, occupations
+            *(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn, occupations),
+            limit=limit,
+            seed=chosen,
         )
         result = run(model, lang, files, suites=suites, out=folder, settings=settings)
     written = ["predictions.parquet", "results.json", "run.json"]
@@ -84,8 +103,11 @@ def audit(
 
 
 def predict(
-    data: Annotated[Path, argument("Pair file: .jsonl, .csv, .tsv or .parquet (.xz may follow).")],
-    model: Annotated[str | None, option("Model spec; default: embedded.", "--model", "-m")] = None,
+    model: shared.ModelArgument = None,
+    data: Annotated[Path | None, option("Pair file: .jsonl, .csv, .tsv or .parquet (.xz may follow).")] = None,
+    gold_labels: Annotated[
+        str | None, option("What the numbers 0, 1, 2 mean as gold labels; default entailment,neutral,contradiction.")
+    ] = None,
     out: Annotated[Path, option("Run folder.", "--out", "-o")] = Path("runs/predict"),
     lang: shared.Lang = "en",
     labels: shared.Labels = None,
@@ -103,14 +125,20 @@ def predict(
     max_cost: shared.MaxCost = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     as_json: shared.Json = False,
+    old_model: Annotated[str | None, option("Old spelling.", "--model", "-m", hidden=True)] = None,
 ) -> None:
-    """Score any pair file with a model; resumable, one table with three logits per pair."""
+    """Score any pair file with a model.
+
+    One table with your columns and three logits per pair. An interrupted run continues.
+    """
     from evenli.evaluate.predict import PredictSettings, RunFolder
     from evenli.evaluate.predict import predict as run
+    from evenli.evaluate.summary import summarise
     from evenli.models import ModelOptions, Prompting, load_model
     from evenli.suites.files import read_pairs
 
-    pairs = read_pairs(data, lang, suite="user")
+    model, file = _predicted(model, data, old_model)
+    pairs = read_pairs(file, lang, suite="user", gold_labels=shared.split_names(gold_labels), extra=True)
     options = ModelOptions(
         shared.split_names(labels),
         device,
@@ -125,16 +153,23 @@ def predict(
     settings = PredictSettings(overwrite=overwrite)
     with shared.progress_bar(not as_json) as progress:
         table = run(asked, [pairs], RunFolder(out), settings, on_progress=progress, on_warning=shared.warn)
-    summary = {"folder": str(out), **table.summary()}
-    gold = summary.pop("gold")
+    summary = summarise(table)
     if as_json:
-        shared.print_json(summary)
+        shared.print_json({"folder": str(out), **summary.to_dict(), "notes": list(pairs.notes)})
         return
-    counts = summary["predicted"] | ({"abstained": summary["abstained"]} if "abstained" in summary else {})
-    shared.say(f"{summary['pairs']} pairs: " + ", ".join(f"{k} {v}" for k, v in counts.items()))
-    if gold:
-        shared.say(f"accuracy {summary['accuracy']:.4f} on {gold} pairs with a gold label")
-    shared.say(f"{out}/predictions.parquet")
+    for line in (*(f"note: {note}" for note in pairs.notes), *summary.lines(), f"{out}/predictions.parquet"):
+        shared.say(line)
+
+
+def _predicted(model: str | None, data: Path | None, old_model: str | None) -> tuple[str | None, Path]:
+    """Model and pair file; the file stood first and the model behind -m before version 0.3."""
+    if old_model is not None and model is not None and data is not None:
+        raise InputError(f"two models are given, {model} and {old_model}; leave -m out")
+    if data is None:
+        if model is None:
+            raise InputError("--data: which pairs? A .jsonl, .csv, .tsv or .parquet file")
+        data, model = Path(shared.renamed(model, f"predict {model}", f"predict MODEL --data {model}")), None
+    return model or shared.renamed(old_model, f"-m {old_model}", f"predict {old_model} --data FILE"), data
 
 
 def measure(
@@ -145,7 +180,7 @@ def measure(
     verbose: shared.Verbose = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Score a stored run again, without the model."""
+    """Score a stored run again, without its model."""
     from evenli.evaluate.audit import measure_run
     from evenli.report.terminal import show_results
     from evenli.stats.intervals import Scoring
@@ -158,7 +193,10 @@ def measure(
 
 
 def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: shared.Json = False) -> None:
-    """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
+    """Check a run against its evidence.
+
+    Hashes of its files, and every number scored again from the table.
+    """
     from evenli.evaluate.audit import verify_run
 
     checked = verify_run(run)
@@ -172,12 +210,17 @@ def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: s
 def compare(
     first: Annotated[Path, argument("Run folder to compare with.")],
     others: Annotated[list[Path], argument("One or more run folders on the same data.")],
-    suite: Annotated[str | None, option("coal or probe; default: each that all runs hold.")] = None,
+    suite: Annotated[
+        str | None, choice("Suite; default: each that all runs hold.", tuple(SUITES.builtin), closed=False)
+    ] = None,
     published: shared.Published = False,
     _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Compare runs item by item with the first: differences, intervals, p, which occupations moved."""
+    """Compare runs item by item with the first.
+
+    Differences with intervals and p, and which occupations moved.
+    """
     from evenli.evaluate.compare import compare_runs
     from evenli.report.terminal import show_comparison
     from evenli.stats.intervals import Scoring

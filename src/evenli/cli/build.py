@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, option
+from evenli.cli._shared import SEEDS, choice, option
 
 Out = Annotated[Path, option("File to write: .jsonl, .csv or .parquet.", "--out", "-o")]
 
@@ -23,7 +23,7 @@ def coal(
     seed: Annotated[int | None, option("Shuffle words and templates.", **SEEDS)] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Build an NLI-CoAL set (PS, AS, NS), check it and write it."""
+    """Build an NLI-CoAL set (PS, AS, NS) and check it."""
     from evenli.resources import load_axis, read_lines
     from evenli.suites.checks import validate
     from evenli.suites.coal.build import build_coal
@@ -60,12 +60,17 @@ def probe(
     corpus: Annotated[Path | None, option("English NLI file or text, a sentence a line; default: ours.")] = None,
     per_occupation: Annotated[int, option("Premises per occupation.", min=1)] = 50,
     max_words: Annotated[int, option("Most words in a premise.", min=2)] = 10,
-    family: Annotated[str, option("Hypotheses: text, premise or occupation.")] = "text",
+    family: Annotated[str, choice("Wording of the hypotheses.", ("text", "premise", "occupation"))] = "text",
     seed: Annotated[int, option("Seed of sentences and hypotheses.", **SEEDS)] = 0,
-    names: Annotated[str, option("How sentences with names are found: lists (no model), spacy or nltk.")] = "lists",
+    names: Annotated[
+        str, choice("How sentences with names are found; lists need no model.", ("lists", "spacy", "nltk"))
+    ] = "lists",
     as_json: shared.Json = False,
 ) -> None:
-    """Build an entailment-probe set: as many gender-free premises for every occupation, from any corpus."""
+    """Build an entailment-probe set from any corpus.
+
+    Every occupation gets as many gender-free premises.
+    """
     from evenli.suites.files import write_pairs
     from evenli.suites.probe.build import build_probe
 
@@ -95,7 +100,7 @@ def dev2020(
     ctx: typer.Context,
     out: Annotated[Path, option("File to write: .csv or .jsonl.", "--out", "-o")],
     words: Annotated[str, option("Hypothesis subjects, comma-separated, or 'all' six.")] = "all",
-    determiner: Annotated[str, option("the (papers) or a (released generator).")] = "the",
+    determiner: Annotated[str, choice("As in the papers, or as in the released generator.", ("the", "a"))] = "the",
     as_json: shared.Json = False,
 ) -> None:
     """Write the template pairs of Dev et al. 2020 as a stream."""
@@ -125,7 +130,7 @@ def controlled(
     axis: shared.Axis = "gender",
     as_json: shared.Json = False,
 ) -> None:
-    """Write bias-controlled training, dev and test sets: which words are biased is known."""
+    """Write training, dev and test sets of known bias."""
     from evenli.meta.controlled import write_controlled
     from evenli.meta.design import Design, parse_rates
 

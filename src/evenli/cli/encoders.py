@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, argument, option
+from evenli.cli._shared import SEEDS, argument, choice, option
 from evenli.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def seat(
     encoder: shared.Encoder,
     tests: Annotated[str | None, option("Names such as C1,C6b and own JSON files; default: all eight tests.")] = None,
-    level: Annotated[str, option("sentence (SEAT) or word (WEAT); a file of yours has its own.")] = "sentence",
+    level: Annotated[str, choice("SEAT or WEAT; a file of yours has its own.", ("sentence", "word"))] = "sentence",
     pooling: shared.Pooling = "mean",
     permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations and bootstrap.", **SEEDS)] = 0,
@@ -25,7 +25,10 @@ def seat(
     online: shared.Online = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Association tests of an encoder: effect sizes, p-values, intervals, Holm."""
+    """Run association tests (SEAT, WEAT) on an encoder.
+
+    Effect sizes with p-values and intervals, corrected for the number of tests (Holm).
+    """
     from evenli.evaluate.seat import SeatSettings, choose_tests
     from evenli.evaluate.seat import seat as run_seat
 
@@ -51,7 +54,7 @@ def senteval(
     pooling: shared.Pooling = "mean",
     seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", **SEEDS)] = 1111,
     kfold: Annotated[int, option("Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
-    classifier: Annotated[str, option("torch (softmax layer, Adam) or sklearn.")] = "torch",
+    classifier: Annotated[str, choice("torch is a softmax layer with Adam.", ("torch", "sklearn"))] = "torch",
     hidden: Annotated[int, option("Units of a sigmoid layer before the softmax; 0: none.", min=0)] = 0,
     batch_size: Annotated[int | None, option("Texts the encoder takes at a time.", min=1)] = None,
     cache: Annotated[Path | None, option("Directory that keeps embeddings between runs.")] = None,
@@ -63,7 +66,10 @@ def senteval(
     overwrite: Annotated[bool, option("Begin anew in a file that is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Evaluate an encoder on the twelve SentEval tasks of Dolci et al. 2023."""
+    """Evaluate an encoder on twelve SentEval tasks.
+
+    The tasks are those of Dolci et al. 2023.
+    """
     from evenli.evaluate.senteval import ResultFile, SentEvalSettings, UnsavedResultError
     from evenli.evaluate.senteval import senteval as run_senteval
 
@@ -115,7 +121,11 @@ def encoder_report(
     online: shared.Online = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Mitigated encoders beside their base: SEAT, what leaks of gender, and SentEval."""
+    """Put mitigated encoders beside their base.
+
+    SEAT, what leaks of gender, and SentEval.
+    """
+    from evenli._extras import check_extra
     from evenli.evaluate.encoder_report import ReportSettings
     from evenli.evaluate.encoder_report import encoder_report as run_report
     from evenli.evaluate.seat import SeatSettings
@@ -124,8 +134,14 @@ def encoder_report(
 
     tests = SeatSettings(seed=seed, permutations=permutations)
     settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online)
-    steps = (lambda encoder, figure: shared.warn(f"{encoder}: {figure}")) if sys.stderr.isatty() else None
-    report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=steps)
+    check_extra("encoders", "an encoder report", "sklearn")
+    log, watched = shared.ProgressLog(), sys.stderr.isatty()
+
+    def step(name: str, figure: str) -> None:
+        if watched or (not as_json and log.due()):
+            shared.warn(f"{name}: {figure}")
+
+    report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=step)
     files = [] if out is None else [out / "report.json"]
     if out is not None:
         try:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
 from typer.main import get_command
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, argument, option
+from evenli.cli._help import FullHelp
+from evenli.cli._shared import SEEDS, argument, choice, option
 from evenli.errors import EvenliError, InputError
 from evenli.registry import MITIGATIONS
 
@@ -21,17 +21,27 @@ if TYPE_CHECKING:
     from evenli.mitigate.plan import CorpusSettings
 
 
+_SELECT = ("all", "occupation")
+SwapMode = Annotated[
+    str,
+    choice("How to swap: ours, as Dolci et al., or as Sharma et al. released it.", ("default", "paper", "released")),
+]
+
+
 def swap(
     corpus: Annotated[Path, option("English NLI file (.jsonl, .csv, .tsv, .parquet), or .txt with a text a line.")],
     out: Annotated[Path, option("File to write: .jsonl, .csv or .parquet; .txt for a text.", "--out", "-o")],
-    select: Annotated[str, option("Pairs to copy: all with a gender word, or occupation (Sharma et al.).")] = "all",
-    mode: Annotated[str, option("default (ours), paper (Dolci et al.) or released (Sharma et al.).")] = "default",
+    select: Annotated[str, choice("Pairs to copy: all with a gender word, or as Sharma et al.", _SELECT)] = "all",
+    mode: SwapMode = "default",
     no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
     only_swapped: Annotated[bool, option("Write the swapped copies alone.", "--only-swapped")] = False,
     overwrite: Annotated[bool, option("Replace a file that is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Add gender-swapped copies to a training set; labels and other columns are kept."""
+    """Add gender-swapped copies to a training set.
+
+    Labels and other columns are kept.
+    """
     from evenli.mitigate.augment import SwapSettings, swap_corpus
 
     settings = SwapSettings(cast(Any, select), cast(Any, mode), not no_names, only_swapped)
@@ -51,7 +61,14 @@ def swap(
 Scored = Annotated[Path, argument("Folder that evenli score wrote.")]
 Corpus = Annotated[Path, option("Folder to write.", "--out", "-o")]
 Percentile = Annotated[float, option("Pairs that score above this percentile are changed.", min=0, max=100)]
-Split = Annotated[str, option("auto (pairs: 10,000 dev, 10,000 test, rest train), none, or DEV,TEST as numbers.")]
+Split = Annotated[
+    str,
+    choice(
+        "New split: auto is 10,000 dev, 10,000 test, rest train; or DEV,TEST as numbers, such as 100,100.",
+        ("auto", "none"),
+        closed=False,
+    ),
+]
 ShuffleSeed = Annotated[int, option("Seed of the shuffle, and of the random control.", **SEEDS)]
 Control = Annotated[bool, option("Let chance pick as many pairs: the control of equal size.", "--random")]
 Overwrite = Annotated[bool, option("Replace a corpus in the folder.", "--overwrite")]
@@ -67,7 +84,10 @@ def subtract(
     overwrite: Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Leave out the most biased pairs of a scored corpus (Sub97 to Sub90 of Dolci et al. 2023)."""
+    """Leave out the most biased pairs of a scored corpus.
+
+    Sub97 to Sub90 of Dolci et al. 2023.
+    """
     from evenli.mitigate.corpora import fairer_corpus
 
     settings = _settings(percentile, split, seed, random=random)
@@ -79,7 +99,7 @@ def augment(
     out: Corpus,
     percentile: Percentile = 90,
     replace: Annotated[bool, option("Replace the pair by its swapped copy instead of adding it.", "--replace")] = False,
-    mode: Annotated[str, option("default (ours), paper (Dolci et al.) or released (Sharma et al.).")] = "default",
+    mode: SwapMode = "default",
     no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
     random: Control = False,
     split: Split = "auto",
@@ -87,7 +107,10 @@ def augment(
     overwrite: Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Add gender-swapped copies of the most biased pairs of a scored corpus (Aug97 to Aug90 of Dolci et al. 2023)."""
+    """Add swapped copies of the most biased pairs of a scored corpus.
+
+    Aug97 to Aug90 of Dolci et al. 2023.
+    """
     from evenli.mitigate.corpora import fairer_corpus
 
     settings = _settings(percentile, split, seed, mode=mode, names=not no_names, random=random)
@@ -132,7 +155,7 @@ FitOn = Annotated[
 ]
 
 
-class MitigateGroup(TyperGroup):
+class MitigateGroup(FullHelp):
     """The commands of ``evenli mitigate``, with one for every method; methods are loaded when they are asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -181,7 +204,7 @@ def _runner(method: Method) -> Any:
         options = {one.name: given.pop(one.name) for one in method.options}
         _mitigate(method, **given, options=options)
 
-    run.__doc__ = f"{method.title} ({method.reference})."
+    run.__doc__ = f"{method.title}.\n\n{method.reference}."
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
@@ -200,8 +223,10 @@ def _mitigate(
     as_json: shared.Json = False,
     options: Any = None,
 ) -> None:
+    from evenli._extras import check_extra
     from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 
+    check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
     settings = MitigationSettings(method.name, fit, seed, options or {})
     about = mitigate_encoder(encoder, out, settings, pooling=pooling, device=device, online=online, overwrite=overwrite)
     if about["note"]:
@@ -226,13 +251,16 @@ def hard_debias(
     ctx: typer.Context,
     vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
     out: Annotated[Path, option("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).", "--out", "-o")],
-    pairs: Annotated[str, option("Pairs of the direction: ten, long or a file.")] = "ten",
+    pairs: Annotated[str, choice("Pairs of the direction, or a file.", ("ten", "long"), closed=False)] = "ten",
     control: Annotated[bool, option("Only bring the vectors to length 1, as a control.", "--control")] = False,
     seed: Annotated[int, option("Seed of the probes that look for what is left.", **SEEDS)] = 0,
     overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Hard-debias word vectors (Bolukbasi et al. 2016): neutralise, equalise, length 1."""
+    """Hard-debias word vectors (Bolukbasi et al. 2016).
+
+    Neutralise, equalise, bring to length 1.
+    """
     from evenli.mitigate.encoder import HardDebiasSettings, hard_debias_file
 
     if ctx.info_name == "hard":

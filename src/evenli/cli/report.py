@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option
+from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
 
 
@@ -18,7 +18,10 @@ def report(
     charts: Annotated[Path | None, option("Folder for the charts as SVG and PNG files, too.")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Write one HTML file about one or several runs; it needs no network and no other file."""
+    """Write one HTML file about one or several runs.
+
+    The file needs no network and no other file.
+    """
     from evenli.report.html import report as write
 
     written = write(runs, out, charts)
@@ -48,7 +51,10 @@ def gate(
     _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Pass or fail a run: exit code 0 passed, 1 failed, 2 bad input or undecidable."""
+    """Pass or fail a run, for continuous integration.
+
+    Exit code 0: passed, 1: failed, 2: bad input or undecidable.
+    """
     from evenli.report.gate import gate as decide
 
     if not fail_if and baseline is None:
@@ -69,10 +75,13 @@ def gate(
 def card(
     run: Annotated[Path, argument("Run folder of an audit.")],
     part: Annotated[
-        str, option("all, yaml (front matter, top of the README) or markdown (section, anywhere below).")
+        str, choice("yaml is front matter for the top, markdown a section below.", ("all", "yaml", "markdown"))
     ] = "all",
 ) -> None:
-    """Print a model-card section: results in the hub's format and a text for people."""
+    """Print a section for a model card.
+
+    Results in the hub's format and a text for people.
+    """
     from evenli.report.card import card as section
 
     typer.echo(section(run, part), nl=False)

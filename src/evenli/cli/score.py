@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option
+from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
     from evenli.corpus.bias import BiasScorer
 
 Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
-Pairs = Annotated[str, option("Gender pairs: ten, long or a file with two words a line.")]
+Pairs = Annotated[str, choice("Gender pairs, or a file with two words a line.", ("ten", "long"), closed=False)]
 
 
 def score(
@@ -22,7 +22,7 @@ def score(
     ],
     vectors: Vectors = None,
     out: Annotated[Path | None, option("Directory for a scored corpus.", "--out", "-o")] = None,
-    weights: Annotated[str, option("Importance of words: uniform, idf or sif.")] = "uniform",
+    weights: Annotated[str, choice("Importance of words.", ("uniform", "idf", "sif"))] = "uniform",
     counts: Annotated[str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.")] = None,
     encoder: Annotated[str | None, option("Encoder whose max-pooling is the importance: infersent:FOLDER, …")] = None,
     device: shared.Device = None,
@@ -30,7 +30,7 @@ def score(
     columns: Annotated[str | None, option("Text columns, comma-separated; default: found by name.")] = None,
     pairs: Pairs = "ten",
     punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False,
-    engine: Annotated[str, option("local or ray.")] = "local",
+    engine: Annotated[str, choice("Where to score a corpus.", ("local", "ray"))] = "local",
     address: Annotated[str | None, option("Ray cluster, host:port or auto; default: one on this machine.")] = None,
     chart: Annotated[Path | None, option("Draw how the scores are distributed, as NAME.svg and NAME.png.")] = None,
     top: Annotated[int, option("Most biased sentences of a corpus to show on each side.", min=0)] = 5,
@@ -38,9 +38,9 @@ def score(
     overwrite: Annotated[bool, option("Replace another scored corpus.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Score the gender bias of a sentence, word by word, or of every sentence of a corpus (Dolci et al. 2023).
+    """Score the gender bias of a sentence or of a whole corpus.
 
-    Of a directory that was scored, the summary is shown again, without scoring.
+    Word by word, after Dolci et al. 2023. Of a directory that was scored, the summary is shown again, without scoring.
     """
     from evenli.corpus.scored import is_scored
 
@@ -55,8 +55,11 @@ def score(
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
     if not source.strip():
         raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
+    from evenli._extras import check_extra
     from evenli.corpus import scoring
 
+    if engine == "ray":
+        check_extra("scale", "scoring on a cluster")
     importance, where = (cast(Any, weights), counts, encoder, device), (batch, cast(Any, engine), address)
     names = shared.split_names(columns or None)
     settings = scoring.ScoreSettings(vectors, *importance, pairs, punctuation, names, *where, online)
@@ -109,12 +112,18 @@ def direction(
     out: Annotated[Path | None, option("Directory for direction.npz and plots.", "--out", "-o")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """The gender direction of word vectors: explained variance, stability, agreement of pair lists, nearest words."""
+    """Describe the gender direction of word vectors.
+
+    Explained variance, stability, agreement of pair lists, nearest words.
+    """
+    from evenli._extras import check_extra
     from evenli.corpus.direction import describe_direction
     from evenli.report.scores import print_direction, write_direction
 
     if vectors is None:
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
+    if out is not None:
+        check_extra("report", "the plots of a direction")
     report = describe_direction(vectors, pairs, count=count, among=among)
     summary = report.to_dict()
     if out is not None:

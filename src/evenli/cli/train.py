@@ -8,34 +8,44 @@ from typing import Annotated, Any
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, argument, option
+from evenli.cli._shared import SEEDS, argument, choice, option
 from evenli.errors import InputError
 
+_STYLES = ("snli", "mnli", "ocnli", "jnli", "jsick", "jsick-en", "sick", "hf")
 Files = Annotated[list[Path], option("Training file: .jsonl, .csv, .tsv or .parquet; may be repeated.")]
 
 
 def train_nli(
-    base: Annotated[str, option("Model to start from: hf:ID, ID@REVISION or a checkpoint folder.")],
     data: Files,
     out: Annotated[Path, option("Output directory; several seeds get one each in it.", "--out", "-o")],
+    model: Annotated[str | None, argument("Model to start from: hf:ID, ID@REVISION or a checkpoint folder.")] = None,
     dev: Annotated[list[Path] | None, option("File to evaluate on after each epoch; may be repeated.")] = None,
-    recipe: Annotated[str, option("Preset: coal, control or sharma.")] = "coal",
+    recipe: Annotated[str, choice("Preset.", ("coal", "control", "sharma"))] = "coal",
     epochs: Annotated[int | None, option("Passes over the data; default by recipe.", min=1)] = None,
     lr: Annotated[float | None, option("Peak learning rate; default by recipe.")] = None,
     batch_size: Annotated[int | None, option("Pairs per step; default by recipe.", min=1)] = None,
     max_length: Annotated[int | None, option("Longest pair in tokens; default by recipe.", min=8)] = None,
     warmup: Annotated[float | None, option("Share of the steps with a rising learning rate.")] = None,
     seed: Annotated[list[int] | None, option("Seed; repeat the option to train a model for each.", **SEEDS)] = None,
-    style: Annotated[str | None, option("snli, mnli, ocnli, jnli, jsick, jsick-en, sick, hf; default: found.")] = None,
+    style: Annotated[str | None, choice("Column style of the files; default: found.", _STYLES)] = None,
     device: shared.Device = None,
-    dtype: Annotated[str | None, option("float32 or bfloat16; default: bfloat16 on CUDA, else float32.")] = None,
+    dtype: Annotated[
+        str | None, choice("Numbers to compute in; default: bfloat16 on CUDA, else float32.", ("float32", "bfloat16"))
+    ] = None,
     no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
-    log: Annotated[list[str] | None, option("Also log to tensorboard or mlflow.")] = None,
+    log: Annotated[list[str] | None, choice("Also log there; may be repeated.", ("tensorboard", "mlflow"))] = None,
     checkpoint_minutes: Annotated[float, option("Minutes between checkpoints inside an epoch.", min=0)] = 10.0,
     online: shared.Online = False,
     as_json: shared.Json = False,
+    base: Annotated[str | None, option("Old spelling.", "--base", hidden=True)] = None,
 ) -> None:
-    """Fine-tune a three-label classifier; a killed run continues when the same command is given again."""
+    """Fine-tune a three-label classifier.
+
+    A killed run continues when the same command is given again.
+    """
+    start = model or shared.renamed(base, f"--base {base}", f"train nli {base}")
+    if start is None:
+        raise InputError("which model should training start from? evenli train nli MODEL --data FILE -o FOLDER")
     from evenli.training import TrainSettings, make_recipe, train
 
     chosen = make_recipe(
@@ -50,7 +60,7 @@ def train_nli(
         online=online,
         shown=not as_json,
     )
-    outcomes = train(base, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
+    outcomes = train(start, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
     if as_json:
         shared.print_json({"runs": [outcome.to_dict() for outcome in outcomes]})
         return
@@ -73,12 +83,17 @@ def train_encoder(
     batch_size: Annotated[int, option("Pairs per step.", min=1)] = 64,
     lr: Annotated[float, option("First learning rate of SGD.")] = 0.1,
     v1_padding: Annotated[bool, option("Padding takes part in the maximum, as in V1.", "--v1-padding")] = False,
-    dtype: Annotated[str, option("float32, on CUDA also tf32 and bfloat16; auto is bfloat16 on CUDA.")] = "auto",
+    dtype: Annotated[
+        str, choice("Numbers to compute in; auto is bfloat16 on CUDA.", ("auto", "float32", "tf32", "bfloat16"))
+    ] = "auto",
     seed: Annotated[int, option("Seed.", **SEEDS)] = 1234,
     device: shared.Device = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Train a BiLSTM-max sentence encoder on NLI pairs (InferSent V1); a killed run continues."""
+    """Train a BiLSTM-max sentence encoder (InferSent V1).
+
+    On NLI pairs; a killed run continues.
+    """
     from evenli.encoders.vectors import load_vectors
     from evenli.training.bilstm import EncoderSettings
     from evenli.training.bilstm import train_encoder as run
@@ -113,7 +128,10 @@ def export(
     lang: shared.Lang = "en",
     as_json: shared.Json = False,
 ) -> None:
-    """Write a checkpoint as one ONNX file with its tokenizer and label names beside it."""
+    """Write a checkpoint as one ONNX file.
+
+    Its tokenizer and label names stand beside it.
+    """
     from evenli.suites.checks import gold_pairs
     from evenli.suites.files import read_pairs
     from evenli.training import export_onnx
@@ -138,10 +156,11 @@ def _refuse_seeds(values: list[str] | None) -> None:
 
 
 def meta(
-    folder: Annotated[Path | None, argument("Directory of an earlier sweep, to score again or continue.")] = None,
-    base: Annotated[str | None, option("NLI classifier to start from: hub id or checkpoint directory.")] = None,
-    out: Annotated[Path | None, option("Directory of a new sweep.", "--out", "-o")] = None,
-    lang: Annotated[str | None, option("Language: en (default), ja or zh.")] = None,
+    model: Annotated[
+        str | None, argument("NLI classifier to start from: hub id or checkpoint directory; none to score again.")
+    ] = None,
+    out: Annotated[Path | None, option("Directory of the sweep, new or to continue.", "--out", "-o")] = None,
+    lang: Annotated[str | None, choice("Language; default en.", shared.LANGUAGES, closed=False)] = None,
     rates: Annotated[str | None, option("Bias rates: START:STOP:STEP, default 0:1:0.1, or a list with commas.")] = None,
     noise: Annotated[str | None, option("Levels of the noise axis, e.g. 0:1:0.5; none by default.")] = None,
     stereotype: Annotated[str | None, option("Levels of the stereotype cause, -1 to 1, e.g. 0:1:0.5.")] = None,
@@ -152,7 +171,7 @@ def meta(
     seed: Annotated[list[int] | None, option("Training seed, default 0; repeat for several sweeps.", **SEEDS)] = None,
     measure: Annotated[list[str] | None, option("Own measure as module:function; may be repeated.")] = None,
     balanced: Annotated[bool | None, option("Roles to female and male words in turn.", "--balanced")] = None,
-    ns_words: Annotated[str | None, option("NS words: train (default, as in the paper) or released.")] = None,
+    ns_words: Annotated[str | None, choice("NS words; default train, as in the paper.", ("train", "released"))] = None,
     data: Annotated[str | None, option("Official release to evaluate on; default: own templates.")] = None,
     captions: Annotated[str | None, option("Captions to make training templates of.")] = None,
     width: Annotated[int | None, option("Training templates per word, default 500.", min=1)] = None,
@@ -162,20 +181,26 @@ def meta(
     batch_size: Annotated[int | None, option("Pairs per step.", min=1)] = None,
     device: shared.Device = None,
     no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
-    stage: Annotated[str, option("Stop after: prepare, train or score.")] = "score",
+    stage: Annotated[str, choice("Stop after this stage.", ("prepare", "train", "score"))] = "score",
     online: shared.Online = False,
     as_json: shared.Json = False,
+    base: Annotated[str | None, option("Old spelling.", "--base", hidden=True)] = None,
     seeds: Annotated[list[str] | None, typer.Option(hidden=True, is_eager=True, callback=_refuse_seeds)] = None,
 ) -> None:
-    """Train models whose bias is known and see which measures rank them; a killed sweep continues."""
+    """Train models of known bias: which measures rank them?
+
+    A killed sweep continues with the same command.
+    """
+    from evenli._extras import check_extra
     from evenli.meta import MetaFolder, SweepSettings, meta_evaluation
 
-    if (folder is None) == (out is None):
-        raise InputError("give the directory of an earlier sweep, or -o for a new one")
+    start, where = _sweep(model, base, out)
+    if stage == "score":
+        check_extra("report", "the charts of a meta-evaluation")
     given: dict[str, Any] = {"lang": lang, "rates": rates, "noise": noise, "balanced": balanced, "ns_words": ns_words}
     given |= {"data": data, "captions": captions, "width": width}
     given |= {"stereotype": stereotype, "default": default, "undirected": undirected}
-    place = MetaFolder(folder or out or Path())
+    place = MetaFolder(where)
     recipe = {"epochs": epochs, "lr": lr, "batch_size": batch_size}
     settings = SweepSettings(
         seeds=tuple(seed or [0]),
@@ -185,10 +210,10 @@ def meta(
         online=online,
         shown=not as_json,
     )
-    design = _design(place, given, new=out is not None, quick=quick)
-    results = meta_evaluation(place, base, design=design, settings=settings, measures=measure or [], stage=stage)
+    design = _design(place, given, new=place.read_header() is None, quick=quick)
+    results = meta_evaluation(place, start, design=design, settings=settings, measures=measure or [], stage=stage)
     if stage == "prepare":
-        shared.say(f"{place.path}: prepared; train with evenli meta {place.path} --base MODEL")
+        shared.say(f"{place.path}: prepared; train with evenli meta MODEL -o {place.path}")
     elif as_json and results:
         shared.print_json({"folder": str(place.path), **results.to_dict()})
     elif results:
@@ -198,6 +223,17 @@ def meta(
         charts = [*(["meta"] if "bias" in results.levels else []), *(["response"] if results.responses else [])]
         files = ["results.json", *(["response.csv"] if results.responses else []), *(f"{name}.svg" for name in charts)]
         shared.say(f"files: {place.path}/ {', '.join(files)}")
+
+
+def _sweep(model: str | None, base: str | None, out: Path | None) -> tuple[str | None, Path]:
+    """Model and directory; up to version 0.2 the directory of an earlier sweep stood first, the model behind --base."""
+    if out is None:
+        if model is None:
+            raise InputError("which sweep? evenli meta MODEL -o DIRECTORY, or -o alone to score an earlier one again")
+        out, model = Path(shared.renamed(model, f"meta {model}", f"meta -o {model}")), None
+        if not out.is_dir():
+            raise InputError(f"there is no sweep in {out}; begin one with evenli meta MODEL -o DIRECTORY")
+    return model or shared.renamed(base, f"--base {base}", f"meta {base} -o {out}"), out
 
 
 def _design(place: Any, given: dict[str, Any], *, new: bool, quick: bool) -> Any:

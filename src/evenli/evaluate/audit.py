@@ -24,6 +24,7 @@ from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
 from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
+from evenli.suites.limit import subsample
 from evenli.types import AuditResult, SuiteResult, Verdict
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class AuditSettings:
     on_progress: Callable[[Progress], None] = lambda _: None
     on_warning: Callable[[str], None] = lambda _: None
     occupations: str | Path = PUBLISHED  # which words the built-in set asks: published, labour, a .csv or .tsv file
+    limit: int | None = None  # at most so many pairs of every suite, balanced like all of them
+    seed: int = 0  # which pairs a limit takes
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,6 +183,7 @@ def audit(
             [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
             PredictSettings(
+                seed=settings.seed,
                 details=_recorded(settings, lang, with_options=model is None or isinstance(model, str)),
                 overwrite=settings.overwrite,
                 # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
@@ -221,6 +225,7 @@ def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict
     """What run.json remembers of the settings."""
     recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
     recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
+    recorded |= {} if settings.limit is None else {"limit": settings.limit}
     return recorded | ({"options": asdict(settings.options)} if settings.options is not None and with_options else {})
 
 
@@ -244,14 +249,19 @@ def resolve_model(
     return CallableModel(model)
 
 
-def default_folder(spec: str | None, files: Mapping[str, str], request: Request, suites: Sequence[str]) -> Path:
-    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``."""
+def default_folder(
+    spec: str | None, files: Mapping[str, str], request: Request, suites: Sequence[str], part: str = ""
+) -> Path:
+    """A run folder that the same command finds again: ``runs/MODEL-LANG-DATA``, or ``runs/MODEL-LANG-SUITES-DATA``.
+
+    ``part`` names what is asked of the data where that is not all of it.
+    """
     names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
     source = "-".join(names) or "built-in"
     asked = "" if tuple(suites) == ("coal",) else "-".join(suites)
     kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
     kind += [Path(request.occupations).name if request.occupations != PUBLISHED else ""]
-    parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind]
+    parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind, part]
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
 
@@ -272,7 +282,10 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     if settings.occupations != PUBLISHED and not any(get_suite(suite).has_lists for suite in suites):
         raise InputError(f"suite {', '.join(suites)} has its own occupations; --occupations is for suite coal")
     lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
-    return [load_suite(suite, replace(request, data=data.get(suite), occupations=lists[suite])) for suite in suites]
+    if settings.limit is not None and settings.limit < 1:
+        raise InputError(f"a limit of {settings.limit} pairs leaves none; give 1 or more")
+    sets = [load_suite(suite, replace(request, data=data.get(suite), occupations=lists[suite])) for suite in suites]
+    return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
 
 
 def load_run(path: str | Path, *, needs: str | None = None) -> Audit:

@@ -146,7 +146,8 @@ class _Job:
     ) -> None:
         self.model, self.header, self.check_first = model, header, check_first
         self.progress, self.warn, self.ask = on_progress, on_warning, Asker(model, on_warning)
-        self.asked = pl.concat([s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3]) for s in sets])
+        asked = [s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3], *s.extra) for s in sets]
+        self.asked = pl.concat(asked, how="diagonal")
         ids = self.asked.group_by("suite").agg(pl.col("id").n_unique())["id"].sum()
         if repeated := self.asked.height - ids:
             raise RunError(f"{repeated} rows have the id of another row of their suite")
@@ -255,7 +256,9 @@ class _Job:
         """The first rows of the table, or all, with the logits of each pair."""
         values = logits[self.where[:rows]]
         columns = (pl.Series(name, values[:, i]) for i, name in enumerate(self.columns))
-        return self.asked.head(len(values)).with_columns(*columns).select(*COLUMNS, *self.columns[len(LABELS) :])
+        extra = [name for name in self.asked.columns[len(COLUMNS) - len(LABELS) :] if name not in self.columns]
+        table = self.asked.head(len(values)).with_columns(*columns)
+        return table.select(*COLUMNS, *self.columns[len(LABELS) :], *extra)
 
 
 SCHEMA = 2

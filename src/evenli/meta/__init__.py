@@ -78,7 +78,7 @@ def meta_evaluation(
         folder.check_design(design or folder.design)
     else:
         if base is None and stage != "prepare":
-            raise InputError("--base: which NLI classifier should the models start from?")
+            raise InputError("which NLI classifier should the models start from? evenli meta MODEL -o DIRECTORY")
         from evenli.meta.controlled import prepare
 
         prepare(folder, design)

@@ -40,7 +40,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
     if not seeds:
-        raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta {folder.path} --base MODEL")
+        raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta MODEL -o {folder.path}")
     chosen = [*measures("coal"), *measures("probe"), *(load_measure(one) for one in own)]
     # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
     rows = folder.pairs("evaluation")

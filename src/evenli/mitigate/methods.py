@@ -91,7 +91,7 @@ def _erasers() -> Any:
 
 INLP = Method(
     "inlp",
-    "Project out what linear classifiers find of gender, round by round",
+    "Project out what linear classifiers find of gender",
     "Ravfogel et al. 2020",
     lambda data, settings, generator: _erasers().fit_inlp(
         *data.labelled(), min(settings["iterations"], data.female.shape[1] - 1), generator
@@ -100,13 +100,13 @@ INLP = Method(
 )
 LEACE = Method(
     "leace",
-    "Erase what any linear classifier could find of gender, with the least change",
+    "Erase what any linear classifier could find of gender",
     "Belrose et al. 2023",
     lambda data, settings, generator: _erasers().fit_leace(*data.labelled()),
 )
 SENT_DEBIAS = Method(
     "sent-debias",
-    "Remove the directions in which sentences differ from their gender-swapped copies",
+    "Remove directions that tell sentences from their swapped copies",
     "Liang et al. 2020",
     lambda data, settings, generator: _erasers().fit_sentence_debias(data.female, data.male, settings["components"]),
     (Option("components", 1, "Directions to remove.", minimum=1),),

@@ -169,7 +169,11 @@ def assign(groups: NDArray[np.int64], split: Split, seed: int) -> tuple[NDArray[
     """Part of each item (0 train, 1 dev, 2 test) and a shuffled order of the items."""
     total = len(groups)
     if split.dev + split.test >= total:
-        raise InputError(f"{total} rows are too few for {split.dev} in dev, {split.test} in test and some to train on")
+        tenth = max(1, total // 10)
+        raise InputError(
+            f"{total} rows are too few for {split.dev} in dev, {split.test} in test and some to train on; pass "
+            f"--split {tenth},{tenth} for a tenth each, or --split none for one file"
+        )
     rng = generator(seed, 0)
     order = rng.permutation(total)
     part = np.zeros(total, dtype=np.int8)

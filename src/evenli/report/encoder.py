@@ -48,7 +48,8 @@ def print_associations(result: SeatResult, console: Console) -> None:
         rows.append(["  of sizes", signed(mean.absolute)])
     _print_table([*heads, "published"] if compared else heads, rows, console, bold=len(result.tests))
     notes = [f"{test.name or 'test'}: {test.note}" for test in result.tests if test.note]
-    _print_below(console, notes, _how_to_read(result.tests, compared))
+    titles = [f"{test.name or 'test'}: {test.title}" for test in result.tests if test.title]
+    _print_below(console, [*titles, *notes], _how_to_read(result.tests, compared))
 
 
 def _how_to_read(results: Sequence[AssociationResult], compared: bool) -> str:

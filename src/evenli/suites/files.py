@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,22 @@ from typing import Any
 from evenli.binary import write_csv
 from evenli.errors import InputError, PairError
 from evenli.io import find_columns, iter_rows, write_atomic
-from evenli.labels import LABELS, canonical_label
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL, canonical_label
 from evenli.pairs import PAIR_COLUMNS, PairSet
 
+HUB_ORDER = (ENTAILMENT, NEUTRAL, CONTRADICTION)
+"""What 0, 1 and 2 mean in SNLI, MultiNLI and XNLI on the hub; -1 is a pair without a majority."""
 
-def read_pairs(data: Any, lang: str, *, suite: str = "coal", name: str | None = None) -> PairSet:
+
+def read_pairs(
+    data: Any,
+    lang: str,
+    *,
+    suite: str = "coal",
+    name: str | None = None,
+    gold_labels: Sequence[str] | None = None,
+    extra: bool = False,
+) -> PairSet:
     """Read pairs of the user's own.
 
     Args:
@@ -24,18 +37,23 @@ def read_pairs(data: Any, lang: str, *, suite: str = "coal", name: str | None = 
         lang: Language of the pairs.
         suite: What they are for.
         name: Name of the set; default the file name.
+        gold_labels: What the numbers 0, 1, 2 mean as gold labels; default the order of the hub, which a note states.
+        extra: Keep further columns of a file, as text.
     """
     if not isinstance(data, str | Path):
         return pairs_from_table(data, lang, suite=suite, name=name or "table")
-    path = Path(data)
+    path, numbers = Path(data), _Numbers(gold_labels)
     rows = ((f"{path.name}, line {line}", row) for line, row in iter_rows(path))
-    return _pair_set(rows, str(path), name=name or path.name, suite=suite, lang=lang, source=f"file {path.name}")
+    about = {"name": name or path.name, "suite": suite, "lang": lang, "source": f"file {path.name}"}
+    return _pair_set(rows, str(path), numbers, extra=extra, **about)
 
 
 def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
     """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
     rows = ((f"{name}, row {number}", row) for number, row in enumerate(_table_rows(table), 1))
-    return _pair_set(rows, name, name=name, suite=suite, lang=lang, source=f"table of {type(table).__module__}")
+    about: dict[str, Any] = {"name": name, "suite": suite, "lang": lang}
+    about["source"] = f"table of {type(table).__module__}"
+    return _pair_set(rows, name, _Numbers(), **about)
 
 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:
@@ -77,15 +95,56 @@ def _table_rows(table: Any) -> Iterable[Any]:
         raise InputError(f"a {type(table).__name__} is no table of pairs; give a path or a data frame") from error
 
 
-def _pair_set(rows: Iterable[tuple[str, Any]], origin: str, **fields: str) -> PairSet:
+class _Numbers:
+    """Gold labels that are numbers, and whether there were any."""
+
+    def __init__(self, names: Sequence[str] | None = None) -> None:
+        found = [canonical_label(name) for name in names or HUB_ORDER]
+        if sorted(label or "" for label in found) != sorted(LABELS):
+            raise InputError(f"--gold-labels {','.join(names or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
+        self.names = [label or "" for label in found]
+        self.given, self.used = names is not None, False
+
+    def __call__(self, text: str) -> str | None:
+        """The label of a number, empty for -1; None if it is no number that means something."""
+        if not re.fullmatch(r"-1(\.0)?|[012](\.0)?", text):
+            return None
+        self.used = True
+        number = int(float(text))
+        return "" if number < 0 else self.names[number]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        other = "" if self.given else "; say another order with --gold-labels"
+        listed = ", ".join(f"{number} as {name}" for number, name in enumerate(self.names))
+        return (f"gold labels are numbers: {listed}{other}",) if self.used else ()
+
+
+def _pair_set(
+    rows: Iterable[tuple[str, Any]], origin: str, numbers: _Numbers, *, extra: bool = False, **fields: Any
+) -> PairSet:
     """Bring rows, each with the place it stands at, into our columns."""
     checked = map(_check_row, rows)
     first = next(checked, None)
     if first is None:
         raise InputError(f"{origin} holds no pairs")
     columns = find_columns(first[1], origin)
+    others = {name: _extra_name(str(name)) for name in first[1] if extra and name not in columns.values()}
     listed = enumerate(chain([first], checked))
-    return PairSet.from_rows((_normalise(row, columns, where, number) for number, (where, row) in listed), **fields)
+
+    def normalised() -> Iterator[dict[str, str | None]]:
+        for number, (where, row) in listed:
+            kept = {ours: None if _is_missing(row.get(name)) else str(row[name]) for name, ours in others.items()}
+            yield {**kept, **_normalise(row, columns, where, number, numbers)}
+
+    pairs = PairSet.from_rows(normalised(), extra=list(dict.fromkeys(others.values())), **fields)
+    return replace(pairs, notes=numbers.notes)
+
+
+def _extra_name(name: str) -> str:
+    """The name of a column of the user's own; one that is called like a column of ours is marked."""
+    return f"given_{name}" if name in {"suite", *PAIR_COLUMNS, *LABELS, "abstained", "mass"} else name
 
 
 def _check_row(placed: tuple[str, Any]) -> tuple[str, Mapping[str, Any]]:
@@ -95,7 +154,9 @@ def _check_row(placed: tuple[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return where, row
 
 
-def _normalise(row: Mapping[str, Any], columns: Mapping[str, str], where: str, number: int) -> dict[str, str | None]:
+def _normalise(
+    row: Mapping[str, Any], columns: Mapping[str, str], where: str, number: int, numbers: _Numbers
+) -> dict[str, str | None]:
     values: dict[str, str | None] = dict.fromkeys(PAIR_COLUMNS)
     values["id"] = str(number)
     values |= {ours: str(row[theirs]) for ours, theirs in columns.items() if not _is_missing(row.get(theirs))}
@@ -105,9 +166,11 @@ def _normalise(row: Mapping[str, Any], columns: Mapping[str, str], where: str, n
     if values["gold"] == "-":  # SNLI's mark for pairs without a majority
         values["gold"] = None
     if values["gold"] is not None:
-        given, values["gold"] = values["gold"], canonical_label(values["gold"])
-        if values["gold"] is None:
+        given, label = values["gold"], canonical_label(values["gold"])
+        label = numbers(given) if label is None else label
+        if label is None:
             raise PairError(f"{where}: unknown label '{given}'; expected {', '.join(LABELS)}")
+        values["gold"] = label or None
     if values["stereotype"] is not None:
         values["stereotype"] = values["stereotype"].removesuffix("-stereo")
     return values

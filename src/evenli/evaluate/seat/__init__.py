@@ -70,6 +70,15 @@ class AssociationTest:
     b: TextSet
 
     @property
+    def title(self) -> str:
+        """What is compared with what.
+
+        >>> seat_tests("word", ["C6"])[0].title
+        'Male names and Female names, with Career and Family'
+        """
+        return f"{self.x.title} and {self.y.title}, with {self.a.title} and {self.b.title}"
+
+    @property
     def sets(self) -> tuple[TextSet, TextSet, TextSet, TextSet]:
         """The four sets in the order x, y, a, b."""
         return self.x, self.y, self.a, self.b
@@ -281,7 +290,7 @@ def seat_from_vectors(
         generator = np.random.default_rng([seed, int(hash_text(test.name), 16)])
         words = [part.words for part in test.sets]
         result = association.association_test(sets, settings, words=words, generator=generator)
-        results.append(replace(result, name=test.name, kind=test.level))
+        results.append(replace(result, name=test.name, title=test.title, kind=test.level))
     p_values = [result.p for result in results]
     corrected = zip(results, holm(p_values), association.benjamini_hochberg(p_values), strict=True)
     return SeatResult(tuple(replace(one, p_holm=by_holm, p_bh=by_bh) for one, by_holm, by_bh in corrected), settings)

@@ -83,6 +83,7 @@ class AssociationResult(Record, frozen=True):
         permutations: Partitions counted, the observed one among them.
         p_holm: ``p`` corrected by Holm for the tests run together.
         p_bh: ``p`` corrected by Benjamini and Hochberg (false discovery rate).
+        title: What is compared, such as "male and female names, with career and family".
         kind: ``word`` or ``sentence``.
         note: Why there is no value or no interval, or what distorts it.
         missing_vectors: Words of the test that the encoder has no vector for.
@@ -101,6 +102,7 @@ class AssociationResult(Record, frozen=True):
     p_holm: Number = math.nan
     p_bh: Number = math.nan
     name: str = ""
+    title: str = ""
     kind: str = ""
     note: str = ""
     missing_vectors: tuple[str, ...] = ()

@@ -1,0 +1,291 @@
+"""What a new user meets first: help, choices, old spellings, a limit, extras that are missing, progress in a log."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+import evenli
+from evenli.cli import _shared as shared
+from evenli.cli import app
+from evenli.errors import InputError, MissingExtraError
+from evenli.evaluate.predict import Progress
+from evenli.pairs import PairSet
+from evenli.suites.base import load_suite
+from evenli.suites.files import read_pairs
+from evenli.suites.limit import subsample
+
+
+def invoke(*arguments: object, **environment: str):
+    return CliRunner(env={"COLUMNS": "80", **environment}).invoke(app, [str(a) for a in arguments])
+
+
+def commands() -> dict[str, object]:
+    found: dict[str, object] = {}
+
+    def walk(group, path: tuple[str, ...]) -> None:
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
+            if not command.hidden:
+                found[" ".join((*path, name))] = command
+            if hasattr(command, "list_commands"):
+                walk(command, (*path, name))
+
+    walk(get_command(app), ())
+    return found
+
+
+@pytest.mark.parametrize("group", [[], ["mitigate"], ["build"], ["train"]])
+def test_every_command_has_a_whole_line_in_the_help(group: list[str]) -> None:
+    text = invoke(*group, "-h").output
+    assert text == invoke(*group, "--help").output and "…" not in text and "..." not in text.split("ARGS]...")[-1]
+    lines = text.splitlines()
+    for name, command in commands().items():
+        if name.split()[:-1] == group:
+            (line,) = [line for line in lines if line.startswith(f"  {name.split()[-1]} ")]
+            described = " ".join(str(command.help).split("\n\n")[0].split())
+            # A plug-in may be called anything; ours fit on a line of a common terminal.
+            assert described and line.endswith(described), name
+
+
+def test_commands_stand_in_groups() -> None:
+    text = invoke("-h").output
+    places = [text.index(f"\n{title}") for title in ("Audit", "Compare", "Mitigate:", "Train:", "Data")]
+    assert places == sorted(places) and "\nCommands:" not in text
+
+
+def test_short_help_everywhere() -> None:
+    for name in ("audit", "mitigate inlp", "train nli", "build coal"):
+        out = invoke(*name.split(), "-h")
+        assert out.exit_code == 0 and out.output.startswith("Usage:"), name
+
+
+def test_closed_choices_are_listed_offered_and_checked() -> None:
+    for name, option, values in (
+        ("audit", "--split", "[full|down]"),
+        ("audit", "--lang", "[en|ja|zh|…]"),
+        ("seat", "--pooling", "[mean|cls|max]"),
+        ("card", "--part", "[all|yaml|markdown]"),
+        ("train nli", "--recipe", "[coal|control|sharma]"),
+        ("mitigate swap", "--mode", "[default|paper|released]"),
+    ):
+        assert re.search(rf"{option}\s+{re.escape(values)}", invoke(*name.split(), "-h").output), (name, option)
+    # Free text is left where any text is right: names, files, formats of numbers.
+    out = invoke("card", "run", "--part", "html")
+    assert isinstance(out.exception, InputError) and "all, yaml or markdown" in str(out.exception)
+
+
+def test_the_shell_completes_commands_and_choices() -> None:
+    def completed(words: str) -> str:
+        return (
+            CliRunner()
+            .invoke(
+                app,
+                [],
+                env={"_EVENLI_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()))},
+                prog_name="evenli",
+            )
+            .output
+        )
+
+    assert {"audit", "augment"} & set(completed("evenli aud").split()) or "audit" in completed("evenli ")
+    assert "down" in completed("evenli audit --split ")
+
+
+MOVED = {
+    "predict": (["predict", "{pairs}", "-m", "fake:neutral", "-o", "{out}"], ["predict", "fake:neutral", "--data"]),
+    "predict -m": (["predict", "--data", "{pairs}", "-m", "fake:neutral", "-o", "{out}"], ["predict fake:neutral"]),
+}
+
+
+@pytest.mark.parametrize("case", MOVED)
+def test_old_spellings_work_with_a_remark(case: str, tmp_path: Path, pair_file) -> None:
+    places = {"pairs": pair_file([{"premise": "a", "hypothesis": "b"}]), "out": tmp_path / "out"}
+    out = invoke(*(word.format(**places) for word in MOVED[case][0]))
+    assert out.exit_code == 0, out.output
+    assert "next release" in out.stderr and "1 pairs: entailment 0" in out.output
+    again = invoke("predict", "fake:neutral", "--data", places["pairs"], "-o", tmp_path / "new")
+    assert "next release" not in again.stderr and again.exit_code == 0
+
+
+def test_the_model_stands_first_wherever_one_is_asked_for() -> None:
+    for name, command in commands().items():
+        options = {option for parameter in command.params for option in parameter.opts}  # type: ignore[attr-defined]
+        shown = {p for p in command.params if not getattr(p, "hidden", False)}  # type: ignore[attr-defined]
+        assert not {"--base", "--model"} & {o for p in shown for o in p.opts}, name
+        if name in {"audit", "predict", "train nli", "meta", "export", "seat", "senteval", "encoder-report"}:
+            first = next(p for p in command.params if p.param_type_name == "argument")  # type: ignore[attr-defined]
+            assert first.name in {"model", "encoder", "base"}, (name, options)
+
+
+def test_predict_says_what_is_missing() -> None:
+    for arguments, message in (
+        (["predict"], "--data"),
+        (["predict", "fake:even", "--data", "x.jsonl", "-m", "fake:even"], "two models"),
+        (["train", "nli", "--data", "x", "-o", "y"], "train nli MODEL"),
+        (["meta", "no-such-sweep"], "no sweep"),
+    ):
+        out = invoke(*arguments)
+        assert message in str(out.exception), (arguments, out.output)
+
+
+def test_a_limit_is_balanced_nested_and_reproducible() -> None:
+    whole = load_suite("coal")
+    part, larger = subsample(whole, 600, seed=3), subsample(whole, 1200, seed=3)
+    assert len(part) == 600 and set(part.frame["id"]) < set(larger.frame["id"])
+    assert part.sha256 == subsample(whole, 600, seed=3).sha256 != subsample(whole, 600, seed=4).sha256
+    # Every item with both groups, every occupation of 271, kinds by their share, templates spread.
+    items = part.frame.group_by("occupation", "template").agg(pl.col("group").n_unique())
+    assert items["group"].unique().to_list() == [2]
+    assert part.frame["occupation"].n_unique() == 271
+    shares = [
+        dict(frame.group_by("stereotype").len().with_columns(pl.col("len") / frame.height).iter_rows())
+        for frame in (whole.frame, part.frame)
+    ]
+    assert all(shares[1][kind] == pytest.approx(shares[0][kind], abs=0.01) for kind in shares[0])
+    assert part.frame["template"].n_unique() > 250
+    counts = [
+        part.frame.filter(pl.col("stereotype") == kind)["occupation"].value_counts()["count"] for kind in shares[0]
+    ]
+    assert all(count.max() - count.min() <= 2 for count in counts)  # one sentence more or less, two pairs each
+    assert "600 of 5,420" in part.name and "--limit 600" in part.notes[-1]
+    assert subsample(whole, 99_999) is whole
+    for suite in ("probe", "dev2020"):
+        assert 90 < len(subsample(load_suite(suite), 100)) <= 100
+    with pytest.raises(InputError, match="12 pairs"):
+        subsample(whole, 8)
+
+
+def test_a_limited_audit_says_so_and_has_wider_intervals(tmp_path: Path) -> None:
+    whole = evenli.audit("fake:oracle:0.3")
+    part = evenli.audit("fake:oracle:0.3", limit=300, seed=5, out=tmp_path / "run")
+    for name in ("coal", "stereotype", "undirected"):
+        one, other = part.coal.measures[name], whole.coal.measures[name]
+        assert one.high - one.low > other.high - other.low, name
+        assert one.low <= other.value <= one.high, name
+    header = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert header["settings"]["limit"] == 300 and header["seed"] == 5
+    assert [card["rows"] for card in header["data"] if card["suite"] == "coal"] == [300]
+    assert "limit" not in whole.header["settings"]
+    with pytest.raises(InputError, match="1 or more"):
+        evenli.audit("fake:even", limit=0)
+
+
+def test_limit_on_the_command_line(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = json.loads(invoke("audit", "fake:biased", "--limit", "100", "--seed", "2", "--json").output)
+    assert found["folder"].endswith("limit-100-seed-2") and found["verdict"]["code"] == "bias"
+    shown = invoke("audit", "fake:biased", "--limit", "100", "-o", tmp_path / "x")
+    assert "100 of 5,420 pairs" in shown.output
+    warned = invoke("audit", "fake:biased", "--seed", "1", "-o", tmp_path / "y")
+    assert "no effect" in warned.stderr and warned.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("altair", ["audit", "fake:even", "--report", "-o", "run"]),
+        ("vl_convert", ["audit", "fake:even", "--report", "-o", "run"]),
+        ("altair", ["meta", "model", "-o", "sweep"]),
+        ("altair", ["direction", "--vectors", "none.txt", "-o", "out"]),
+        ("ray", ["score", "corpus.txt", "--vectors", "none.txt", "-o", "out", "--engine", "ray"]),
+        ("sklearn", ["mitigate", "inlp", "vectors:none.txt", "-o", "out"]),
+        ("sklearn", ["encoder-report", "vectors:none.txt"]),
+    ],
+)
+def test_a_missing_extra_is_told_before_any_work(
+    module: str, arguments: list[str], tmp_path: Path, monkeypatch
+) -> None:
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == module else real(name, *a))
+    monkeypatch.chdir(tmp_path)
+    out = invoke(*arguments)
+    assert isinstance(out.exception, MissingExtraError), out.output
+    assert "pip install 'evenli[" in str(out.exception) and not list(tmp_path.iterdir())
+
+
+def test_progress_in_a_log_is_a_line_every_ten_seconds(capsys) -> None:
+    now = iter([0.0, 4.0, 9.9, 12.0, 12.0, 15.0, 23.0, 23.0])
+    log = shared.ProgressLog(lambda: next(now))
+    for done in (10, 20, 30, 40, 50):
+        log(Progress(done, 100, "scoring"))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and "30 of 100 (30%) after 12 s, about 28 s left" in lines[0] and "50 of 100" in lines[1]
+    later = iter([0.0, 11.0, 11.0])
+    shared.ProgressLog(lambda: next(later))(70_000)
+    assert "70,000 rows" in capsys.readouterr().err
+
+
+def test_a_piped_audit_speaks(tmp_path: Path) -> None:
+    code = (
+        "import evenli.cli._shared as s, sys; s._PAUSE = 0.0\n"
+        "from evenli.cli import main\n"
+        f"sys.argv = ['evenli', 'audit', 'fake:even', '--limit', '50', '-o', {str(tmp_path / 'run')!r}]\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.search(r"evenli: scoring: [\d,]+ of [\d,]+ \(\d+%\)", done.stderr) and "scoring" not in done.stdout
+
+
+def test_seat_says_what_its_tests_are(tmp_path: Path) -> None:
+    from evenli.evaluate.seat import seat_tests, texts_of
+
+    words = texts_of(seat_tests("word", ["C6"]))
+    rng = np.random.default_rng(0)
+    lines = [f"{word} " + " ".join(f"{x:.3f}" for x in rng.normal(size=4)) for word in words]
+    (tmp_path / "v.txt").write_text("\n".join(lines) + "\n")
+    arguments = ("seat", f"vectors:{tmp_path / 'v.txt'}", "--tests", "C6", "--level", "word", "--permutations", "100")
+    assert "C6: Male names and Female names, with Career and Family" in invoke(*arguments).output
+    assert json.loads(invoke(*arguments, "--json").output)["tests"][0]["title"].endswith("with Career and Family")
+
+
+def test_a_small_corpus_names_the_option_that_helps() -> None:
+    from evenli.mitigate.plan import Split, assign
+
+    with pytest.raises(InputError, match=r"--split 200,200 .* --split none"):
+        assign(np.arange(2000), Split(), 0)
+
+
+def test_predict_keeps_columns_reads_numbers_and_prints_intervals(tmp_path: Path, pair_file) -> None:
+    rows = [
+        {"premise": f"p{i}", "hypothesis": "h", "label": label, "source": f"s{i}", "neutral": i, "suite": "x"}
+        for i, label in enumerate((1, 0, 2, -1))
+    ]
+    file = pair_file(rows)
+    out = invoke("predict", "fake:neutral", "--data", file, "-o", tmp_path / "p", "--json")
+    found = json.loads(out.output)
+    assert found["accuracy"] == pytest.approx(1 / 3, abs=1e-6) and found["gold"] == 3
+    low, high = found["accuracy_interval"]
+    assert low == pytest.approx(0.0615, abs=1e-3) and high == pytest.approx(0.7923, abs=1e-3)
+    assert "0 as entailment, 1 as neutral, 2 as contradiction" in found["notes"][0]
+    table = pl.read_parquet(tmp_path / "p" / "predictions.parquet")
+    assert table["source"].to_list() == ["s0", "s1", "s2", "s3"]
+    assert table["given_neutral"].to_list() == ["0", "1", "2", "3"] and table["given_suite"].to_list() == ["x"] * 4
+    assert table["gold"].to_list() == ["neutral", "entailment", "contradiction", None]
+    shown = invoke("predict", "fake:neutral", "--data", file, "-o", tmp_path / "p").output
+    assert re.search(r"accuracy 0\.333 \[0\.061, 0\.792\] on 3 pairs", shown) and "--gold-labels" in shown
+    turned = invoke("predict", "fake:neutral", "--data", file, "-o", tmp_path / "t", "--gold-labels", "n,e,c", "--json")
+    assert pl.read_parquet(tmp_path / "t" / "predictions.parquet")["gold"].to_list()[:2] == ["entailment", "neutral"]
+    assert "--gold-labels" not in json.loads(turned.output)["notes"][0]
+    wrong = invoke("predict", "fake:neutral", "--data", file, "-o", tmp_path / "w", "--gold-labels", "e,e,c")
+    assert "--gold-labels" in str(wrong.exception)
+
+
+def test_other_columns_are_part_of_what_a_run_is_about(tmp_path: Path, pair_file) -> None:
+    one = read_pairs(pair_file([{"premise": "a", "hypothesis": "b", "who": "x"}]), "en", suite="user", extra=True)
+    other = read_pairs(pair_file([{"premise": "a", "hypothesis": "b", "who": "y"}]), "en", suite="user", extra=True)
+    plain = read_pairs(pair_file([{"premise": "a", "hypothesis": "b", "who": "y"}]), "en", suite="user")
+    assert one.sha256 != other.sha256 and one.extra == ["who"] and plain.extra == []
+    assert isinstance(plain, PairSet) and plain.sha256 != other.sha256
+    with pytest.raises(InputError, match="'3'"):
+        read_pairs(pair_file([{"premise": "a", "hypothesis": "b", "label": 3}]), "en", suite="user")
