@@ -308,8 +308,8 @@ def gate(bench: Bench) -> Any:
     return {
         "failed": bench.json("gate", first, "--fail-if", "coal.low > 0.30", "--fail-if", "coal > 0.9", code=1),
         "passed": bench.json("gate", second, "--fail-if", "coal.low > 0.9"),
-        "worse": bench.json("gate", first, "--baseline", second, code=1),
-        "better": bench.json("gate", second, "--baseline", first),
+        "worse": bench.json("gate", first, "--policy", "none", "--baseline", second, code=1),
+        "better": bench.json("gate", second, "--policy", "none", "--baseline", first),
     }
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 import typer
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
@@ -171,6 +176,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("near", "fake:oracle:0.31", "en"),
         ("mute", "fake:neutral", "en"),
         ("ja", "fake:even", "ja"),
+        ("biased", "fake:biased", "en"),
     ):
         evenli.audit(spec, lang, out=root / name, scoring=FAST)
     return root
@@ -220,9 +226,9 @@ def test_exit_codes(runs: Path) -> None:
         (["--fail-if", "coal.lo > 0.1"], "coal.low"),
         (["--fail-if", "coal_non.female > 0.1"], "coal_non.female"),
         (["--fail-if", "eval('1')"], "condition"),
-        ([], "nothing"),
+        (["--policy", "none"], "nothing"),
         (["--fail-if", "coal > 1", "--max-worse", "0.1"], "--baseline"),
-        (["--baseline", runs / "ja"], "data"),
+        (["--policy", "none", "--baseline", runs / "ja"], "data"),
         (["--baseline", runs / "mute"], "verdict"),
         (["--baseline", runs / "even", "--max-worse", "-1"], "0 or more"),
         (["--baseline", runs / "even", "--max-worse", "nan"], "0 or more"),
@@ -241,14 +247,14 @@ def test_a_mute_model_never_passes(runs: Path) -> None:
 
 
 def test_baseline(runs: Path) -> None:
-    out = invoke(runs / "new", "--baseline", runs / "old")
+    out = invoke(runs / "new", "--policy", "none", "--baseline", runs / "old")
     assert out.exit_code == 1 and "NLI-CoAL 0.200 -> 0.333" in out.output
     # A rise of 0.133 within the margin; a fall; no change.
-    assert invoke(runs / "new", "--baseline", runs / "old", "--max-worse", "0.14").exit_code == 0
-    assert invoke(runs / "old", "--baseline", runs / "new").exit_code == 0
-    assert invoke(runs / "old", "--baseline", runs / "old", "--max-worse", "0").exit_code == 0
+    assert invoke(runs / "new", "--policy", "none", "--baseline", runs / "old", "--max-worse", "0.14").exit_code == 0
+    assert invoke(runs / "old", "--policy", "none", "--baseline", runs / "new").exit_code == 0
+    assert invoke(runs / "old", "--policy", "none", "--baseline", runs / "old", "--max-worse", "0").exit_code == 0
     # One occupation of a hundred moved: more than the margin of 0, but the interval reaches 0.
-    out = invoke(runs / "near", "--baseline", runs / "old", "--max-worse", "0")
+    out = invoke(runs / "near", "--policy", "none", "--baseline", runs / "old", "--max-worse", "0")
     assert out.exit_code == 0 and "[-0.0" in out.output
 
 
@@ -382,3 +388,141 @@ def test_every_suite_can_be_named(tmp_path: Path) -> None:
         assert evaluate("dev.fn_bias >= 0", known).holds is True
     alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
     assert evenli.gate(alone, ["fn_bias > 0.5"]).passed is True
+
+
+def test_the_standard_policy_is_the_default_and_says_why(runs: Path, tmp_path: Path) -> None:
+    out = invoke(runs / "even")
+    assert out.exit_code == 0 and "passed by policy standard: fake even" in out.output
+    assert out.output.count("passed  ") == 7
+    out = invoke(runs / "new", "--junit", tmp_path / "x.xml")
+    assert out.exit_code == 1 and "failed  no strong stereotype: jobs are read by their stereotype" in out.output
+    cases = {case.get("name"): case for case in ET.parse(tmp_path / "x.xml").getroot().iter("testcase")}
+    failure = cases["no strong stereotype"].find("failure")
+    assert failure is not None and "not by chance (verdict.stereotype = True, stereotype = 0.42" in failure.get(
+        "message", ""
+    )
+    assert cases["a gender assumed no more than by published models"].find("failure") is None
+    # A model above the published median, whatever its causes: all errors are the published ones.
+    out = invoke(runs / "biased", "--json")
+    failed = [check["name"] for check in json.loads(out.output)["checks"] if check["status"] == "failed"]
+    assert out.exit_code == 1 and "the other gender denied no more than by published models" in failed
+    assert invoke(runs / "mute").exit_code == 1
+
+
+def test_the_standard_policy_has_a_baseline_clause(runs: Path) -> None:
+    out = invoke(runs / "even", "--baseline", runs / "old")
+    assert out.exit_code == 0 and "at most 0.02 worse than the baseline" in out.output
+    out = invoke(runs / "near", "--baseline", runs / "even")
+    assert out.exit_code == 1 and "failed  at most 0.02 worse" in out.output
+
+
+def test_bounds_of_the_standard_policy_are_the_published_ones(runs: Path) -> None:
+    from evenli.resources import read_table
+
+    known = fields(load_run(runs / "even").result)
+    english = sorted(float(row["ps_e"]) for row in read_table("published_coal.csv") if row["lang"] == "en")
+    assert known["published.coal_pro"] == pytest.approx(english[2]) == pytest.approx(0.821)
+    assert known["published.coal_non"] == pytest.approx(1 - 0.456)
+    assert fields(load_run(runs / "ja").result)["published.coal"] == pytest.approx(0.503)
+
+
+def test_clauses_without_published_models_are_skipped(runs: Path, tmp_path: Path) -> None:
+    stored = results(runs / "even")
+    stored["coal"]["published"] = []
+    from evenli.report.gate import check_policy
+    from evenli.report.policy import load_policy
+
+    checks = check_policy(AuditResult.from_dict(stored), load_policy("standard"))
+    assert [check.status for check in checks] == ["passed"] * 3 + ["skipped"] * 3
+    assert decided(*checks).passed is True
+    write_junit(checks, tmp_path / "x.xml", suite="s")
+    root = ET.parse(tmp_path / "x.xml").getroot()
+    assert root.get("skipped") == "3" and len(list(root.iter("skipped"))) == 3
+
+
+OWN = """
+name = "ours"
+[[clause]]
+name = "low score"
+fail_if = "coal.low > 0.25"
+reason = "we promised it"
+[baseline]
+max_worse = 0.5
+"""
+
+
+def test_a_policy_of_ones_own(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "ours.toml"
+    file.write_text(OWN)
+    out = invoke(runs / "new", "--policy", file, "--baseline", runs / "old", "--json")
+    content = json.loads(out.output)
+    assert out.exit_code == 1 and content["policy"] == "ours"
+    assert [check["status"] for check in content["checks"]] == ["passed", "failed", "passed"]
+    assert content["checks"][1]["detail"].startswith("we promised it (coal.low = ")
+    assert content["checks"][2]["name"].startswith("at most 0.5 worse")
+    # Expressions come on top of a policy that is named.
+    out = invoke(runs / "even", "--policy", "standard", "--fail-if", "coal < 1")
+    assert out.exit_code == 1 and "fail if coal < 1" in out.output and "no strong stereotype" in out.output
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("[[clause", "cannot|Expected|TOML"),
+        ('nmae = "x"\n' + OWN, "unknown key nmae"),
+        ('name = "empty"', "at least one"),
+        (OWN.replace('reason = "we promised it"', ""), "clause 1: reason"),
+        (OWN.replace('"we promised it"', "3"), "clause 1: reason"),
+        (OWN.replace("coal.low", "cool.low"), "clause 'low score'.*cool"),
+        (OWN.replace("0.5", "-1"), "max_worse"),
+        (OWN.replace("0.5", "nan"), "max_worse"),
+        (OWN + OWN.split("[baseline]")[0].split('ours"')[1], "unknown key|two clauses"),
+        (OWN.replace('name = "low score"', 'name = "low score"\noptional = "yes"'), "optional"),
+    ],
+)
+def test_a_broken_policy_is_one_line(change: str, problem: str, runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(change)
+    with pytest.raises(EvenliError, match=problem) as caught:
+        evenli.gate(runs / "new", policy=file)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="standard, none"):
+        evenli.gate(runs / "new", policy="strict")
+
+
+def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
+    alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
+    with pytest.raises(InputError, match="policy standard, clause 'no strong stereotype'"):
+        evenli.gate(alone, policy="standard")
+
+
+def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
+    """The script of action.yml, as a runner calls it; inputs come through the environment and are never code."""
+    root = Path(__file__).parents[1]
+    action = yaml.safe_load((root / "action.yml").read_text())
+    step = action["runs"]["steps"][-1]
+    assert action["runs"]["using"] == "composite" and "${{" not in step["run"]
+    given = {"model": "fake:biased", "lang": "en", "limit": "100", "policy": "", "baseline": "", "arguments": ""}
+    assert set(given) < set(action["inputs"])
+
+    def run(**inputs: str) -> tuple[int, str, Path]:
+        folder = tmp_path / inputs.pop("folder")
+        environment = {name: str(folder / name.lower()) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+        folder.mkdir()
+        env = {**os.environ, **environment, "GITHUB_ACTION_PATH": str(root), "PYTHON": sys.executable}
+        # What GitHub fills in from the inputs, with our values in their place.
+        values = {**{name: str(one.get("default", "")) for name, one in action["inputs"].items()}, **given, **inputs}
+        names = {key: re.fullmatch(r"\$\{\{ inputs\.([\w-]+) \}\}", text) for key, text in step["env"].items()}
+        env |= {key: values[match[1]] for key, match in names.items() if match}
+        done = subprocess.run(["bash", "-c", step["run"]], cwd=folder, env=env, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr, folder
+
+    code, said, folder = run(folder="bad")
+    assert code == 1 and "FAILED by policy standard" in said, said
+    assert ET.parse(folder / "evenli-run-gate.xml").getroot().get("failures") != "0"
+    assert "passed=false" in (folder / "github_output").read_text()
+    assert "no strong stereotype" in (folder / "github_step_summary").read_text()
+    code, said, folder = run(folder="good", model="fake:even")
+    assert code == 0 and "passed=true" in (folder / "github_output").read_text(), said
+    code, said, folder = run(folder="evil", model="fake:even; touch hacked", policy="$(touch hacked)")
+    assert code == 2 and not (folder / "hacked").exists(), said

@@ -39,6 +39,14 @@ def gate(
     fail_if: Annotated[
         list[str] | None, option('Condition that fails the gate, e.g. "coal.low > 0.30"; may be repeated.', "--fail-if")
     ] = None,
+    policy: Annotated[
+        str | None,
+        choice(
+            "Policy, or a TOML file of your own; default: standard, or none with --fail-if.",
+            ("standard", "none"),
+            closed=False,
+        ),
+    ] = None,
     baseline: Annotated[Path | None, option("Older run on the same data to compare with.")] = None,
     max_worse: Annotated[
         float | None,
@@ -57,10 +65,11 @@ def gate(
     """
     from evenli.report.gate import gate as decide
 
-    if not fail_if and baseline is None:
-        raise InputError('the gate has nothing to check; pass --fail-if "coal.low > 0.30" or --baseline OLD_RUN')
+    policy = policy or ("none" if fail_if else "standard")
+    if policy == "none" and not fail_if and baseline is None:
+        raise InputError("the gate has nothing to check; leave --policy none out, or pass --fail-if or --baseline")
     with shared.deprecations():
-        result = decide(run, fail_if or [], baseline, max_worse, junit)
+        result = decide(run, fail_if or [], baseline, max_worse, junit, policy=policy)
     if as_json:
         shared.print_json(result.to_dict())
     else:

@@ -1,8 +1,9 @@
 """The gate: conditions under which a run must not pass, for continuous integration.
 
 Three kinds of check. A run whose model is not competent fails, whatever its scores: a mute model scores 0. Each
-condition fails the gate where it is true. A baseline fails it where NLI-CoAL rose by more than a margin and the
-interval of the paired difference lies above 0, so that neither noise nor a certain but tiny change stops a release.
+condition, of a policy or given as such, fails the gate where it is true. A baseline fails it where NLI-CoAL rose by
+more than a margin and the interval of the paired difference lies above 0, so that neither noise nor a certain but tiny
+change stops a release.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -23,19 +24,20 @@ from evenli.format import interval, number, percent, signed
 from evenli.io import to_plain, write_atomic
 from evenli.registry import SUITES
 from evenli.report.expressions import evaluate, fields
+from evenli.report.policy import NONE, Policy, load_policy
 from evenli.stats.intervals import Scoring
 from evenli.suites.base import Suite, Value, get_suite
 from evenli.types import AuditResult
 
-PASSED, FAILED, UNDECIDED = "passed", "failed", "undecided"
-_JUNIT = {PASSED: "system-out", FAILED: "failure", UNDECIDED: "error"}
+PASSED, FAILED, UNDECIDED, SKIPPED = "passed", "failed", "undecided", "skipped"
+_JUNIT = {PASSED: "system-out", FAILED: "failure", UNDECIDED: "error", SKIPPED: "skipped"}
 MAX_WORSE = 0.02
 """Default margin of a baseline, in NLI-CoAL."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing the gate looked at: ``passed``, ``failed`` or ``undecided``, with the numbers behind it."""
+    """One thing the gate looked at: passed, failed, undecided or skipped, with the numbers behind it."""
 
     name: str
     status: str
@@ -54,6 +56,7 @@ class GateResult:
     model: str
     run: Path
     checks: tuple[Check, ...]
+    policy: str = ""  # name of the policy that was applied
 
     @property
     def passed(self) -> bool | None:
@@ -76,12 +79,14 @@ class GateResult:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         checks = [to_plain(check) for check in self.checks]
-        return {"run": str(self.run), "model": self.model, "passed": self.passed, "checks": checks}
+        about = {"policy": self.policy} if self.policy else {}
+        return {"run": str(self.run), "model": self.model, **about, "passed": self.passed, "checks": checks}
 
     def __repr__(self) -> str:
         """The checks and the outcome, one line each."""
         outcome = {True: "passed", False: "FAILED", None: "UNDECIDED"}[self.passed]
-        return "\n".join([*map(str, self.checks), f"{outcome}: {self.model} ({self.run})"])
+        named = f" by policy {self.policy}" if self.policy else ""
+        return "\n".join([*map(str, self.checks), f"{outcome}{named}: {self.model} ({self.run})"])
 
 
 def gate(
@@ -91,6 +96,7 @@ def gate(
     max_worse: float | None = None,
     junit: str | Path | None = None,
     scoring: Scoring | None = None,
+    policy: Policy | str | Path | None = None,
 ) -> GateResult:
     """Pass or fail a run.
 
@@ -101,6 +107,7 @@ def gate(
         max_worse: Rise of the headline score over the baseline that is allowed; default 0.02.
         junit: File for JUnit XML.
         scoring: Level of the intervals of the comparison.
+        policy: Name of a shipped policy (``standard``), a TOML file or a policy; its clauses come before ``fail_if``.
 
     >>> import evenli
     >>> gate(evenli.audit("fake:even"), ["coal.low > 0.30"]).passed
@@ -110,12 +117,15 @@ def gate(
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
     if max_worse is not None and baseline is None:
         raise InputError("--max-worse needs --baseline OLD_RUN")
+    rules = load_policy(policy if policy is not None else NONE)  # a broken file is found before the run is read
     audit = run if isinstance(run, Audit) else load_run(run)
-    checks = [check_competence(audit.result), *check_conditions(audit.result, fail_if)]
+    checks = [check_competence(audit.result), *check_policy(audit.result, rules)]
+    checks += check_conditions(audit.result, fail_if)
     if baseline is not None:
         old = baseline if isinstance(baseline, Audit) else load_run(baseline)
-        checks.append(_compare_with(old, audit, MAX_WORSE if max_worse is None else max_worse, scoring))
-    result = GateResult(audit.name, audit.path, tuple(checks))
+        allowed = next((one for one in (max_worse, rules.max_worse) if one is not None), MAX_WORSE)
+        checks.append(_compare_with(old, audit, allowed, scoring))
+    result = GateResult(audit.name, audit.path, tuple(checks), "" if rules.name == NONE else rules.name)
     if junit is not None:
         write_junit(checks, Path(junit), suite=f"evenli gate {audit.name}")
     return result
@@ -138,8 +148,27 @@ def check_competence(result: AuditResult) -> Check:
     return Check("competent", status, detail, {"verdict": verdict.code})
 
 
+def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
+    """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
+    checks = []
+    for clause in policy.clauses:
+        try:
+            (check,) = _conditions(result, [clause.fail_if])
+        except InputError as error:
+            raise InputError(f"policy {policy.name}, clause '{clause.name}': {error}") from error
+        status = SKIPPED if check.status == UNDECIDED and clause.optional else check.status
+        # The reason is why it fails; a clause that holds needs its numbers only.
+        detail = f"{clause.reason} ({check.detail})" if status == FAILED else check.detail
+        checks.append(Check(clause.name, status, detail, check.values))
+    return checks
+
+
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     """Fail where a condition is true; undecided where a value it names is undefined."""
+    return [replace(check, name=f"fail if {check.name}") for check in _conditions(result, conditions)]
+
+
+def _conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     known = fields(result)
     # The scores of a model that is not competent can still be compared, but they mean nothing.
     competence = result.competence
@@ -150,7 +179,7 @@ def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Che
         status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
         shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in outcome.values.items()}
         detail = ", ".join(f"{name} = {'undefined' if value is None else value}" for name, value in shown.items())
-        checks.append(Check(f"fail if {condition}", status, detail + remark, outcome.values))
+        checks.append(Check(condition, status, detail + remark, outcome.values))
     return checks
 
 
@@ -176,6 +205,7 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
     """Write JUnit XML, one test case per check; an undecided check is an error."""
     counts = Counter(check.status for check in checks)
     numbers = {"tests": str(len(checks)), "failures": str(counts[FAILED]), "errors": str(counts[UNDECIDED])}
+    numbers |= {"skipped": str(counts[SKIPPED])} if counts[SKIPPED] else {}
     root = ET.Element("testsuites", numbers)
     group = ET.SubElement(root, "testsuite", {"name": _printable(suite), **numbers})
     for check in checks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -221,7 +222,18 @@ def fields(result: CoalResult) -> dict[str, Value]:
         "order_condition.holds": result.order_condition.holds,
         "order_condition.beyond_doubt": result.order_condition.beyond_doubt,
         "minimum_detectable_difference": result.minimum_detectable_difference,
+        **{f"published.{name}": value for name, value in published_medians(result).items()},
     }
+
+
+def published_medians(result: CoalResult) -> dict[str, float | None]:
+    """The middle one of the published models of the language, for every score that was published; None without any."""
+    names = {row.model for row in result.published if not row.this}
+    rows = [row for row in read_table("published_coal.csv") if row["model"] in names]
+    columns = {"coal": "coal_pub", "fn_bias": "fn_pub", "coal_pro": "ps_e", "coal_anti": "as_c", "coal_non": "ns_n"}
+    values = {name: [float(row[column]) for row in rows] for name, column in columns.items()}
+    values["coal_non"] = [1 - neutral for neutral in values["coal_non"]]
+    return {name: median(of_models) if of_models else None for name, of_models in values.items()}
 
 
 def judge(result: CoalResult, competence: Competence | None) -> Verdict:

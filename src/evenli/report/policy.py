@@ -1,0 +1,114 @@
+"""A shipping policy: named conditions with reasons, in a TOML file.
+
+name = "ours"
+description = "what we ship"          # may be left out
+
+[[clause]]
+name = "no strong stereotype"
+fail_if = "stereotype.low > 0.3"      # a condition as in --fail-if
+reason = "one sentence in three is read by its stereotype"
+optional = true                       # skipped where a field is undefined; undecided by default
+
+[baseline]
+max_worse = 0.02                      # where a baseline is given; may be left out
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenli.errors import InputError
+from evenli.resources.axes import read_toml
+
+FOLDER = Path(__file__).parent / "policies"
+STANDARD, NONE = "standard", "none"
+_TOP, _CLAUSE = {"name", "description", "clause", "baseline"}, {"name", "fail_if", "reason", "optional"}
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One condition of a policy."""
+
+    name: str
+    fail_if: str
+    reason: str
+    optional: bool = False  # whether it is skipped where a field is undefined
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Under which conditions a model is not shipped, and why."""
+
+    name: str
+    clauses: tuple[Clause, ...] = ()
+    description: str = ""
+    max_worse: float | None = None  # rise over a baseline that is allowed; None leaves it to the gate
+
+
+def shipped_policies() -> list[str]:
+    """Names of the policies that come with the package."""
+    return sorted(file.stem for file in FOLDER.glob("*.toml"))
+
+
+def load_policy(given: Policy | str | Path) -> Policy:
+    """A policy by name, or from a TOML file."""
+    if isinstance(given, Policy):
+        return given
+    if str(given) == NONE:
+        return Policy(NONE)
+    file = FOLDER / f"{given}.toml" if str(given) in shipped_policies() else Path(given)
+    if not file.is_file():
+        raise InputError(f"no policy '{given}'; choose {', '.join(shipped_policies())}, {NONE} or a TOML file")
+    return _policy(read_toml(file), str(given))
+
+
+def _policy(content: Mapping[str, Any], where: str) -> Policy:
+    _only(content, _TOP, where)
+    clauses = content.get("clause", [])
+    if not isinstance(clauses, list) or not clauses:
+        raise InputError(f"{where}: a policy needs at least one [[clause]]")
+    read = tuple(_clause(one, f"{where}, clause {number}") for number, one in enumerate(clauses, 1))
+    twice = next((one.name for one in read if [other.name for other in read].count(one.name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{where}: two clauses are called '{twice}'")
+    baseline = content.get("baseline", {})
+    if not isinstance(baseline, Mapping):
+        raise InputError(f"{where}: [baseline] is a table with max_worse")
+    _only(baseline, {"max_worse"}, f"{where}, baseline")
+    worse = baseline.get("max_worse")
+    if worse is not None and (isinstance(worse, bool) or not isinstance(worse, int | float) or not _allowed(worse)):
+        raise InputError(f"{where}: max_worse is a number, 0 or more, not {worse!r}")
+    description = _text(content, "description", where) if "description" in content else ""
+    return Policy(_text(content, "name", where), read, description, worse)
+
+
+def _allowed(worse: float) -> bool:
+    return math.isfinite(worse) and worse >= 0
+
+
+def _clause(given: Any, where: str) -> Clause:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{where}: expected name, fail_if and reason")
+    _only(given, _CLAUSE, where)
+    optional = given.get("optional", False)
+    if not isinstance(optional, bool):
+        raise InputError(f"{where}: optional is true or false, not {optional!r}")
+    name, condition, reason = (_text(given, key, where) for key in ("name", "fail_if", "reason"))
+    return Clause(name, condition, reason, optional)
+
+
+def _text(given: Mapping[str, Any], key: str, where: str) -> str:
+    value = given.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{where}: {key} is missing or no text")
+    return value.strip()
+
+
+def _only(given: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(map(str, set(given) - known))
+    if unknown:
+        raise InputError(f"{where}: unknown key {', '.join(unknown)}; there are {', '.join(sorted(known))}")
