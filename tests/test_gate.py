@@ -522,7 +522,5 @@ def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
     assert ET.parse(folder / "evenli-run-gate.xml").getroot().get("failures") != "0"
     assert "passed=false" in (folder / "github_output").read_text()
     assert "no strong stereotype" in (folder / "github_step_summary").read_text()
-    code, said, folder = run(folder="good", model="fake:even")
-    assert code == 0 and "passed=true" in (folder / "github_output").read_text(), said
     code, said, folder = run(folder="evil", model="fake:even; touch hacked", policy="$(touch hacked)")
     assert code == 2 and not (folder / "hacked").exists(), said
