@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# Japanese and Chinese weights, which are not for commercial use and therefore no part of evenli's own wheel.
+MODELS := ./packages/evenli-models-nc
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: audit test fast lint bench reproduce docs release clean
@@ -33,22 +35,24 @@ reproduce: $(VENV)/.base
 
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_cli_docs.py
+	$(BIN)/python tools/make_licences.py
 
-# What a release consists of: the same wheel from the same sources, and a bill of materials beside it.
+# What a release consists of: the same wheels from the same sources, and a bill of materials beside them.
 release: $(VENV)/.dev
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
+	cd $(MODELS) && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(abspath $(BIN))/python -m hatchling build -d $(CURDIR)/dist
 	$(BIN)/python tools/make_sbom.py --extra report -o dist/sbom.json
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
 
-$(VENV)/.base: pyproject.toml constraints.txt
+$(VENV)/.base: pyproject.toml constraints.txt $(MODELS)/pyproject.toml
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 ifdef LOCKED
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(PIP) --no-deps --no-build-isolation --editable . --editable $(MODELS)
 else
-	$(PIP) --editable '.[report]'
+	$(PIP) --editable '.[report]' --editable $(MODELS)
 endif
 	touch $@
 

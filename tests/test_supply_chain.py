@@ -8,10 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).parent.parent
 requirements = pytest.importorskip("packaging.requirements")
@@ -70,3 +77,71 @@ def test_the_same_sources_make_the_same_wheel(tmp_path: Path) -> None:
         (wheel,) = (tmp_path / f"out-{number}").iterdir()
         wheels.append(wheel.read_bytes())
     assert wheels[0] == wheels[1]
+
+
+def test_the_package_holds_nothing_that_forbids_commercial_use() -> None:
+    """Weights are nearly all of the wheel, and hardly get smaller when packed."""
+    shipped = [
+        file for file in (ROOT / "src" / "evenli").rglob("*") if file.is_file() and "__pycache__" not in file.parts
+    ]
+    assert [file.parent.name for file in shipped if file.suffix == ".onnx"] == ["en-small"]
+    assert sum(file.stat().st_size for file in shipped) < 35_000_000
+    cards = [tomllib.loads(file.read_text()) for file in shipped if file.suffix == ".toml"]
+    licences = [card["licence"].lower() for card in cards if "licence" in card]
+    assert licences and not [text for text in licences if "non-commercial" in text or "nc" in text.split("-")]
+
+
+def test_metadata_state_licences_and_addresses() -> None:
+    def project(folder: Path) -> dict[str, Any]:
+        return tomllib.loads((folder / "pyproject.toml").read_text())
+
+    main, models = project(ROOT), project(ROOT / "packages" / "evenli-models-nc")
+    licensing = pytest.importorskip("packaging.licenses")
+    for one in (main, models):
+        expression = one["project"]["license"]
+        assert licensing.canonicalize_license_expression(expression) == expression
+        assert one["project"]["license-files"] == ["LICENSE"] and "Homepage" in one["project"]["urls"]
+    assert "NC" in models["project"]["license"] and "NC" not in main["project"]["license"]
+    assert "/packages" in main["tool"]["hatch"]["build"]["targets"]["sdist"]["exclude"], "an sdist holds all of a clone"
+
+
+def test_the_wheel_of_the_other_models(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling")
+    sources = tmp_path / "sources"
+    ignore = shutil.ignore_patterns("*.onnx", "tokenizer.json", "__pycache__")
+    shutil.copytree(ROOT / "packages" / "evenli-models-nc", sources, ignore=ignore)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "out")]
+    subprocess.run(command, cwd=sources, capture_output=True, check=True)
+    with zipfile.ZipFile(next((tmp_path / "out").iterdir())) as wheel:
+        names = wheel.namelist()
+        entry = next(name for name in names if name.endswith("entry_points.txt"))
+        assert "[evenli.embedded]\nnc = evenli_models_nc:MODELS" in wheel.read(entry).decode()
+        licence = wheel.read(next(name for name in names if name.endswith("licenses/LICENSE"))).decode()
+    assert "not for commercial use" in licence and "OCNLI" in licence
+    assert {f"evenli_models_nc/models/{name}/card.toml" for name in ("ja-small", "zh-small")} <= set(names)
+
+
+@pytest.mark.parametrize("lang", ["ja", "zh"])
+def test_without_that_package_one_line_says_how_to_get_it(lang: str, monkeypatch) -> None:
+    from evenli import registry
+    from evenli.errors import ModelError
+    from evenli.models import embedded_models, load_model
+
+    monkeypatch.setattr(registry, "EMBEDDED", registry.Registry("none", "evenli.no-such-group", {}))
+    assert [model.lang for model in embedded_models()] == ["en"]
+    with pytest.raises(ModelError, match="pip install evenli-models-nc") as caught:
+        load_model(lang=lang)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ModelError, match="shipped: en-small"):
+        load_model("evenli:no-such")
+
+
+def test_the_page_of_licences_names_everything() -> None:
+    from evenli.models import embedded_models
+    from evenli.resources import cards
+
+    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    names = [*(model.name for model in embedded_models()), *(card.name for card in cards())]
+    names += [one.name.lower() for one in [*needed(), *needed("report")]]  # type: ignore[attr-defined]
+    assert not [name for name in names if f"| {name} |" not in page]
+    assert all(f"{model.card['licence']} |" in page for model in embedded_models())

@@ -31,7 +31,8 @@ import numpy as np
 
 SEEDS = (0, 1, 2)
 SIGNED, LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0)
-EMBEDDED = Path(__file__).parents[1] / "src/evenli/models/embedded"
+ROOT = Path(__file__).parents[1]
+EMBEDDED = (ROOT / "src/evenli/models/embedded", ROOT / "packages/evenli-models-nc/src/evenli_models_nc/models")
 RELEASE = "nli_coal/en_v1.1.tar.xz"
 SNLI = "snli/snli_1.0_train_first100k.jsonl.xz"
 RESULTS = ("training.json", "models.jsonl", "logits")
@@ -86,7 +87,7 @@ def prepare(out: Path, data: Path, mpnet: Path | None) -> None:
             continue
         prepare_sweep(out / "sweeps" / plan.name, Design(**plan.design(data)))
     for lang in ("en", "ja", "zh"):
-        folder = EMBEDDED / f"{lang}-small"
+        folder = next(place / f"{lang}-small" for place in EMBEDDED if (place / f"{lang}-small").is_dir())
         config, weights = read_embedded(folder)
         texts = sweep_texts(out / "sweeps", lang)
         pack(config, weights, folder / "tokenizer.json", texts, [out / "small" / "bases" / lang])

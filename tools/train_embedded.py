@@ -9,7 +9,7 @@ On a machine with a GPU, from a base and data files that are there:
 ``--split`` leaves the weights in fp16, cut into pieces of less than 16 MiB, beside the small files. Then, anywhere:
 
     python tools/train_embedded.py --lang en --pack PIECES_OR_CHECKPOINT --base bases/gte-8 \
-        --dev snli_1.0_dev.jsonl.xz --test snli_1.0_test.jsonl.xz -o src/evenli/models/embedded/NAME
+        --dev snli_1.0_dev.jsonl.xz --test snli_1.0_test.jsonl.xz -o FOLDER_OF_THE_MODEL
 
 puts them together, stores the weights in int8, measures what that costs and writes ``card.toml``.
 """

@@ -1,4 +1,4 @@
-"""What can be added from outside: suites, measures, model backends, encoders, mitigations and axes.
+"""What can be added from outside: suites, measures, model backends, embedded models, encoders, mitigations and axes.
 
 Each kind has a registry. Built-in entries are named here by their import path and loaded when they are first used.
 Other packages add entries through entry points of the group that the registry names, for example::
@@ -121,6 +121,9 @@ MODELS: Registry[Any] = Registry(
     },
 )
 """Loaders of NLI models by the word before the colon of a spec: ``load(target, request) -> NLIModel``."""
+
+EMBEDDED: Registry[Any] = Registry("package of embedded models", "evenli.embedded", {})
+"""Directories of embedded models in other packages; the English one lies in ``models/embedded``."""
 
 ENCODERS: Registry[Any] = Registry(
     "encoder backend",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli import registry
 from evenli.errors import LabelError, ModelError
 from evenli.io import hash_files
 from evenli.models.base import ONNX_FILE, ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
@@ -20,6 +21,8 @@ from evenli.resources.axes import read_toml
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """The models that ship with the package: a directory each with model, tokenizer, config and card."""
+_ELSEWHERE = {"ja", "zh", "ja-small", "zh-small"}
+"""Models of the package evenli-models-nc."""
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -165,8 +168,9 @@ class EmbeddedModel:
 
 
 def embedded_models() -> list[EmbeddedModel]:
-    """All shipped models, sorted by language."""
-    cards = ((file.parent, read_toml(file)) for file in EMBEDDED.glob("*/card.toml"))
+    """All models that ship with evenli or with a package of models that is installed, sorted by language."""
+    places = [EMBEDDED, *(Path(registry.EMBEDDED.get(name)) for name in registry.EMBEDDED)]
+    cards = ((file.parent, read_toml(file)) for place in places for file in place.glob("*/card.toml"))
     models = [EmbeddedModel(folder.name, str(card["lang"]), folder, card) for folder, card in cards]
     return sorted(models, key=lambda model: (model.lang, model.name))
 
@@ -177,6 +181,11 @@ def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
     for model in models:
         if target in {model.name, model.lang}:
             return OnnxModel(str(model.path), request.options, spec=request.spec)
+    if target in _ELSEWHERE:
+        raise ModelError(
+            f"the embedded model '{target}' is not for commercial use and comes by itself: pip install "
+            "evenli-models-nc (from a clone: pip install ./packages/evenli-models-nc), or name a model of your own"
+        )
     shipped = ", ".join(f"{model.name} ({model.lang})" for model in models) or "none"
     raise ModelError(f"no embedded model '{target}'; shipped: {shipped}. Name a model of your own instead")
 
