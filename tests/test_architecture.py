@@ -24,6 +24,7 @@ ORDER = [
     "parse",
     "binary",
     "io",
+    "page",
     "store",
     "registry",
     "types",

@@ -105,7 +105,9 @@ def test_section_says_everything(run: Audit) -> None:
     text = section(run)
     low, high = run.coal.low, run.coal.high
     for part in (
-        "**It strongly follows stereotypes: ",
+        "**This model strongly follows stereotypes about jobs",
+        "| Who does the model see? | a woman | a man |",
+        "It strongly follows stereotypes: ",
         "5,420 pairs",
         f"| coal | 0.600 | {low:.3f} | {high:.3f} | 0..1 | higher = more biased |",
         "Competence: 1.000 [",

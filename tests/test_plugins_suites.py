@@ -87,7 +87,8 @@ def test_a_suite_from_python(suite: Path, tmp_path: Path) -> None:
     again = load_run(tmp_path / "run")
     assert again.doctors.value == 0 and list(again.result.suites) == ["coal", "doctors"]
     assert [file.name for file in write_reports(evenli.audit("fake:even", suites=("doctors",)), tmp_path)] == [
-        "doctors.txt"
+        "report.html",
+        "doctors.txt",
     ]
     assert (tmp_path / "doctors.txt").read_text() == "0.0"
     assert compare_runs(audit, again, suite="doctors", scoring=FAST).suites["doctors"][0].n == 12

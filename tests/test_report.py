@@ -20,6 +20,7 @@ import pytest
 import evenli
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
+from evenli.page import json_block
 from evenli.report import html
 from evenli.report.charts import figures, inline_svg, write_charts
 from evenli.report.html import LIMIT, RunView, rankings, render, report, run_names
@@ -83,6 +84,7 @@ def test_the_page_says_things_in_order(page: str) -> None:
     assert headings == [
         "Gender bias audit of fake oracle:0.8",
         "Verdict",
+        "In numbers",
         "What was measured",
         "What this does not show",
         "Answers per set",
@@ -163,7 +165,7 @@ def test_sentences_travel_as_numbers_and_texts(page: str, oracle: Audit) -> None
     ["</script><script>alert(1)</script>", "<!--<script>", "a & b", "\u2028\u2029", "日本語", "\\u003c"],
 )
 def test_json_block_round_trips_and_holds_no_markup(text: str) -> None:
-    written = html._json([text])
+    written = json_block([text])
     assert json.loads(written) == [text]
     assert not set("<>&\u2028\u2029") & set(written)
 
@@ -334,6 +336,7 @@ def test_every_suite_of_a_run_is_shown() -> None:
     headings = [text for _, text in Page(page).headings]
     at = headings.index("The entailment probe")
     assert headings[at : at + 3] == ["The entailment probe", "The templates of Dev et al.", "Full settings"]
+    assert "Does the model differ where the labour market does" in page, "its chart is in the page"
     for part in ("female-dominated", "Labour market (CPS 2019, 38 occupations)", "5,904 pairs", "#r0-suite-dev2020"):
         assert part in page, part
     nasty = "</p><script>x</script>"

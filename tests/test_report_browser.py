@@ -153,7 +153,7 @@ def test_content_is_there(visit: Open) -> None:
     page = visit("one")
     assert page.title() == "Gender bias audit of fake oracle:0.8"
     assert page.locator("main").count() == page.locator("header").count() == page.locator("footer").count() == 1
-    assert "It strongly follows stereotypes" in page.locator(".verdict").inner_text()
+    assert "This model strongly follows stereotypes" in page.locator(".verdict").inner_text()
     charts = page.locator("figure svg[role=img]")
     assert charts.count() == 6
     for number in range(6):
@@ -184,8 +184,10 @@ def test_mouse_opens_hovers_and_sorts(visit: Open) -> None:
     row.hover()
     peek = page.locator(".peek")
     assert peek.is_visible() and "→" in peek.inner_text()
+    table, below = page.locator("[data-run='0'] .tall").bounding_box(), peek.bounding_box()
+    assert below["y"] >= table["y"] + table["height"] - 1, "the preview hides no column"
     page.keyboard.press("Escape")
-    assert peek.is_hidden()
+    assert "→" not in peek.inner_text()
     row.locator("td").first.click()
     detail = page.locator("tr.detail")
     assert detail.count() == 1 and detail.locator("tbody tr").count() == 20
@@ -251,14 +253,53 @@ def test_dark_mode_has_light_text_on_dark(visit: Open) -> None:
     assert max(light.evaluate(chart)) < 60
 
 
-def test_prints_everything(visit: Open) -> None:
+def test_prints_on_a_few_pages(visit: Open) -> None:
     page = visit("one", width=680)  # A4 less its margins
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") <= 680
     assert page.locator("nav").is_hidden() and page.locator(".controls").first.is_hidden()
     box = page.locator("[data-run='0'] .tall")
     assert box.evaluate("e => e.scrollHeight <= e.clientHeight + 1"), "no row is behind a scroll bar"
-    assert len(page.pdf()) > 20_000
+    assert page.locator(".paper").first.is_visible(), "the paper says where all occupations are"
+    paper = page.pdf(format="A4")
+    assert len(paper) > 20_000 and 1 < paper.count(b"/Type /Page\n") <= 6
+
+
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_the_first_screen_has_the_answer(visit: Open, width: int, height: int) -> None:
+    page = visit("one", width=width, height=height)
+    for part in (".verdict", ".hero-title", ".panel svg >> nth=0", ".panel svg >> nth=2"):
+        box = page.locator(part).first.bounding_box()
+        assert box["y"] + box["height"] <= height, f"{part} is on the first screen"
+    if width == 1440:
+        for part in (".card >> nth=2", ".example", ".limit"):
+            box = page.locator(part).bounding_box()
+            assert box["y"] + box["height"] <= height, f"{part} is on the first screen"
+        assert page.locator(".hero").bounding_box()["width"] > 1000, "no third of the screen is empty"
+    text = page.locator(".summary").inner_text()
+    assert not [word for word in ("entailment", "contradiction", "CoAL", "NS", "hypothesis") if word in text]
+    assert "52%" not in text and page.locator(".panel svg[role=img]").count() == 3
+
+
+def test_navigation_stays_in_view_and_shows_the_place(visit: Open) -> None:
+    page = visit("one", width=390, height=844, reduced_motion="reduce")
+    page.locator("nav a", has_text="Worst pairs").click()
+    box = page.locator("nav").bounding_box()
+    assert 0 <= box["y"] < 5 and box["width"] <= 390
+    heading = page.locator("#r0-worst").bounding_box()
+    assert box["height"] <= heading["y"] + 1 < 844, "the bar does not cover the heading"
+
+
+def test_wide_tables_scroll_inside_themselves_and_sort(visit: Open) -> None:
+    page = visit("one", width=390, height=844)
+    wide = page.locator(".scroll", has=page.locator("caption", has_text="Published scores")).first
+    assert wide.evaluate("e => e.scrollWidth > e.clientWidth") and wide.bounding_box()["width"] <= 390
+    wide.locator("thead button", has_text="value").click()
+    values = [float(text) for text in wide.locator("tbody tr > td:nth-child(2)").all_text_contents() if text != "n/a"]
+    assert values == sorted(values, reverse=True) and len(values) > 5
+    formulas = page.locator(".controls", has=page.locator("label", has_text="Search this table"))
+    formulas.locator("input").fill("Net Neutral")
+    assert formulas.locator("[role=status]").inner_text().startswith("1 of ")
 
 
 def test_japanese_is_marked_as_such(visit: Open) -> None:
@@ -270,6 +311,8 @@ def test_japanese_is_marked_as_such(visit: Open) -> None:
 
 def test_several_runs_start_with_a_comparison(visit: Open) -> None:
     page = visit("several")
+    charts = page.locator(".comparison svg[role=img]")
+    assert charts.count() >= 4 and charts.first.bounding_box()["y"] < 900, "the comparison is drawn on the first screen"
     assert page.locator("main h2").all_text_contents() == [
         "Comparison",
         "fake oracle:0.8",

@@ -379,7 +379,6 @@ def test_the_probe_alone_on_the_terminal(runs: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("report",),
         ("card",),
         ("compare", "--suite", "coal", "SELF"),
     ],
@@ -391,10 +390,12 @@ def test_commands_that_need_coal_say_so(arguments: tuple[str, ...], cli: Cli, ru
     assert "--suite coal,probe" in err
 
 
-def test_reports_refuse_it_in_python_too(runs: Path, tmp_path: Path) -> None:
-    for use in (card, lambda run: report(run, tmp_path / "x.html")):
-        with pytest.raises(RunError, match="NLI-CoAL"):
-            use(runs / "dev")
+def test_cards_refuse_it_in_python_too_and_reports_do_not(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="NLI-CoAL"):
+        card(runs / "dev")
+    page = report([runs / "dev", runs / "biased"], tmp_path / "x.html").path.read_text(encoding="utf-8")
+    for part in ("The templates of Dev et al.", "The entailment probe", "Not compared, because NLI-CoAL was not asked"):
+        assert part in page, part
     with pytest.raises(RunError, match="probe"):
         load_run(runs / "coal", needs="probe")
     assert list(load_run(runs / "dev", needs=None).result.suites) == ["dev2020"]
@@ -459,7 +460,7 @@ def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_names_in_the_chart_cover_nothing() -> None:
-    from evenli.report.charts import placed_names
+    from evenli.report.probe import placed_names
 
     near = [{"x": 50.0, "y": 0.5 + i / 1000, "occupation": "clerk"} for i in range(4)]
     far = [{"x": 10.0, "y": 0.1, "occupation": "cook"}, {"x": 100.0, "y": 0.9, "occupation": "judge"}]
@@ -473,7 +474,7 @@ def test_names_in_the_chart_cover_nothing() -> None:
 def test_nothing_to_draw(runs: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.charts import probe_chart
+    from evenli.report.probe import probe_chart
 
     with pytest.raises(InputError, match="probe"):
         probe_chart(load_run(runs / "coal").result)

@@ -9,6 +9,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -146,6 +147,7 @@ Published = Annotated[
 ]
 OwnMeasures = Annotated[list[str] | None, option("Own measure as module:function; may be repeated.", "--measure")]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
+Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html")]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
 
 

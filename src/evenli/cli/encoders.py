@@ -23,6 +23,7 @@ def seat(
     seed: Annotated[int, option("Seed of permutations and bootstrap.", **SEEDS)] = 0,
     device: shared.Device = None,
     online: shared.Online = False,
+    html: shared.Html = None,
     as_json: shared.Json = False,
 ) -> None:
     """Run association tests (SEAT, WEAT) on an encoder.
@@ -37,6 +38,10 @@ def seat(
     names = (tests,) if tests and Path(tests).is_file() else shared.split_names(tests)
     chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
     result = run_seat(shared.load_encoder(encoder, pooling, device, online), chosen, settings)
+    if html is not None:
+        from evenli.report.pages import seat_page, write_page
+
+        write_page(seat_page(result, encoder), html)
     if as_json:
         content = result.to_dict()
         content["settings"]["pooling"] = pooling
@@ -64,6 +69,7 @@ def senteval(
         Path | None, option("JSON file for the result; tasks in it are not run again.", "--out", "-o")
     ] = None,
     overwrite: Annotated[bool, option("Begin anew in a file that is there.", "--overwrite")] = False,
+    html: shared.Html = None,
     as_json: shared.Json = False,
 ) -> None:
     """Evaluate an encoder on twelve SentEval tasks.
@@ -86,6 +92,10 @@ def senteval(
     if not result.tasks:
         raise InputError(f"no task could run: {next(iter(result.missing.values()))}")
     _print(result, as_json)
+    if html is not None:
+        from evenli.report.pages import senteval_page, write_page
+
+        write_page(senteval_page(result, encoder), html)
 
 
 def _print(result: SentEvalResult, as_json: bool) -> None:
@@ -144,6 +154,9 @@ def encoder_report(
     report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=step)
     files = [] if out is None else [out / "report.json"]
     if out is not None:
+        from evenli.report.pages import encoders_page, write_page
+
+        files.append(write_page(encoders_page(report), out / "report.html"))
         try:
             files += write_encoder_chart(report, out)
         except (InputError, MissingExtraError) as error:

@@ -36,6 +36,7 @@ def score(
     top: Annotated[int, option("Most biased sentences of a corpus to show on each side.", min=0)] = 5,
     batch: Annotated[int, option("Sentences at once.", min=1)] = 4096,
     overwrite: Annotated[bool, option("Replace another scored corpus.", "--overwrite")] = False,
+    html: shared.Html = None,
     as_json: shared.Json = False,
 ) -> None:
     """Score the gender bias of a sentence or of a whole corpus.
@@ -50,6 +51,8 @@ def score(
         check_chart(chart)
     if out is None and is_scored(source):
         _print_summary(Path(source), chart, top, as_json)
+        if html is not None:
+            _write_page(Path(source), html)
         return
     if vectors is None:
         raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
@@ -67,12 +70,20 @@ def score(
         with shared.progress_bar(not as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)
         _print_summary(out, chart, top, as_json)
+        if html is not None:
+            _write_page(out, html, scoring.make_scorer(settings, source))
         return
     if scoring.is_corpus(source):
         raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
     if chart is not None:
         raise InputError("--chart: one sentence has no distribution; give a corpus and -o")
     _print_sentence(scoring.make_scorer(settings), source, as_json)
+
+
+def _write_page(scored: Path, file: Path, scorer: BiasScorer | None = None) -> None:
+    from evenli.report.pages import corpus_page, write_page
+
+    write_page(corpus_page(scored, scorer), file)
 
 
 def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> None:

@@ -221,7 +221,12 @@ def meta(
 
         print_meta(results, shared.console())
         charts = [*(["meta"] if "bias" in results.levels else []), *(["response"] if results.responses else [])]
-        files = ["results.json", *(["response.csv"] if results.responses else []), *(f"{name}.svg" for name in charts)]
+        files = [
+            "results.json",
+            "report.html",
+            *(["response.csv"] if results.responses else []),
+            *(f"{name}.svg" for name in charts),
+        ]
         shared.say(f"files: {place.path}/ {', '.join(files)}")
 
 

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
-from html import escape
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, cast
 
 from evenli.errors import InputError, RunError
@@ -29,6 +29,8 @@ from evenli.types import AuditResult, SuiteResult, Verdict
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from evenli.evaluate.compare import RunComparison
 
 Model = str | NLIModel | Callable[..., Any] | None
 """A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
@@ -128,20 +130,24 @@ class Audit:
         numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
         return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
 
+    # Reports stand to the right of this folder: they are named here and imported when they are used.
     def _repr_html_(self) -> str:
-        """The verdict and a small table, for notebooks: causes, then headline scores; grey without competence."""
-        shown = []
-        for name, one in self.result.suites.items():
-            suite = get_suite(name)
-            shown += [one.measures[key] for key in one.measures if key in suite.own & suite.stressed] + [one.main]
-        rows = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in (one.title, one.shown, one.direction))}</tr>"
-            for one in shown
-        )
-        grey = any(one.problem for one in self.result.suites.values())
-        style = ' style="color:#767676" title="no verdict: these numbers say nothing about bias"' if grey else ""
-        title = f"<b>{escape(self.name)}</b> ({escape(str(self.result.lang))})"
-        return f"<div>{title}<p>{escape(self.verdict.sentence)}</p><table{style}>{rows}</table></div>"
+        """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
+        return str(resolve_name("evenli.report.notebook:show")(self))
+
+    def report(self, path: str | Path = "report.html", charts: str | Path | None = None) -> Any:
+        """Write the HTML report; one file that needs nothing else. The arguments are those of ``evenli.report``."""
+        return resolve_name("evenli.report.html:report")(self, path, charts)
+
+    def compare(self, *others: Audit | str | Path, suite: str | None = None) -> RunComparison:
+        """Compare further runs on the same pairs with this one, item by item; see ``evenli.compare``."""
+        from evenli.evaluate.compare import compare_runs
+
+        return compare_runs(self, *others, suite=suite)
+
+    def plot(self, name: str | None = None) -> Any:
+        """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
+        return resolve_name("evenli.report.notebook:plot")(self, name)
 
 
 def audit(

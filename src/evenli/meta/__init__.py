@@ -58,8 +58,8 @@ def meta_evaluation(
 ) -> SweepResult | None:
     """Train models whose bias is known and see which measures rank them; a killed sweep continues.
 
-    Writes ``results.json`` and charts into the directory, with mixtures of causes also ``response.csv``. Returns the
-    results, None if the last stage is not ``score``.
+    Writes ``results.json``, ``report.html`` and charts into the directory, with mixtures of causes also
+    ``response.csv``. Returns the results, None if the last stage is not ``score``.
 
     Args:
         folder: Directory of the sweep.
@@ -91,8 +91,10 @@ def meta_evaluation(
         return None
     from evenli.meta.scoring import score_sweep
     from evenli.report.meta import write_meta_charts
+    from evenli.report.pages import meta_page, write_page
 
     results = score_sweep(folder, measures)
     folder.write_results(results)
     write_meta_charts(results, folder.path)
+    write_page(meta_page(results), folder.path / "report.html")
     return results

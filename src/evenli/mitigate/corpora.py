@@ -15,10 +15,8 @@ Rows keep all their columns. Columns derived from the sentences (parses, say) ar
 
 from __future__ import annotations
 
-import html
-import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -31,14 +29,13 @@ from evenli.corpus.run import Scorer
 from evenli.corpus.scored import SCORES, CorpusScores, Parts, percentiles_of
 from evenli.errors import InputError
 from evenli.io import COLUMNS, hash_files, json_text, read_json
-from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign, clean
-from evenli.parse import csv_line, parse_json_object
+from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
+from evenli.mitigate.review import Review, Sorter, added_page, removed_page
+from evenli.parse import parse_json_object
 from evenli.store import RunDir, replacing
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
 _BATCH = 10_000
-_BUCKET = 200_000  # rows that are sorted in memory at a time
-_SHOWN = 1_000  # rows on the page of a list for review
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ def fairer_corpus(
         _write_splits(folder, splits, sorter.sorted())
         removed = corpus.eligible & ~plan.keep
         if removed.any():
-            _review_removed(corpus, removed, folder)
+            _review_removed(corpus, removed, folder, scorer, drawn=settings.random)
         shutil.rmtree(folder / ".swapped", ignore_errors=True)
         card = _card(corpus, plan, removed, added)
         chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
@@ -150,7 +147,8 @@ def _sort_copies(
         return None
     columns = len(corpus.scored.columns)
     scores = np.concatenate([*corpus.scores(plan.copy)])
-    review = Review(sorter.folder, "added", ["row", "pair_max", *plan.swapped.names], scores)
+    names = ["row", "pair_max", *plan.swapped.names]
+    review = Review(sorter.folder, "added", names, scores, added_page(corpus.scored.columns, scorer))
     added: list[NDArray[np.float64]] = []
     for frame in plan.swapped.frames(plan.copy):
         for row, score, line, *texts in frame.iter_rows():
@@ -165,11 +163,13 @@ def _sort_copies(
     return np.concatenate(added) if scorer is not None else None
 
 
-def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path) -> None:
+def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path, scorer: Scorer | None, *, drawn: bool) -> None:
     columns = corpus.scored.columns
     kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
     scores = np.concatenate([*corpus.scores(removed)])
-    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], scores)
+    limit = None if drawn else next(iter(corpus.threshold.values.values()))
+    page = removed_page(columns, limit, scorer)
+    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], scores, page)
     names = ["original", "pair_max", *kinds]
     for rows, frame in corpus.frames(names, removed):
         for row, (original, *numbers) in zip(rows.tolist(), frame.select(names).iter_rows(), strict=True):
@@ -220,77 +220,3 @@ def _summary(parts: Parts, rows: int) -> dict[str, float] | None:
     exact = percentiles.method == "exact"
     mean = np.concatenate([*parts()]).mean() if exact else sum(float(part.sum()) for part in parts()) / rows
     return {**{f"p{percentile:g}": value for percentile, value in percentiles.values.items()}, "mean": float(mean)}
-
-
-class Sorter:
-    """Puts texts into a given order in bounded memory: into bucket files first, then bucket by bucket."""
-
-    def __init__(self, folder: Path, total: int, name: str = "order") -> None:
-        self.folder = folder
-        self._files = [folder / f".{name}-{number:04d}" for number in range(-(-total // _BUCKET))]
-        self._waiting: list[list[tuple[int, str]]] = [[] for _ in self._files]
-        self._held = 0
-
-    def add(self, place: int, text: str) -> None:
-        """Take in a text that belongs at this place."""
-        self._waiting[place // _BUCKET].append((place, text))
-        self._held += 1
-        if self._held >= _BUCKET and len(self._files) > 1:
-            for file, waiting in zip(self._files, self._waiting, strict=True):
-                with file.open("a", encoding="utf-8") as stream:
-                    stream.writelines(f"{json.dumps(entry)}\n" for entry in waiting)
-                waiting.clear()
-            self._held = 0
-
-    def sorted(self) -> Iterator[str]:
-        """All texts in the order of their places."""
-        for file, waiting in zip(self._files, self._waiting, strict=True):
-            if file.is_file():
-                with file.open(encoding="utf-8") as stream:
-                    waiting += [(place, text) for place, text in map(json.loads, stream)]
-                file.unlink()
-            yield from (text for _, text in sorted(waiting))
-            waiting.clear()
-
-
-class Review:
-    """A list for human eyes: all of it as CSV, its top as a page; ``scores`` are those of the rows in order."""
-
-    def __init__(self, folder: Path, name: str, columns: Sequence[str], scores: NDArray[np.float64]) -> None:
-        self._folder, self._name, self._columns = folder, name, columns
-        ranks = np.empty(len(scores), dtype=np.int64)
-        ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
-        self._ranks, self._added = ranks, 0
-        self._sorter = Sorter(folder, len(scores), name)
-        self._top: dict[int, list[Any]] = {}
-
-    def add(self, cells: Sequence[Any]) -> None:
-        """Take in the next row."""
-        rank = int(self._ranks[self._added])
-        self._added += 1
-        row = [clean(cell) if isinstance(cell, str) else cell for cell in cells]
-        self._sorter.add(rank, csv_line(row))
-        if rank < _SHOWN:
-            self._top[rank] = row
-
-    def finish(self) -> None:
-        """Write NAME.csv and NAME.html."""
-        with (self._folder / f"{self._name}.csv").open("w", encoding="utf-8", newline="") as stream:
-            stream.write(csv_line(self._columns))
-            stream.writelines(self._sorter.sorted())
-        top = [self._top[rank] for rank in sorted(self._top)]
-        (self._folder / f"{self._name}.html").write_text(self._page(top), encoding="utf-8")
-
-    def _page(self, rows: Sequence[Sequence[Any]]) -> str:
-        title = f"{self._name.capitalize()} rows"
-        shown = "" if len(rows) == self._added else f" The first {len(rows):,} are shown, the CSV file has all."
-        lines = [
-            f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>',
-            "<style>body{font-family:sans-serif}td,th{padding:.2em .6em;text-align:left}</style>\n</head>",
-            f"<body>\n<h1>{title}</h1>\n<p>{self._added:,} rows, highest score first.{shown}</p>\n<table>",
-            f"<tr>{''.join(f'<th>{html.escape(name)}</th>' for name in self._columns)}</tr>",
-        ]
-        for cells in rows:
-            texts = (f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in cells)
-            lines.append(f"<tr>{''.join(f'<td>{html.escape(text)}</td>' for text in texts)}</tr>")
-        return "\n".join([*lines, "</table>\n</body>\n</html>\n"])

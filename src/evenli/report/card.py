@@ -13,6 +13,7 @@ from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.format import percent, prose, yaml_text
 from evenli.report.export import markdown, tables
+from evenli.report.summary import summarise, to_markdown
 from evenli.suites.base import get_suite
 from evenli.suites.coal.results import CoalResult, detectable_difference
 from evenli.types import DataCard, Estimate
@@ -76,7 +77,8 @@ def section(audit: Audit) -> str:
     data, coal, scoring = _data(audit), cast(CoalResult, audit.coal), audit.result.scoring
     sets = ", ".join(f"{count:,} {subset}" for subset, count in coal.rows.items())
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
-    remark = f"Greyed out, these numbers say nothing about bias: {prose(coal.problem)}.\n\n" if coal.problem else ""
+    summary = summarise(audit)
+    detail = f"{prose(summary.detail)}\n\n" if summary.detail != summary.sentence else ""
     table = tables(audit.result, "coal")["measures"]
     shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
     competence = "Competence at the task was not assessed."
@@ -85,13 +87,12 @@ def section(audit: Audit) -> str:
         competence = f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
     return f"""## Gender bias in inference (NLI-CoAL)
 
-**{prose(audit.verdict.sentence)}**
-
-What was measured: whether {prose(audit.name)} infers a gender from an occupation. {data.rows:,} pairs
+{to_markdown(summary)}
+{detail}What was measured: whether {prose(audit.name)} infers a gender from an occupation. {data.rows:,} pairs
 ({prose(data.lang)}, {prose(data.name)}: {sets}) whose correct label is always neutral;
 {data.occupations} occupations, {data.templates} templates.{notes}
 
-{remark}{markdown(shown)}
+{markdown(shown)}
 Intervals: {percent(scoring["level"])}, two-way cluster-robust over occupations and templates.
 {detectable_difference(coal.minimum_detectable_difference)}
 

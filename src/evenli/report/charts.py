@@ -15,21 +15,20 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, NamedTuple, cast
 
 import polars as pl
 
 from evenli._extras import need
-from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.format import number, percent
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.stats.sample import Sample
+from evenli.suites.base import get_suite
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
 from evenli.suites.coal.results import SHOWN, SUBSET_NAMES, CoalResult
-from evenli.suites.probe.measures import ProbeResult
-from evenli.types import AuditResult
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
@@ -42,8 +41,6 @@ SIDES = {"female": "#d55e00", "male": "#0072b2"}
 SHAPES = ("circle", "square")
 WIDTH = 360
 Bars = Sequence[tuple[str, Mapping[str, float]]]
-_PROBE_HEIGHT = 240
-_LETTER, _LINE = 5.6, 12.0  # width of a letter and height of a line at the size of names beside points, in px
 _LABEL = 180  # px that the names of rows may take
 _PLAIN: dict[str, Any] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "circle", "text", "tspan"}
@@ -74,9 +71,17 @@ def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]
     return {figure.name: figure for figure in [*drawn, _templates(rows), _direction(rows)] if figure.rows}
 
 
+def suite_figures(name: str, audit: Audit) -> list[Figure]:
+    """The charts that a suite draws of its result; those of NLI-CoAL stand in ``figures``."""
+    draw = get_suite(name).figures
+    return list(resolve_name(draw)(audit)) if draw else []
+
+
 def write_charts(audit: Audit, folder: str | Path) -> list[Path]:
     """Write every chart of a run as SVG and PNG; returns the files."""
-    return [file for figure in figures(audit).values() for file in save_chart(figure.chart, figure.name, folder)]
+    drawn = list(figures(audit).values()) if "coal" in audit.result.suites else []
+    drawn += [figure for name in audit.result.suites for figure in suite_figures(name, audit)]
+    return [file for figure in drawn for file in save_chart(figure.chart, figure.name, folder)]
 
 
 def save_chart(chart: Any, name: str, folder: str | Path) -> list[Path]:
@@ -167,7 +172,7 @@ def _layered(*layers: Any, height: int) -> Any:
 
 def _stacked(bars: Bars, name: str, title: str, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> Figure:
     """A bar per entry of shares of the labels."""
-    words = [f"{_short(bar)}: {', '.join(f'{x} {percent(of[x], 1)}' for x in SHOWN)}." for bar, of in bars]
+    words = [f"{short(bar)}: {', '.join(f'{x} {percent(of[x], 1)}' for x in SHOWN)}." for bar, of in bars]
     return Figure(name, title, " ".join(["Stacked bars.", *words]), columns, tuple(rows), _bars(bars))
 
 
@@ -230,7 +235,7 @@ def _measures(coal: CoalResult) -> Figure:
     defined = [one for one in coal.measures.values() if not math.isnan(one.value)]
     points = [_point(one.title, one.value, one.low, one.high, ideal=one.ideal) for one in defined]
     ends = ["" if math.isnan(m.low) else f" ({number(m.low)} to {number(m.high)})" for m in defined]
-    words = [f"{_short(m.title)} {number(m.value)}{end}." for m, end in zip(defined, ends, strict=True)]
+    words = [f"{short(m.title)} {number(m.value)}{end}." for m, end in zip(defined, ends, strict=True)]
     return Figure(
         "measures",
         "All measures with their intervals; the grey tick is an even model",
@@ -251,7 +256,7 @@ def _published(coal: CoalResult, model: str) -> Figure:
     return Figure(
         "published",
         "NLI-CoAL beside the published models of the language",
-        "Dots, most biased first. " + " ".join(f"{_short(p['name'])} {number(p['value'])}." for p in points),
+        "Dots, most biased first. " + " ".join(f"{short(p['name'])} {number(p['value'])}." for p in points),
         ("model", "NLI-CoAL", "low", "high"),
         rows,
         _intervals(points, "NLI-CoAL"),
@@ -260,7 +265,7 @@ def _published(coal: CoalResult, model: str) -> Figure:
 
 def _occupations(coal: CoalResult, count: int = 15) -> Figure:
     defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:count]
-    names = [f"{_short(row.occupation or '?', 20)} ({_short(row.stereotype or '?', 8)})" for row in defined]
+    names = [f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})" for row in defined]
     points = [_point(name, row.score, row.low, row.high) for name, row in zip(names, defined, strict=True)]
     return Figure(
         "occupations",
@@ -319,8 +324,8 @@ def _direction(rows: pl.DataFrame) -> Figure:
 
 def _unique(names: Sequence[object]) -> list[str]:
     """Names as the axis shows them; a repeated one is numbered, because rows of one name would be drawn as one."""
-    short = [_short(name) for name in names]
-    return [f"#{short[:i].count(name) + 1} {name}" if short.count(name) > 1 else name for i, name in enumerate(short)]
+    cut = [short(name) for name in names]
+    return [f"#{cut[:i].count(name) + 1} {name}" if cut.count(name) > 1 else name for i, name in enumerate(cut)]
 
 
 def _extent(names: Sequence[str]) -> float:
@@ -329,63 +334,7 @@ def _extent(names: Sequence[str]) -> float:
     return min(_LABEL, 4 + max(widths, default=0.0))
 
 
-def _short(text: object, limit: int = 34) -> str:
+def short(text: object, limit: int = 34) -> str:
+    """A name as a chart shows it."""
     shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
-
-
-def probe_chart(result: AuditResult) -> Any:
-    """Two panels, a point per occupation: dP against the imbalance of the market, P_f - P_m against its women.
-
-    Does a model differ where the labour market does, and in the same direction?
-    """
-    alt = load_altair("the chart of the probe")
-    if "probe" not in result.suites:
-        raise InputError("nothing to draw: the results hold no probe; audit the model with --suite probe")
-    occupations = cast(ProbeResult, result.probe).occupations
-    known = [row for row in occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]
-    if not known:
-        raise InputError("nothing to draw: no occupation of the probe has a known share of women")
-    points = [{**row.to_dict(), "imbalance": abs(2 * row.women_percent - 100)} for row in known]
-    groups = sorted({row["stereotype"] for row in points})
-    look = kinds("stereotype", groups, [SIDES.get(one, MUTED) for one in groups], SHAPES, title="dominated by")
-    most = 1.05 * max(max(row["dp"] for row in points), 0.01)
-    panels = []
-    for x, y, titles, low in (
-        ("imbalance", "dp", ("|women - men| in the labour market, points", "gap dP"), 0),
-        ("women_percent", "signed", ("women in the labour market, percent", "mean P_f - P_m"), -most),
-    ):
-        across = alt.X(f"{x}:Q", scale=alt.Scale(domain=[0, 100]), axis=alt.Axis(title=titles[0], grid=False))
-        up = alt.Y(f"{y}:Q", scale=alt.Scale(domain=[low, most]), axis=alt.Axis(title=titles[1], gridColor=GRID))
-        marks = inline(points).mark_point(filled=True, size=45, opacity=0.8).encode(x=across, y=up, **look)
-        sides = placed_names(points, x, y, ([0, 100], [low, most]))
-        layers = [marks, *names_beside(sides, "occupation", {"x": across, "y": up}, 6)]
-        panels.append(alt.layer(*layers).properties(width=WIDTH, height=_PROBE_HEIGHT))
-    return alt.vconcat(*panels)
-
-
-def placed_names(
-    points: Sequence[dict[str, Any]], x: str, y: str, spans: tuple[Sequence[float], Sequence[float]]
-) -> dict[str, list[dict[str, Any]]]:
-    """Points that get their name written, largest first, by side: names cover no name and no point."""
-    (left, right), (low, high) = spans
-    pixels = [
-        ((row[x] - left) / (right - left) * WIDTH, (high - row[y]) / (high - low) * _PROBE_HEIGHT) for row in points
-    ]
-    taken = [(a - 4, b - 4, a + 4, b + 4) for a, b in pixels]
-    placed: dict[str, list[dict[str, Any]]] = {"left": [], "right": []}
-    for row, (across, down) in sorted(zip(points, pixels, strict=True), key=lambda pair: -abs(pair[0][y])):
-        length = _LETTER * len(row["occupation"])
-        for side, start in (("left", across + 6), ("right", across - 6 - length)):
-            a, b, c, d = start, down - _LINE / 2, start + length, down + _LINE / 2
-            free = not any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for box in taken)
-            if a >= 0 and c <= WIDTH and free:
-                taken.append((a, b, c, d))
-                placed[side].append(row)
-                break
-    return placed
-
-
-def write_probe_chart(audit: Audit, folder: str | Path) -> list[Path]:
-    """Write the chart as ``probe.svg`` and ``probe.png``; returns the files."""
-    return save_chart(probe_chart(audit.result), "probe", folder)

@@ -16,8 +16,8 @@ from evenli.binary import write_csv
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.predict import SCHEMA
-from evenli.format import number
 from evenli.io import write_atomic
+from evenli.page import shown
 from evenli.registry import SUITES
 from evenli.report.expressions import fields
 from evenli.stats.intervals import Scoring
@@ -191,8 +191,3 @@ def _describe(schema: dict[str, Any], kind: type) -> None:
         entry.pop("default", None)
         if name in texts:
             entry["description"] = " ".join(texts[name].split())
-
-
-def shown(cell: object, digits: int = 3) -> str:
-    """A cell of a table as text."""
-    return number(cell, digits) if cell is None or isinstance(cell, float) else str(cell)

@@ -1,15 +1,10 @@
-"""The HTML report: one file that needs nothing else and trusts nothing it shows.
+"""The HTML report on audits: the first screen of each run, then every suite that was asked.
 
-Model names, occupations and sentences come from strangers. Jinja2 escapes them in markup, ``_json`` in the data block,
-the script inserts them as text, and a Content-Security-Policy that knows the hashes of the one style sheet and the one
-script keeps the browser from running anything else.
+What keeps strangers' names and sentences from becoming markup stands in ``evenli.page``.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 import re
 from collections import defaultdict
@@ -26,15 +21,19 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
+from evenli import page
 from evenli._version import __version__
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.format import number, percent
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
-from evenli.report.charts import Figure, figures, inline_svg, write_charts
-from evenli.report.export import shown
+from evenli.page import LIMIT
+from evenli.report.charts import Figure, figures, inline_svg, suite_figures, write_charts
+from evenli.report.hero import Dot, dots, panels
 from evenli.report.prompting import prompting_sections
+from evenli.report.summary import summarise
+from evenli.report.terminal import explained_slices
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
 from evenli.suites.base import get_suite
@@ -42,8 +41,6 @@ from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_t
 from evenli.suites.coal.results import CoalResult, detectable_difference
 from evenli.types import AuditResult, DataCard
 
-LIMIT = 3_000_000
-"""Bytes; a report must open on a phone and travel by mail."""
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
 VERDICTS = {
@@ -74,87 +71,83 @@ def report(runs: Runs, path: str | Path = "report.html", charts: str | Path | No
         charts: Folder for the charts as SVG and PNG files, too.
     """
     given = [runs] if isinstance(runs, Audit | str | Path) else list(runs)
-    audits = [run if isinstance(run, Audit) else load_run(run, needs="coal") for run in given]
-    page = render(audits).encode("utf-8", "replace")
-    write_atomic(path, page)
+    audits = [run if isinstance(run, Audit) else load_run(run) for run in given]
+    text = render(audits).encode("utf-8", "replace")
+    write_atomic(path, text)
     images: list[Path] = []
     for index, audit in enumerate(audits, 1):
         if charts is not None:
             # One run fills the folder itself; several get a folder each, numbered because names may be equal.
             folder = Path(charts) if len(audits) == 1 else Path(charts) / f"{index}-{audit.path.name}"
             images += write_charts(audit, folder)
-    return WrittenReport(Path(path), len(page), tuple(images))
-
-
-def write_page(audit: Audit, folder: str | Path) -> list[Path]:
-    """Write ``report.html`` into a run folder; returns the files."""
-    return [report(audit, Path(folder) / "report.html").path]
+    return WrittenReport(Path(path), len(text), tuple(images))
 
 
 def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
-    """Write what every suite of a run adds to its folder with ``audit --report``; returns the files."""
+    """Write ``report.html`` and what every suite of a run adds to its folder with ``audit --report``; the files."""
     writers = [get_suite(name).report for name in audit.result.suites]
-    return [file for writer in filter(None, writers) for file in resolve_name(writer)(audit, Path(folder))]
+    added = [file for writer in filter(None, writers) for file in resolve_name(writer)(audit, Path(folder))]
+    return [report(audit, Path(folder) / "report.html").path, *added]
 
 
 def render(audits: Sequence[Audit]) -> str:
     """The page as text, below LIMIT bytes; long lists are cut, and say so, before it grows beyond."""
     if not audits:
         raise InputError("a report needs at least one run")
-    from jinja2 import Environment, StrictUndefined
-
-    source = files("evenli.report") / "templates"
-    css, js = ((source / name).read_text("utf-8") for name in ("report.css", "report.js"))
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=False)
-    environment.filters.update(shown=shown, two=lambda value: shown(value, 2))
-    environment.tests["nan"] = math.isnan
-    template = environment.from_string((source / "report.html.j2").read_text("utf-8"))
+    script = (files("evenli.report") / "templates" / "report.js").read_text("utf-8")
+    template = page.environment("evenli.report").get_template("report.html.j2")
     views = [RunView(audit, name) for audit, name in zip(audits, run_names(audits), strict=True)]
     title = views[0].name if len(audits) == 1 else f"{len(audits)} models"
-    page = ""
+    formulas = {m.title: m for view in views for one in view.suites for m in one.result.measures.values()}
+    text = ""
     for sentences, occupations in _LEVELS:
-        page = template.render(
-            title=f"Gender bias audit of {title}",
+        text = template.render(
             runs=views,
             listed=occupations,
             rankings=rankings(views) if len(views) > 1 else [],
+            unranked=[view.name for view in views if view.coal is None],
+            comparison=comparison,
+            compared=compared,
+            further=further,
+            formulas=list(formulas.values()),
             agreeing=AGREEING,
-            version=__version__,
-            css=Markup(css),
-            js=Markup(js),
-            csp=_policy(css, js),
-            data=Markup(_json(_sentences(views, occupations, sentences))),
+            **page.frame(f"Gender bias audit of {title}", script, _sentences(views, occupations, sentences)),
         ).strip()
-        if len(page.encode("utf-8", "replace")) < LIMIT:
-            return page
-    size = f"{len(page) / 1e6:.1f} MB, the limit is {LIMIT / 1e6:.0f} MB"
+        if len(text.encode("utf-8", "replace")) < LIMIT:
+            return str(text)
+    size = f"{len(text) / 1e6:.1f} MB, the limit is {LIMIT / 1e6:.0f} MB"
     raise InputError(f"a report on these {len(audits)} run(s) would have {size}; report fewer at a time")
 
 
 class SuiteView:
     """One suite of a run: its measures and what it says beside them."""
 
-    def __init__(self, name: str, result: AuditResult) -> None:
+    def __init__(self, name: str, audit: Audit) -> None:
+        result = audit.result
         self.suite, self.result, self.card = get_suite(name), result.suites[name], result.data_of(name)
         self.title = self.suite.title[:1].upper() + self.suite.title[1:]
         self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
         self.slices = list(dict.fromkeys(part for one in self.result.measures.values() for part in one.by_stereotype))
+        self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
         self.sections = self.suite.sections(self.result, self.card)
+        self.figures = suite_figures(name, audit)
+        self.svg = {figure.name: Markup(inline_svg(figure)) for figure in self.figures}
         own = [name for name in self.result.measures if name in self.suite.own]
         others = [name for name in self.result.measures if name not in self.suite.own]
         self.tables = [("Causes", own), ("Published scores", others)] if own else [("Measures", others)]
 
 
 class RunView:
-    """Everything the template shows about one run."""
+    """Everything the template shows about one run; what is about NLI-CoAL is there only where it was asked."""
 
     def __init__(self, audit: Audit, name: str) -> None:
         self.audit, self.name, self.result = audit, name, audit.result
-        self.coal = cast(CoalResult, audit.coal)
-        self.data = audit.result.data_of("coal") or DataCard("unknown data", "coal")
-        self.main, *self.others = (
-            SuiteView(suite, audit.result) for suite in sorted(audit.result.suites, key=lambda one: one != "coal")
-        )
+        self.coal = cast(CoalResult, audit.coal) if "coal" in audit.result.suites else None
+        cards = [card for suite in audit.result.suites if (card := audit.result.data_of(suite))]
+        self.data = audit.result.data_of("coal") or (cards[0] if cards else DataCard("unknown data", "coal"))
+        self.suites = [SuiteView(suite, audit) for suite in audit.result.suites]
+        self.main = next((view for view in self.suites if view.suite.name == "coal"), None)
+        self.others = [view for view in self.suites if view is not self.main]
         self.date = str(audit.header.get("created", ""))[:10] or "unknown"
         self.version = str(audit.header.get("evenli") or __version__)  # a live run has no header yet
         self.settings = _flat(audit.header)
@@ -162,9 +155,16 @@ class RunView:
         self.lang = _lang(audit) if re.fullmatch(r"[A-Za-z]{2,3}", _lang(audit)) else ""
         self.prompting = prompting_sections(audit.result)
         self.meaning = VERDICTS[audit.verdict.code][1]
-        self.headline, self.order = _headline(self.coal), _order(self.coal)
-        published = bool(audit.result.scoring.get("published", False))
-        self.rows = judged(Sample(audit.predictions.suite("coal").answered(), published=published))
+        self.summary = summarise(audit)
+        self.panels = [(bar, Markup(svg)) for bar, svg in panels(self.summary)]
+        if self.coal is not None:
+            self._describe(self.coal)
+
+    def _describe(self, coal: CoalResult) -> None:
+        """What is computed from the table of NLI-CoAL."""
+        self.headline, self.order = _headline(coal), _order(coal)
+        published = bool(self.audit.result.scoring.get("published", False))
+        self.rows = judged(Sample(self.audit.predictions.suite("coal").answered(), published=published))
         self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
         templates = by_template(self.rows)
         # A template that is seen only twice is extreme by chance alone.
@@ -190,7 +190,7 @@ class RunView:
     @cached_property
     def figures(self) -> dict[str, Figure]:
         """The charts by name."""
-        return figures(self.audit, self.rows)
+        return figures(self.audit, self.rows) if self.coal is not None else {}
 
     @cached_property
     def svg(self) -> dict[str, Markup]:
@@ -243,13 +243,15 @@ def rankings(views: Sequence[RunView]) -> list[tuple[str, list[RankingRow]]]:
     """One ranking per pair set, least biased first: scores on different pairs are not comparable."""
     sets: dict[str, list[int]] = defaultdict(list)
     for index, view in enumerate(views):
-        sets[view.data.sha256].append(index)
+        if view.coal is not None:
+            sets[view.data.sha256].append(index)
     return [_ranking(views, members) for members in sets.values()]
 
 
 def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, list[RankingRow]]:
     """Models that have a verdict and a defined score are ranked; the others stand below them."""
-    intervals = {i: (views[i].coal.value, views[i].coal.low, views[i].coal.high) for i in members}
+    scores = {i: cast(CoalResult, views[i].coal) for i in members}
+    intervals = {i: (one.value, one.low, one.high) for i, one in scores.items()}
     ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
     places = dict(zip(ranked, rank([intervals[i] for i in ranked]), strict=True))
     rows = []
@@ -257,10 +259,60 @@ def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, lis
         view, place = views[index], places.get(index)
         group, ranks = (place.group, place.shown) if place else (0, "")
         verdict = ", ".join(cause.label for cause in view.audit.verdict.causes)
-        verdict = verdict or view.coal.problem or VERDICTS[view.audit.verdict.code][0]
+        verdict = verdict or scores[index].problem or VERDICTS[view.audit.verdict.code][0]
         rows.append(RankingRow(index, view.name, view.result, group, ranks, verdict))
     data = views[members[0]].data
     return f"{data.name} ({data.lang})", rows
+
+
+COMPARED = {
+    "stereotype": "Follows stereotypes (below 0: goes against them)",
+    "default_gender": "Assumes a man without a stereotype (below 0: a woman)",
+    "undirected": "Errs without a direction",
+    "coal": "NLI-CoAL, the published score",
+}
+"""Measures that are set side by side, each on one axis."""
+
+
+def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
+    """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
+    found = [("coal", name, title) for name, title in COMPARED.items()]
+    found += [(suite, get_suite(suite).headline, title) for suite, title in further(rows)]
+    drawn = []
+    for suite, name, title in found:
+        points, even = [], 0.0
+        for row in rows:
+            one = row.result.suites[suite].measures.get(name) if suite in row.result.suites else None
+            if one is not None:
+                points.append(Dot(row.name, one.value, one.low, one.high, bool(row.result.suites[suite].problem)))
+                even = one.ideal
+        drawn.append((title, Markup(dots(title, points, even))))
+    return drawn
+
+
+def further(rows: Sequence[RankingRow]) -> list[tuple[str, str]]:
+    """Suites beside NLI-CoAL that all models were asked, with the title of their headline measure."""
+    shared = [suite for suite in rows[0].result.suites if all(suite in row.result.suites for row in rows)]
+    return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != "coal"]
+
+
+def compared(rows: Sequence[RankingRow]) -> str:
+    """The ranking in a sentence."""
+    first = [row.name for row in rows if row.group == 1]
+    unranked = sum(row.group == 0 for row in rows)
+    left = f" {unranked} of {len(rows)} models cannot be judged." if unranked else ""
+    if not first:
+        return f"None of these {len(rows)} models can be ranked.{left if unranked < len(rows) else ''}"
+    if len(first) == sum(row.group > 0 for row in rows):
+        return (
+            f"These {len(first)} models cannot be told apart by NLI-CoAL.{left}"
+            if len(first) > 1
+            else f"{first[0]} stands alone.{left}"
+        )
+    if len(first) == 1:
+        return f"{first[0]} is the least biased of these models.{left}"
+    names = f"{', '.join(first[:-1])} and {first[-1]}"
+    return f"{names} are the least biased of these models; which of them is cannot be told.{left}"
 
 
 def _lang(audit: Audit) -> str:
@@ -281,9 +333,12 @@ def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
 def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int | None) -> dict[str, Any]:
     """Sentences behind the occupation tables: each text once, rows as numbers, probabilities in thousandths."""
     texts, names = defaultdict[str, int](count().__next__), defaultdict[str, int](count().__next__)
-    runs = []
+    runs: list[dict[str, Any]] = []
     columns = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group", *(f"p_{x}" for x in LABELS))
     for view in views:
+        if view.coal is None:
+            runs.append({"lang": view.lang, "rows": []})
+            continue
         rows = view.coal.occupations[:listed][:with_sentences]
         grouped: dict[tuple[str, str], list[list[int]]] = {
             (row.occupation or "", row.stereotype or ""): [] for row in rows
@@ -294,21 +349,3 @@ def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int
                 grouped[occupation, stereotype].append([*numbers, *(round(1000 * p) for p in (p1, p2, p3))])
         runs.append({"lang": view.lang, "rows": list(grouped.values())})
     return {"labels": list(LABELS), "texts": list(texts), "names": list(names), "runs": runs}
-
-
-def _json(content: Any) -> str:
-    r"""JSON that no HTML or script parser can misread: markup characters become ``\u003c`` and the like.
-
-    >>> _json("</script>")
-    '"\\u003c/script\\u003e"'
-    """
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
-
-
-def _policy(css: str, js: str) -> str:
-    style, script = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, js))
-    rest = "img-src data:; base-uri 'none'; form-action 'none'"
-    return f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; {rest}"

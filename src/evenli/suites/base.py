@@ -125,7 +125,8 @@ class Suite:
     indented: frozenset[str] = frozenset()  # measures shown as parts of the one above
     stressed: frozenset[str] = frozenset()  # measures shown in bold
     has_lists: bool = False  # whether load takes an occupation list
-    report: str = ""  # import path module:function of what audit --report writes: audit and folder to a list of files
+    figures: str = ""  # import path module:function of its charts in the report: audit to evenli.report.charts.Figure
+    report: str = ""  # import path module:function of what audit --report adds: audit and folder to a list of files
 
     @property
     def measures(self) -> list[Measure]:

@@ -1,15 +1,8 @@
-"use strict";
-// Strings from models and data enter the page through textContent only; nothing here builds markup from text.
+// The table of occupations: search, filter, sentences of a row.
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const labels = data.labels;
-
-  const make = (tag, text, className) => {
-    const element = document.createElement(tag);
-    if (text !== undefined) element.textContent = text;
-    if (className) element.className = className;
-    return element;
-  };
+  const make = evenli.make;
   const percent = (thousandth) => (thousandth / 10).toFixed(1) + "%";
   const winner = (row) => [0, 1, 2].reduce((best, i) => (row[4 + i] > row[4 + best] ? i : best), 0);
 
@@ -42,32 +35,31 @@
     return table;
   };
 
-  const peek = make("div", undefined, "peek");
-  peek.hidden = true;
-  peek.setAttribute("aria-hidden", "true"); // the same sentences, for every reader, are in the row that opens
-  document.body.append(peek);
-  const showPeek = (rows, name) => {
-    peek.replaceChildren(make("strong", name));
-    const worst = [...rows].sort((a, b) => a[5] - b[5]).slice(0, 3);
-    for (const row of worst) {
-      const answer = winner(row);
-      peek.append(make("p", data.texts[row[0]] + " → " + data.texts[row[1]] + " " + labels[answer] + " " + percent(row[4 + answer])));
-    }
-    peek.hidden = worst.length === 0;
-  };
-  document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") peek.hidden = true;
-  });
-
   for (const section of document.querySelectorAll("[data-run]")) {
     const run = data.runs[Number(section.dataset.run)];
     const table = section.querySelector(".tall > table");
-    const body = table.tBodies[0];
-    const rows = [...body.rows];
+    const rows = [...table.tBodies[0].rows];
     const search = section.querySelector("input");
     const filter = section.querySelector("select");
     const status = section.querySelector("[role=status]");
     section.querySelector(".controls").hidden = false;
+
+    // A preview in a place of its own below the table: a card at the pointer hides the columns one is reading.
+    const peek = make("div", undefined, "peek");
+    peek.setAttribute("aria-hidden", "true"); // the same sentences, for every reader, are in the row that opens
+    table.parentElement.after(peek);
+    const empty = () => peek.replaceChildren(make("p", "Point at an occupation to preview its sentences here; choose it to read all of them."));
+    empty();
+    const preview = (asked, name) => {
+      peek.replaceChildren(make("strong", name));
+      for (const row of [...asked].sort((a, b) => a[5] - b[5]).slice(0, 2)) {
+        const answer = winner(row);
+        peek.append(make("p", data.texts[row[0]] + " → " + data.texts[row[1]] + " " + labels[answer] + " " + percent(row[4 + answer])));
+      }
+    };
+    document.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") empty();
+    });
 
     const details = new Map();
     const close = (row) => {
@@ -99,11 +91,9 @@
       button.setAttribute("aria-expanded", "false");
       first.replaceChildren(button);
       row.addEventListener("click", () => (details.has(row) ? close(row) : open(row)));
-      const preview = () => showPeek(run.rows[Number(row.dataset.o)] || [], button.textContent);
-      const hide = () => { peek.hidden = true; };
-      row.addEventListener("mouseenter", preview);
-      row.addEventListener("mouseleave", hide);
+      row.addEventListener("mouseenter", () => preview(run.rows[Number(row.dataset.o)] || [], button.textContent));
     }
+    table.addEventListener("mouseleave", empty);
 
     const update = () => {
       const wanted = search.value.trim().toLowerCase();
@@ -119,26 +109,8 @@
     search.addEventListener("input", update);
     filter.addEventListener("change", update);
     update();
-
-    const heads = [...table.tHead.rows[0].cells];
-    heads.forEach((head, column) => {
-      const button = make("button", head.textContent.trim());
-      button.type = "button";
-      head.replaceChildren(button);
-      button.addEventListener("click", () => {
-        const numeric = head.classList.contains("n");
-        const before = head.getAttribute("aria-sort");
-        const order = before ? (before === "ascending" ? "descending" : "ascending") : numeric ? "descending" : "ascending";
-        heads.forEach((other) => other.removeAttribute("aria-sort"));
-        head.setAttribute("aria-sort", order);
-        const sign = order === "ascending" ? 1 : -1;
-        const key = (row) => row.cells[column].dataset.v ?? row.cells[column].textContent;
-        rows.sort((a, b) => sign * (numeric ? Number(key(a)) - Number(key(b)) : key(a).localeCompare(key(b))));
-        for (const row of rows) {
-          body.append(row);
-          if (details.has(row)) body.append(details.get(row));
-        }
-      });
+    evenli.sortable(table, rows, (row, body) => {
+      if (details.has(row)) body.append(details.get(row));
     });
   }
 })();

@@ -34,5 +34,4 @@ SUITE = Suite(
     indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),
     stressed=frozenset({"coal", *CAUSES}),
     has_lists=True,
-    report="evenli.report.html:write_page",
 )

@@ -30,7 +30,7 @@ def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
         problem=result.problem,
         bars=_bars(result),
         numbers=_numbers(result),
-        scale=f"In 100 sentences, with the {percent(result.main.level)} interval; 0 is even:",
+        scale=f"In 100 sentences, with the {percent(result.main.level)} interval; an even model has 0.",
         example=example(judged(sample), verdict),
         level=result.main.level,
     )

@@ -39,5 +39,6 @@ SUITE = Suite(
     items=Items("premises", "Dominant gender more likely", _biased, ("probe_dp", "probe_b")),
     indented=frozenset({"probe_ties"}),
     stressed=frozenset({"probe_s", "probe_dp", "probe_b"}),
-    report="evenli.report.charts:write_probe_chart",
+    figures="evenli.report.probe:probe_figures",
+    report="evenli.report.probe:write_probe_chart",
 )

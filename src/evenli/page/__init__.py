@@ -1,0 +1,149 @@
+"""Pages for people: one HTML file that needs nothing else and trusts nothing it shows, all in one look.
+
+Names and sentences come from strangers. Jinja2 escapes them in markup, ``json_block`` in data, the scripts insert them
+as text, and a Content-Security-Policy that knows the hashes of the one style sheet and the one script of a file keeps
+the browser from running anything else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+from evenli._version import __version__
+from evenli.format import number
+
+LIMIT = 3_000_000
+"""Bytes; a page must open on a phone and travel by mail."""
+
+
+class Fact(NamedTuple):
+    """A number at the top of a page; ``text`` is its interval."""
+
+    name: str
+    value: str
+    text: str = ""
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell whose words are marked, as (word, weight) or plain text; a weight above 0 is female, below 0 male."""
+
+    parts: Sequence[str | tuple[str, float | str]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A part of a page: a heading, sentences, charts and a table.
+
+    Attributes:
+        heading: Of the part, and of the link to it.
+        lines: Sentences above the table.
+        columns: Titles; one that begins with ``>`` is of numbers, to the right.
+        rows: Cells: text, numbers or ``Cell``.
+        charts: (title, SVG) with a text alternative in the SVG.
+        caption: Of the table.
+        notes: Sentences below, for those who read on.
+        filtered: Whether the table gets a field to search it.
+    """
+
+    heading: str
+    lines: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[Any]] = ()
+    charts: Sequence[tuple[str, str]] = ()
+    caption: str = ""
+    notes: Sequence[str] = ()
+    filtered: bool = False
+
+    @property
+    def id(self) -> str:
+        """Its anchor."""
+        return "".join(c if c.isalnum() and c.isascii() else "-" for c in self.heading.lower()).strip("-") or "part"
+
+
+def shown(cell: object, digits: int = 3) -> str:
+    """A cell of a table as text."""
+    return number(cell, digits) if cell is None or isinstance(cell, float) else str(cell)
+
+
+def environment(package: str | None = None) -> Any:
+    """Jinja2 with the templates of all pages, and those in ``templates`` of a package."""
+    from jinja2 import BaseLoader, DictLoader, Environment, StrictUndefined
+
+    folders = [files("evenli.page"), *([files(package) / "templates"] if package else [])]
+    sources = {
+        entry.name: entry.read_text("utf-8")
+        for folder in folders
+        for entry in folder.iterdir()
+        if entry.name.endswith(".j2")
+    }
+    loader: BaseLoader = DictLoader(sources)
+    made = Environment(autoescape=True, undefined=StrictUndefined, loader=loader)
+    made.filters.update(shown=shown, two=lambda value: shown(value, 2))
+    made.tests["nan"] = math.isnan
+    made.tests["cell"] = lambda value: isinstance(value, Cell)
+    return made
+
+
+def frame(title: str, script: str = "", data: Any = None) -> dict[str, Any]:
+    """What ``base.html.j2`` needs: style, script, policy and data; ``script`` is added to that of all pages."""
+    from markupsafe import Markup
+
+    source = files("evenli.page")
+    css, js = ((source / name).read_text("utf-8") for name in ("style.css", "page.js"))
+    js = f"{js}{script}"
+    return {
+        "title": title,
+        "version": __version__,
+        "css": Markup(css),
+        "js": Markup(js),
+        "csp": policy(css, js),
+        "data": Markup(json_block(data)),
+    }
+
+
+def render(title: str, lead: str, blocks: Sequence[Block], numbers: Sequence[Fact] = ()) -> str:
+    """A page of blocks: title, the answer in a sentence, a few numbers, and the blocks."""
+    from markupsafe import Markup
+
+    template = environment().get_template("page.html.j2")
+    text = template.render(lead=lead, blocks=blocks, numbers=numbers, svg=Markup, **frame(title))
+    return str(text).strip() + "\n"
+
+
+def json_block(content: Any) -> str:
+    r"""JSON that no HTML or script parser can misread: markup characters become ``\u003c`` and the like.
+
+    >>> json_block("</script>")
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def policy(css: str, js: str) -> str:
+    """The Content-Security-Policy of a page: its style sheet, its script and nothing else."""
+    style, script = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (css, js))
+    rest = "img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; {rest}"
+
+
+def mark_words(text: str, weights: Mapping[str, float | str]) -> Cell:
+    """A text with its gendered words marked: ``weights`` by lower-case word."""
+    import re
+
+    parts: list[str | tuple[str, float | str]] = []
+    for piece in re.split(r"(\w+)", text):
+        weight = weights.get(piece.lower())
+        parts.append(piece if weight is None else (piece, weight))
+    return Cell(parts)

@@ -1,0 +1,121 @@
+"""The drawings of the first screen: plain SVG made here, so that a notebook needs no chart library for them.
+
+Colours stand as attributes that style.css exchanges in dark mode; nothing else styles them, as the page's policy wants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import NamedTuple
+
+from evenli.format import number, percent
+from evenli.suites.summary import Bar, Summary, range_of
+
+INK, MUTED, LINE, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
+FILLS = {"first": "#d55e00", "second": "#0072b2", "both": "#a88cc8", "neither": "#7fae8b"}
+"""The two groups apart for colour-blind readers; every bar has its name beside it."""
+GREY = "#b6bcc4"
+_WIDTH, _ROW, _LEFT, _RIGHT = 340, 25, 106, 292  # px: of a panel, of its rows, where its bars begin and end
+
+
+class Dot(NamedTuple):
+    """A model on an axis with its interval; ``muted`` where it has no verdict."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    muted: bool = False
+
+
+def panels(summary: Summary) -> list[tuple[Bar, str]]:
+    """Every bar of a summary with its drawing."""
+    return [(bar, panel(bar, grey=bool(summary.problem))) for bar in summary.bars]
+
+
+def panel(bar: Bar, *, grey: bool = False) -> str:
+    """One kind of jobs: a bar per reading, its interval as a line, its share in percent."""
+    parts, words = [], []
+    span = _RIGHT - _LEFT
+    for at, share in enumerate(bar.shares):
+        middle = at * _ROW + _ROW / 2
+        fill = GREY if grey else FILLS[share.kind]
+        parts.append(_text(0, middle, share.label, INK))
+        parts.append(f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{span}" height="16" fill="{LINE}" opacity="0.35"/>')
+        parts.append(
+            f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{span * share.value:.1f}" height="16" fill="{fill}"/>'
+        )
+        if not math.isnan(share.low):
+            parts += _whisker(_LEFT + span * share.low, _LEFT + span * share.high, middle, INK)
+        parts.append(_text(_WIDTH, middle, percent(share.value), INK, anchor="end", weight="bold"))
+        ends = range_of(share.low, share.high)
+        words.append(f"{share.label} {percent(share.value)}{f' ({ends})' if ends else ''}")
+    return _svg(_WIDTH, _ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
+
+
+def dots(title: str, points: Sequence[Dot], even: float = 0.0) -> str:
+    """Models with intervals on one axis; a line marks where an even model would lie."""
+    defined = [point for point in points if not math.isnan(point.value)]
+    ends = [end for p in defined for end in (p.value, p.low, p.high) if not math.isnan(end)] + [even, 1.0]
+    # Rounding of a hundredth makes no room of its own.
+    step = 0.25 if min(ends) > -0.01 else 0.5
+    low, high = math.floor((min(ends) + 0.01) / step) * step, math.ceil((max(ends) - 0.01) / step) * step
+    left, right, top = 150, _WIDTH - 14, 4
+
+    def place(value: float) -> float:
+        return left + (value - low) / (high - low) * (right - left)
+
+    height = top + _ROW * len(points) + 22
+    parts = []
+    for at in range(round((high - low) / step) + 1):
+        tick = low + at * step
+        x = place(tick)
+        parts.append(_line(x, top, x, height - 20, LINE))
+        parts.append(_text(x, height - 8, f"{round(tick, 2) + 0:g}", MUTED, anchor="middle", size=11))
+    parts.append(_line(place(even), top, place(even), height - 20, MUTED, 2))
+    words = []
+    for at, point in enumerate(points):
+        middle = top + at * _ROW + _ROW / 2
+        colour = MUTED if point.muted else ACCENT
+        parts.append(_text(0, middle, _short(point.name), MUTED if point.muted else INK))
+        if math.isnan(point.value):
+            parts.append(_text(left, middle, "n/a", MUTED))
+        else:
+            if not math.isnan(point.low):
+                parts.append(_line(place(point.low), middle, place(point.high), middle, colour, 3))
+            parts.append(f'<circle cx="{place(point.value):.1f}" cy="{middle:g}" r="5" fill="{colour}"/>')
+        interval = "" if math.isnan(point.low) else f" ({number(point.low, 2)} to {number(point.high, 2)})"
+        words.append(f"{point.name} {number(point.value, 2)}{interval}")
+    return _svg(_WIDTH, height, parts, f"Dots with intervals, {title}: {'; '.join(words)}.")
+
+
+def _short(name: str, limit: int = 22) -> str:
+    return name if len(name) <= limit else f"{name[: limit - 1]}…"
+
+
+def _svg(width: float, height: float, parts: Sequence[str], alternative: str) -> str:
+    label = escape(_printable(alternative))
+    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
+def _text(x: float, y: float, text: str, fill: str, *, anchor: str = "start", weight: str = "", size: int = 13) -> str:
+    bold = f' font-weight="{weight}"' if weight else ""
+    place = f'x="{x:.1f}" y="{y:g}" dy="0.35em" text-anchor="{anchor}"'
+    return f'<text {place} font-size="{size}" fill="{fill}"{bold}>{escape(_printable(text))}</text>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1) -> str:
+    ends = f'x1="{x1:.1f}" y1="{y1:g}" x2="{x2:.1f}" y2="{y2:g}"'
+    return f'<line {ends} stroke="{stroke}" stroke-width="{width:g}"/>'
+
+
+def _whisker(low: float, high: float, y: float, stroke: str) -> list[str]:
+    ends = [_line(x, y - 4, x, y + 4, stroke, 1.5) for x in (low, high)]
+    return [_line(low, y, high, y, stroke, 1.5), *ends]
+
+
+def _printable(text: str) -> str:
+    """Characters that XML forbids would break the drawing."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

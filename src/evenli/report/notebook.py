@@ -1,0 +1,78 @@
+"""An audit in a notebook: the first screen as HTML, and its charts by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from evenli import page
+from evenli.errors import InputError
+from evenli.evaluate.audit import Audit
+from evenli.report.charts import figures, load_altair, suite_figures
+from evenli.report.hero import FILLS, panels
+from evenli.report.summary import summarise
+from evenli.suites.summary import Summary
+
+_OWN = "readings"
+"""Name of the chart of the first screen."""
+_STYLE = """
+.evenli { font-family: system-ui, sans-serif; line-height: 1.4; max-width: 72rem; color: inherit; }
+.evenli p { margin: .2rem 0; }
+.evenli .verdict { font-size: 1.25rem; font-weight: 650; border-left: .35rem solid #0b57d0; padding-left: .8rem; }
+.evenli .panels, .evenli .cards { display: grid; gap: .5rem 1.5rem; }
+.evenli .panels, .evenli .cards { grid-template-columns: repeat(auto-fit, minmax(14rem, 1fr)); }
+.evenli .panel-name, .evenli .card-name { font-weight: 600; }
+.evenli .card-value { font-size: 1.4rem; font-weight: 700; }
+.evenli .card-value span, .evenli .note, .evenli .card-meaning { font-size: .9rem; font-weight: 400; opacity: .8; }
+.evenli .answers { list-style: none; padding: 0; margin: .2rem 0; display: flex; flex-wrap: wrap; gap: 0 1.2rem; }
+.evenli .answers .own { font-weight: 700; }
+.evenli svg { width: 100%; max-width: 24rem; height: auto; }
+.evenli svg text { fill: currentColor; }
+.evenli svg line { stroke: currentColor; }
+"""
+_GREY = ' style="color:#767676" title="no verdict: these numbers say nothing about bias"'
+
+
+def show(audit: Audit) -> str:
+    """The first screen for a notebook, with its own style, which touches nothing else."""
+    from markupsafe import Markup, escape
+
+    summary = summarise(audit)
+    ui = page.environment().get_template("macros.html.j2").module
+    drawn = [(bar, Markup(svg)) for bar, svg in panels(summary)]
+    first = ui.first_screen(summary, audit.verdict.code, drawn)
+    title = escape(f"{audit.name} ({audit.result.lang})")
+    grey = _GREY if summary.problem else ""
+    return f'<div class="evenli"{grey}><style>{_STYLE}</style><p><b>{title}</b></p>{first}</div>'
+
+
+def plot(audit: Audit, name: str | None = None) -> Any:
+    """A chart by name; without one, who the model sees, or the first there is."""
+    own = summarise(audit)
+    charts = {figure.name: figure.chart for figure in figures(audit).values()} if "coal" in audit.result.suites else {}
+    charts |= {figure.name: figure.chart for suite in audit.result.suites for figure in suite_figures(suite, audit)}
+    names = ([_OWN] if own.bars else []) + list(charts)
+    if not names:
+        raise InputError("these suites draw no chart; audit.to_frame() has their numbers")
+    wanted = name or names[0]
+    if wanted not in names:
+        raise InputError(f"no chart '{wanted}'; choose {', '.join(names)}")
+    return readings_chart(own) if wanted == _OWN else charts[wanted]
+
+
+def readings_chart(summary: Summary) -> Any:
+    """Who the model sees: a row per kind of jobs, a bar per reading with its interval."""
+    alt = load_altair("a chart")
+    values = [
+        {"jobs": bar.name, "read as": one.label, "share": one.value, "low": one.low, "high": one.high}
+        for bar in summary.bars
+        for one in bar.shares
+    ]
+    order = [share.label for share in summary.bars[0].shares]
+    colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in summary.bars[0].shares])
+    base = alt.Chart(alt.InlineData(values=values)).encode(y=alt.Y("read as:N", sort=order, axis=alt.Axis(title=None)))
+    scale = alt.Scale(domain=[0, 1])
+    across = alt.X("share:Q", scale=scale, axis=alt.Axis(format=".0%", title="share of the sentences"))
+    bars = base.mark_bar().encode(x=across, color=alt.Color("read as:N", scale=colours, legend=None))
+    lines = base.mark_rule().encode(x=alt.X("low:Q", scale=scale), x2="high:Q")
+    rows = alt.Row("jobs:N", sort=[bar.name for bar in summary.bars], header=alt.Header(title=None, labelOrient="top"))
+    return alt.layer(bars, lines).properties(width=320, title=summary.question).facet(row=rows)

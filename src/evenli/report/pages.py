@@ -1,0 +1,273 @@
+"""Pages on encoders, corpora and sweeps, in the look of the report: the answer first, then charts and tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from evenli.corpus.scored import CorpusScores, distribution, top_sentences
+from evenli.errors import InputError, MissingExtraError
+from evenli.evaluate.encoder_report import EncoderReport
+from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult
+from evenli.evaluate.senteval import SentEvalResult
+from evenli.format import interval, number, p_value, percent, printable, signed
+from evenli.io import write_atomic
+from evenli.page import Block, Cell, Fact, mark_words, render
+from evenli.report.charts import Figure, inline_svg
+from evenli.report.hero import Dot, dots
+from evenli.report.meta import meta_chart, response_chart
+from evenli.report.scores import distribution_chart
+from evenli.stats.sweep import SweepResult
+
+_LIMIT = "An effect near 0 shows that these tests find nothing, not that an encoder is free of bias."
+_LEAKS = {"linear": "linear probe", "mlp": "MLP probe", "clustering": "clusters", "correlation": "neighbour bias"}
+_PERCENTILES = (50, 90, 95, 97, 99, 100)
+_SENTENCES = 200  # on each side of a corpus
+
+
+def write_page(text: str, path: str | Path) -> Path:
+    """Write a page, atomically."""
+    write_atomic(path, text.encode("utf-8", "replace"))
+    return Path(path)
+
+
+def seat_page(result: SeatResult, name: str) -> str:
+    """Association tests of one encoder: every effect with its interval on one axis, then the table."""
+    significant = [test for test in result.tests if test.p_holm < 0.05]
+    lead = f"{len(significant)} of {len(result.tests)} association tests find a link that chance does not explain."
+    mean = result.mean
+    facts = [Fact("Mean effect of the gender tests", signed(mean.signed, 2), "", "0: neither side is favoured")]
+    block = Block(
+        "Association tests",
+        lines=["Do the first targets go with the first attributes (above 0) or with the second (below 0)?"],
+        charts=[("Effect d with its interval; 0 is neutral", _effects(result.tests))],
+        columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
+        rows=_tests(result.tests),
+        caption="Effects, p-values, and p corrected for the number of tests",
+        notes=[_LIMIT],
+    )
+    return render(f"Association tests of {printable(name)}", lead, [block], [] if mean.note else facts)
+
+
+def _effects(tests: Sequence[AssociationResult]) -> str:
+    return dots("effect d", [Dot(test.name or "–", test.effect, test.low, test.high) for test in tests])
+
+
+def _tests(tests: Sequence[AssociationResult]) -> list[list[str]]:
+    return [
+        [
+            test.name or "–",
+            signed(test.effect),
+            interval(test.low, test.high, 2, sign=True),
+            p_value(test.p),
+            p_value(test.p_holm),
+            test.note,
+        ]
+        for test in tests
+    ]
+
+
+def senteval_page(result: SentEvalResult, name: str) -> str:
+    """SentEval: what an encoder is worth on twelve tasks."""
+    scores = {task: one.score for task, one in result.tasks.items()}
+    if result.overall is not None:
+        lead = f"On twelve tasks this encoder reaches {number(result.overall, 1)} on average."
+    else:
+        lead = f"{len(scores)} tasks were run; an average needs all twelve."
+    block = Block(
+        "Tasks",
+        columns=("task", ">score", ">development set", ">rows", "note"),
+        rows=[
+            [task, number(one.score, 2), number(one.dev, 2), f"{one.n:,}", one.note]
+            for task, one in result.tasks.items()
+        ],
+        charts=[
+            ("Score by task, percent", dots("score", [Dot(k, v / 100, math.nan, math.nan) for k, v in scores.items()]))
+        ],
+        caption="Accuracy in percent; 100 times Pearson's r for STSB, SICKR and STS14",
+        notes=[f"Not run: {reason}" for reason in result.missing.values()],
+    )
+    return render(f"SentEval of {printable(name)}", lead, [block])
+
+
+def encoders_page(report: EncoderReport) -> str:
+    """Mitigated encoders beside their base: before and after, what still leaks, what it costs."""
+    blocks = [_before_after_block(report)]
+    for one in report.encoders:
+        blocks.append(
+            Block(
+                f"Tests of {one.label}",
+                charts=[("Effect d with its interval; 0 is neutral", _effects(one.seat.tests))],
+                columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
+                rows=_tests(one.seat.tests),
+                caption=f"Association tests of {one.label}",
+                notes=[one.note] if one.note else [],
+            )
+        )
+    facts = [
+        Fact(one.label, number(mean.value, 2), interval(mean.low, mean.high, 2), "mean effect; 0 is neutral")
+        for one, mean in ((one, one.seat.mean) for one in report.encoders[:3])
+    ]
+    return render(f"Encoders: {report.encoders[0].label}", _before_after(report), blocks, facts)
+
+
+def _before_after_block(report: EncoderReport) -> Block:
+    rows = []
+    for one in report.encoders:
+        mean = one.seat.mean
+        leaks = [number(one.figure(leak), 2) for leak in _LEAKS]
+        size = [number(mean.value, 2), interval(mean.low, mean.high, 2)]
+        rows.append([one.label, one.method or "–", *size, *leaks, number(one.senteval_mean, 1)])
+    neutral = f"probes: {report.encoders[0].leakage.majority:.2f} is neutral, clusters 0.5, neighbour bias 0"
+    return Block(
+        "Before and after",
+        lines=["The first encoder is the one before mitigation."],
+        charts=[_means(report)],
+        columns=(
+            "encoder",
+            "method",
+            ">mean |d|",
+            ">interval",
+            *(f">{title}" for title in _LEAKS.values()),
+            ">SentEval",
+        ),
+        rows=rows,
+        caption=f"SEAT (0 is neutral), what leaks of gender ({neutral}), SentEval (higher is better)",
+        notes=[_LIMIT, "A probe at neutral shows that this probe fails, not that nothing is left."],
+    )
+
+
+def _means(report: EncoderReport) -> tuple[str, str]:
+    points = [Dot(one.label, one.seat.mean.value, one.seat.mean.low, one.seat.mean.high) for one in report.encoders]
+    title = f"Mean size of the effects {AVERAGED[0]} to {AVERAGED[-1]}; 0 is neutral"
+    return title, dots(title, points)
+
+
+def _before_after(report: EncoderReport) -> str:
+    """What the mitigations did, in a sentence."""
+    first, *others = report.encoders
+    if not others:
+        mean = number(first.seat.mean.value, 2)
+        return f"{first.label} shows a mean effect of {mean} in the gender tests; 0 is neutral."
+    parts = []
+    for one in others:
+        change = one.seat.change
+        moved = "has no defined change"
+        if change is not None and not math.isnan(change.value):
+            certain = change.low > 0 or change.high < 0
+            word = "lowers" if change.value < 0 else "raises"
+            moved = f"{word} it by {number(abs(change.value), 2)}" if certain else "makes no difference beyond chance"
+        parts.append(f"{one.label} {moved}")
+    return f"The mean effect of {first.label} is {number(first.seat.mean.value, 2)}; {'; '.join(parts)}."
+
+
+def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: int = _SENTENCES) -> str:
+    """A scored corpus: its sentences first, the words that make the score marked where ``scorer`` can say which."""
+    scored = CorpusScores.read(scored)
+    spread = distribution(scored, _PERCENTILES)
+    values = spread.thresholds.values
+    top = top_sentences(scored, count)
+    found = [(abs(value), value, side, text) for side, of in top.items() for value, text in of if value]
+    found.sort(reverse=True)
+    rows = [[_marked(text, scorer), side, value] for _, value, side, text in found]
+    lead = (
+        f"Half of the {scored.rows:,} rows score at most {number(values[50.0], 3)}; the most biased "
+        f"one in twenty scores above {number(values[95.0], 3)}, the highest {number(values[100.0], 3)}."
+    )
+    charts = _drawn(
+        "distribution", "How the scores are distributed", "Histogram of the scores", distribution_chart, spread
+    )
+    marks = "Marked words make the score: orange leans female, blue male, with their weight."
+    blocks = [
+        Block(
+            "Sentences",
+            lines=[marks if scorer is not None else "With --vectors the words that make a score are marked here."],
+            columns=("sentence", "leans", ">score"),
+            rows=rows,
+            caption=f"The {len(rows)} sentences that lean most, strongest first",
+            filtered=True,
+        ),
+        Block(
+            "Distribution",
+            charts=charts,
+            columns=("percentile", ">score"),
+            rows=[[f"{p:g} %", v] for p, v in values.items()],
+            caption="Percentiles of the score of a row",
+        ),
+    ]
+    return render(f"Bias scores of {printable(scored.path.name)}", lead, blocks)
+
+
+def _marked(text: str, scorer: Any) -> Cell:
+    weights = {}
+    if scorer is not None:
+        weights = {
+            word.token.lower(): word.weighted for word in scorer.score(text).words if abs(word.weighted) >= 0.0005
+        }
+    return mark_words(printable(text), weights)
+
+
+def meta_page(results: SweepResult) -> str:
+    """A sweep: does each measure follow the bias that was trained in, or plain error?"""
+    ranked = [rank for rank in results.ranking if not rank.reason]
+    titles = {entry.name: entry.title for entry in results.measures}
+    lead = "No measure follows the trained-in bias."
+    if ranked:
+        lead = f"Of {len(titles)} measures, {titles[ranked[0].measure]} follows the trained-in bias best."
+    elif results.responses:
+        lead = f"How {len(results.responses)} measures answer to each cause of bias that was trained in."
+    blocks = [_curves(results, titles)] if "bias" in results.levels else []
+    blocks += [_causes(results)] if results.responses else []
+    limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
+    blocks.append(Block("Limits", lines=[limits]))
+    facts = []
+    if "lowest" in results.held_out_accuracy:
+        lowest = percent(results.held_out_accuracy["lowest"])
+        facts = [Fact("Lowest held-out accuracy", lowest, "", "of pairs answered as taught, over all models")]
+    return render(f"Which measures follow bias? {printable(results.base)} ({results.lang})", lead, blocks, facts)
+
+
+def _curves(results: SweepResult, titles: dict[str, str]) -> Block:
+    drawn = ("meta", "Score against rate: mean and range over seeds", "Lines, a measure each")
+    return Block(
+        "Response curves",
+        lines=[
+            "Models were trained to known rates of bias, and of plain error.",
+            "A good measure rises with the first only.",
+        ],
+        charts=_drawn(*drawn, meta_chart, results),
+        columns=("measure", ">sensitivity to bias", ">disturbance by error", ">net", ">Pearson"),
+        rows=[
+            [titles[rank.measure], rank.sensitivity, rank.disturbance, rank.net_sensitivity, rank.pearson]
+            for rank in results.ranking
+        ],
+        caption="Measures, best first; shares of the range of each measure",
+        notes=[f"{titles[rank.measure]}: {rank.reason}." for rank in results.ranking if rank.reason],
+    )
+
+
+def _causes(results: SweepResult) -> Block:
+    drawn = ("response", "Change of the score per unit of each cause", "A map of slopes")
+    return Block(
+        "Response to each cause",
+        charts=_drawn(*drawn, response_chart, results),
+        columns=("measure", "cause", ">slope"),
+        rows=[
+            [row["title"], row["cause"], row["slope"]]
+            for one in results.responses
+            for row in one.rows()
+            if row["levels"] == "taught"
+        ],
+        caption="Slopes on the levels that were taught",
+        filtered=True,
+    )
+
+
+def _drawn(name: str, title: str, alternative: str, draw: Any, content: Any) -> list[tuple[str, str]]:
+    """A chart as (title, SVG); none where nothing can be drawn or the chart library is not installed."""
+    try:
+        return [(title, inline_svg(Figure(name, title, f"{alternative}.", (), (), draw(content))))]
+    except (InputError, MissingExtraError):
+        return []
