@@ -15,6 +15,7 @@ from scipy import stats
 
 from evenli.errors import InputError
 from evenli.report.meta import meta_chart, print_meta, write_meta_charts
+from evenli.report.pages import meta_page
 from evenli.resources import read_table
 from evenli.stats.sweep import (
     STATISTICS,
@@ -331,3 +332,14 @@ def test_chart_data() -> None:
             axis.scores[:] = np.nan
     with pytest.raises(InputError, match="draw"):
         meta_chart(result)
+
+
+def test_the_page_of_a_sweep_has_its_curves() -> None:
+    pytest.importorskip("vl_convert")
+    found = results()
+    page = meta_page(found)
+    best = next(rank for rank in found.ranking if not rank.reason)
+    title = next(entry.title for entry in found.measures if entry.name == best.measure)
+    assert f"{title} follows the trained-in bias best" in page
+    assert page.count('role="img"') == 1 and "bert-base-[uncased]" in page and "FN score (bias): " in page
+    assert page.count("<script") == 2 and "Content-Security-Policy" in page

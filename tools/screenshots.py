@@ -1,9 +1,9 @@
 """Pictures of every kind of page at three sizes, light, dark and on paper, for docs/screenshots and for one's own eyes.
 
-    python tools/screenshots.py PAGE.html… -o docs/screenshots [--first-screen] [--dark] [--print]
+    evenli audit --suite coal,probe,dev2020 --report -o runs/en
+    python tools/screenshots.py runs/en/report.html -o docs/screenshots --dark --print
 
-Needs playwright and chromium (EVENLI_CHROMIUM, or the one on the path). Pictures are written as WebP where Pillow is
-there, else as PNG.
+Needs playwright and chromium (EVENLI_CHROMIUM, or the one on the path).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> None:
                     opened = browser.new_page(viewport=size, color_scheme=scheme)
                     opened.goto(page.resolve().as_uri())
                     name = f"{page.stem}-{width}{'-dark' if scheme == 'dark' else ''}"
-                    _save(opened.screenshot(full_page=given.whole), given.out / name)
+                    opened.screenshot(full_page=given.whole, path=given.out / f"{name}.png")
                     opened.close()
             if given.paper:
                 opened = browser.new_page()
@@ -55,17 +55,6 @@ def main() -> None:
 def pages_of(pdf: bytes) -> int:
     """How many pages a PDF file of chromium has."""
     return pdf.count(b"/Type /Page\n") or pdf.count(b"/Type /Page/") or pdf.count(b"/Type /Page ")
-
-
-def _save(content: bytes, path: Path) -> None:
-    try:
-        import io
-
-        from PIL import Image
-    except ImportError:
-        path.with_suffix(".png").write_bytes(content)
-        return
-    Image.open(io.BytesIO(content)).save(path.with_suffix(".webp"), quality=80, method=6)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,185 @@
+"""Pages on encoders, corpora and sweeps: what they say first, what they mark, what they escape."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evenli
+from evenli.corpus.run import score_corpus
+from evenli.evaluate.audit import Audit
+from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, SeatFigures
+from evenli.evaluate.seat import SeatResult
+from evenli.evaluate.seat.association import AssociationResult
+from evenli.evaluate.senteval import SentEvalResult, TaskResult
+from evenli.mitigate.corpora import fairer_corpus
+from evenli.mitigate.gendered import Residual
+from evenli.mitigate.plan import CorpusSettings
+from evenli.page import LIMIT, Block, Cell, mark_words, render
+from evenli.report.hero import Dot, dots
+from evenli.report.pages import corpus_page, encoders_page, seat_page, senteval_page
+from evenli.stats.intervals import Scoring
+from evenli.types import Estimate
+
+NASTY = '<img src=x onerror="alert(1)">'
+
+
+def test(name: str, effect: float, p: float = 0.001, note: str = "") -> AssociationResult:
+    sizes = {"X": 8, "Y": 8, "A": 8, "B": 8}
+    ends = {"low": effect - 0.3, "high": effect + 0.3}
+    return AssociationResult(sizes, 0.95, "one", 0, effect=effect, p=p, p_holm=p, p_bh=p, name=name, note=note, **ends)
+
+
+test.__test__ = False  # type: ignore[attr-defined]  # pytest would take it for one
+
+
+def estimate(value: float) -> Estimate:
+    return Estimate(value, value - 0.1, value + 0.1, 0.05, 0.95, 100)
+
+
+def checked(page: str) -> str:
+    """A page is one file under the limit with its own script only, whatever stands in it."""
+    assert page.startswith("<!doctype html>") and len(page.encode()) < LIMIT
+    assert "Content-Security-Policy" in page and page.count("<script") == 2
+    assert "<img" not in page and "http" not in re.sub(r'http-equiv="[^"]*"', "", page)
+    identifiers = re.findall(r'\bid="([^"]+)"', page)
+    assert len(identifiers) == len(set(identifiers))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(identifiers)
+    return page
+
+
+def test_associations_are_drawn_on_one_axis() -> None:
+    result = SeatResult((test("C1", 1.2), test("C6", -0.1, 0.6, NASTY)))
+    page = checked(seat_page(result, NASTY))
+    assert "1 of 2 association tests find a link" in page
+    assert "C1 1.20 (0.90 to 1.50); C6 -0.10 (-0.40 to 0.20)" in page, "the drawing has its numbers as text"
+    assert "&lt;img src=x" in page
+
+
+def test_senteval_says_what_was_not_run() -> None:
+    tasks = {"MR": TaskResult("MR", 76.5, {}, 77.0, 1000), "CR": TaskResult("CR", 80.0, {}, 81.0, 500)}
+    page = checked(senteval_page(SentEvalResult(tasks, {"STSB": NASTY}), "an encoder"))
+    assert "2 tasks were run" in page and "76.50" in page and "Not run: &lt;img" in page
+
+
+def figures(label: str, effect: float, change: float | None = None) -> EncoderFigures:
+    of = None if change is None else Estimate(change, change - 0.05, change + 0.05, 0.02, 0.95, 10)
+    leakage = Residual(estimate(0.7), estimate(0.75), 0.5, estimate(0.6), estimate(0.2))
+    seat = SeatFigures(estimate(effect), effect, (test("C6", effect),), of)
+    return EncoderFigures(label, label, "x", "leace" if change else "", "", seat, leakage)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"), [(-0.4, "lowers it by 0.40"), (0.4, "raises it by 0.40"), (0.01, "no difference beyond chance")]
+)
+def test_encoders_before_and_after(change: float, said: str) -> None:
+    report = EncoderReport((figures("base", 0.9), figures(NASTY, 0.9 + change, change)))
+    page = checked(encoders_page(report))
+    assert said in page and "The mean effect of base is 0.90" in page
+    assert page.count("<svg") == 3 and "leace" in page
+
+
+class Weights:
+    """Scores by listed words; knows which of them made the score."""
+
+    identity = "weights"
+    words = {"nurse": 0.4, "engineer": -0.3}  # noqa: RUF012
+
+    def score_many(self, sentences: list[str]) -> np.ndarray:
+        rows = []
+        for text in sentences:
+            found = [self.words.get(word, 0.0) for word in text.lower().split()]
+            female, male = sum(w for w in found if w > 0), sum(w for w in found if w < 0)
+            rows.append([female, male, female - male])
+        return np.array(rows)
+
+    def score(self, text: str) -> Any:
+        words = [SimpleNamespace(token=word, weighted=self.words.get(word.lower(), 0.0)) for word in text.split()]
+        return SimpleNamespace(words=words)
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Path:
+    rows = [{"text": f"The {'nurse' if n % 5 == 0 else 'cat'} number {n} sleeps"} for n in range(40)]
+    rows += [{"text": f"Her engineer {NASTY}"}]
+    source = tmp_path / "corpus.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    score_corpus(source, tmp_path / "scored", Weights())
+    return tmp_path / "scored"
+
+
+def test_a_scored_corpus_shows_sentences_with_their_words_marked(scored: Path) -> None:
+    page = checked(corpus_page(scored, Weights()))
+    assert page.index("<h2") < page.index("sentences that lean most")
+    assert page.count('<mark class="female">nurse<sub>+0.400</sub></mark>') == 8
+    assert page.count('<mark class="male">engineer<sub>-0.300</sub></mark>') == 1
+    assert "data-filter" in page and "&lt;img src=x" in page
+    assert "With --vectors" in checked(corpus_page(scored)) and "<mark" not in corpus_page(scored)
+
+
+def test_what_was_removed_leads_with_the_sentence_and_says_why(scored: Path, tmp_path: Path) -> None:
+    fairer_corpus("subtract", scored, tmp_path / "out", CorpusSettings(75, split=None), scorer=Weights())
+    page = checked((tmp_path / "out" / "removed.html").read_text(encoding="utf-8"))
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)
+    assert heads[:3] == ["text", "why", "score"], "sentences first"
+    assert '<mark class="female">nurse<sub>+0.400</sub></mark>' in page and "data-filter" in page
+    assert "text leans female (0.4000); 0.4000 &gt; " in page
+    fairer_corpus("subtract", scored, tmp_path / "plain", CorpusSettings(70, split=None))
+    plain = checked((tmp_path / "plain" / "removed.html").read_text(encoding="utf-8"))
+    assert '<mark class="one">Her</mark>' in plain and "Marked words state a gender" in plain
+
+
+def test_marks_and_blocks() -> None:
+    assert mark_words("The nurse, the NURSE", {"nurse": 0.2}) == Cell(
+        ["", "The", " ", ("nurse", 0.2), ", ", "the", " ", ("NURSE", 0.2), ""]
+    )
+    assert Block("What's new?").id == "what-s-new" and Block("日本").id == "part"
+    page = checked(render(NASTY, NASTY, [Block(NASTY, lines=[NASTY], columns=(NASTY,), rows=[[NASTY]], notes=[NASTY])]))
+    assert page.count("&lt;img") >= 6
+
+
+def test_dots_reach_as_far_as_the_data() -> None:
+    svg = dots(
+        "d", [Dot("a", 1.8, 1.2, 2.3), Dot("b", float("nan"), float("nan"), float("nan")), Dot("c", -0.4, -0.9, 0.1)]
+    )
+    assert ">2.5<" in svg and ">-1<" in svg and ">n/a<" in svg and "nan" not in svg
+    places = [float(x) for x in re.findall(r'cx="([\d.]+)"', svg)]
+    assert len(places) == 2 and places[0] > places[1]
+
+
+# Python
+
+
+@pytest.fixture(scope="module")
+def audit() -> Audit:
+    return evenli.audit("fake:oracle:0.8", suites=("coal", "probe"), scoring=Scoring())
+
+
+def test_an_audit_reports_compares_and_plots_itself(audit: Audit, tmp_path: Path) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    written = audit.report(tmp_path / "x.html")
+    assert written.path == tmp_path / "x.html" and written.size == written.path.stat().st_size
+    other = evenli.audit("fake:even", scoring=Scoring())
+    compared = audit.compare(other)
+    assert compared.suites["coal"][0].measures["coal"].value == pytest.approx(-audit.coal.value)
+    chart = audit.plot().to_dict()
+    values = (
+        [row for one in chart["datasets"].values() for row in one] if chart.get("datasets") else chart["data"]["values"]
+    )
+    assert {row["jobs"] for row in values} >= {"jobs without a stereotype"}
+    assert audit.plot("probe") is not None
+    with pytest.raises(evenli.errors.InputError, match="readings, proportions"):
+        audit.plot("nothing")
+
+
+def test_a_notebook_shows_the_first_screen(audit: Audit) -> None:
+    page = audit._repr_html_()
+    assert page.count("<svg") == 3 and "This model strongly follows stereotypes" in page and "<script" not in page
+    assert "Does it follow" in page and "cannot show that a model is fair" in page
