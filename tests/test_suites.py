@@ -453,7 +453,8 @@ def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
     code, out, err = cli("audit", "fake:biased", "--suite", "probe", "--report", "-o", "run")
     assert code == 0, err
-    assert "probe.svg, probe.png" in out and "report.html" not in out
+    assert "report.html, probe.svg, probe.png" in out
+    assert "The entailment probe" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     svg = (tmp_path / "run" / "probe.svg").read_text(encoding="utf-8")
     assert svg.count('aria-roledescription="point"') == 2 * 38 and "women in the labour market" in svg
     assert (tmp_path / "run" / "probe.png").read_bytes().startswith(b"\x89PNG")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
+from evenli.evaluate.finished import Audit as Audit
 from evenli.evaluate.predict import SCHEMA, PredictSettings, Progress, RunFolder, predict, read_header
 from evenli.io import read_json
 from evenli.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
@@ -25,12 +24,7 @@ from evenli.store import read_manifest
 from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.limit import subsample
-from evenli.types import AuditResult, SuiteResult, Verdict
-
-if TYPE_CHECKING:
-    import polars as pl
-
-    from evenli.evaluate.compare import RunComparison
+from evenli.types import AuditResult
 
 Model = str | NLIModel | Callable[..., Any] | None
 """A spec as on the command line, a model, any callable on (premises, hypotheses), or None for the embedded one."""
@@ -56,98 +50,6 @@ class AuditSettings:
     occupations: str | Path = PUBLISHED  # which words the built-in set asks: published, labour, a .csv or .tsv file
     limit: int | None = None  # at most so many pairs of every suite, balanced like all of them
     seed: int = 0  # which pairs a limit takes
-
-
-@dataclass(frozen=True, repr=False)
-class Audit:
-    """What an audit gives back: typed results, the table behind them, and the folder both are in.
-
-    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``.
-    """
-
-    result: AuditResult
-    predictions: Predictions
-    folder: Path | None = None
-
-    @property
-    def verdict(self) -> Verdict:
-        """Code and sentence."""
-        return self.result.verdict
-
-    @property
-    def header(self) -> dict[str, Any]:
-        """run.json: what was asked of whom, and how."""
-        return self.predictions.header
-
-    @property
-    def name(self) -> str:
-        """The model's name, with its revision where it has one."""
-        return self.result.model.title
-
-    @property
-    def path(self) -> Path:
-        """The run folder, or where it would be."""
-        return self.folder or Path("-")
-
-    @property
-    def results(self) -> dict[str, Any]:
-        """Plain values under their old names; use attributes or ``to_dict`` instead."""
-        warnings.warn(
-            "audit.results goes with the next release; use audit.coal.value or audit.to_dict()",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.to_dict()
-
-    def __getattr__(self, name: str) -> SuiteResult:
-        """A suite of the audit by name."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return cast(SuiteResult, getattr(self.result, name))
-
-    def __dir__(self) -> list[str]:
-        """Own names and the suites."""
-        return [*object.__dir__(self), *self.result.suites]
-
-    def to_dict(self) -> dict[str, Any]:
-        """results.json as plain values."""
-        return self.result.to_dict()
-
-    def to_frame(self) -> pl.DataFrame:
-        """One row per suite, measure and stereotype: value, interval, standard error, n."""
-        import polars as pl
-
-        numbers = ("value", "low", "high", "se", "n", "note")
-        rows = [
-            {"suite": suite, "measure": measure, "slice": stereotype or "all"}
-            | {name: getattr(estimate, name) for name in numbers}
-            for suite, measure, stereotype, estimate in self.result.estimates()
-        ]
-        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
-
-    def __repr__(self) -> str:
-        """One line: model, headline numbers, verdict."""
-        numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
-        return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
-
-    # Reports stand to the right of this folder: they are named here and imported when they are used.
-    def _repr_html_(self) -> str:
-        """The first screen, for notebooks: verdict, who the model sees, three numbers, one pair."""
-        return str(resolve_name("evenli.report.notebook:show")(self))
-
-    def report(self, path: str | Path = "report.html", charts: str | Path | None = None) -> Any:
-        """Write the HTML report; one file that needs nothing else. The arguments are those of ``evenli.report``."""
-        return resolve_name("evenli.report.html:report")(self, path, charts)
-
-    def compare(self, *others: Audit | str | Path, suite: str | None = None) -> RunComparison:
-        """Compare further runs on the same pairs with this one, item by item; see ``evenli.compare``."""
-        from evenli.evaluate.compare import compare_runs
-
-        return compare_runs(self, *others, suite=suite)
-
-    def plot(self, name: str | None = None) -> Any:
-        """A Vega-Altair chart by name; without one, who the model sees. An unknown name says which there are."""
-        return resolve_name("evenli.report.notebook:plot")(self, name)
 
 
 def audit(
