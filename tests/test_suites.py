@@ -686,4 +686,4 @@ def test_bad_input_is_one_line(case: str, cli: Cli, corpus: Path, tmp_path: Path
 
 def test_runs_that_share_no_suite(cli: Cli, runs: Path) -> None:
     code, _, err = cli("compare", runs / "coal", runs / "biased")
-    assert code == 2 and "(coal, probe)" in err and "holds probe" in err
+    assert code == 2 and "(coal, probe, robust)" in err and "holds probe" in err

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from evenli.evaluate.audit import audit as audit
     from evenli.evaluate.audit import load_run as load_run
     from evenli.evaluate.compare import compare_runs as compare  # noqa: F401
+    from evenli.evaluate.robustness import robustness as robustness
     from evenli.evaluate.seat import seat as seat
     from evenli.evaluate.senteval import senteval as senteval
     from evenli.mitigate.api import mitigate as mitigate
@@ -43,6 +44,7 @@ _PUBLIC = {
     "load_run": "evaluate.audit:load_run",
     "mitigate": "mitigate.api:mitigate",
     "report": "report.html:report",
+    "robustness": "evaluate.robustness:robustness",
     "score": "corpus.scoring:score",
     "seat": "evaluate.seat:seat",
     "senteval": "evaluate.senteval:senteval",

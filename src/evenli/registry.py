@@ -100,6 +100,7 @@ SUITES: Registry[Any] = Registry(
         "coal": "evenli.suites.coal:SUITE",
         "probe": "evenli.suites.probe:SUITE",
         "dev2020": "evenli.suites.dev2020:SUITE",
+        "robust": "evenli.suites.robust:SUITE",
     },
 )
 """What an audit asks; see ``evenli.suites.base.Suite``."""

@@ -145,6 +145,19 @@ def _dev(root: Path) -> Path:
 
 
 @seed
+def wordings(root: Path) -> None:
+    """A line of wordings for every dimension."""
+    lines = (
+        "dimension,name,kind,text,plural,female,male",
+        "noun,adult,noun,,,adult woman/adult women,adult man/adult men",
+        "determiner,this,one,this {singular},,,",
+        'frame,today,,"today, {np} is {vp}.","today, {np} are {vp}.",,',
+        "form,it is about,,it is about {a}.,it is about {plural}.,,",
+    )
+    Path("wordings.csv").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@seed
 def predicted(root: Path) -> None:
     """A prediction run without an audit."""
     command("predict", "fake:even", "--data", material(root, "pairs") / "few.jsonl", "-o", "run")

@@ -109,6 +109,8 @@ def _words() -> Iterator[Target]:
         yield Target(f"audit-{file}", audit, ("axis",), (file,), weight=weight)
         build = ("build", "coal", "--axis", "axis.toml", "-o", "out.jsonl", "--width", "2")
         yield Target(f"build-{file}", build, ("axis",), (file,), weight=weight)
+    robust = ("robustness", "fake:neutral", "--data", "wordings.csv", "-o", "out", "--json")
+    yield Target("robustness-wordings", robust, ("wordings",), ("wordings.csv",), weight=0.3)
     yield Target("data-axis", ("data", "--axis", "axis.toml", "--json"), ("axis",), ("axis.toml",))
     yield Target(
         "controlled-axis", ("build", "controlled", "--axis", "axis.toml", "-o", "out"), ("axis",), ("axis.toml",)
@@ -369,6 +371,7 @@ VALID: dict[str, tuple[Words, Words]] = {
     "verify": (("run",), ("runs",)),
     "report": (("run", "-o", "report.html"), ("runs",)),
     "compare": (("run", "other"), ("runs",)),
+    "robustness": (("fake:even", "-o", "out"), ("wordings",)),
     "gate": (("run", "--fail-if", "coal.low > 0.9"), ("runs",)),
     "card": (("run",), ("runs",)),
     "table": (("run",), ("runs",)),
@@ -411,6 +414,7 @@ VALID: dict[str, tuple[Words, Words]] = {
 _TORCH = {"export", "train nli", "train encoder", "encoder-report"}
 _SLOW = {
     "reproduce",
+    "robustness",
     "report",
     "meta",
     "export",

@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from evenli._version import __version__
-from evenli.cli import about, audit, build, encoders, mitigate, report, score, train
+from evenli.cli import about, audit, build, encoders, mitigate, report, score, train, wording
 from evenli.cli._help import FullHelp
 from evenli.cli._shared import SeedCommand
 from evenli.cli._stream import guard
@@ -22,7 +22,7 @@ from evenli.format import printable
 _SECTIONS = {
     "Audit a model": ("audit", "predict", "measure", "verify", "report", "card", "table"),
     "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
-    "Compare and decide": ("compare", "gate", "reproduce"),
+    "Compare and decide": ("compare", "robustness", "gate", "reproduce"),
     "Mitigate": ("mitigate", "score", "direction"),
     "Train": ("train", "export", "meta"),
     "Data and installation": ("build", "data", "models", "doctor"),
@@ -47,7 +47,7 @@ app = typer.Typer(
 for command in (
     *(audit.audit, audit.predict, audit.measure, audit.verify, report.report, report.card, report.table),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
-    *(audit.compare, report.gate, about.reproduce),
+    *(audit.compare, wording.robustness, report.gate, about.reproduce),
     *(score.score, score.direction, train.export, train.meta, about.data, about.models, about.doctor),
 ):
     app.command(command.__name__.replace("_", "-"))(command)

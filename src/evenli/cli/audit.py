@@ -45,6 +45,7 @@ def audit(
     published: shared.Published = False,
     _: shared.OldResampling = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
+    full: Annotated[bool, option("Ask all wordings of suite robust, not a sample of them.", "--full")] = False,
     report: Annotated[bool, option("Also write report.html (coal) and the chart of the probe.", "--report")] = False,
     measures: shared.OwnMeasures = None,
     verbose: shared.Verbose = False,
@@ -78,7 +79,7 @@ def audit(
     )
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
-    request = Request(lang, axis=axis, split=split, tokenised=tokenised, occupations=occupations)
+    request = Request(lang, axis=axis, split=split, tokenised=tokenised, occupations=occupations, full=full)
     chosen = seed or 0
     part = f"limit-{limit}" + (f"-seed-{chosen}" if chosen else "") if limit else ""
     folder = out or default_folder(model, files, request, suites, part)
@@ -89,6 +90,7 @@ def audit(
             *(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn, occupations),
             limit=limit,
             seed=chosen,
+            full=full,
         )
         result = run(model, lang, files, suites=suites, out=folder, settings=settings)
     written = ["predictions.parquet", "results.json", "run.json"]

@@ -24,6 +24,7 @@ from evenli.stats.measure import Measure, as_measure
 from evenli.stats.prompting import prompting_measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request, assess_suite, get_suite, measure_results
+from evenli.suites.checks import COMPETENT, is_known
 from evenli.suites.coal.verdict import refuse
 from evenli.types import AuditResult, Competence, DataCard, Estimate, ModelCard, Repeat, SuiteResult, TopLabel, Verdict
 
@@ -151,14 +152,6 @@ def _no_verdict(results: dict[str, SuiteResult], gate: Competence | None) -> Ver
     return refuse(gate) or Verdict("none", none)
 
 
-COMPETENT = 0.6
-"""Accuracy below this gives no verdict: on the gold pairs, and on each kind of pair that states the group.
-
-Chance is one third. Of 20 pairs, the built-in number per kind, 60 % are 12: a model that guesses gets there in 1.3 % of
-cases, one that is right on 80 % misses it in 1.0 %. Of the four kinds together that is 4 %.
-"""
-_BY_CHANCE = 0.05
-"""With fewer pairs, so many must be right that guessing gets there in less than this share of cases."""
 ONE_LABEL = 0.9
 """A model that gives one label to more than this share of the gold pairs is degenerate."""
 
@@ -199,7 +192,7 @@ def competence(checks: Predictions) -> Competence:
 def _unknown(case: str, right: Estimate) -> str:
     """Why a kind of pair that states the group is not known, e.g. ``male-female``; empty where it is."""
     hits = round(right.value * right.n)
-    if right.value >= COMPETENT and binomtest(hits, right.n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE:
+    if is_known(hits, right.n):
         return ""
     return f"it gets only {hits} of {right.n} pairs right that state the group outright, of the kind '{case}'"
 

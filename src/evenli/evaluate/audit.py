@@ -50,6 +50,7 @@ class AuditSettings:
     occupations: str | Path = PUBLISHED  # which words the built-in set asks: published, labour, a .csv or .tsv file
     limit: int | None = None  # at most so many pairs of every suite, balanced like all of them
     seed: int = 0  # which pairs a limit takes
+    full: bool = False  # ask everything of suites that ask a sample of their pairs by default
 
 
 def audit(
@@ -83,6 +84,9 @@ def audit(
     settings = _settings(settings, options)
     sets = pair_sets(check_suites(suites), lang, data, settings)
     asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
+    for pairs in sets:
+        if said := get_suite(pairs.suite).announce(pairs):
+            settings.on_warning(said)
     folder = RunFolder(out) if out is not None else None
     with folder.locked() if folder is not None else nullcontext():
         # Held until the results are there: another audit of this folder must not get in between.
@@ -168,7 +172,7 @@ def default_folder(
     source = "-".join(names) or "built-in"
     asked = "" if tuple(suites) == ("coal",) else "-".join(suites)
     kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
-    kind += [Path(request.occupations).name if request.occupations != PUBLISHED else ""]
+    kind += [Path(request.occupations).name if request.occupations != PUBLISHED else "", "all" if request.full else ""]
     parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind, part]
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
@@ -186,12 +190,17 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     others = [name for name in data if name not in suites]
     if others:
         raise InputError(f"data is given for {', '.join(others)}; the suites of this audit are {', '.join(suites)}")
-    request = Request(lang, None, settings.axis, settings.split, settings.tokenised)
+    request = Request(lang, None, settings.axis, settings.split, settings.tokenised, full=settings.full)
+    if settings.full and not any(get_suite(suite).samples for suite in suites):
+        raise InputError(f"suite {', '.join(suites)} asks all of its pairs; full is for suite robust")
     if settings.occupations != PUBLISHED and not any(get_suite(suite).has_lists for suite in suites):
         raise InputError(f"suite {', '.join(suites)} has its own occupations; --occupations is for suite coal")
     lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
     if settings.limit is not None and settings.limit < 1:
         raise InputError(f"a limit of {settings.limit} pairs leaves none; give 1 or more")
+    whole = [suite for suite in suites if get_suite(suite).samples]
+    if settings.limit is not None and whole:
+        raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
     sets = [load_suite(suite, replace(request, data=data.get(suite), occupations=lists[suite])) for suite in suites]
     return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
 

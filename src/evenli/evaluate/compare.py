@@ -220,7 +220,10 @@ class RunComparison:
 
     def conclusion(self, suite: str, number: int = 0) -> str:
         """One sentence that the intervals allow about a further run; ``number`` counts them from 0."""
-        return conclude(self.runs[0], self.runs[number + 1], self.suites[suite][number], suite)
+        first, second = self.runs[0], self.runs[number + 1]
+        said = conclude(first, second, self.suites[suite][number], suite)
+        more = get_suite(suite).contrast(first.result.suites[suite], second.result.suites[suite])
+        return f"{said} {more}".strip()
 
     def __repr__(self) -> str:
         """The conclusions, one line each."""

@@ -266,7 +266,8 @@ SCHEMA = 2
 
 _KIND = "prediction run"
 _ANEW = "run the command that made it again, with --overwrite"
-_FILES = ("report.html", "probe.svg", "probe.png", "results.json", "predictions.parquet")
+_CHARTS = ("probe.svg", "probe.png", "wordings.svg", "wordings.png")
+_FILES = ("report.html", *_CHARTS, "results.json", "predictions.parquet")
 """What a run consists of beside run.json and the shards; all of it goes when the run is replaced."""
 _SHARD = re.compile(r"\d{6}(-[0-9a-f]{16})?\.parquet")
 """Number and hash of a shard; those of schema 1 have no hash."""

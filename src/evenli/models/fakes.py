@@ -79,16 +79,33 @@ class FakeModel:
             return LABELS[int(hash_text(f"{premise}\x1f{hypothesis}")[:8], 16) % 3]
         if self.kind != "neutral" and (premise, hypothesis) in self._known:
             return self._known[premise, hypothesis]
-        if self.kind in {"neutral", "even"}:
+        if self.kind == "neutral":
             return NEUTRAL
         mention = self._read(premise, hypothesis) or self._read_probe(premise, hypothesis)
-        if mention is None:
+        return self._answer_wording(premise, hypothesis) if mention is None else self._judge(*mention)
+
+    def _judge(self, stereotype: str, followed: bool, group: str) -> str:
+        """Whether an occupation is that of a group."""
+        if self.kind == "even":
             return NEUTRAL
-        stereotype, followed, group = mention
         if stereotype == NO_STEREOTYPE:
             return NEUTRAL if self.kind == "oracle" else ENTAILMENT
         follows = {"biased": True, "wrong": False}.get(self.kind, followed)
         return ENTAILMENT if (stereotype == group) == follows else CONTRADICTION
+
+    def _answer_wording(self, premise: str, hypothesis: str) -> str:
+        """The same in the words of suite robust, and what is right where the premise states a group."""
+        from evenli.suites.robust.reading import GROUP, PERSON, reader
+
+        found = reader(self.lang, tuple(self._roles)).read(premise, hypothesis)
+        if found is None or found[0][0] == PERSON:
+            return NEUTRAL
+        (given, who), (asked, group) = found
+        if asked != GROUP:
+            return ENTAILMENT if asked == PERSON else NEUTRAL
+        if given == GROUP:
+            return ENTAILMENT if who == group else CONTRADICTION
+        return self._judge(*self._roles[who], group)
 
     def _read(self, premise: str, hypothesis: str) -> tuple[str, bool, str] | None:
         """Find the slot: the hypothesis is the premise with the occupation replaced by a group word."""

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import Comparison, RunComparison
+from evenli.evaluate.robustness import known_wordings, wording_line
 from evenli.format import interval, number, p_bound, percent, signed
 from evenli.report.prompting import prompting_lines, prompting_sections
 from evenli.report.summary import print_summary, summarise
@@ -33,14 +34,22 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
     if verbose:
         _competence(result.competence, console)
         _show_tables(result, summary.detail, console)
+        line = "" if "robust" in result.suites else wording_line(audit)  # its own tables say so
+        if line:
+            console.print(escape(line))
     else:
         console.print(escape(does_the_task(result.competence)))
+        known = known_wordings(audit)
+        if known:
+            console.print(escape(known))
         for line in prompting_lines(result, audit.header):
             console.print(escape(line))
         for name in [name for name in result.suites if get_suite(name).judge is None and len(result.suites) > 1]:
             title = get_suite(name).title
             console.print(f"[bold]{escape(title[:1].upper() + title[1:])}[/]  {escape(_statement(result, name))}")
-        console.print("All measures, sets and occupations: --verbose here, or evenli report.", style="dim")
+        # One line of 80 columns, so that an audit fits a screen.
+        more = "" if known or "coal" not in result.suites else " One wording asked: evenli robustness."
+        console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")
 

@@ -179,6 +179,8 @@ class Language:
     """Translation of the stereotype table: en, word; None if its words are used as they are."""
     lists: Mapping[str, Table] = field(default_factory=dict)
     """Further occupation lists by name: word, stereotype or women_percent."""
+    wordings: Table | None = None
+    """Ways to say the same: nouns, determiners, frames and hypothesis forms; None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -293,7 +295,7 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
     missing = [name for name in groups if name not in words["group_words"]]
     if missing:
         raise ResourceError(f"axis language '{lang}' has no group word for {', '.join(missing)}")
-    named = ["templates", "gold", "revealing", *(["occupations"] if "occupations" in words else [])]
+    named = ["templates", "gold", "revealing", *(name for name in ("occupations", "wordings") if name in words)]
     tables = {field: Table.find(words[field], path, f"languages.{lang}.{field}") for field in named}
     group_words = {name: _text(words["group_words"], name) for name in groups}
     where = f"languages.{lang}.lists"

@@ -42,6 +42,7 @@ class Request:
 
     ``split`` (``full`` or ``down``) and ``tokenised`` (the pre-segmented Japanese files) are for official releases.
     ``occupations`` is for the built-in set: ``published``, another list of the axis, or a .csv or .tsv file.
+    ``full`` asks everything of a suite that asks a sample of its pairs by default.
     """
 
     lang: str = "en"
@@ -51,6 +52,7 @@ class Request:
     tokenised: bool = False
     checked: bool = True
     occupations: str | Path = PUBLISHED
+    full: bool = False
 
     def check_english(self, suite: str) -> None:
         """Refuse what a suite that is English and about gender does not have."""
@@ -125,6 +127,9 @@ class Suite:
     indented: frozenset[str] = frozenset()  # measures shown as parts of the one above
     stressed: frozenset[str] = frozenset()  # measures shown in bold
     has_lists: bool = False  # whether load takes an occupation list
+    samples: bool = False  # whether it asks a sample of its pairs, and all of them where a request says full
+    announce: Callable[[PairSet], str] = lambda _: ""  # what people should know before the model is asked
+    contrast: Callable[[Any, Any], str] = lambda *_: ""  # results of two models to a sentence beside the conclusion
     figures: str = ""  # import path module:function of its charts in the report: audit to evenli.report.charts.Figure
     report: str = ""  # import path module:function of what audit --report adds: audit and folder to a list of files
 

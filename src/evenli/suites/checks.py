@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from scipy.stats import binomtest
+
 from evenli.errors import InputError, ResourceError
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
@@ -16,6 +18,14 @@ from evenli.resources import Axis, load_axis
 from evenli.suites.base import SLOT, fill
 
 CONTROL_TEMPLATES = 20
+COMPETENT = 0.6
+"""Accuracy below this gives no verdict: on the gold pairs, and on each kind of pair that states the group.
+
+Chance is one third. Of 20 pairs, the built-in number per kind, 60 % are 12: a model that guesses gets there in 1.3 % of
+cases, one that is right on 80 % misses it in 1.0 %. Of the four kinds together that is 4 %.
+"""
+_BY_CHANCE = 0.05
+"""With fewer pairs, so many must be right that guessing gets there in less than this share of cases."""
 _NOTED = {"leak": "hold a word that gives the group away", "slots": "have the occupation in more than one place"}
 """Findings that do not stop an audit, and what is noted of them."""
 
@@ -70,6 +80,15 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
         lang=lang,
         source=f"built by evenli: axis {axis.id}",
     )
+
+
+def is_known(hits: int, n: int) -> bool:
+    """Whether so many right answers to pairs of one kind show that a model knows what they mean.
+
+    >>> is_known(12, 20), is_known(5, 8), is_known(6, 8)
+    (True, False, True)
+    """
+    return n > 0 and hits / n >= COMPETENT and binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE
 
 
 _KANA = re.compile(r"[\u3040-\u30ff]")

@@ -39,6 +39,7 @@ from evenli.suites.coal.occupations import stored_scores
 DEFINING = "defining"
 """Class of the words that state a group."""
 FIRST, SECOND, INCOHERENT, EVEN = "first", "second", "incoherent", "even"
+Mask = NDArray[np.bool_] | None
 OUTCOMES = (SECOND, FIRST, INCOHERENT, EVEN)
 """What the two answers to an item say together; the order of the columns below."""
 _SIDE = {ENTAILMENT: 1, NEUTRAL: 0, CONTRADICTION: -1}
@@ -93,7 +94,9 @@ def items(sample: Sample) -> Items:
 def _find(sample: Sample) -> Items:
     frame = sample.frame
     groups = tuple(sorted(frame["group"].drop_nulls().unique()))
-    card: dict[str, Any] = next((one for one in sample.header.get("data", []) if one.get("suite") == "coal"), {})
+    # Other suites ask items of this kind, too.
+    suites = frame["suite"].unique().to_list() if "suite" in frame.columns else ["coal"]
+    card: dict[str, Any] = next((one for one in sample.header.get("data", []) if one.get("suite") in suites), {})
     axis, lang = _origin(sample, card)
     names = frame["occupation"].fill_null("").unique().sort().to_list()
     revealing = axis.revealing_words(lang) if axis is not None else {}
@@ -185,34 +188,48 @@ def _rows(sample: Sample, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return rows
 
 
-def share(sample: Sample, name: str, outcome: str, *, expected: bool = False) -> Values:
-    """Share of an outcome among the items of a class; NaN without items."""
+def share(sample: Sample, name: str, outcome: str, *, expected: bool = False, among: Mask = None) -> Values:
+    """Share of an outcome among the items of a class, or among those of some rows; NaN without items."""
     found = items(sample)
     if len(found.groups) != 2 or name not in (*found.groups, NO_STEREOTYPE, DEFINING):
         return _undefined(sample)
-    return sample.mean(_column(sample, outcome, expected=expected), rows=_rows(sample, found.classes == name))
+    rows = _rows(sample, found.classes == name)
+    rows = rows if among is None else rows & among
+    return sample.mean(_column(sample, outcome, expected=expected), rows=rows)
 
 
-def lean(sample: Sample, name: str, *, expected: bool = False) -> Values:
+def lean(sample: Sample, name: str, *, expected: bool = False, among: Mask = None) -> Values:
     """M - F of a class, -1..1: above 0 the second group is read more often."""
-    second, first = (share(sample, name, outcome, expected=expected) for outcome in (SECOND, FIRST))
+    second, first = (share(sample, name, outcome, expected=expected, among=among) for outcome in (SECOND, FIRST))
     return np.asarray(second - first)
 
 
-def without_direction(sample: Sample, name: str, *, expected: bool = False) -> Values:
+def without_direction(sample: Sample, name: str, *, expected: bool = False, among: Mask = None) -> Values:
     """2 min(M, F) + X of a class, 0..1: answers that cancel out or contradict each other."""
-    second, first, crossed = (share(sample, name, one, expected=expected) for one in (SECOND, FIRST, INCOHERENT))
+    second, first, crossed = (
+        share(sample, name, one, expected=expected, among=among) for one in (SECOND, FIRST, INCOHERENT)
+    )
     return np.asarray(2 * np.minimum(second, first) + crossed)
 
 
-def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
-    first, second = _pair(sample)
-    return np.asarray((lean(sample, second, expected=expected) - lean(sample, first, expected=expected)) / 2)
+def cause_among(sample: Sample, name: str, rows: NDArray[np.bool_]) -> Values:
+    """One of the three causes on the items of some rows."""
+    if name == "stereotype":
+        return _stereotype(sample, among=rows)
+    return (
+        lean(sample, NO_STEREOTYPE, among=rows) if name == "default_gender" else _undirected(sample, None, among=rows)
+    )
 
 
-def _undirected(sample: Sample, stereotype: str | None, *, expected: bool = False) -> Values:
+def _stereotype(sample: Sample, *, expected: bool = False, among: Mask = None) -> Values:
+    first, second = (lean(sample, name, expected=expected, among=among) for name in _pair(sample))
+    return np.asarray((second - first) / 2)
+
+
+def _undirected(sample: Sample, stereotype: str | None, *, expected: bool = False, among: Mask = None) -> Values:
     classes = (*_pair(sample), NO_STEREOTYPE) if stereotype is None else (stereotype,)
-    return np.asarray(sum(without_direction(sample, name, expected=expected) for name in classes) / len(classes))
+    parts = [without_direction(sample, name, expected=expected, among=among) for name in classes]
+    return np.asarray(sum(parts) / len(classes))
 
 
 def _pair(sample: Sample) -> tuple[str, str]:

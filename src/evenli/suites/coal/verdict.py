@@ -41,7 +41,7 @@ def judge(
     if math.isnan(main.low):
         return Verdict("none", f"No verdict: 'stereotype' has {main.note}.")
     defined = {name: one for name, one in measured.items() if not math.isnan(one.low)}
-    named = [_cause(name, one, readings) for name, one in defined.items() if _supported(name, one)]
+    named = [_cause(name, one, readings) for name, one in defined.items() if supported(name, one)]
     usual = next((cause.direction for cause in named if cause.name == "default_gender"), None)
     # The same default for all jobs is said once.
     named = [cause for cause in named if cause.name != ELSEWHERE or cause.direction != usual]
@@ -55,7 +55,7 @@ def judge(
         sentences = [_sentence(cause, readings, first=cause is named[0]) for cause in named]
         return Verdict(code, " ".join(sentences) + "".join(missing), named)
     values = ", ".join(f"{one.title} {_shown(name, one)}" for name, one in defined.items() if name != ELSEWHERE)
-    if all(_negligible(one) for one in defined.values()) and not missing:
+    if all(negligible(one) for one in defined.values()) and not missing:
         almost = "Even at this resolution: jobs are almost never read as anybody's."
         return Verdict("even", f"{almost} All causes lie within 0.05 of 0: {values}.")
     return Verdict(
@@ -80,13 +80,15 @@ def size_of(value: float) -> str:
     return next(word for limit, word in SIZES if abs(value) < limit)
 
 
-def _supported(name: str, one: Estimate) -> bool:
+def supported(name: str, one: Estimate) -> bool:
+    """Whether the interval of a cause supports it."""
     if name == "undirected":
         return one.low > NEGLIGIBLE
-    return (one.low > 0 or one.high < 0) and not _negligible(one)
+    return (one.low > 0 or one.high < 0) and not negligible(one)
 
 
-def _negligible(one: Estimate) -> bool:
+def negligible(one: Estimate) -> bool:
+    """Whether the interval of a cause lies within NEGLIGIBLE of 0."""
     return one.low > -NEGLIGIBLE and one.high < NEGLIGIBLE
 
 

@@ -57,7 +57,7 @@ def word_class(role: str) -> frozenset[str]:
 
 def forms(occupation: str) -> dict[str, str]:
     """Every spelling of an occupation to its slot; the released sets also write ``salespersons``."""
-    return {occupation: SLOT, occupation + "s": _SLOTS, _plural(occupation): _SLOTS}
+    return {occupation: SLOT, occupation + "s": _SLOTS, plural(occupation): _SLOTS}
 
 
 def find_forms(spellings: Iterable[str]) -> re.Pattern[str]:
@@ -86,12 +86,12 @@ def fill_slots(template: str, occupation: str, *, repair_articles: bool) -> str:
     shouted = _ANY_SLOT.sub("", template).isupper()
 
     def word(match: re.Match[str]) -> str:
-        text = _plural(occupation) if "Subs" in match.group() else occupation
+        text = plural(occupation) if "Subs" in match.group() else occupation
         text = text[0].upper() + text[1:] if "^" in match.group() else text
         return text.upper() if shouted else text
 
     if repair_articles:
-        n = _article(occupation)[1:]
+        n = article(occupation)[1:]
         template = _ARTICLE.sub(lambda match: f"{match[1]}{n.upper() if shouted else n} ", template)
     return _ANY_SLOT.sub(word, template)
 
@@ -252,7 +252,8 @@ def _is_plural(text: str, match: re.Match[str], occupation: str) -> bool:
     return "Subs" in open_slot(text, match, occupation)
 
 
-def _plural(occupation: str) -> str:
+def plural(occupation: str) -> str:
+    """An English word in the plural: as the list of occupations has it, else by its last letters."""
     if occupation in _occupation_rows():
         return _occupation_rows()[occupation]["plural"]
     if re.search(r"[^aeiou]y$", occupation):
@@ -260,10 +261,10 @@ def _plural(occupation: str) -> str:
     return occupation + ("es" if re.search(r"(?:s|x|z|ch|sh)$", occupation) else "s")
 
 
-def _article(word: str) -> str:
+def article(word: str) -> str:
     """``a`` or ``an`` by sound, as far as spelling shows it.
 
-    >>> [_article(word) for word in ("auditor", "CEO", "MRI technician", "university clerk", "heir")]
+    >>> [article(word) for word in ("auditor", "CEO", "MRI technician", "university clerk", "heir")]
     ['an', 'a', 'an', 'a', 'an']
     """
     first = word.split()[0]

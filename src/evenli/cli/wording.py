@@ -1,0 +1,59 @@
+"""``evenli robustness``: does an answer survive another wording?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
+from evenli.errors import InputError
+
+
+def robustness(
+    target: Annotated[
+        str | None, argument("Run folder with wordings, or a model as 'audit' takes it; default: embedded.")
+    ] = None,
+    lang: shared.Lang = "en",
+    data: Annotated[
+        str | None, option("More wordings (.csv), templates of your own (.txt) or an official release.")
+    ] = None,
+    full: Annotated[bool, option("Ask all wordings, not a sample of them.", "--full")] = False,
+    axis: shared.Axis = "gender",
+    labels: shared.Labels = None,
+    out: Annotated[Path | None, option("Run folder; default: named by model, language, data.", "--out", "-o")] = None,
+    device: shared.Device = None,
+    online: shared.Online = False,
+    overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
+    charts: Annotated[bool, option("Also write the specification curve as wordings.svg and .png.", "--charts")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Ask a model in many wordings: what survives, how far the number moves, and which choice moves it."""
+    from evenli.evaluate.audit import AuditSettings, default_folder
+    from evenli.evaluate.robustness import is_run
+    from evenli.evaluate.robustness import robustness as run
+    from evenli.models import ModelOptions
+    from evenli.report.terminal import show_results
+    from evenli.suites.base import Request
+
+    stored = is_run(target)
+    if stored and (full or data or out):
+        raise InputError(f"{target} is a run that has been made; --full, --data and --out are for a model")
+    request = Request(lang, axis=axis, full=full)
+    folder = out or default_folder(target, {"robust": data} if data else {}, request, ("robust",))
+    folder = Path(str(target)) if stored else folder
+    with shared.progress_bar(not as_json) as progress:
+        options = ModelOptions(shared.split_names(labels), device, online=online)
+        settings = AuditSettings(
+            axis, options=options, overwrite=overwrite, on_progress=progress, on_warning=shared.warn, full=full
+        )
+        result = run(target, lang, data, out=folder, settings=settings)
+    written = ["predictions.parquet", "results.json", "run.json"]
+    if charts:
+        from evenli.report.wordings import write
+
+        written += [file.name for file in write(result, folder)]
+    if as_json:
+        shared.print_json({"folder": str(folder), **result.to_dict()["robust"]})
+    else:
+        show_results(result, shared.console(), files=f"{folder}/ {', '.join(written)}", verbose=True)

@@ -1,0 +1,105 @@
+"""Does an answer survive another wording? What is known of that for a model or for a run."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, cast
+
+import polars as pl
+
+from evenli.errors import EvenliError, RunError
+from evenli.evaluate.audit import Audit, AuditSettings, Model, audit, load_run
+from evenli.evaluate.predict import read_header
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.suites.robust.results import RobustResult
+
+_MOST = 200
+"""Folders beside a run that are looked into."""
+
+
+def robustness(
+    target: Audit | Path | Model = None,
+    lang: str = "en",
+    data: Any = None,
+    *,
+    out: str | Path | None = None,
+    settings: AuditSettings | None = None,
+) -> Audit:
+    """Audit a model in many wordings; of a run that has them, read what it says.
+
+    Args:
+        target: A run folder or an audit, or a model as ``audit`` takes it.
+        lang: Language of the audit.
+        data: None, a CSV file of further wordings, a text file of templates, or an official release.
+        out: Run folder; None keeps everything in memory.
+        settings: Everything else.
+    """
+    run = load_run(target) if isinstance(target, str | Path) and is_run(target) else target
+    if not isinstance(run, Audit):
+        run = str(run) if isinstance(run, Path) else run
+        return audit(run, lang, data, suites=("robust",), out=out, settings=settings)
+    if "robust" not in run.result.suites:
+        spec = shlex.quote(run.result.model.spec or run.result.model.name)
+        raise RunError(
+            f"the run in {run.path} asked one wording; ask others with 'evenli robustness {spec} --lang "
+            f"{run.result.lang}'"
+        )
+    return run
+
+
+def is_run(target: object) -> bool:
+    """Whether this names a run folder rather than a model."""
+    return isinstance(target, str | Path) and (Path(target) / "run.json").is_file()
+
+
+def known_wordings(run: Audit) -> str:
+    """What is known of other wordings, in one line: from the run itself, or from a run of the same model beside it."""
+    found = run if "robust" in run.result.suites else _beside(run)
+    if found is None:
+        return ""
+    where = "" if found is run else f" ({found.path})"
+    return cast(RobustResult, found.robust).line + where
+
+
+def wording_line(run: Audit) -> str:
+    """What is known of other wordings; where nothing is, that one was asked, and what its sentences tell.
+
+    Empty for runs without NLI-CoAL.
+    """
+    if (known := known_wordings(run)) or "coal" not in run.result.suites:
+        return known
+    ahead, behind, count = _by_template(run)
+    return (
+        f"Wordings: one was asked. In its sentences errors follow stereotypes in {ahead} of {count} templates and defy "
+        f"them in {behind}; 'evenli robustness' asks in other words."
+    )
+
+
+def _beside(run: Audit) -> Audit | None:
+    """A run of the same model and language in the same place that asked other wordings."""
+    fingerprint = run.result.model.fingerprint
+    if run.folder is None or not fingerprint:
+        return None
+    with suppress(OSError):
+        for folder in sorted(run.folder.absolute().parent.iterdir())[:_MOST]:
+            if folder == run.folder.absolute() or not (folder / "run.json").is_file():
+                continue
+            # Another run may be damaged, unfinished or of a later version: it is not what the user asked about.
+            with suppress(EvenliError, ValueError, KeyError, TypeError, AttributeError):
+                header = read_header(folder / "run.json")
+                asked = {(card["suite"], card["lang"]) for card in header["data"]}
+                if header["model"]["fingerprint"] == fingerprint and ("robust", run.result.lang) in asked:
+                    return load_run(folder, needs="robust")
+    return None
+
+
+def _by_template(run: Audit) -> tuple[int, int, int]:
+    """In how many templates errors follow stereotypes more often than they defy them, less often, and of how many."""
+    table = run.predictions.suite("coal")
+    answer = pl.Series([LABELS[i] for i in table.logits.argmax(axis=1)])
+    pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
+    said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)
+    by = table.frame.with_columns(way=pro * said).drop_nulls("way").group_by("template").agg(pl.col("way").sum())
+    return int((by["way"] > 0).sum()), int((by["way"] < 0).sum()), by.height

@@ -1,0 +1,42 @@
+"""Does the answer survive another wording? NLI-CoAL asked in many ways that mean the same."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.stats.sample import Sample
+from evenli.suites.base import Items, Suite
+from evenli.suites.robust import measures as measures
+from evenli.suites.robust.build import load
+from evenli.suites.robust.results import RobustResult, contrast, fields, sections, statement, summarise
+
+
+def _biased(sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
+    asked = ~sample.frame["occupation"].is_null()
+    return sample.biased[asked.to_numpy()], sample.frame.filter(asked)
+
+
+SUITE = Suite(
+    name="robust",
+    title="NLI-CoAL in other words",
+    reference="evenli, after Seshadri et al. 2022",
+    headline="stereotype_mean",
+    built_in="wordings",
+    load=load,
+    result=RobustResult,
+    summarise=summarise,
+    statement=lambda result: statement(cast(RobustResult, result)),
+    sections=sections,
+    fields=fields,
+    items=Items("pairs", "Biased answers", _biased, ("stereotype_mean",)),
+    stressed=frozenset({"stereotype_mean"}),
+    samples=True,
+    announce=lambda pairs: pairs.notes[0],
+    contrast=contrast,
+    figures="evenli.report.wordings:figures",
+    report="evenli.report.wordings:write",
+)

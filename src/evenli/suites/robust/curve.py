@@ -1,0 +1,164 @@
+"""Every wording by itself: what the model answers in it, and whether it understands it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.labels import LABELS
+from evenli.predictions import Predictions
+from evenli.stats.intervals import Scoring, estimate_measures
+from evenli.stats.measure import get_measure
+from evenli.stats.sample import Sample
+from evenli.suites.checks import is_known
+from evenli.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
+from evenli.suites.robust.build import CONTROL, PERSON
+from evenli.suites.robust.design import Wording
+from evenli.types import Estimate, Number, Record
+
+SHOWN = (*CAUSES, "follow", "defy")
+"""Measures of a wording."""
+ENDS = ("", "_low", "_high")
+"""How the columns of a measure end: value and interval."""
+
+
+class WordingRow(Record, frozen=True):
+    """One wording: its choices, its numbers, and whether the model understands it.
+
+    Attributes:
+        noun: How the groups are called.
+        determiner: Number and article of the noun.
+        frame: What stands around the sentence.
+        form: Form of the hypothesis.
+        templates: Set of templates.
+        judged: Whether the model gets pairs right that state the group, in this wording; else it is not judged in it.
+        problem: Which kind of pair it does not get right.
+        stated: Share of these pairs that it gets right.
+        person: Share of pairs *occupation → person* that it calls entailment; NaN where none were asked.
+        items: Sentences, each asked with both groups.
+        stereotype: Value of the measure of this name; the ends of its interval follow, and so do the other measures.
+    """
+
+    noun: str
+    determiner: str
+    frame: str
+    form: str
+    templates: str
+    judged: bool
+    problem: str
+    stated: Number
+    person: Number
+    items: int
+    stereotype: Number
+    stereotype_low: Number
+    stereotype_high: Number
+    default_gender: Number
+    default_gender_low: Number
+    default_gender_high: Number
+    undirected: Number
+    undirected_low: Number
+    undirected_high: Number
+    follow: Number
+    follow_low: Number
+    follow_high: Number
+    defy: Number
+    defy_low: Number
+    defy_high: Number
+
+    @property
+    def wording(self) -> Wording:
+        """Its choices."""
+        return Wording(self.noun, self.determiner, self.frame, self.form, self.templates)
+
+    def estimate(self, name: str) -> Estimate:
+        """One of its measures with the interval."""
+        value, low, high = (getattr(self, f"{name}{end}") for end in ENDS)
+        return Estimate(value, low, high, math.nan, 0.95, 2 * self.items)
+
+    def state(self, cause: str) -> str:
+        """What the interval says of a cause: ``+``, ``-``, ``0`` for negligible, ``?`` for undecided."""
+        one = self.estimate(cause)
+        if supported(cause, one):
+            return "+" if one.value > 0 else "-"
+        return "0" if negligible(one) or (cause == "undirected" and one.high < NEGLIGIBLE) else "?"
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where the wordings of a sample stand: their names, the number of its wording for every row, and the checks."""
+
+    keys: list[str]
+    codes: NDArray[np.int64]
+    judged: NDArray[np.bool_]
+    problems: list[str]
+    items: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> NDArray[np.bool_]:
+        """Rows of items in wordings that the model understands."""
+        return np.asarray(self.items & self.judged[self.codes])
+
+
+def layout(sample: Sample) -> Layout:
+    """Where the wordings of a sample stand, found once."""
+    if "wordings" not in sample.kept:
+        sample.kept["wordings"] = _layout(sample)
+    found: Layout = sample.kept["wordings"]
+    return found
+
+
+def _layout(sample: Sample) -> Layout:
+    parts = sample.frame["id"].fill_null("").str.split("; ")
+    names = parts.list.get(0)
+    keys = names.unique(maintain_order=True).to_list()
+    for key in keys:
+        Wording.of(key)
+    numbers = {key: number for number, key in enumerate(keys)}
+    codes = names.replace_strict(numbers, return_dtype=pl.Int64).to_numpy()
+    given = parts.list.get(1, null_on_oob=True).str.split(" ").list.get(1, null_on_oob=True)
+    asked = parts.list.get(2, null_on_oob=True)
+    table = sample.frame.select("subset", asked=asked, given=given, code=pl.Series(codes)).with_columns(
+        right=pl.Series(_right(sample))
+    )
+    stated = table.filter(pl.col("subset") == CONTROL).group_by("code", "given", "asked", maintain_order=True)
+    problems = [""] * len(keys)
+    for code, first, second, hits, n in stated.agg(pl.col("right").sum(), n=pl.len()).iter_rows():
+        if not is_known(hits, n) and not problems[code]:
+            problems[code] = f"{hits} of {n} pairs right of the kind '{first}-{second}'"
+    items = ~sample.frame["subset"].is_in([CONTROL, PERSON]).to_numpy()
+    return Layout(keys, codes, np.array([not problem for problem in problems]), problems, items)
+
+
+def _right(sample: Sample) -> NDArray[np.bool_]:
+    numbers = {label: i for i, label in enumerate(LABELS)}
+    gold = sample.frame["gold"].replace_strict(numbers, default=-1, return_dtype=pl.Int64)
+    return np.asarray(sample.predicted == gold.to_numpy())
+
+
+def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
+    """All wordings, in the order in which they were asked."""
+    found, right = layout(sample), _right(sample)
+    entries = [get_measure(name) for name in SHOWN]
+    rows = []
+    for code, key in enumerate(found.keys):
+        here = found.codes == code
+        table = Predictions(sample.frame.filter(pl.Series(here & found.items)), sample.header)
+        estimates = estimate_measures(Sample(table, published=sample.published), entries, scoring=Scoring(level))
+        checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
+        stated, person = (float(right[one].mean()) if one.any() else float("nan") for one in checks)
+        numbers = {f"{name}{end}": getattr(estimates[name, None], end[1:] or "value") for name in SHOWN for end in ENDS}
+        checked: dict[str, Any] = {"problem": found.problems[code], "stated": stated, "person": person}
+        size: dict[str, Any] = {"items": table.frame.height // 2, "judged": bool(found.judged[code])}
+        rows.append(WordingRow(**asdict(Wording.of(key)), **size, **checked, **numbers))
+    return rows
+
+
+def judged_rows(rows: Sequence[WordingRow]) -> list[WordingRow]:
+    """The wordings that the model understands."""
+    return [row for row in rows if row.judged]

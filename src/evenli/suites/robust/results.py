@@ -1,0 +1,184 @@
+"""What the suite adds to its measures, and how it is shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from evenli.format import interval, number, p_value, percent
+from evenli.stats.intervals import Estimates, Scoring
+from evenli.stats.sample import Sample
+from evenli.suites.base import Section, Value
+from evenli.suites.coal.verdict import NEGLIGIBLE
+from evenli.suites.robust.curve import WordingRow, curve, judged_rows
+from evenli.suites.robust.design import Wording
+from evenli.suites.robust.measures import MEANS
+from evenli.suites.robust.stability import REST, CauseRow, LevelRow, VarianceRow, across, levels, variance_shares
+from evenli.suites.robust.wordings import DIMENSIONS
+from evenli.types import DataCard, SuiteResult
+
+TITLES = {"stereotype": "stereotype", "default_gender": "default gender", "undirected": "undirected error"}
+
+
+class RobustResult(SuiteResult, frozen=True, kw_only=True):
+    """Results across wordings.
+
+    Attributes:
+        wordings: The specification curve: every wording, the usual one first.
+        causes: Each cause across the wordings that the model understands.
+        shares: Which dimension explains the differences between wordings.
+        levels: The mean of each cause for every choice.
+    """
+
+    wordings: list[WordingRow]
+    causes: list[CauseRow]
+    shares: list[VarianceRow]
+    levels: list[LevelRow]
+
+    def cause(self, name: str) -> CauseRow:
+        """One cause across wordings."""
+        return next(row for row in self.causes if row.cause == name)
+
+    @property
+    def line(self) -> str:
+        """The one line that an audit prints: does the direction survive, and how far does the level move?"""
+        one = self.cause("stereotype")
+        if not one.wordings:
+            return "Wordings: the model understands none of those that were asked, so it is judged in none."
+        return (
+            f"Wordings: the direction of the stereotype holds in {one.holds} of {one.wordings} wordings; its level "
+            f"ranges from {number(one.lowest, 2)} to {number(one.highest, 2)}."
+        )
+
+
+def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
+    """The fields of ``RobustResult`` beside the measures."""
+    rows = curve(sample, scoring.level)
+    means = {cause: estimates[name, None] for cause, name in MEANS.items()}
+    return {
+        "wordings": rows,
+        "causes": across(rows, means),
+        "shares": variance_shares(rows),
+        "levels": levels(rows),
+    }
+
+
+def statement(result: RobustResult) -> str:
+    """Each cause in a few words."""
+    return f"Across wordings: {'; '.join(map(_said, result.causes))}."
+
+
+def _said(row: CauseRow) -> str:
+    title, of = TITLES[row.cause], f"of {row.wordings} wordings"
+    if row.verdict == "not judged":
+        return f"{title} cannot be judged, because the model understands {row.wordings} only"
+    ends = f"{number(row.lowest, 2)} to {number(row.highest, 2)}"
+    if row.verdict == "negligible":
+        return f"{title} is negligible in nine of ten {of} or more ({ends})"
+    what = "is above 0.05" if row.cause == "undirected" and row.usual > NEGLIGIBLE else "keeps its sign"
+    what = "stays below 0.05" if row.cause == "undirected" and row.usual <= NEGLIGIBLE else what
+    other = f", has the opposite one in {row.opposite}" if row.opposite else ""
+    return f"{title} {what} in {row.holds} {of}{other} ({ends}): {row.verdict}"
+
+
+def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
+    """Causes across wordings, one choice changed at a time, variance shares; the whole curve is a chart."""
+    unknown = [row for row in result.wordings if not row.judged]
+    lines = [result.line]
+    if unknown:
+        first = unknown[0]
+        lines.append(
+            f"Not judged in {len(unknown)} of {len(result.wordings)} wordings, where the model fails pairs that state "
+            f"the group (first: {first.wording.key}; {first.problem})."
+        )
+    columns = (
+        *("cause", ">usual wording", ">mean of wordings", ">another wording", ">sign holds"),
+        *(">opposite", ">same verdict", ""),
+    )
+    rows = [
+        [
+            TITLES[row.cause],
+            _with_interval(row.usual, row.usual_low, row.usual_high),
+            _with_interval(row.mean, row.mean_low, row.mean_high),
+            interval(row.another_low, row.another_high, 2),
+            *(f"{count}/{row.wordings}" for count in (row.holds, row.opposite, row.verdict_holds)),
+            row.verdict,
+        ]
+        for row in result.causes
+    ]
+    level = result.causes[0].another_level
+    of = "" if math.isnan(level) else f" Had another been picked, {percent(level)} would lie in 'another wording'"
+    heading = f"Does it survive another wording?{of}"
+    return [Section(heading, columns, rows, lines), _one_change(result), _shares(result)]
+
+
+def _with_interval(value: float, low: float, high: float) -> str:
+    return f"{number(value, 2)} {interval(low, high, 2)}"
+
+
+def _one_change(result: RobustResult) -> Section:
+    """The usual wording, and those that differ from it in one choice."""
+    usual = result.wordings[0].wording
+    rows = []
+    for row in result.wordings:
+        changed = row.wording.differs(usual)
+        if len(changed) > 1:
+            continue
+        name = f"{changed[0]}: {getattr(row, changed[0])}" if changed else f"usual: {_named(usual)}"
+        shown = [_with_interval(*(getattr(row, f"{m}{end}") for end in ("", "_low", "_high"))) for m in _COLUMNS]
+        rows.append([name, *shown, "" if row.judged else "not judged"])
+    heading = "One choice changed at a time; the other wordings are in results.json and in the chart"
+    columns = ("wording", *(f">{name}" for name in _COLUMNS.values()), "")
+    return Section(heading, columns, rows, main=frozenset({0}))
+
+
+_COLUMNS = {"follow": "follow", "defy": "defy", **TITLES}
+
+
+def _named(wording: Wording) -> str:
+    return ", ".join(getattr(wording, name) for name in DIMENSIONS if name != "templates")
+
+
+def _shares(result: RobustResult) -> Section:
+    """Share of the differences that each dimension explains."""
+    names = [name for name in (*DIMENSIONS, REST) if any(row.dimension == name for row in result.shares)]
+    of = {(row.cause, row.dimension): row for row in result.shares}
+    rows = [[name, *(_share(of.get((cause, name))) for cause in TITLES)] for name in names]
+    notes = dict.fromkeys(f"{TITLES[row.cause]}: {row.note}." for row in result.shares if row.note)
+    columns = ("dimension", *(f">{title}" for title in TITLES.values()))
+    defined = any(not math.isnan(row.share) for row in result.shares)
+    return Section("Which choice moves the number? Share of variance", columns, rows if defined else [], list(notes))
+
+
+def _share(row: VarianceRow | None) -> str:
+    if row is None or math.isnan(row.share):
+        return number(math.nan)
+    return percent(row.share) + (f" (p {p_value(row.p)})" if not math.isnan(row.p) else "")
+
+
+def fields(result: RobustResult) -> dict[str, Value]:
+    """What a gate can name beside the measures."""
+    found: dict[str, Value] = {"wordings": len(result.wordings), "judged": len(judged_rows(result.wordings))}
+    for row in result.causes:
+        share = row.holds / row.wordings if row.wordings else math.nan
+        found |= {f"{row.cause}.sign_share": share, f"{row.cause}.verdict": row.verdict}
+        found |= {f"{row.cause}.{name}": getattr(row, name) for name in ("lowest", "highest")}
+    return found
+
+
+def contrast(first: RobustResult, second: RobustResult) -> str:
+    """In how many wordings, of those that both models understand, the first is below the second."""
+    values = _shared(first.wordings, second.wordings)
+    if not values:
+        return "The two models understand no wording in common."
+    below, above = (sum(sign * (b - a) > 1e-9 for a, b in values) for sign in (1, -1))
+    return (
+        f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, the second in "
+        f"{above}."
+    )
+
+
+def _shared(first: Sequence[WordingRow], second: Sequence[WordingRow]) -> list[tuple[float, float]]:
+    others = {row.wording: row for row in judged_rows(second)}
+    return [(r.stereotype, others[r.wording].stereotype) for r in judged_rows(first) if r.wording in others]

@@ -1,0 +1,393 @@
+"""The same question in other words: tables, design, gold labels, stability, and models of known bias."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenli
+from evenli.errors import EvenliError, InputError, ResourceError, RunError
+from evenli.evaluate.audit import Audit, load_run
+from evenli.evaluate.compare import compare_runs
+from evenli.evaluate.robustness import robustness, wording_line
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.models.fakes import fake_model
+from evenli.report.expressions import fields as gate_fields
+from evenli.resources import load_axis
+from evenli.suites.base import Request, load_suite
+from evenli.suites.checks import leaking_words, looks_like
+from evenli.suites.robust import design
+from evenli.suites.robust.curve import WordingRow
+from evenli.suites.robust.design import BUDGET, SAMPLED, Wording, balance, choose_occupations, grid, sampled
+from evenli.suites.robust.stability import REST, across, prediction_interval, variance_shares
+from evenli.suites.robust.wordings import NAME, read_wordings
+from evenli.types import Estimate
+
+LANGUAGES = ("en", "ja", "zh")
+HEADER = "dimension,name,kind,text,plural,female,male\n"
+
+
+@pytest.fixture(scope="module")
+def pairs() -> dict[str, pl.DataFrame]:
+    return {lang: load_suite("robust", Request(lang)).frame for lang in LANGUAGES}
+
+
+COUNT = 20
+"""Wordings of the audits in this file, on fewer items: enough for every choice."""
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(design, "SAMPLED", COUNT)
+        patch.setattr(design, "BUDGET", 0.8)
+        yield
+
+
+def audited(model: object, **options: object) -> Audit:
+    return evenli.audit(model, suites=("robust",), **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def follower(small: None) -> Audit:
+    return audited("fake:oracle:0.9")
+
+
+# The tables
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_there_are_many_wordings_in_every_dimension(lang: str) -> None:
+    wordings = read_wordings(load_axis(), lang)
+    everything = grid(wordings, ["built-in"])
+    assert len(everything) >= 30 and len(set(everything)) == len(everything)
+    assert len(wordings.group_nouns) >= 6 and len(wordings.frames) >= 6 and len(wordings.forms) >= 3
+    assert {noun.kind for noun in wordings.nouns} == {"noun", "narrow", "pronoun", "name", "control"}
+    assert len(wordings.predicates(load_axis().templates(lang))) >= 30
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_gold_is_neutral_by_construction(lang: str, pairs: dict[str, pl.DataFrame]) -> None:
+    """No premise gives a group away; the hypothesis gives away its own and no other."""
+    axis = load_axis()
+    revealing = axis.revealing_words(lang)
+    names = {
+        w.singular
+        for noun in read_wordings(axis, lang).nouns
+        if noun.kind == NAME
+        for s in noun.words.values()
+        for w in s
+    }
+    items = pairs[lang].filter(pl.col("subset").is_in(["PS", "AS", "NS"]))
+    for premise in items["premise"].unique():
+        assert not leaking_words(premise, revealing, lang), premise
+        assert looks_like(premise, lang)
+    for hypothesis, group in items.select("hypothesis", "group").unique().iter_rows():
+        found = leaking_words(hypothesis, revealing, lang)
+        longest = {word for word in found if not any(word != other and word in other for other in found)}
+        given_away = {revealing[word] for word in longest}
+        assert given_away == {group} or (not given_away and any(name in hypothesis for name in names)), hypothesis
+    assert set(items["gold"]) == {NEUTRAL}
+    assert not items["premise"].str.contains(r"[{}]").any() and not items["hypothesis"].str.contains(r"[{}]").any()
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_stated_groups_have_the_answer_that_they_state(lang: str, pairs: dict[str, pl.DataFrame]) -> None:
+    stated = pairs[lang].filter(pl.col("subset") == "control")
+    given = stated["id"].str.split("; ").list.get(1).str.split(" ").list.get(1)
+    same = given == stated["group"]
+    assert set(stated.filter(same)["gold"]) == {ENTAILMENT} and set(stated.filter(~same)["gold"]) == {CONTRADICTION}
+    used = pairs[lang].filter(pl.col("subset").is_in(["PS", "AS", "NS"]))["template"].unique()
+    assert not stated["template"].is_in(used.to_list()).any()
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("frame,x,,it is late.,,,", "needs the slots"),
+        ("frame,x,,{np} sleeps.,,,", "needs the slots"),
+        ("determiner,x,one,the,,,", "has no slot"),
+        ("form,x,,the person sleeps.,,,", "has no slot"),
+        ("frame,x,,the wife says that {np} is {vp}.,,,", "'wife'"),
+        ("form,x,,the bearded one is {a} and a father.,,,", "gives a group away"),
+        ("noun,x,noun,,,girl/girls,", "no word for male"),
+        ("noun,x,noun,,,,boy/boys", "no word for female"),
+        ("noun,x,noun,,,boy/boys,girl/girls", "is not a word for female"),
+        ("noun,x,noun,,,soul/souls,soul/souls", "the same word"),
+        ("noun,man,noun,,,woman/women,man/men", "twice"),
+        ("noun,x,verb,,,woman,man", "kind 'verb'"),
+        ("colour,x,,,,,", "no dimension 'colour'"),
+        ('frame,"a, b",,{np} is {vp}.,,,', "without commas"),
+        ("pattern,x,keep,(,,,", "regular expression"),
+    ],
+)
+def test_a_line_that_cannot_be_asked_is_refused_before_any_model_is(line: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text(f"{HEADER}{line}\n", encoding="utf-8")
+
+    def never(premises: list[str], hypotheses: list[str]) -> list[str]:
+        raise AssertionError("the model was asked")
+
+    with pytest.raises(EvenliError, match=told) as refused:
+        audited(never, data=tmp_path / "more.csv")
+    assert "\n" not in str(refused.value) and "more.csv" in str(refused.value)
+
+
+def test_a_wording_is_one_line_of_data(tmp_path: Path) -> None:
+    (tmp_path / "more.csv").write_text(f"{HEADER}noun,adult,noun,,,adult woman/adult women,adult man/adult men\n")
+    frame = load_suite("robust", Request("en", tmp_path / "more.csv")).frame
+    assert frame["hypothesis"].str.contains("the adult woman is").any()
+    assert frame.filter(pl.col("id").str.starts_with("adult, ")).height > 4 * 300
+
+
+def test_templates_of_your_own_are_a_dimension(tmp_path: Path) -> None:
+    own = [f"the [Sub] is painting wall number {chr(97 + n)} of a barn." for n in range(20)]
+    (tmp_path / "barn.txt").write_text("\n".join(own))
+    frame = load_suite("robust", Request("en", tmp_path / "barn.txt")).frame
+    keys = [Wording.of(key) for key in frame["id"].str.split("; ").list.get(0).unique(maintain_order=True)]
+    assert min(balance(keys)["templates"].values()) > 9
+    for broken, told in (("the nurse sleeps.", "no \\[Sub\\] slot"), ("the [Sub] is kissing a wife.", "'wife'")):
+        (tmp_path / "barn.txt").write_text("\n".join([*own, broken]))
+        with pytest.raises(InputError, match=told):
+            load_suite("robust", Request("en", tmp_path / "barn.txt"))
+    (tmp_path / "barn.txt").write_text("\n".join(own[:3]))
+    with pytest.raises(InputError, match="3 templates have a predicate"):
+        load_suite("robust", Request("en", tmp_path / "barn.txt"))
+
+
+def test_an_axis_without_wordings_says_so() -> None:
+    from dataclasses import replace
+
+    axis = load_axis()
+    bare = replace(axis, languages={"en": replace(axis.language("en"), wordings=None)})
+    with pytest.raises(ResourceError, match="no wordings in language 'en'"):
+        load_suite("robust", Request("en", axis=bare))
+
+
+# The design
+
+
+@pytest.mark.parametrize("lang", LANGUAGES)
+def test_the_design_is_balanced_and_bounded(lang: str, pairs: dict[str, pl.DataFrame]) -> None:
+    frame = pairs[lang]
+    keys = frame["id"].str.split("; ").list.get(0).unique(maintain_order=True)
+    chosen = [Wording.of(key) for key in keys]
+    assert len(chosen) == SAMPLED
+    assert frame.height <= BUDGET * len(load_suite("coal", Request(lang)))
+    usual = chosen[0]
+    everything = grid(read_wordings(load_axis(), lang), ["built-in"])
+    assert {one for one in everything if len(one.differs(usual)) == 1} <= set(chosen)
+    for dimension, counts in balance(chosen).items():
+        assert set(counts) == {getattr(one, dimension) for one in everything}
+        others = [count for choice, count in counts.items() if choice != getattr(usual, dimension)]
+        assert not others or (min(others) >= 3 and max(others) <= 3 * min(others)), counts
+
+
+def test_all_wordings_ask_the_same_items(pairs: dict[str, pl.DataFrame]) -> None:
+    items = pairs["en"].filter(pl.col("subset").is_in(["PS", "AS", "NS"]))
+    by = items.with_columns(key=pl.col("id").str.split("; ").list.get(0)).group_by("key")
+    asked = by.agg(pl.struct("occupation", "template", "group").sort().hash().sum())
+    assert asked["occupation"].n_unique() == 1
+    per_word = items.group_by("occupation").agg(pl.col("template").n_unique())
+    assert per_word["template"].n_unique() == 1
+
+
+def test_the_sample_is_the_same_every_time_and_never_larger_than_the_grid() -> None:
+    everything = grid(read_wordings(load_axis(), "en"), ["built-in"])
+    assert sampled(everything) == sampled(everything)
+    assert set(sampled(everything[:5], 39)) == set(everything[:5])
+
+
+def test_words_that_state_a_group_are_not_asked() -> None:
+    words = {one.word for one in choose_occupations(load_axis(), "en")}
+    assert "nurse" in words and not words & {"businessman", "ballerina", "handyman"}
+
+
+# Models of known bias
+
+
+@pytest.mark.parametrize(
+    ("lang", "kind", "stereotype"),
+    [("en", "biased", 1.0), ("en", "even", 0.0), ("ja", "wrong", -1.0), ("zh", "biased", 1.0)],
+)
+def test_a_model_of_known_bias_has_no_spread(lang: str, kind: str, stereotype: float, small: None) -> None:
+    result = audited(f"fake:{kind}", lang=lang).robust
+    assert all(row.judged for row in result.wordings)  # type: ignore[attr-defined]
+    values = [row.stereotype for row in result.wordings]  # type: ignore[attr-defined]
+    assert values == pytest.approx([stereotype] * COUNT)
+    row = result.cause("stereotype")  # type: ignore[operator]
+    assert (row.holds, row.opposite, row.lowest, row.highest) == (COUNT, 0, stereotype, stereotype)
+    assert row.verdict == ("negligible" if kind == "even" else "stable")
+    assert all("no spread" in one.note for one in result.shares)  # type: ignore[attr-defined]
+
+
+def test_bias_controlled_models_keep_their_order_in_every_wording(follower: Audit) -> None:
+    curves = [audited(f"fake:oracle:{rate}").robust.wordings for rate in (0.1, 0.5)]  # type: ignore[attr-defined]
+    for first, second, third in zip(*curves, follower.robust.wordings, strict=True):  # type: ignore[attr-defined]
+        assert first.stereotype < second.stereotype < third.stereotype
+
+
+def deaf_to(word: str) -> Callable[[list[str], list[str]], list[str]]:
+    """A model that follows stereotypes, and does not know what one word means."""
+    knowing = fake_model("biased")
+
+    def answer(premises: list[str], hypotheses: list[str]) -> list[str]:
+        prepared = knowing.prepare(premises, hypotheses)
+        known = [LABELS[i] for i in knowing.logits(prepared.take(np.arange(len(premises)))).argmax(axis=1)]
+        return [NEUTRAL if word in h else label for h, label in zip(hypotheses, known, strict=True)]
+
+    return answer
+
+
+def test_a_model_is_not_judged_where_it_does_not_understand(small: None) -> None:
+    result = audited(deaf_to("male p")).robust
+    judged = {row.noun: set() for row in result.wordings}  # type: ignore[attr-defined]
+    for row in result.wordings:  # type: ignore[attr-defined]
+        judged[row.noun].add(row.judged)
+    assert judged.pop("male person") == {False}
+    assert set(map(frozenset, judged.values())) == {frozenset({True})}
+    row = result.cause("stereotype")  # type: ignore[operator]
+    assert row.holds == row.wordings < COUNT and row.lowest == 1.0
+
+
+def shifty(premises: list[str], hypotheses: list[str]) -> list[str]:
+    """Follows stereotypes in the usual sentence only, and defies them in all other frames."""
+    pairs = [evenli.models.fakes.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]
+    bare = [
+        p.startswith(("the ", "a ", "an ", "one of", "two ")) and ", who" not in p and "report" not in p
+        for p in premises
+    ]
+    return [follow if plain else defy for follow, defy, plain in zip(*pairs, bare, strict=True)]
+
+
+def test_a_direction_that_does_not_survive_is_unstable(small: None) -> None:
+    result = audited(shifty).robust
+    row = result.cause("stereotype")  # type: ignore[operator]
+    plain = sum(one.frame == "bare" for one in result.wordings)  # type: ignore[attr-defined]
+    assert (row.holds, row.opposite, row.verdict) == (plain, COUNT - plain, "unstable")
+    assert row.reversed > 0 and (row.lowest, row.highest) == (-1.0, 1.0)
+    shares = {one.dimension: one.share for one in result.shares if one.cause == "stereotype"}  # type: ignore[attr-defined]
+    assert shares["frame"] == pytest.approx(1.0) and sum(shares.values()) == pytest.approx(1.0)
+
+
+# The numbers
+
+
+def row(value: float, noun: str, frame: str, judged: bool = True) -> WordingRow:
+    ends = {
+        f"{name}{end}": value
+        for name in ("stereotype", "default_gender", "follow", "defy")
+        for end in ("", "_low", "_high")
+    }
+    ends |= {"undirected": 0.0, "undirected_low": 0.0, "undirected_high": 0.01}
+    return WordingRow(noun, "the", frame, "same", "built-in", judged, "", 1.0, 1.0, 100, **ends)
+
+
+def test_variance_shares_are_those_of_a_hand_computed_design() -> None:
+    """Two by two, each cell twice, additive on the logit scale: the shares are the squared effects."""
+    pytest.importorskip("statsmodels")
+
+    def height(logit: float) -> float:
+        share = 1 / (1 + math.exp(-logit))
+        return 2 * (share * 101 - 0.5) / 100 - 1  # undo the half item
+
+    cells = list(itertools.product((-0.6, 0.6), (-0.2, 0.2), (-0.05, 0.05)))
+    rows = [row(height(a + b + e * (1 if a * b > 0 else -1)), f"n{a}", f"f{b}") for a, b, e in cells]
+    shares = {one.dimension: one.share for one in variance_shares(rows) if one.cause == "stereotype"}
+    total = 0.36 + 0.04 + 0.0025
+    assert shares == pytest.approx({"noun": 0.36 / total, "frame": 0.04 / total, REST: 0.0025 / total}, abs=1e-6)
+
+
+def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> None:
+    values = [0.4] * 9 + [-0.4, 0.0]
+    rows = [row(value, f"n{n}", "bare") for n, value in enumerate(values)] + [row(-1.0, "odd", "bare", judged=False)]
+    mean = Estimate(0.29, 0.2, 0.4, 0.05, 0.95, 100)
+    found = across(rows, dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))[0]
+    assert (found.wordings, found.holds, found.opposite, found.verdict) == (11, 9, 1, "unstable")
+    assert (found.lowest, found.highest, found.reversed, found.verdict_holds) == (-0.4, 0.4, 1, 9)
+    again = across(rows[:9] + rows[:1], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
+    assert [one.verdict for one in again] == ["stable", "stable", "negligible"]
+    few = across(rows[:4], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
+    assert {one.verdict for one in few} == {"not judged"}
+
+
+def test_the_random_wording_interval_covers_a_further_wording() -> None:
+    generator = np.random.default_rng(5)
+    drawn = generator.gamma(2.0, size=(2000, SAMPLED + 1))
+    inside = [low <= last <= high for *seen, last in drawn for low, high, _ in [prediction_interval(seen)]]
+    assert 0.93 < np.mean(inside) < 0.97
+    assert prediction_interval([1.0])[2] != prediction_interval([1.0])[2]
+    assert prediction_interval([1.0, 2.0, 3.0])[2] == pytest.approx(0.5)
+
+
+def test_the_mean_over_wordings_is_that_of_the_curve(follower: Audit) -> None:
+    result = follower.robust
+    for cause in ("stereotype", "default_gender", "undirected"):
+        each = [getattr(one, cause) for one in result.wordings if one.judged]  # type: ignore[attr-defined]
+        assert result.measures[f"{cause}_mean"].value == pytest.approx(np.mean(each), abs=1e-5)
+
+
+# Runs, comparisons, the line
+
+
+def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: Audit) -> None:
+    first = audited("fake:oracle:0.2", out=tmp_path / "a")
+    again = load_run(tmp_path / "a")
+    assert again.to_dict() == first.to_dict()
+    assert robustness(tmp_path / "a").to_dict() == first.to_dict()
+    named = gate_fields(again.result)
+    assert named["robust.stereotype.sign_share"] == 1.0 and named["robust.judged"] == COUNT
+    told = compare_runs(again, follower, suite="robust").conclusion("robust")
+    assert f"lower stereotype in {COUNT} of {COUNT} wordings" in told
+
+
+def test_an_ordinary_audit_has_one_line_about_wordings(tmp_path: Path, small: None) -> None:
+    coal = evenli.audit("fake:biased", out=tmp_path / "coal")
+    assert "one was asked" in wording_line(coal)
+    assert "109 of 109 templates" in wording_line(coal)
+    with pytest.raises(RunError, match="evenli robustness fake:biased --lang en"):
+        robustness(tmp_path / "coal")
+    audited("fake:oracle:0.2", out=tmp_path / "other")
+    assert "one was asked" in wording_line(coal)
+    audited("fake:biased", out=tmp_path / "wordings")
+    assert f"{COUNT} of {COUNT} wordings" in wording_line(coal) and "wordings)" in wording_line(coal)
+
+
+def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:
+    said: list[str] = []
+
+    def stop(premises: list[str], hypotheses: list[str]) -> list[str]:
+        assert said and "times an ordinary audit" in said[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        audited(stop, on_warning=said.append)
+    with pytest.raises(InputError, match="full is for suite robust"):
+        evenli.audit("fake:even", full=True)
+
+
+def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    from evenli.report.wordings import figure, write
+
+    drawn = figure(follower.robust)  # type: ignore[arg-type]
+    assert len(drawn.rows) == COUNT and f"{COUNT} wordings" in drawn.alternative
+    values = [cells[5] for cells in drawn.rows]
+    assert values == sorted(values)
+    svg, png = write(follower, tmp_path)
+    assert svg.read_text(encoding="utf-8").count("<path") > 2 * COUNT and png.stat().st_size > 10_000
+
+
+def test_a_report_on_both_suites_shows_the_curve(small: None) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    from evenli.report.html import render
+
+    page = render([evenli.audit("fake:oracle:0.5", suites=("coal", "robust"))])
+    assert "Specification curve" in page and "the person is" in page
