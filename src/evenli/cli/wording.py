@@ -28,7 +28,11 @@ def robustness(
     charts: Annotated[bool, option("Also write the specification curve as wordings.svg and .png.", "--charts")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Ask a model in many wordings: what survives, how far the number moves, and which choice moves it."""
+    """Ask a model in other words: does the answer survive?
+
+    How far each number moves, in how many wordings its sign and its verdict hold, and which choice of words moves it.
+    """
+    from evenli._extras import check_extra
     from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.robustness import is_run
     from evenli.evaluate.robustness import robustness as run
@@ -36,6 +40,8 @@ def robustness(
     from evenli.report.terminal import show_results
     from evenli.suites.base import Request
 
+    if charts:
+        check_extra("report", "the chart of the wordings")
     stored = is_run(target)
     if stored and (full or data or out):
         raise InputError(f"{target} is a run that has been made; --full, --data and --out are for a model")
