@@ -132,7 +132,11 @@ class Handler(BaseHTTPRequestHandler):
             top += [(f"word{i}", math.log((1 - server.mass) / 2 ** (i + 1))) for i in range(server.top - len(top))]
             entries = [{"token": token, "logprob": value} for token, value in sorted(top, key=lambda one: -one[1])]
             choice["logprobs"] = {"content": [{"token": "x", "logprob": -1, "top_logprobs": entries}]}
-        answer = {"choices": [choice], "usage": {"prompt_tokens": len(text) // 4, "completion_tokens": 1}}
+        choice |= {"index": 0, "finish_reason": "stop"}
+        tokens = len(text) // 4
+        usage = {"prompt_tokens": tokens, "completion_tokens": 1, "total_tokens": tokens + 1}
+        about = {"id": "1", "object": "chat.completion", "created": 0, "model": body["model"]}
+        answer = {**about, "choices": [choice], "usage": usage}
         server.edit(answer)
         self.reply(200, answer)
 

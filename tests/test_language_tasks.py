@@ -104,18 +104,21 @@ def test_lm_eval_runs_the_task(tmp_path: Path) -> None:
 def test_inspect_runs_the_task(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai", reason="pip install 'evenli[inspect]'")
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "import sys; sys.path[:0] = sys.argv[1:3]\n"
         "from inspect_ai import eval\n"
-        "from inspect_ai.model import ModelOutput, get_model\n"
+        "from inspect_ai.model import get_model\n"
+        "from chat_server import serving\n"
         "from evenli.interop.inspect_task import evenli_coal\n"
         "task = evenli_coal(prompts=1)\n"
-        "task.dataset = task.dataset[:900]\n"
-        "says = [ModelOutput.from_content('mockllm/model', 'B') for _ in range(900)]\n"
-        "model = get_model('mockllm/model', custom_outputs=says)\n"
-        "(log,) = eval(task, model=model, log_dir=sys.argv[2], display='none')\n"
+        "task.dataset = task.dataset[:1200]\n"
+        "with serving('biased', top=0) as one:\n"
+        "    address = one.url.partition('#')[0] + '/v1'\n"
+        "    model = get_model('openai-api/local/tiny', base_url=address, api_key='none')\n"
+        "    (log,) = eval(task, model=model, log_dir=sys.argv[3], display='none')\n"
         "print({name: metric.value for name, metric in log.results.scores[0].metrics.items()})\n"
     )
-    words = [sys.executable, "-c", code, str(ROOT / "src"), str(tmp_path)]
+    words = [sys.executable, "-c", code, str(ROOT / "src"), str(ROOT / "tests"), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "'abstained': 0" in done.stdout and "gold_accuracy" in done.stdout
+    # A biased model behind a server that gives text only: every answer is read, and the gold pairs are right.
+    assert "'abstained': 0" in done.stdout and "'gold_accuracy': 1" in done.stdout
