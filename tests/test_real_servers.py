@@ -23,7 +23,8 @@ from evenli.models import ModelOptions, Prompting, load_model
 from evenli.suites.base import load_suite
 from evenli.suites.checks import gold_pairs
 
-AGREEMENT = 0.05  # nats
+AGREEMENT, LARGEST = 0.05, 0.25
+"""Nats, on average and at most: llama.cpp rounds activations to 8 bits where weights have 4, transformers does not."""
 
 
 def _weights() -> Path | None:
@@ -64,14 +65,13 @@ def _scores(spec: str, pairs: pl.DataFrame, **settings: Any) -> tuple[np.ndarray
 
 def test_llama_cpp_and_transformers_agree(url: str) -> None:
     pairs = gold_pairs("en").frame[[0, 40, 80]]
-    served, model = _scores(f"chat:{url}", pairs, prompts=2, concurrency=4)
+    served, model = _scores(f"chat:{url}", pairs, prompts=1, concurrency=4)
     assert model.abilities.engine == "llamacpp" and model.abilities.top_logprobs == 20
-    local, _ = _scores(f"causal:{WEIGHTS}", pairs, prompts=2)
-    normal = [part[..., :3] - np.logaddexp.reduce(part[..., :3], axis=2, keepdims=True) for part in (served, local)]
-    # A label that is not among the 20 likeliest tokens is known from above only.
-    seen = local[..., :3] > np.log(1e-3)
-    assert seen.mean() > 0.8
-    assert np.abs(normal[0] - normal[1])[seen].max() < AGREEMENT
+    local, _ = _scores(f"causal:{WEIGHTS}", pairs, prompts=1)
+    # The letters are single tokens, so both read the same distribution.
+    differences = np.abs(served[..., :3] - local[..., :3])
+    assert differences.mean() < AGREEMENT and differences.max() < LARGEST
+    assert np.abs(served[..., 3] - local[..., 3]).max() < AGREEMENT
 
 
 def test_a_small_model_gets_no_verdict_and_the_reason(url: str, tmp_path: Path) -> None:

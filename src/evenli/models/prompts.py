@@ -78,12 +78,9 @@ class View:
     @cached_property
     def beginning(self) -> str:
         """Everything before the pair."""
-        listed = (
-            f"- {self.answers[label]}: {self.prompt.options[label]}"
-            if self.prompt.style == WORDS
-            else f"{self.answers[label]}. {self.prompt.options[label]}"
-            for label in self.order
-        )
+        # No bullets: small models begin their answer with one.
+        mark = ":" if self.prompt.style == WORDS else "."
+        listed = (f"{self.answers[label]}{mark} {self.prompt.options[label]}" for label in self.order)
         return "\n".join([self.prompt.head, *listed, self.prompt.ask])
 
     def text(self, premise: str, hypothesis: str) -> str:
