@@ -342,8 +342,14 @@ def test_a_run_can_be_stored_read_gated_and_compared(tmp_path: Path, follower: A
     assert robustness(tmp_path / "a").to_dict() == first.to_dict()
     named = gate_fields(again.result)
     assert named["robust.stereotype.sign_share"] == 1.0 and named["robust.judged"] == COUNT
-    told = compare_runs(again, follower, suite="robust").conclusion("robust")
-    assert f"lower stereotype in {COUNT} of {COUNT} wordings" in told
+    compared = compare_runs(again, follower, suite="robust")
+    assert f"lower stereotype in {COUNT} of {COUNT} wordings" in compared.conclusion("robust")
+    (one,) = compared.to_dict()["robust"]["comparisons"]
+    assert {name: one["contrast"][name] for name in ("wordings", "first_below", "second_below")} == {
+        "wordings": COUNT,
+        "first_below": COUNT,
+        "second_below": 0,
+    }
 
 
 def test_an_ordinary_audit_has_one_line_about_wordings(tmp_path: Path, small: None) -> None:
@@ -369,6 +375,8 @@ def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:
         audited(stop, on_warning=said.append)
     with pytest.raises(InputError, match="full is for suite robust"):
         evenli.audit("fake:even", full=True)
+    with pytest.raises(InputError, match="cannot be limited"):
+        audited("fake:even", limit=50)
 
 
 def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:

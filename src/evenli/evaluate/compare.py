@@ -220,10 +220,13 @@ class RunComparison:
 
     def conclusion(self, suite: str, number: int = 0) -> str:
         """One sentence that the intervals allow about a further run; ``number`` counts them from 0."""
-        first, second = self.runs[0], self.runs[number + 1]
-        said = conclude(first, second, self.suites[suite][number], suite)
-        more = get_suite(suite).contrast(first.result.suites[suite], second.result.suites[suite])
-        return f"{said} {more}".strip()
+        said = conclude(self.runs[0], self.runs[number + 1], self.suites[suite][number], suite)
+        return f"{said} {self.contrast(suite, number).get('sentence', '')}".strip()
+
+    def contrast(self, suite: str, number: int = 0) -> dict[str, Any]:
+        """What the suite adds about a further run; empty for most."""
+        first, second = (run.result.suites[suite] for run in (self.runs[0], self.runs[number + 1]))
+        return dict(get_suite(suite).contrast(first, second))
 
     def __repr__(self) -> str:
         """The conclusions, one line each."""
@@ -254,6 +257,7 @@ class RunComparison:
                 "measures": {name: to_plain(asdict(difference)) for name, difference in one.measures.items()},
                 "mcnemar": to_plain(asdict(one.mcnemar)),
                 "occupations": to_plain(one.occupations.to_dicts()),
+                **({"contrast": found} if (found := self.contrast(suite, number)) else {}),
             }
             for number, (run, one) in enumerate(zip(self.runs[1:], self.suites[suite], strict=True))
         ]

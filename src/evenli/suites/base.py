@@ -129,7 +129,8 @@ class Suite:
     has_lists: bool = False  # whether load takes an occupation list
     samples: bool = False  # whether it asks a sample of its pairs, and all of them where a request says full
     announce: Callable[[PairSet], str] = lambda _: ""  # what people should know before the model is asked
-    contrast: Callable[[Any, Any], str] = lambda *_: ""  # results of two models to a sentence beside the conclusion
+    # Results of two models to what a comparison adds; its ``sentence`` stands beside the conclusion.
+    contrast: Callable[[Any, Any], Mapping[str, Any]] = lambda *_: {}
     figures: str = ""  # import path module:function of its charts in the report: audit to evenli.report.charts.Figure
     report: str = ""  # import path module:function of what audit --report adds: audit and folder to a list of files
 

@@ -167,16 +167,16 @@ def fields(result: RobustResult) -> dict[str, Value]:
     return found
 
 
-def contrast(first: RobustResult, second: RobustResult) -> str:
+def contrast(first: RobustResult, second: RobustResult) -> dict[str, Any]:
     """In how many wordings, of those that both models understand, the first is below the second."""
     values = _shared(first.wordings, second.wordings)
-    if not values:
-        return "The two models understand no wording in common."
     below, above = (sum(sign * (b - a) > 1e-9 for a, b in values) for sign in (1, -1))
-    return (
+    sentence = (
         f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, the second in "
         f"{above}."
     )
+    told = sentence if values else "The two models understand no wording in common."
+    return {"wordings": len(values), "first_below": below, "second_below": above, "sentence": told}
 
 
 def _shared(first: Sequence[WordingRow], second: Sequence[WordingRow]) -> list[tuple[float, float]]:
