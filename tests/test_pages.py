@@ -120,7 +120,8 @@ def test_a_scored_corpus_shows_sentences_with_their_words_marked(scored: Path) -
     assert page.count('<mark class="female">nurse<sub>+0.400</sub></mark>') == 8
     assert page.count('<mark class="male">engineer<sub>-0.300</sub></mark>') == 1
     assert "data-filter" in page and "&lt;img src=x" in page
-    assert "With --vectors" in checked(corpus_page(scored)) and "<mark" not in corpus_page(scored)
+    plain = checked(corpus_page(scored))
+    assert "--vectors" in plain and '<mark class="one">Her</mark>' in plain and "<sub>" not in plain
 
 
 def test_what_was_removed_leads_with_the_sentence_and_says_why(scored: Path, tmp_path: Path) -> None:
@@ -129,7 +130,7 @@ def test_what_was_removed_leads_with_the_sentence_and_says_why(scored: Path, tmp
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)
     assert heads[:3] == ["text", "why", "score"], "sentences first"
     assert '<mark class="female">nurse<sub>+0.400</sub></mark>' in page and "data-filter" in page
-    assert "text leans female (0.4000); 0.4000 &gt; " in page
+    assert "text leans female; 0.4000 &gt; " in page
     fairer_corpus("subtract", scored, tmp_path / "plain", CorpusSettings(70, split=None))
     plain = checked((tmp_path / "plain" / "removed.html").read_text(encoding="utf-8"))
     assert '<mark class="one">Her</mark>' in plain and "Marked words state a gender" in plain

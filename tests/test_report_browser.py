@@ -18,11 +18,17 @@ import pytest
 
 import evenli
 from conftest import ROOT
+from evenli.corpus.run import score_corpus
 from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import load_run
+from evenli.evaluate.encoder_report import EncoderReport
+from evenli.mitigate.corpora import fairer_corpus
+from evenli.mitigate.plan import CorpusSettings
 from evenli.predictions import Predictions
 from evenli.report.html import report
+from evenli.report.pages import corpus_page, encoders_page, write_page
 from evenli.store import with_hash
+from test_pages import Weights, figures
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
 pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")
@@ -73,7 +79,22 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         runs[name] = load_run(root / name)
     hostile = load_run(poison(root / "one", root / "hostile"))
     written = {"one": [runs["one"]], "ja": [runs["ja"]], "several": list(runs.values()), "hostile": [hostile]}
-    return {name: report(list_of, root / f"{name}.html").path for name, list_of in written.items()}
+    found = {name: report(list_of, root / f"{name}.html").path for name, list_of in written.items()}
+    return found | other_pages(root)
+
+
+def other_pages(root: Path) -> dict[str, Path]:
+    """Pages beside the report: a scored corpus, what was removed from it, and encoders."""
+    rows = [{"text": f"The {'nurse' if n % 5 == 0 else 'engineer'} number {n} {PAYLOADS[n % 7]}"} for n in range(60)]
+    (root / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    score_corpus(root / "corpus.jsonl", root / "scored", Weights())
+    fairer_corpus("subtract", root / "scored", root / "fairer", CorpusSettings(50, split=None), scorer=Weights())
+    encoders = EncoderReport((figures("base", 0.9), figures(PAYLOADS[1], 0.4, -0.5)))
+    return {
+        "corpus": write_page(corpus_page(root / "scored", Weights()), root / "corpus.html"),
+        "removed": root / "fairer" / "removed.html",
+        "encoders": write_page(encoders_page(encoders), root / "encoders.html"),
+    }
 
 
 def poison(source: Path, target: Path) -> Path:
@@ -238,6 +259,30 @@ def test_no_horizontal_scroll(visit: Open, name: str, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("name", ["corpus", "removed", "encoders"])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_other_pages_fit_search_sort_and_are_inert(visit: Open, name: str, width: int) -> None:
+    page = visit(name, width=width, height=844)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    box = page.locator(".verdict").bounding_box()
+    assert box["y"] + box["height"] < 844, "the answer is on the first screen"
+    assert page.evaluate("window.hacked") is None and page.evaluate("document.querySelectorAll('img').length") == 0
+    if name == "encoders":
+        assert page.locator("svg[role=img]").count() == 3
+        return
+    assert page.locator("mark").count() >= 12 and page.locator("mark sub").first.inner_text() == "+0.400"
+    status = page.locator("[role=status]").first
+    page.get_by_label("Search this table").first.fill("nurse")
+    shown = int(status.inner_text().split()[0])
+    assert shown > 0 and page.locator("tbody tr:visible", has_text="engineer number").count() == 0
+    page.get_by_label("Search this table").first.fill("")
+    page.locator("thead button", has_text="score").first.click()
+    scores = [
+        float(text) for text in page.locator("table").first.locator("tbody td.n:nth-child(3)").all_text_contents()
+    ]
+    assert scores == sorted(scores, reverse=True)
+
+
 def test_dark_mode_has_light_text_on_dark(visit: Open) -> None:
     page = visit("one", color_scheme="dark")
     ink, paper = (
@@ -326,14 +371,15 @@ def test_several_runs_start_with_a_comparison(visit: Open) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["one", "several"])
+@pytest.mark.parametrize("name", ["one", "several", "removed", "encoders"])
 def test_axe_finds_nothing_serious(visit: Open, browser: Any, reports: dict[str, Path], name: str, scheme: str) -> None:
     axe = Path(os.environ.get("EVENLI_AXE") or ROOT / "node_modules" / "axe-core" / "axe.min.js")
     if not axe.is_file():
         pytest.skip(f"no axe-core at {axe}: npm install --no-save axe-core, or set EVENLI_AXE")
     page = visit(name, color_scheme=scheme)
-    page.locator("[data-run='0'] tr[data-o] button").first.click()
-    page.locator("figure details summary").first.click()
+    if name in {"one", "several"}:
+        page.locator("[data-run='0'] tr[data-o] button").first.click()
+        page.locator("figure details summary").first.click()
     page.evaluate(axe.read_text(encoding="utf-8"))  # by the debugger, so that the page's policy stays as it is
     # Colours are computed for what can be seen; the long tables would take minutes and repeat one style 5,000 times.
     page.evaluate("document.querySelectorAll('tr[data-o]:nth-of-type(n+40)').forEach(row => row.remove())")

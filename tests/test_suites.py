@@ -431,9 +431,9 @@ def test_compare_prints_a_block_per_suite(cli: Cli, runs: Path, tmp_path: Path) 
     assert out.count("Conclusion") == 2 and out.index("NLI-CoAL") < out.index("built-in probe")
     code, out, _ = cli("compare", runs / "all", tmp_path / "second", "--json")
     content = json.loads(out)
-    assert set(content) == {"first", "data", "comparisons", "probe"} and content["data"]["suite"] == "coal"
+    assert set(content) == {"first", "data", "comparisons", "probe", "scoring"} and content["data"]["suite"] == "coal"
     code, out, _ = cli("compare", runs / "all", runs / "coal", "--json")
-    assert set(json.loads(out)) == {"first", "data", "comparisons"}
+    assert set(json.loads(out)) == {"first", "data", "comparisons", "scoring"}
 
 
 def test_a_run_is_like_itself(runs: Path) -> None:

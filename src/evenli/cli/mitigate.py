@@ -72,6 +72,10 @@ Split = Annotated[
 ShuffleSeed = Annotated[int, option("Seed of the shuffle, and of the random control.", **SEEDS)]
 Control = Annotated[bool, option("Let chance pick as many pairs: the control of equal size.", "--random")]
 Overwrite = Annotated[bool, option("Replace a corpus in the folder.", "--overwrite")]
+ScoreVectors = Annotated[
+    Path | None,
+    option("Word vectors of the scores: the pages then mark the words that make a score, with weights.", "--vectors"),
+]
 
 
 def subtract(
@@ -81,6 +85,7 @@ def subtract(
     random: Control = False,
     split: Split = "auto",
     seed: ShuffleSeed = 0,
+    vectors: ScoreVectors = None,
     overwrite: Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -91,7 +96,9 @@ def subtract(
     from evenli.mitigate.corpora import fairer_corpus
 
     settings = _settings(percentile, split, seed, random=random)
-    _print_corpus(fairer_corpus("subtract", scored, out, settings, overwrite=overwrite), as_json)
+    _print_corpus(
+        fairer_corpus("subtract", scored, out, settings, scorer=_scorer(vectors), overwrite=overwrite), as_json
+    )
 
 
 def augment(
@@ -104,6 +111,7 @@ def augment(
     random: Control = False,
     split: Split = "auto",
     seed: ShuffleSeed = 0,
+    vectors: ScoreVectors = None,
     overwrite: Overwrite = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -115,7 +123,14 @@ def augment(
 
     settings = _settings(percentile, split, seed, mode=mode, names=not no_names, random=random)
     method: Any = "combined" if replace else "augment"
-    _print_corpus(fairer_corpus(method, scored, out, settings, overwrite=overwrite), as_json)
+    _print_corpus(fairer_corpus(method, scored, out, settings, scorer=_scorer(vectors), overwrite=overwrite), as_json)
+
+
+def _scorer(vectors: Path | None) -> Any:
+    """The scorer that ``evenli score --vectors FILE`` uses; a corpus that was scored otherwise refuses it."""
+    from evenli.corpus.scoring import ScoreSettings, make_scorer
+
+    return None if vectors is None else make_scorer(ScoreSettings(vectors))
 
 
 def _settings(percentile: float, split: str, seed: int, **options: Any) -> CorpusSettings:

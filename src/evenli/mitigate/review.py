@@ -22,7 +22,7 @@ from evenli.resources.words import GenderWords
 _BUCKET = 200_000  # rows that are sorted in memory at a time
 _SHOWN = 1_000  # rows on the page of a list for review
 _LETTERS = 1_500  # of a text on the page
-_LEAST = 0.0005  # weight from which on a word is marked
+_STRONG = 0.5  # share of the strongest word's weight from which on a word is marked
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Review:
 
 def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | None) -> ReviewPage:
     """Rows that were dropped: texts, why, score. ``limit`` is the threshold; None for a draw at random."""
-    mark, marks = _marker(scorer)
+    mark, marks = marker(scorer)
     width = len(SCORES)
 
     def cells(row: Sequence[Any]) -> list[Any]:
@@ -130,7 +130,7 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
 
 def added_page(columns: Sequence[str], scorer: Scorer | None) -> ReviewPage:
     """Copies that were put in: the texts before and after the swap, and the score of the source."""
-    mark, marks = _marker(scorer)
+    mark, marks = marker(scorer)
 
     def cells(row: Sequence[Any]) -> list[Any]:
         number, score, *texts = row
@@ -142,26 +142,29 @@ def added_page(columns: Sequence[str], scorer: Scorer | None) -> ReviewPage:
 
 def _why(of_column: Mapping[str, Sequence[float]], score: float, limit: float | None) -> str:
     """Which sentence made the score, and where it leans."""
-    name, (female, male, size) = max(of_column.items(), key=lambda entry: entry[1][2])
+    name, (female, male, _) = max(of_column.items(), key=lambda entry: entry[1][2])
     side = "female" if female >= abs(male) else "male"
-    above = "drawn at random" if limit is None else f"{score:.4f} > {limit:.4f}"
-    return f"{name} leans {side} ({size:.4f}); {above}"
+    return f"{name} leans {side}; " + ("drawn at random" if limit is None else f"{score:.4f} > {limit:.4f}")
 
 
-def _marker(scorer: Scorer | None) -> tuple[Callable[[str], Cell], str]:
-    """What marks the words of a text, and what the marks mean: weights where a scorer knows them."""
+def marker(scorer: Scorer | None) -> tuple[Callable[[str], Cell], str]:
+    """What marks the words of a text, and what the marks mean: weights where a scorer knows them.
+
+    Nearly every word has some weight; only those are marked that have at least half that of the strongest.
+    """
     explain = getattr(scorer, "score", None)
     if explain is None:
         stated = GenderWords().words
         return lambda text: mark_words(_cut(text), dict.fromkeys(set(_words(text)) & stated, "")), (
-            "Marked words state a gender. Give the scorer to see which words make the score, and how much."
+            "Marked words state a gender. With the word vectors (--vectors) the words that make the score are marked."
         )
 
     def mark(text: str) -> Cell:
-        weights = {one.token.lower(): one.weighted for one in explain(text).words if abs(one.weighted) >= _LEAST}
-        return mark_words(_cut(text), weights)
+        weights = {one.token.lower(): one.weighted for one in explain(text).words if one.weighted}
+        least = _STRONG * max(map(abs, weights.values()), default=0.0)
+        return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
 
-    return mark, "Marked words make the score: orange leans female, blue male, with their weight."
+    return mark, "Marked are the words that make the score, with their weight: orange leans female, blue male."
 
 
 def _words(text: str) -> list[str]:

@@ -14,7 +14,8 @@ from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult
 from evenli.evaluate.senteval import SentEvalResult
 from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.io import write_atomic
-from evenli.page import Block, Cell, Fact, mark_words, render
+from evenli.mitigate.review import marker
+from evenli.page import Block, Fact, render
 from evenli.report.charts import Figure, inline_svg
 from evenli.report.hero import Dot, dots
 from evenli.report.meta import meta_chart, response_chart
@@ -171,7 +172,8 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
     top = top_sentences(scored, count)
     found = [(abs(value), value, side, text) for side, of in top.items() for value, text in of if value]
     found.sort(reverse=True)
-    rows = [[_marked(text, scorer), side, value] for _, value, side, text in found]
+    mark, marks = marker(scorer)
+    rows = [[mark(text), side, value] for _, value, side, text in found]
     lead = (
         f"Half of the {scored.rows:,} rows score at most {number(values[50.0], 3)}; the most biased "
         f"one in twenty scores above {number(values[95.0], 3)}, the highest {number(values[100.0], 3)}."
@@ -179,11 +181,10 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
     charts = _drawn(
         "distribution", "How the scores are distributed", "Histogram of the scores", distribution_chart, spread
     )
-    marks = "Marked words make the score: orange leans female, blue male, with their weight."
     blocks = [
         Block(
             "Sentences",
-            lines=[marks if scorer is not None else "With --vectors the words that make a score are marked here."],
+            lines=[marks],
             columns=("sentence", "leans", ">score"),
             rows=rows,
             caption=f"The {len(rows)} sentences that lean most, strongest first",
@@ -197,16 +198,9 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
             caption="Percentiles of the score of a row",
         ),
     ]
-    return render(f"Bias scores of {printable(scored.path.name)}", lead, blocks)
-
-
-def _marked(text: str, scorer: Any) -> Cell:
-    weights = {}
-    if scorer is not None:
-        weights = {
-            word.token.lower(): word.weighted for word in scorer.score(text).words if abs(word.weighted) >= 0.0005
-        }
-    return mark_words(printable(text), weights)
+    files = scored.header.get("source", {}).get("files") or [scored.path]
+    more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
+    return render(f"Bias scores of {printable(Path(files[0]).name)}{more}", lead, blocks)
 
 
 def meta_page(results: SweepResult) -> str:
