@@ -370,6 +370,7 @@ VALID: dict[str, tuple[Words, Words]] = {
     "measure": (("run",), ("runs",)),
     "verify": (("run",), ("runs",)),
     "report": (("run", "-o", "report.html"), ("runs",)),
+    "view": ((".", "--export", "pages"), ("runs",)),
     "compare": (("run", "other"), ("runs",)),
     "robustness": (("fake:even", "-o", "out"), ("wordings",)),
     "gate": (("run", "--fail-if", "coal.low > 0.9"), ("runs",)),
@@ -413,6 +414,7 @@ VALID: dict[str, tuple[Words, Words]] = {
 
 _TORCH = {"export", "train nli", "train encoder", "encoder-report"}
 _SLOW = {
+    "view",
     "reproduce",
     "robustness",
     "report",

@@ -20,7 +20,7 @@ from evenli.errors import EvenliError
 from evenli.format import printable
 
 _SECTIONS = {
-    "Audit a model": ("audit", "predict", "measure", "verify", "report", "card", "table"),
+    "Audit a model": ("audit", "predict", "measure", "verify", "report", "view", "card", "table"),
     "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
     "Compare and decide": ("compare", "robustness", "gate", "reproduce"),
     "Mitigate": ("mitigate", "score", "direction"),
@@ -45,7 +45,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},  # those of commands follow
 )
 for command in (
-    *(audit.audit, audit.predict, audit.measure, audit.verify, report.report, report.card, report.table),
+    *(audit.audit, audit.predict, audit.measure, audit.verify, report.report, report.view, report.card, report.table),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
     *(audit.compare, wording.robustness, report.gate, about.reproduce),
     *(score.score, score.direction, train.export, train.meta, about.data, about.models, about.doctor),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -116,3 +117,46 @@ def table(
     else:
         write_table(found[what], out)
         shared.say(f"{out}: {found[what].height} rows")
+
+
+def view(
+    folder: Annotated[Path, argument("Folder with runs, at any depth.")] = Path("runs"),
+    port: Annotated[int, option("Port; 0 takes a free one.", min=0, max=65535)] = 0,
+    out: Annotated[
+        Path | None,
+        option("Write list, reports and comparisons as files for a web host, and serve nothing.", "--export"),
+    ] = None,
+    browser: Annotated[bool, option("Open the page in the browser.", "--open")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Look through all runs of a folder in the browser.
+
+    List, filter, reports, comparisons of two runs, and sentences of your own for their models. The server listens on
+    this machine only, and the address holds a random token.
+    """
+    from evenli._extras import check_extra
+
+    check_extra("report", "the pages of runs")
+    if out is not None:
+        from evenli.report.gallery import export
+
+        files = export(folder, out)
+        if as_json:
+            shared.print_json({"folder": str(out), "files": [file.name for file in files]})
+        else:
+            shared.say(f"{out}/: {len(files)} files; open {files[0]}")
+        return
+    from evenli.report.view import serve
+
+    def ready(address: str) -> None:
+        if as_json:
+            shared.print_json({"address": address})
+        else:
+            shared.say(f"{address}\nonly on this machine; stop with Ctrl-C")
+        sys.stdout.flush()
+        if browser:
+            import webbrowser
+
+            webbrowser.open(address)
+
+    serve(folder, port, ready)

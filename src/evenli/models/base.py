@@ -219,7 +219,7 @@ def load_model(
         occupations: Words of the fakes; default the published ones.
     """
     spec = spec or f"evenli:{lang}"
-    backend, target = _split(spec)
+    backend, target = split_spec(spec)
     model: NLIModel = MODELS.get(backend)(target, ModelRequest(spec, lang, options or ModelOptions(), occupations))
     missing = [name for name in ("info", "prepare", "logits", "bucket", "token_budget") if not hasattr(model, name)]
     if missing:
@@ -229,7 +229,7 @@ def load_model(
     return model
 
 
-def _split(spec: str) -> tuple[str, str]:
+def split_spec(spec: str) -> tuple[str, str]:
     """Backend and target of a spec."""
     backend, colon, target = spec.partition(":")
     if colon and backend in MODELS:

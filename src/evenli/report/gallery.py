@@ -1,0 +1,204 @@
+"""All runs of a folder as pages: a list, a report of each, comparisons of two; shown live or written as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from evenli.errors import EvenliError, InputError
+from evenli.evaluate.audit import load_run
+from evenli.evaluate.compare import RunComparison, compare_runs
+from evenli.evaluate.predict import SCHEMA, read_header
+from evenli.format import interval, number, p_bound, signed
+from evenli.io import write_atomic
+from evenli.page import policy as content_policy
+from evenli.report.html import render
+from evenli.stats.measure import get_measure
+from evenli.store import read_manifest
+from evenli.suites.base import get_suite
+from evenli.types import AuditResult
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_DEEP = 6
+"""How far below the folder runs are looked for."""
+_MOST_COMPARED = 6
+"""Runs of which every two are compared in an export."""
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """A run in the list; ``problem`` says why it cannot be shown."""
+
+    id: str
+    path: Path
+    name: str
+    model: str = ""
+    lang: str = ""
+    data: str = ""
+    verdict: str = ""
+    score: str = ""
+    created: str = ""
+    spec: str = ""
+    problem: str = ""
+    pairs: str = ""  # hash of the pairs, which runs that can be compared share
+
+
+def find_runs(folder: str | Path) -> list[RunEntry]:
+    """Every run below a folder, newest first; a damaged one is listed with what is wrong."""
+    root = Path(folder)
+    if not root.is_dir():
+        raise InputError(f"there is no folder {root}; give the one that holds your runs")
+    files = (file for depth in range(_DEEP) for file in root.glob("*/" * depth + "run.json"))
+    entries = [_entry(root, file.parent) for file in sorted(files)]
+    return sorted(entries, key=lambda entry: (entry.created, entry.name), reverse=True)
+
+
+def _entry(root: Path, folder: Path) -> RunEntry:
+    name = folder.relative_to(root).as_posix() if folder != root else root.resolve().name
+    # The address of a run: short, of harmless letters, and the same after a restart.
+    identity = f"{re.sub(r'[^a-zA-Z0-9]+', '-', name).strip('-')[:40]}-{sha256(name.encode()).hexdigest()[:8]}"
+    try:
+        header = read_header(folder / "run.json")
+        created = str(header.get("created", ""))[:16].replace("T", " ")
+        if header.get("status") != "complete":
+            return RunEntry(identity, folder, name, created=created, problem="not complete: run its command again")
+        if not (folder / "results.json").is_file():
+            return RunEntry(identity, folder, name, created=created, problem="predictions only, no audit")
+        stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA)
+        result = AuditResult.from_dict(stored)
+    except EvenliError as error:
+        return RunEntry(identity, folder, name, problem=str(error))
+    cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
+    coal = result.suites.get("coal")
+    return RunEntry(
+        identity,
+        folder,
+        name,
+        model=result.model.title,
+        lang=str(result.lang),
+        data="; ".join(card.name for card in cards),
+        verdict=_short(result),
+        score=coal.main.shown if coal is not None else "",
+        created=created,
+        spec=str(header["model"].get("spec", "")),
+        pairs=" ".join(card.sha256 for card in cards),
+    )
+
+
+def _short(result: AuditResult) -> str:
+    """The verdict in a few words; the report has its sentence."""
+    causes = [f"{cause.label} ({cause.size})" for cause in result.verdict.causes]
+    return ", ".join(causes) or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip(".")
+
+
+def list_page(
+    entries: Sequence[RunEntry],
+    links: Mapping[str, str],
+    comparisons: Sequence[tuple[str, str]] = (),
+    *,
+    live: bool = False,
+) -> str:
+    """The list of runs."""
+    lead = f"{len(entries)} run{'s' * (len(entries) != 1)}, newest first. A run opens its report."
+    return _page("list", "evenli runs", lead, runs=entries, links=links, comparisons=comparisons, live=live)
+
+
+def report_page(entry: RunEntry) -> str:
+    """The report of a run."""
+    return render([load_run(entry.path)])
+
+
+def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
+    """Two runs, item by item."""
+    compared = compare_runs(first.path, second.path)
+    parts = [_part(compared, suite) for suite in compared.suites]
+    return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)
+
+
+def _part(compared: RunComparison, suite: str) -> dict[str, Any]:
+    (one,) = compared.suites[suite]
+    rows = [
+        (
+            get_measure(name).title.strip(),
+            number(d.first),
+            number(d.second),
+            signed(d.value),
+            interval(d.low, d.high, sign=True),
+            p_bound(d.p),
+        )
+        for name, d in one.measures.items()
+    ]
+    return {"title": get_suite(suite).title, "conclusion": compared.conclusion(suite), "rows": rows}
+
+
+def ask_page(entry: RunEntry, back: str, longest: int, texts: tuple[str, str] = ("", ""), **answered: Any) -> str:
+    """The page on which people try a sentence of their own."""
+    texts = texts if any(texts) else ("The nurse waits at the bus stop.", "The woman waits at the bus stop.")
+    answered = {"answers": (), "note": ""} | answered
+    about = {"back": back, "longest": longest, "premise": texts[0], "hypothesis": texts[1]}
+    return _page("ask", "Try a sentence", f"{entry.model} ({entry.name})", **about, **answered)
+
+
+def problem_page(message: str, back: str) -> str:
+    """What went wrong."""
+    return _page("problem", "That did not work", "", message=message, back=back)
+
+
+def export(folder: str | Path, out: str | Path) -> list[Path]:
+    """Write list, reports and comparisons as files for a web host; sentences cannot be tried there."""
+    # A run that cannot be shown is left out: what is wrong with it names places on this machine.
+    shown, target = [entry for entry in find_runs(folder) if not entry.problem], Path(out)
+    if not shown:
+        raise InputError(f"there is no finished audit in {folder}")
+    foreign = [file.name for file in target.iterdir() if not _is_ours(file)] if target.is_dir() else []
+    if foreign:
+        raise InputError(f"{target} holds other files ({', '.join(foreign[:3])}); choose another folder")
+    written = [_write(target / f"run-{entry.id}.html", report_page(entry)) for entry in shown]
+    comparisons = []
+    for first, second in combinations(shown[:_MOST_COMPARED], 2):
+        if first.pairs != second.pairs:
+            continue
+        name = f"compare-{first.id}-{second.id}.html"
+        written.append(_write(target / name, compare_page(second, first, "index.html")))
+        comparisons.append((name, f"{second.name} and {first.name}"))
+    links = {entry.id: f"run-{entry.id}.html" for entry in shown}
+    return [_write(target / "index.html", list_page(shown, links, comparisons)), *written]
+
+
+def _is_ours(file: Path) -> bool:
+    return file.name == "index.html" or bool(re.fullmatch(r"(run|compare)-[\w-]+\.html", file.name))
+
+
+def _write(file: Path, text: str) -> Path:
+    write_atomic(file, text)
+    return file
+
+
+@cache
+def _parts() -> tuple[str, str, str]:
+    css, js, page = (
+        (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("gallery.css", "gallery.js", "gallery.html.j2")
+    )
+    return css, js, page
+
+
+def policy() -> str:
+    """The Content-Security-Policy of our pages: one style sheet, one script, forms to ourselves."""
+    css, js, _ = _parts()
+    return content_policy(css, js).replace("form-action 'none'", "form-action 'self'")
+
+
+def _page(kind: str, title: str, lead: str, **values: Any) -> str:
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    css, js, page = _parts()
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    known = {"css": Markup(css), "js": Markup(js), "csp": policy(), "kind": kind, "title": title, "lead": lead}
+    return environment.from_string(page).render(**known, **values)

@@ -1,0 +1,234 @@
+"""The page over all runs: who may ask, what is shown, what is never run, in a real browser too."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import evenli
+from evenli.errors import InputError, ModelError
+from evenli.report import gallery
+from evenli.report.gallery import RunEntry, export, find_runs
+
+pytest.importorskip("altair", reason="reports need altair: pip install 'evenli[report]'")
+pytest.importorskip("starlette", reason="the page needs starlette: pip install 'evenli[view]'")
+uvicorn = pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'evenli[view]'")
+from evenli.report.view import LONGEST, load_asked, make_app  # noqa: E402
+
+TOKEN = "t0ken"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("view") / "runs"
+    evenli.audit("fake:oracle:0.3", limit=60, out=root / "old")
+    evenli.audit("fake:biased", limit=60, out=root / "deep" / "new")
+    evenli.audit("fake:even", "ja", limit=60, out=root / "<b>ja")
+    (root / "broken").mkdir()
+    (root / "broken" / "run.json").write_text("{")
+    return root
+
+
+class Site:
+    """A server on a free port, and a way to ask it."""
+
+    def __init__(self, folder: Path) -> None:
+        import socket
+
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.listen()
+        self.port = self.socket.getsockname()[1]
+        config = uvicorn.Config(make_app(folder, TOKEN, self.port), log_level="error", access_log=False)
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
+        self.thread.start()
+        self.address = f"http://127.0.0.1:{self.port}/{TOKEN}/"
+
+    def get(self, path: str = "", *, address: str = "", data: dict[str, str] | None = None, **headers: str):
+        body = urllib.parse.urlencode(data).encode() if data is not None else None
+        request = urllib.request.Request(address or self.address + path, body, headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read().decode(), dict(answer.headers)
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode(), dict(error.headers)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(timeout=20)
+        self.socket.close()
+
+
+@pytest.fixture(scope="module")
+def site(runs: Path) -> Iterator[Site]:
+    found = Site(runs)
+    yield found
+    found.stop()
+
+
+def identity(runs: Path, name: str) -> str:
+    return next(entry.id for entry in find_runs(runs) if entry.name == name)
+
+
+def test_runs_are_found_and_damaged_ones_named(runs: Path) -> None:
+    entries = {entry.name: entry for entry in find_runs(runs)}
+    assert set(entries) == {"old", "deep/new", "<b>ja", "broken"}
+    assert entries["broken"].problem and not entries["old"].problem
+    assert "follows stereotypes" in entries["deep/new"].verdict and entries["<b>ja"].lang == "ja"
+    assert entries["old"].pairs == entries["deep/new"].pairs != entries["<b>ja"].pairs
+    assert all(re.fullmatch(r"[\w-]+", entry.id) for entry in entries.values())
+    with pytest.raises(InputError, match="no folder"):
+        find_runs(runs / "none")
+
+
+def test_the_list_is_escaped_and_under_a_policy(site: Site) -> None:
+    status, page, headers = site.get()
+    assert status == 200 and "&lt;b&gt;ja" in page and "<b>ja" not in page
+    assert "default-src 'none'" in headers["content-security-policy"]
+    assert "unsafe" not in headers["content-security-policy"]
+    assert headers["referrer-policy"] == "same-origin" and headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_only_who_knows_the_token_and_the_right_name_gets_in(site: Site) -> None:
+    root = f"http://127.0.0.1:{site.port}"
+    for address in (f"{root}/", f"{root}/wrong/", f"{root}/{TOKEN}x/", f"{root}/{TOKEN}/../run.json"):
+        assert site.get(address=address)[0] == 404, address
+    assert site.get(Host="evil.example")[0] == 400
+    assert site.socket.getsockname()[0] == "127.0.0.1"
+
+
+def test_reports_and_comparisons(site: Site, runs: Path) -> None:
+    status, page, _ = site.get(f"run/{identity(runs, 'old')}")
+    assert status == 200 and "fake oracle:0.3" in page and "Content-Security-Policy" in page
+    old, new, ja = (identity(runs, name) for name in ("old", "deep/new", "<b>ja"))
+    status, page, _ = site.get(f"compare?run={old}&run={new}")
+    assert status == 200 and "NLI-CoAL" in page and re.search(r"\+0\.\d+", page)
+    for path, message in (
+        (f"compare?run={old}", "two runs"),
+        (f"compare?run={old}&run={ja}", "pairs|data|items"),
+        (f"run/{identity(runs, 'broken')}", "broken"),
+        ("run/no-such", "no such run"),
+        ("run/..%2F..%2Fetc", "Not Found|no such run"),
+    ):
+        status, page, _ = site.get(path)
+        assert status in {400, 404} and re.search(message, page), (path, page[-600:])
+
+
+def test_a_sentence_is_asked_by_post_only(site: Site, runs: Path) -> None:
+    path = f"ask/{identity(runs, 'deep/new')}"
+    given = {"premise": "the nurse waits.", "hypothesis": "the woman waits."}
+    status, page, _ = site.get(path)
+    assert status == 200 and "Ask the model" in page and "Probability" not in page
+    status, page, _ = site.get(f"{path}?{urllib.parse.urlencode(given)}")
+    assert status == 200 and "Probability" not in page, "GET only reads"
+    status, page, _ = site.get(path, data=given)
+    assert status == 200 and "<h2>entailment</h2>" in page and "the nurse waits." in page
+    assert site.get(path, data=given, Origin="http://evil.example")[0] == 403
+    assert site.get(path, data=given, Origin=f"http://127.0.0.1:{site.port}")[0] == 200
+    assert site.get(path, data={**given, "premise": "x" * (LONGEST + 1)})[0] == 400
+    assert site.get(path, data={**given, "premise": "x" * 30_000})[0] == 413
+    assert site.get(path, data={"premise": "only"})[0] == 400
+    status, page, _ = site.get(path, data={**given, "premise": "<script>alert(1)</script>"})
+    assert "<script>alert" not in page
+    assert site.get("", data={})[0] == 405 and site.get("compare", data={})[0] == 405
+
+
+def test_nothing_changes_by_looking(site: Site, runs: Path) -> None:
+    def state() -> dict[str, tuple[int, int]]:
+        return {str(file): (file.stat().st_size, file.stat().st_mtime_ns) for file in runs.rglob("*")}
+
+    before = state()
+    for path in ("", f"run/{identity(runs, 'old')}", f"ask/{identity(runs, 'old')}"):
+        assert site.get(path)[0] == 200
+    site.get(f"ask/{identity(runs, 'old')}", data={"premise": "a", "hypothesis": "b"})
+    assert state() == before
+
+
+def test_a_run_never_makes_us_run_code(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "stranger.py").write_text("raise SystemExit('run')")
+    for spec in ("py:stranger:predict", "plugin:x", ""):
+        with pytest.raises((ModelError, InputError)):
+            load_asked(RunEntry("x", tmp_path, "x", model="m", spec=spec))
+
+
+def test_a_changed_model_is_named(runs: Path, tmp_path: Path) -> None:
+    from evenli.store import with_hash
+
+    copy = shutil.copytree(runs / "old", tmp_path / "old")
+    header = json.loads((copy / "run.json").read_text())
+    header["model"]["fingerprint"] = "another"
+    (copy / "run.json").write_text(json.dumps(with_hash(header)))
+    (entry,) = find_runs(tmp_path)
+    assert "changed" in load_asked(entry)[1]
+    (same,) = (one for one in find_runs(runs) if one.name == "old")
+    assert load_asked(same)[1] == ""
+
+
+def test_export_writes_files_that_need_no_server(runs: Path, tmp_path: Path) -> None:
+    files = export(runs, tmp_path / "site")
+    names = {file.name for file in files}
+    assert {file.name for file in (tmp_path / "site").iterdir()} == names and len(names) == 5
+    index = files[0].read_text()
+    links = set(re.findall(r'href="([^"]+)"', index))
+    assert links == names - {"index.html"} and str(runs) not in index
+    assert "try a sentence" not in index and "Content-Security-Policy" in index
+    assert len(export(runs, tmp_path / "site")) == 5  # again, over its own files
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("x")
+    with pytest.raises(InputError, match=r"thesis\.txt"):
+        export(runs, tmp_path / "mine")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="no finished audit"):
+        export(tmp_path / "empty", tmp_path / "out")
+
+
+def test_the_policy_names_our_script_and_style() -> None:
+    page = gallery.problem_page("x", "/")
+    import base64
+    import hashlib
+
+    for tag in ("style", "script"):
+        (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, flags=re.S)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in gallery.policy()
+
+
+def test_in_a_browser(site: Site, runs: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
+    chromium = os.environ.get("EVENLI_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium on this machine: apt-get install chromium")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        said: list[str] = []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto(site.address)
+        assert page.locator("tbody tr:visible").count() == 4
+        page.fill("input[type=search]", "oracle")
+        assert page.locator("tbody tr:visible").count() == 1 and page.inner_text("#count") == "1 shown"
+        page.fill("input[type=search]", "")
+        wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+        assert page.evaluate(wide) is False, "the page itself does not scroll sideways on a phone"
+        for name in ("old", "deep/new"):
+            page.check(f'input[aria-label="Compare {name}"]')
+        page.click("button")
+        page.wait_for_selector("h1:has-text('Comparison')")
+        page.goto(f"{site.address}ask/{identity(runs, 'deep/new')}")
+        page.click("button")
+        page.wait_for_selector("th:has-text('Probability')")
+        browser.close()
+    assert not [text for text in said if "Security" in text or "Refused" in text], said
