@@ -526,3 +526,15 @@ def test_a_single_label_position_is_averaged_out(few: PairSet) -> None:
         three = ask(one.url, few, orders=3)
     assert len(six.header["prompting"]["orders"]) == 6
     assert six.logits == pytest.approx(three.logits, abs=1e-4)
+
+
+def test_prices_on_the_command_line() -> None:
+    from evenli.cli._shared import prices
+
+    assert prices("0.15,0.60") == pytest.approx((0.15, 0.60)) and prices(None) is None
+    for text in ("1", "a,b", "1,2,3"):
+        with pytest.raises(InputError, match="PROMPT,ANSWER"):
+            prices(text)
+    for settings in ({"price": (-1.0, 0.0)}, {"price": (float("nan"), 0.0)}, {"concurrency": 0}, {"samples": 0}):
+        with pytest.raises(InputError):
+            Prompting(**settings)
