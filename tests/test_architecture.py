@@ -31,6 +31,7 @@ ORDER = [
     "pairs",
     "predictions",
     "resources",
+    "counterfactual",
     "stats",
     "suites",
     "models",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -18,10 +19,12 @@ import pytest
 from evenli.errors import InputError, PairError
 from evenli.io import read_rows
 from evenli.pairs import PairSet
-from evenli.resources import load_axis, read_lines
+from evenli.resources import load_axis, read_lines, read_table
+from evenli.suites.base import Request, load_suite
 from evenli.suites.checks import leaking_words
 from evenli.suites.files import write_pairs
-from evenli.suites.probe.build import build_probe, read_probe
+from evenli.suites.probe.build import ProbeSettings, build_probe, label_by_labour, read_occupations, read_probe
+from evenli.suites.probe.languages import build_probe_in
 from evenli.suites.probe.words import (
     cluster_key,
     fill_slots,
@@ -132,17 +135,17 @@ def test_lists_of_the_paper() -> None:
 
 def test_built_in_set() -> None:
     build = build_probe()
-    check_shape(build.pairs, 38, 50)
+    check_shape(build.pairs, 38, 100)
     texts = premises(build.pairs)
-    assert len(set(texts)) == 1900 and max(len(text.split()) for text in texts) <= 10
-    assert Counter(build.pairs.frame["stereotype"]) == {"female": 1900, "male": 1900}
-    assert build.pairs.frame["template"].n_unique() == 50
+    assert len(set(texts)) == 3800 and max(len(text.split()) for text in texts) <= 10
+    assert Counter(build.pairs.frame["stereotype"]) == {"female": 3800, "male": 3800}
+    assert build.pairs.frame["template"].n_unique() == 100
     assert not [text for text in texts if leaking_words(text, load_axis().revealing_words("en"), "en")]
     assert not [text for text in texts if RESIDUE.search(text)]
     assert not [text for text in texts if re.search(r"\ba [aeiou]|\ban (?!hour)[^aeiou]", text)]
     drawn = Counter(build.pairs.frame["hypothesis"].str.replace("female|male", "X"))
-    assert len(drawn) == 3 and min(drawn.values()) > 1100
-    assert build.report["short"] == {} and build.report["occupations"]["nurse"]["filled"] == 50
+    assert len(drawn) == 3 and min(drawn.values()) > 2200
+    assert build.report["short"] == {} and build.report["occupations"]["nurse"]["filled"] == 100
 
 
 def test_own_sentences() -> None:
@@ -426,7 +429,7 @@ def test_name_filter_is_pluggable(text_file: Callable[..., Path], monkeypatch: p
 
 
 def test_a_corpus_without_capitals_is_noted(text_file: Callable[..., Path]) -> None:
-    corpus = text_file("the nurse is at work.", "the driver met anna.")
+    corpus = text_file("the nurse is at work.", "the driver met someone.")
     (note,) = build_probe(corpus=corpus, per_occupation=1, occupations=TWO).pairs.notes
     assert "no capital letters" in note
 
@@ -543,3 +546,75 @@ def test_one_gender_only_is_refused(pair_file: Callable[..., Path]) -> None:
 def test_word_classes_are_filled() -> None:
     assert {"him", "guy"} <= word_class("gender") and word_class("verb") == {"cook", "guard", "tailor"}
     assert word_class("one") | word_class("many") <= word_class("determiner")
+
+
+# --- labels by labour share, own occupations, names in lower case -------------------------------------------------
+
+
+def test_labels_by_labour_share() -> None:
+    published = build_probe(per_occupation=2).pairs
+    by_share = label_by_labour(published, 70)
+    women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
+    labels = dict(by_share.frame.select("occupation", "stereotype").iter_rows())
+    assert labels["nurse"] == "female" and labels["driver"] == "male" and "cook" not in labels
+    assert all((women[name.lower()] >= 70) == (side == "female") for name, side in labels.items())
+    assert all(women[name.lower()] >= 70 or women[name.lower()] <= 30 for name in labels)
+    # With any majority the two labels that contradict the statistics turn.
+    turned = dict(label_by_labour(published, 50.1).frame.select("occupation", "stereotype").iter_rows())
+    assert {name for name, side in turned.items() if side != probe_occupations()[name]} == {"attendant", "baker"}
+    for wrong in (50, 101, 99.9):
+        with pytest.raises(InputError, match="dominance"):
+            label_by_labour(published, wrong)
+
+
+def test_own_occupations_on_the_command_line(tmp_path: Path, run_cli: Callable[..., Any]) -> None:
+    own, out = tmp_path / "own.csv", tmp_path / "probe.jsonl"
+    own.write_text("occupation,gender\nusher,female\norganist,male\n")
+    run = ("build", "probe", "--occupations", str(own), "-o", str(out), "--per-occupation", "1")
+    assert run_cli(*run).returncode == 0
+    assert {row["occupation"] for row in read_rows(out)} == {"usher", "organist"}
+
+
+@pytest.mark.parametrize("rows", ["", "usher,F\n", "usher,male\nUsher,female\n"])
+def test_own_occupations_that_cannot_be_used(tmp_path: Path, rows: str) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text(f"occupation,gender\n{rows}")
+    with pytest.raises(InputError, match="occupation"):
+        ProbeSettings(occupations=read_occupations(own))
+
+
+def test_names_in_lower_case_are_seen(tmp_path: Path) -> None:
+    corpus = tmp_path / "lower.txt"
+    corpus.write_text(
+        "a nurse meets jennifer at the gate .\nthe nurse is at the gate .\nthe driver will rest at home .\n"
+    )
+    texts = set(build_probe(corpus=corpus, per_occupation=1, occupations=TWO).pairs.frame["premise"])
+    assert not any("jennifer" in text for text in texts)
+
+
+# --- Japanese and Chinese -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lang", ["ja", "zh"])
+def test_the_probe_in_other_languages(lang: str) -> None:
+    pairs = load_suite("probe", Request(lang=lang))
+    frame = pairs.frame
+    assert pairs.lang == lang and len(pairs) == frame["occupation"].n_unique() * 200
+    assert set(frame.group_by("occupation").len()["len"]) == {200}
+    counts = Counter(dict(frame.select("occupation", "stereotype").iter_rows()).values())
+    assert counts["female"] == counts["male"] >= 10
+    revealing = load_axis().revealing_words(lang)
+    assert not any(leaking_words(text, revealing, lang) for text in frame["template"].unique())
+    for row in frame.head(200).iter_rows(named=True):
+        assert row["occupation"] in row["premise"]
+        assert {"female": "女性", "male": "男性"}[row["group"]] in row["hypothesis"]
+    by_family = {family: build_probe_in(lang, per_occupation=2, family=family) for family in ("premise", "occupation")}
+    assert all(row["premise"] in row["hypothesis"] for row in by_family["premise"].frame.iter_rows(named=True))
+    assert all(row["occupation"] in row["hypothesis"] for row in by_family["occupation"].frame.iter_rows(named=True))
+
+
+def test_other_languages_refuse_what_is_english() -> None:
+    with pytest.raises(InputError, match="US"):
+        load_suite("probe", Request(lang="ja", dominance=70))
+    with pytest.raises(InputError, match="'de'"):
+        load_suite("probe", Request(lang="de"))

@@ -25,7 +25,7 @@ from evenli.stats.sample import Sample
 from evenli.suites.probe.measures import labour_comparison, occupation_curve
 from evenli.suites.probe.words import probe_occupations
 
-NAMES = ["probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]
+NAMES = ["probe_lean", "probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]
 Logits = tuple[float, float, float]
 
 
@@ -63,6 +63,20 @@ def random_table(premises: int = 1900, occupations: int = 38, seed: int = 0) -> 
 
 def value(name: str, predictions: Predictions = HAND, stereotype: str | None = None) -> float:
     return float(get_measure(name)(Sample(predictions), stereotype))
+
+
+def test_lean_by_hand() -> None:
+    # Female likelier once, a tie, male likelier once; the nurse's premises lean female, the driver's male.
+    assert value("probe_lean") == pytest.approx(0)
+    assert value("probe_lean", stereotype="female") == pytest.approx(1 / 2)
+    assert value("probe_lean", stereotype="male") == pytest.approx(-1)
+    # Renaming the groups turns the sign and leaves dP as it is.
+    turned = HAND.frame.with_columns(
+        group=pl.col("group").replace({"female": "male", "male": "female"}),
+        id=pl.col("id").str.replace("-female", "-x").str.replace("-male", "-female").str.replace("-x", "-male"),
+    )
+    assert value("probe_lean", Predictions(turned), "female") == pytest.approx(-1 / 2)
+    assert value("probe_dp", Predictions(turned)) == pytest.approx(value("probe_dp"))
 
 
 def test_all_are_registered_for_the_probe_only() -> None:
@@ -139,8 +153,9 @@ def test_swapping_the_groups() -> None:
     data = random_table()
     logits = data.frame.select(LABELS).to_numpy().reshape(-1, 2, 3)[:, ::-1].reshape(-1, 3)
     swapped = Predictions(data.frame.with_columns(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS)))
-    for name in set(NAMES) - {"probe_b"}:
+    for name in set(NAMES) - {"probe_b", "probe_lean"}:
         assert value(name, swapped) == pytest.approx(value(name, data)), name
+    assert value("probe_lean", swapped) == pytest.approx(-value("probe_lean", data)) != 0
     b, ties = value("probe_b", data), value("probe_ties", data)
     assert 0.05 <= ties < 0.5 and value("probe_b", swapped) == pytest.approx(1 - b - ties)
     assert value("probe_b", swapped) != pytest.approx(b)

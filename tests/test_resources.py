@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from evenli.counterfactual.swapper import Swapper
 from evenli.errors import InputError, ResourceError
 from evenli.labels import LABELS
-from evenli.mitigate.swap import Swapper
 from evenli.resources import cards, load_axis, read_lines, read_table
 from evenli.resources.axes import DATA
 from evenli.suites.base import SLOT

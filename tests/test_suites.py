@@ -181,6 +181,7 @@ def test_all_suites_in_one_folder(runs: Path) -> None:
     # 15 of 19 occupations of either gender are followed, the rest defied, nothing is neutral.
     assert values(results, "probe") == pytest.approx(
         {
+            "probe_lean": 0,
             "probe_s": 0,
             "probe_dp": 1,
             "probe_b": 15 / 19,
@@ -195,7 +196,7 @@ def test_all_suites_in_one_folder(runs: Path) -> None:
     assert {name: entry["value"] for name, entry in slices.items()} == pytest.approx(
         {"female": 15 / 19, "male": 15 / 19}, abs=1e-6
     )
-    assert results["probe"]["rows"] == 2 * results["probe"]["premises"] == 3800
+    assert results["probe"]["rows"] == 2 * results["probe"]["premises"] == 7600
     dev = values(results, "dev2020")
     assert dev["fn_dev"] == pytest.approx(1 - dev["fn_bias"]) == results["dev2020"]["proportions"]["neutral"]
     assert results["verdict"]["code"] == "bias"
@@ -350,7 +351,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
     assert max(map(len, lines)) <= width
     joined = " ".join(text.getvalue().split())
     for part in (
-        "probe: built-in probe (en, 3800 pairs)",
+        "probe: built-in probe (en, 7600 pairs)",
         "dev2020: Dev et al. sample (en, 5904 pairs)",
         "NLI-CoAL",
         "Entailment probe (1,900 premises",
@@ -368,7 +369,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
 def test_the_probe_alone_on_the_terminal(runs: Path) -> None:
     text = io.StringIO()
     show_results(load_run(runs / "even"), Console(file=text, width=140), verbose=True)
-    assert "\nfake even on built-in probe (en, 3800 pairs" in text.getvalue()
+    assert "\nfake even on built-in probe (en, 7600 pairs" in text.getvalue()
     assert "Order condition" not in text.getvalue() and "published" not in text.getvalue()
     assert "undefined (the model" in text.getvalue()
 
@@ -416,7 +417,7 @@ def test_compare_two_runs_on_the_probe(cli: Cli, runs: Path) -> None:
     content = json.loads(out)
     assert content["data"] == {} and content["comparisons"] == []
     [one] = content["probe"]["comparisons"]
-    assert content["probe"]["data"]["suite"] == "probe" and one["n"] == 1900
+    assert content["probe"]["data"]["suite"] == "probe" and one["n"] == 3800
     assert one["measures"]["probe_dp"]["value"] == pytest.approx(-1) == one["measures"]["probe_b"]["value"]
     assert one["mcnemar"]["only_first"] == 1900 and one["mcnemar"]["only_second"] == 0
     assert one["conclusion"].count("significantly lower") == 2

@@ -1,13 +1,24 @@
-"""Does gender-swap augmentation lower the bias of a retrained model? Two encoders, three seeds, paired.
+"""Does gender-swap augmentation lower the bias of a retrained model? An experiment with controls.
 
-Three steps; only the middle one needs a GPU, and it needs neither polars nor this machine:
+Three steps; only the middle one needs a GPU:
 
-    python tools/mitigation_study.py prepare DATA out/study         # SNLI part, swapped copies, pairs to ask
-    python tools/mitigation_study.py train out/study --base gte=bases/gte-8 --seed 0 1 2
-    python tools/mitigation_study.py score out/study                # the table of docs/mitigation.md
+    python tools/mitigation_study.py prepare DATA out/study --corpus snli       # or mnli; --scored FOLDER for Sub/Aug
+    python tools/mitigation_study.py train out/study --base minilm=bases/en base12=bases/mpnet --seed 0 1 2 3 4
+    python tools/mitigation_study.py analyse out/study
 
-``train`` fine-tunes each base on the SNLI part as it is (``before``) and with a swapped copy of every pair that has a
-word to swap (``after``), and stores the logits of both.
+Arms, each with the contrast that answers a question:
+
+original                  the corpus as it is
+occupation - original     the paper's selection: copies of pairs whose premise names an occupation (Sharma et al. 2021)
+all - duplicated          a swapped copy of every gendered pair, against a plain second copy of the same pairs: equal
+                          size, equal steps, only the swap differs
+same_size - original      every gendered pair swapped with probability one half, nothing added: equal size, equal steps
+sub - sub_random          the most biased pairs left out (Dolci et al. 2023), against as many at random; needs --scored
+aug - aug_random          copies of the most biased pairs, against as many at random; needs --scored
+
+``train`` fine-tunes every base on every arm with every seed and stores the logits of all questions as float16
+(run_BASE+ARM+SEED.npz), so that anyone can score them again. ``analyse`` computes every measure per run, and a mixed
+model of each measure: arms are fixed, seeds random (statsmodels). A contrast whose interval holds 0 shows no effect.
 """
 
 from __future__ import annotations
@@ -15,57 +26,134 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import random
 import time
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-CONDITIONS = ("before", "after")
-SHOWN = (
-    *("coal.coal", "coal.follow", "coal.defy", "probe.probe_s", "probe.probe_dp", "probe.probe_b", "probe.probe_dp3"),
-    *("released.probe_s", "released.probe_dp", "released.probe_b", "released.probe_dp3", "released.probe_neutral"),
+CONTRASTS = (
+    ("occupation", "original"),
+    ("all", "duplicated"),
+    ("same_size", "original"),
+    ("sub", "sub_random"),
+    ("aug", "aug_random"),
 )
-"""What the table shows: suite and measure."""
+SUITES = {"coal": "coal", "probe": "probe", "released_snli": "probe", "released_mnli": "probe", "swap": "swap"}
+"""Sets that are asked, and the suite whose measures read them."""
+PERCENTILE = 90
+SWAP_PAIRS = 3_000
+"""Test pairs of the counterfactual-consistency measure."""
 
 
 def prepare(arguments: argparse.Namespace) -> None:
-    """Write the training sets and the pairs every model is asked."""
+    """Write the training sets of all arms and the pairs every model is asked."""
+    folder, data = arguments.folder, arguments.data
+    folder.mkdir(parents=True, exist_ok=True)
+    train, test = read_corpus(data, arguments.corpus)
+    train, test = train[: arguments.limit], test[: arguments.limit]
+    sizes = {}
+    for arm, rows in arms(train, arguments.scored, folder).items():
+        write(folder / f"arm_{arm}.jsonl.xz", rows)
+        sizes[arm] = len(rows)
+        print(f"{arm:12} {len(rows):,} pairs")
+    write(folder / "asked.jsonl.xz", questions(data, test))
+    about = {"corpus": arguments.corpus, "limit": arguments.limit, "sizes": sizes}
+    (folder / "study.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def read_corpus(data: Path, name: str) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
+    """Training and test pairs with premise, hypothesis and label."""
     from evenli.io import read_rows
-    from evenli.mitigate.augment import swap_augment
+
+    def pairs(file: str) -> list[dict[str, str]]:
+        rows = read_rows(data / file)
+        columns = ("sentence1", "sentence2", "gold_label" if "gold_label" in rows[0] else "label")
+        named = [dict(zip(("premise", "hypothesis", "label"), (row[c] for c in columns), strict=True)) for row in rows]
+        return [row for row in named if row["label"] != "-"]
+
+    if name == "snli":
+        return pairs("snli/snli_1.0_train_first100k.jsonl.xz"), pairs("snli/snli_1.0_test.jsonl.xz")
+    # The MNLI part has no test set of its own: every tenth pair is held out.
+    rows = pairs("mnli/mnli_train_nyu20k.tsv.xz")
+    return [row for i, row in enumerate(rows) if i % 10], rows[::10]
+
+
+def arms(rows: list[dict[str, str]], scored: Path | None, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The training set of every arm."""
+    from evenli.counterfactual.swapper import Swapper
+    from evenli.mitigate.augment import swap_augment, swap_pair
+
+    def copies(select: Any) -> list[dict[str, Any]]:
+        return list(swap_augment(rows, select=select, drop_duplicates=False).rows[len(rows) :])
+
+    added = {name: copies(name) for name in ("all", "occupation")}
+    swapper, rng, mixed, doubled = Swapper(), random.Random(0), [], []
+    for row in rows:
+        done = swap_pair(swapper, (row["premise"], row["hypothesis"]))
+        if done.changed:
+            doubled.append(row)
+        if done.changed and rng.random() < 0.5:
+            row = {**row, "premise": done.texts[0], "hypothesis": done.texts[1]}
+        mixed.append(row)
+    made = {
+        "original": rows,
+        "occupation": rows + added["occupation"],
+        "all": rows + added["all"],
+        "duplicated": rows + doubled,
+        "same_size": mixed,
+    }
+    return made | (by_score(scored, folder) if scored else {})
+
+
+def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The corpora of Dolci et al. at one percentile and their random controls, from a folder of ``evenli score``."""
+    from evenli.io import read_rows
+    from evenli.mitigate.corpora import fairer_corpus
+    from evenli.mitigate.plan import CorpusSettings
+
+    made: dict[str, list[dict[str, Any]]] = {}
+    for arm, method in (("sub", "subtract"), ("aug", "augment")):
+        for chance in (False, True):
+            name = f"{arm}_random" if chance else arm
+            settings = CorpusSettings(PERCENTILE, split=None, random=chance)
+            corpus = fairer_corpus(method, scored, folder / f"corpus_{name}", settings, overwrite=True)  # type: ignore[arg-type]
+            made[name] = read_rows(corpus.path / "corpus.jsonl")
+    return made
+
+
+def questions(data: Path, test: list[dict[str, str]]) -> list[dict[str, Any]]:
+    """Every pair a model is asked: the test set, both sets of NLI-CoAL and the probe, and the swapped test pairs."""
+    from evenli.pairs import PairSet
     from evenli.suites.coal.build import build_coal
     from evenli.suites.probe.build import build_probe, read_probe
+    from evenli.suites.swap import with_swapped
 
-    folder, source = arguments.folder, arguments.data
-    folder.mkdir(parents=True, exist_ok=True)
-    rows = [
-        {"premise": row["sentence1"], "hypothesis": row["sentence2"], "label": row["gold_label"]}
-        for row in read_rows(source / "snli" / "snli_1.0_train_first100k.jsonl.xz")
-        if row["gold_label"] != "-"
-    ]
-    augmented = swap_augment(rows)
-    write(folder / "before.jsonl.xz", rows)
-    write(folder / "after.jsonl.xz", list(augmented.rows))
-    print(f"{len(rows):,} pairs, {augmented.counts['added']:,} swapped copies added; {dict(augmented.counts)}")
-    test = [row for row in read_rows(source / "snli" / "snli_1.0_test.jsonl.xz") if row["gold_label"] != "-"]
-    asked = [
-        {"suite": "test", "premise": row["sentence1"], "hypothesis": row["sentence2"], "gold": row["gold_label"]}
-        for row in test
-    ]
-    released = read_probe(source / "sharma2021" / "SNLI_Evaluation_Set.tsv.xz")
-    for suite, pairs in (("coal", build_coal("en")), ("probe", build_probe().pairs), ("released", released)):
+    asked: list[dict[str, Any]] = [{"suite": "test", **row, "gold": row["label"]} for row in test]
+    labelled = ({**row, "id": str(n), "gold": row["label"]} for n, row in enumerate(test[:SWAP_PAIRS]))
+    sets = {
+        "coal": build_coal("en"),
+        "probe": build_probe().pairs,
+        "released_snli": read_probe(data / "sharma2021" / "SNLI_Evaluation_Set.tsv.xz"),
+        "released_mnli": read_probe(data / "sharma2021" / "MNLI_Evaluation_Set.tsv.xz"),
+        "swap": with_swapped(PairSet.from_rows(labelled, name="test", suite="swap", lang="en")),
+    }
+    for suite, pairs in sets.items():
         asked += [{"suite": suite, **row} for row in pairs.frame.rows(named=True)]
-    write(folder / "asked.jsonl.xz", asked)
+    return asked
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
+def write(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """JSON Lines, packed."""
     with lzma.open(path, "wt", encoding="utf-8") as stream:
         stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Fine-tune and ask; what is there already is kept."""
+    """Fine-tune and ask; runs that are there already are kept."""
     import torch
 
     from evenli.io import read_rows
@@ -77,100 +165,142 @@ def train(arguments: argparse.Namespace) -> None:
 
     folder = arguments.folder
     asked = read_rows(folder / "asked.jsonl.xz")
-    recipe = make_recipe("coal", epochs=2, lr=1e-4, batch_size=128, max_length=48, warmup=0.06)
+    texts = [[row[column] for row in asked] for column in ("premise", "hypothesis")]
+    recipe = make_recipe("coal", epochs=arguments.epochs, lr=1e-4, batch_size=128, max_length=48, warmup=0.06)
     for spec in arguments.base:
         name, _, path = spec.partition("=")
-        for condition in CONDITIONS:
+        for file in sorted(folder.glob("arm_*.jsonl.xz")):
+            arm = file.name.removeprefix("arm_").removesuffix(".jsonl.xz")
+            missing = [seed for seed in arguments.seed if not run_file(folder, name, arm, seed).is_file()]
+            if not missing:
+                continue
             base = load_base(path)
-            began = time.perf_counter()
-            tokens = tokenise(read_examples([folder / f"{condition}.jsonl.xz"]), base.tokenizer, recipe.max_length)
-            questions = Examples(
-                premises=[row["premise"] for row in asked],
-                hypotheses=[row["hypothesis"] for row in asked],
-                labels=np.zeros(len(asked), dtype=np.int64),
-                ids=[str(number) for number in range(len(asked))],
-                sources=(),
-                sha256="",
-            )
-            question_tokens = tokenise(questions, base.tokenizer, recipe.max_length)
+            ids = [str(number) for number in range(len(asked))]
+            given = Examples(*texts, labels=np.zeros(len(asked), dtype=np.int64), ids=ids, sources=(), sha256="")
+            tokens = tokenise(read_examples([file]), base.tokenizer, recipe.max_length)
+            question_tokens = tokenise(given, base.tokenizer, recipe.max_length)
             trainer = Trainer(base.model, tokens, recipe, device=pick_device(torch, None), fresh=base.fresh)
-            print(f"{name} {condition}: {len(tokens):,} pairs, {tokens.truncated:,} cut at {recipe.max_length} tokens")
-            for seed in arguments.seed:
-                file = folder / f"{name}_{condition}_{seed}.npy"
-                if file.is_file():
-                    continue
+            for seed in missing:
+                began = time.perf_counter()
                 trainer.reset(seed)
                 loss = [report.loss for report in trainer.run(every=200)][-1]
-                np.save(file, trainer.logits(question_tokens).astype(np.float16))
-                print(f"  seed {seed}: loss {loss:.4f}, {time.perf_counter() - began:.0f} s", flush=True)
+                np.savez_compressed(
+                    run_file(folder, name, arm, seed), logits=trainer.logits(question_tokens).astype(np.float16)
+                )
+                print(f"{name} {arm} seed {seed}: loss {loss:.4f}, {time.perf_counter() - began:.0f} s", flush=True)
 
 
-def score(arguments: argparse.Namespace) -> None:
-    """Before and after, per encoder and seed, with paired intervals over occupations and templates."""
+def run_file(folder: Path, name: str, arm: str, seed: int) -> Path:
+    """Where the answers of one run lie."""
+    return Path(folder / f"run_{name}+{arm}+{seed}.npz")
+
+
+def analyse(arguments: argparse.Namespace) -> None:
+    """Every measure of every run, and the contrasts with seeds as random effect."""
     import polars as pl
 
-    from evenli.evaluate.compare import compare
     from evenli.io import read_rows
-    from evenli.labels import LABELS
     from evenli.pairs import PAIR_COLUMNS
+
+    folder = arguments.folder
+    asked = read_rows(folder / "asked.jsonl.xz")
+    frame = pl.DataFrame(asked, schema={"suite": pl.String, **dict.fromkeys(PAIR_COLUMNS, pl.String)})
+    runs: list[dict[str, Any]] = []
+    for file in sorted(folder.glob("run_*.npz")):
+        base, arm, seed = file.stem.removeprefix("run_").split("+")
+        logits = np.load(file)["logits"].astype(np.float32)
+        if len(logits) != frame.height:
+            raise SystemExit(f"{file} answers {len(logits)} questions, asked are {frame.height}; train it again")
+        runs.append({"base": base, "arm": arm, "seed": int(seed), **measure_run(frame, logits)})
+    if not runs:
+        raise SystemExit(f"{folder} holds no runs; train first")
+    effects = [one for base in sorted({run["base"] for run in runs}) for one in contrasts(runs, base)]
+    result = {"runs": runs, "effects": effects}
+    (folder / "analysis.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    for one in effects:
+        print(
+            f"{one['base']:10} {one['measure']:28} {one['arm']} - {one['control']}: {one['effect']:+.4f} "
+            f"[{one['low']:+.4f}, {one['high']:+.4f}] ({one['seeds']} seeds){' ' + one['note'] if one['note'] else ''}"
+        )
+
+
+def measure_run(frame: Any, logits: np.ndarray) -> dict[str, float]:
+    """Accuracy on the test set and every measure of every set."""
+    import polars as pl
+
+    from evenli.labels import LABELS
     from evenli.predictions import Predictions
+    from evenli.stats.measure import measures
+    from evenli.stats.sample import Sample
 
-    rows = read_rows(arguments.folder / "asked.jsonl.xz")
-    frame = pl.DataFrame(rows, schema={"suite": pl.String, **dict.fromkeys(PAIR_COLUMNS, pl.String)})
-    names = sorted({file.name.split("_")[0] for file in arguments.folder.glob("*_before_*.npy")})
+    whole = frame.with_columns(*(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS)))
+    test = whole.filter(pl.col("suite") == "test")
+    gold = np.array([LABELS.index(label) for label in test["gold"]])
+    values = {"accuracy": float((test.select(LABELS).to_numpy().argmax(axis=1) == gold).mean())}
+    for name, suite in SUITES.items():
+        part = whole.filter(pl.col("suite") == name).with_columns(suite=pl.lit(suite))
+        sample = Sample(Predictions(part))
+        values |= {f"{name}.{entry.name}": float(entry(sample)) for entry in measures(suite)}
+    return values
 
-    def table(name: str, condition: str, seed: int, suite: str) -> Predictions:
-        logits = np.load(arguments.folder / f"{name}_{condition}_{seed}.npy").astype(np.float32)
-        whole = frame.with_columns(*(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS)))
-        part = whole.filter(pl.col("suite") == suite)
-        if suite == "released":
-            part = part.with_columns(pl.lit("probe").alias("suite"))
-        return Predictions(part)
 
-    told: list[dict[str, Any]] = []
-    for name in names:
-        for seed in arguments.seed:
-            line: dict[str, Any] = {"encoder": name, "seed": seed}
-            for condition in CONDITIONS:
-                test = table(name, condition, seed, "test")
-                gold = np.array([LABELS.index(label) for label in test.frame["gold"]])
-                line[f"accuracy_{condition}"] = float((test.logits.argmax(axis=1) == gold).mean())
-            for suite in ("coal", "probe", "released"):
-                tables = (table(name, condition, seed, suite) for condition in CONDITIONS)
-                one = compare(*tables, suite="coal" if suite == "coal" else "probe")[0]
-                for measure, d in one.measures.items():
-                    line[f"{suite}.{measure}"] = [d.first, d.second, d.value, d.low, d.high, d.p]
-            told.append(line)
-    (arguments.folder / "study.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    for name in names:
-        lines = [line for line in told if line["encoder"] == name]
-        before, after = (np.mean([line[f"accuracy_{condition}"] for line in lines]) for condition in CONDITIONS)
-        print(f"{name}, mean of {len(lines)} seeds: SNLI test accuracy {before:.2%} -> {after:.2%}")
-        for key in SHOWN:
-            values = np.array([line[key] for line in lines])
-            first, second, change = values[:, :3].mean(axis=0)
-            lower, higher = int((values[:, 4] < 0).sum()), int((values[:, 3] > 0).sum())
-            each = ", ".join(f"{value:+.3f}" for value in values[:, 2])
-            print(
-                f"  {key:20} {first:.3f} -> {second:.3f}  {change:+.3f} ({each}); "
-                f"clearly lower in {lower}, clearly higher in {higher}"
-            )
+def contrasts(runs: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:
+    """Arm minus control for every measure of one base."""
+    ours = [run for run in runs if run["base"] == base]
+    names = [name for name in ours[0] if name not in {"base", "arm", "seed"}]
+    found = []
+    for arm, control in CONTRASTS:
+        pair = [run for run in ours if run["arm"] in {arm, control}]
+        seeds = {run["seed"] for run in pair if run["arm"] == arm} & {
+            run["seed"] for run in pair if run["arm"] == control
+        }
+        if seeds:
+            kept = [run for run in pair if run["seed"] in seeds]
+            about = {"base": base, "arm": arm, "control": control, "seeds": len(seeds)}
+            found += [{**about, "measure": name, **mixed_effect(kept, arm, name)} for name in names]
+    return found
+
+
+def mixed_effect(runs: list[dict[str, Any]], arm: str, name: str) -> dict[str, Any]:
+    """Effect of the arm with its 95 % interval: value ~ arm, random intercept of the seed."""
+    from statsmodels.regression.mixed_linear_model import MixedLM
+
+    values = np.array([run[name] for run in runs])
+    treated = np.array([run["arm"] == arm for run in runs], dtype=float)
+    groups = np.array([run["seed"] for run in runs])
+    effect = float(values[treated == 1].mean() - values[treated == 0].mean())
+    if len(set(groups)) < 2 or not np.isfinite(values).all():
+        return {"effect": effect, "low": float("nan"), "high": float("nan"), "note": "one seed: no interval"}
+    if np.ptp(values[treated == 1]) == np.ptp(values[treated == 0]) == 0:
+        return {"effect": effect, "low": float("nan"), "high": float("nan"), "note": "no run differs from another"}
+    design = np.column_stack([np.ones_like(treated), treated])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = MixedLM(values, design, groups=groups).fit(reml=True)
+    low, high = fitted.conf_int()[1]
+    # A seed variance at its bound of 0 is common with few seeds; the interval is then that of a plain regression.
+    note = "seed variance 0" if any("singular" in str(w.message).lower() for w in caught) else ""
+    return {"effect": float(fitted.fe_params[1]), "low": float(low), "high": float(high), "note": note}
 
 
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     steps = parser.add_subparsers(required=True)
-    for name, step in (("prepare", prepare), ("train", train), ("score", score)):
+    for name, step in (("prepare", prepare), ("train", train), ("analyse", analyse)):
         one = steps.add_parser(name)
         one.set_defaults(step=step)
         if step is prepare:
             one.add_argument("data", type=Path, help="folder of the public data")
         one.add_argument("folder", type=Path)
+        if step is prepare:
+            one.add_argument("--corpus", choices=("snli", "mnli"), default="snli")
+            one.add_argument("--scored", type=Path, help="folder of evenli score on the same corpus, for Sub and Aug")
+            one.add_argument("--limit", type=int, help="pairs of training and test; for a trial")
         if step is train:
             one.add_argument("--base", nargs="+", required=True, help="NAME=FOLDER of an encoder")
-        if step is not prepare:
-            one.add_argument("--seed", nargs="+", type=int, default=[0, 1, 2])
+            one.add_argument("--seed", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+            one.add_argument("--epochs", type=int, default=2)
     arguments = parser.parse_args()
     arguments.step(arguments)
 

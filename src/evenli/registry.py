@@ -101,6 +101,7 @@ SUITES: Registry[Any] = Registry(
         "probe": "evenli.suites.probe:SUITE",
         "dev2020": "evenli.suites.dev2020:SUITE",
         "robust": "evenli.suites.robust:SUITE",
+        "swap": "evenli.suites.swap:SUITE",
     },
 )
 """What an audit asks; see ``evenli.suites.base.Suite``."""

@@ -28,6 +28,9 @@ def audit(
     tokenised: shared.Tokenised = False,
     axis: shared.Axis = "gender",
     occupations: shared.Occupations = "published",
+    dominance: Annotated[
+        float | None, option("Probe: label by US labour share, occupations with at least this percentage of a gender.")
+    ] = None,
     labels: shared.Labels = None,
     out: Annotated[Path | None, option("Run folder; default: named by model, language, data.", "--out", "-o")] = None,
     device: shared.Device = None,
@@ -79,7 +82,7 @@ def audit(
     )
     suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
     files = data_by_suite(suites, data or [])
-    request = Request(lang, axis=axis, split=split, tokenised=tokenised, occupations=occupations, full=full)
+    request = Request(lang, None, axis, split, tokenised, occupations=occupations, full=full, dominance=dominance)
     chosen = seed or 0
     part = f"limit-{limit}" + (f"-seed-{chosen}" if chosen else "") if limit else ""
     folder = out or default_folder(model, files, request, suites, part)
@@ -88,6 +91,7 @@ def audit(
     with shared.progress_bar(not as_json) as progress:
         settings = AuditSettings(
             *(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn, occupations),
+            dominance=dominance,
             limit=limit,
             seed=chosen,
             full=full,

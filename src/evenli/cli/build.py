@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import SEEDS, choice, option
+from evenli.errors import InputError
 
+_LANGS = ("en", "ja", "zh")
 Out = Annotated[Path, option("File to write: .jsonl, .csv or .parquet.", "--out", "-o")]
 
 
@@ -57,14 +60,26 @@ def coal(
 
 def probe(
     out: Out,
+    lang: Annotated[
+        str, choice("Language; Japanese and Chinese have our own sentences and the stereotypes of NLI-CoAL.", _LANGS)
+    ] = "en",
     corpus: Annotated[Path | None, option("English NLI file or text, a sentence a line; default: ours.")] = None,
-    per_occupation: Annotated[int, option("Premises per occupation.", min=1)] = 50,
+    per_occupation: Annotated[int, option("Premises per occupation.", min=1)] = 100,
     max_words: Annotated[int, option("Most words in a premise.", min=2)] = 10,
     family: Annotated[str, choice("Wording of the hypotheses.", ("text", "premise", "occupation"))] = "text",
     seed: Annotated[int, option("Seed of sentences and hypotheses.", **SEEDS)] = 0,
     names: Annotated[
         str, choice("How sentences with names are found; lists need no model.", ("lists", "spacy", "nltk"))
     ] = "lists",
+    occupations: Annotated[
+        Path | None, option("Your own occupations: .csv or .tsv with the columns occupation and gender (female, male).")
+    ] = None,
+    dominance: Annotated[
+        float | None, option("Label by US labour share: keep occupations with at least this percentage of one gender.")
+    ] = None,
+    repair_articles: Annotated[
+        bool, option("Choose a or an anew where an occupation is put in.", "--repair-articles/--no-repair-articles")
+    ] = True,
     as_json: shared.Json = False,
 ) -> None:
     """Build an entailment-probe set from any corpus.
@@ -72,13 +87,24 @@ def probe(
     Every occupation gets as many gender-free premises.
     """
     from evenli.suites.files import write_pairs
-    from evenli.suites.probe.build import build_probe
+    from evenli.suites.probe.build import ProbeSettings, build_probe, label_by_labour, read_occupations
+    from evenli.suites.probe.languages import build_probe_in
 
-    built = build_probe(
-        corpus=corpus, per_occupation=per_occupation, max_words=max_words, family=family, seed=seed, name_filter=names
-    )
-    write_pairs(built.pairs, out)
-    card, found = built.pairs.card(), built.report
+    if lang != "en":
+        given = {"--corpus": corpus, "--occupations": occupations, "--dominance": dominance}
+        if english := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")
+        pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=seed)
+        found: dict[str, Any] = {"corpus": None}
+    else:
+        settings = ProbeSettings(corpus, per_occupation, max_words, family, seed, names, repair_articles)
+        if occupations is not None:
+            settings = replace(settings, occupations=read_occupations(occupations))
+        built = build_probe(settings)
+        pairs = built.pairs if dominance is None else label_by_labour(built.pairs, dominance)
+        found = built.report
+    write_pairs(pairs, out)
+    card = pairs.card()
     if as_json:
         shared.print_json({**card, "file": str(out), "report": found})
         return
@@ -92,7 +118,7 @@ def probe(
         shared.say(f"dropped: {dropped or 'none'}")
         direct, filled = (sum(row[key] for row in found["occupations"].values()) for key in ("direct", "filled"))
         shared.say(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
-    for note in found["notes"]:
+    for note in pairs.notes:
         shared.warn(note)
 
 

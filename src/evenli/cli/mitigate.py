@@ -22,40 +22,61 @@ if TYPE_CHECKING:
 
 
 _SELECT = ("all", "occupation")
+_CONFLICTS = ("skip", "swap")
+_LANGS = ("auto", "en", "ja", "zh")
 SwapMode = Annotated[
     str,
     choice("How to swap: ours, as Dolci et al., or as Sharma et al. released it.", ("default", "paper", "released")),
 ]
+Names = Annotated[
+    bool | None,
+    option(
+        "Swap first names, too, where there is evidence for one. Default: no; in mode paper yes.", "--names/--no-names"
+    ),
+]
 
 
 def swap(
-    corpus: Annotated[Path, option("English NLI file (.jsonl, .csv, .tsv, .parquet), or .txt with a text a line.")],
+    corpus: Annotated[Path, option("NLI file (.jsonl, .csv, .tsv, .parquet), or .txt with a text a line.")],
     out: Annotated[Path, option("File to write: .jsonl, .csv or .parquet; .txt for a text.", "--out", "-o")],
     select: Annotated[str, choice("Pairs to copy: all with a gender word, or as Sharma et al.", _SELECT)] = "all",
     mode: SwapMode = "default",
-    no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
+    names: Names = None,
+    conflicts: Annotated[
+        str, choice("Pairs whose copy would say something else, as with a bearded man or Queen Victoria.", _CONFLICTS)
+    ] = "skip",
+    lang: Annotated[str, choice("Language of the corpus; auto finds out, and refuses others.", _LANGS)] = "auto",
+    occupations: Annotated[str | None, option("With --select occupation: your own words, with commas.")] = None,
+    review: Annotated[
+        Path | None, option("CSV file with every copy beside its source, and why others have none.")
+    ] = None,
     only_swapped: Annotated[bool, option("Write the swapped copies alone.", "--only-swapped")] = False,
     overwrite: Annotated[bool, option("Replace a file that is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Add gender-swapped copies to a training set.
 
-    Labels and other columns are kept.
+    Premise and hypothesis are swapped together; labels and other columns are kept.
     """
     from evenli.mitigate.augment import SwapSettings, swap_corpus
 
-    settings = SwapSettings(cast(Any, select), cast(Any, mode), not no_names, only_swapped)
-    counts = swap_corpus(corpus, out, settings, overwrite=overwrite)
+    own = tuple(shared.split_names(occupations) or ()) if occupations is not None else None
+    settings = SwapSettings(cast(Any, select), cast(Any, mode), names, only_swapped, cast(Any, conflicts), lang, own)
+    counts = swap_corpus(corpus, out, settings, review=review, overwrite=overwrite)
     if as_json:
-        shared.print_json({"file": str(out), "select": select, "mode": mode, "names": not no_names, **counts})
+        chosen = {"select": select, "mode": mode, "names": mode == "paper" if names is None else names}
+        shared.print_json({"file": str(out), **chosen, "conflicts_are": conflicts, "lang": lang, **counts})
         return
     what = "swapped copies alone" if only_swapped else f"{counts['rows_given']:,} given"
     shared.say(f"{out}: {counts['written']:,} rows ({what}, {counts['added']:,} swapped copies added)")
     matched = f"{counts['matched']:,} name an occupation, " if "matched" in counts else ""
     shared.say(
         f"{matched}{counts['considered']:,} considered, {counts['without_gender']:,} without a word to swap, "
+        f"{counts['conflicts']:,} without a copy because it would say something else, "
         f"{counts['duplicates']:,} duplicates dropped"
     )
+    if counts["other_language"]:
+        shared.warn(f"{counts['other_language']:,} rows are in another language or hold no letters; they have no copy")
 
 
 Scored = Annotated[Path, argument("Folder that evenli score wrote.")]
@@ -107,7 +128,8 @@ def augment(
     percentile: Percentile = 90,
     replace: Annotated[bool, option("Replace the pair by its swapped copy instead of adding it.", "--replace")] = False,
     mode: SwapMode = "default",
-    no_names: Annotated[bool, option("Leave first names as they are.", "--no-names")] = False,
+    names: Names = None,
+    lang: Annotated[str, choice("Language of the corpus.", _LANGS[1:])] = "en",
     random: Control = False,
     split: Split = "auto",
     seed: ShuffleSeed = 0,
@@ -121,7 +143,7 @@ def augment(
     """
     from evenli.mitigate.corpora import fairer_corpus
 
-    settings = _settings(percentile, split, seed, mode=mode, names=not no_names, random=random)
+    settings = _settings(percentile, split, seed, mode=mode, names=names, lang=lang, random=random)
     method: Any = "combined" if replace else "augment"
     _print_corpus(fairer_corpus(method, scored, out, settings, scorer=_scorer(vectors), overwrite=overwrite), as_json)
 
@@ -156,6 +178,7 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     shared.say(
         f"{counts['above_threshold']:,} score above {threshold['value']:.4f} (percentile {threshold['percentile']:g}): "
         f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
+        + (f", {counts['skipped']:,} without one (skipped.csv says why)" if counts["skipped"] else "")
     )
     shared.say("look through removed.csv or added.csv before training on it; card.json says what was done")
 

@@ -48,6 +48,7 @@ class AuditSettings:
     on_progress: Callable[[Progress], None] = lambda _: None
     on_warning: Callable[[str], None] = lambda _: None
     occupations: str | Path = PUBLISHED  # which words the built-in set asks: published, labour, a .csv or .tsv file
+    dominance: float | None = None  # for the probe: labels by US labour shares of at least this percentage
     limit: int | None = None  # at most so many pairs of every suite, balanced like all of them
     seed: int = 0  # which pairs a limit takes
     full: bool = False  # ask everything of suites that ask a sample of their pairs by default
@@ -173,6 +174,7 @@ def default_folder(
     asked = "" if tuple(suites) == ("coal",) else "-".join(suites)
     kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
     kind += [Path(request.occupations).name if request.occupations != PUBLISHED else "", "all" if request.full else ""]
+    kind += [f"dominance{request.dominance:g}" if request.dominance is not None else ""]
     parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind, part]
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
@@ -190,11 +192,14 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     others = [name for name in data if name not in suites]
     if others:
         raise InputError(f"data is given for {', '.join(others)}; the suites of this audit are {', '.join(suites)}")
-    request = Request(lang, None, settings.axis, settings.split, settings.tokenised, full=settings.full)
+    release = (settings.axis, settings.split, settings.tokenised)
+    request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
     if settings.full and not any(get_suite(suite).samples for suite in suites):
         raise InputError(f"suite {', '.join(suites)} asks all of its pairs; full is for suite robust")
     if settings.occupations != PUBLISHED and not any(get_suite(suite).has_lists for suite in suites):
         raise InputError(f"suite {', '.join(suites)} has its own occupations; --occupations is for suite coal")
+    if settings.dominance is not None and "probe" not in suites:
+        raise InputError(f"--dominance is for suite probe, asked are {', '.join(suites)}; leave it out")
     lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
     if settings.limit is not None and settings.limit < 1:
         raise InputError(f"a limit of {settings.limit} pairs leaves none; give 1 or more")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, get_args
 
+from evenli.counterfactual.swapper import Lang, Mode, Swapper
 from evenli.errors import InputError
 from evenli.mitigate.augment import SwapSettings, swap_corpus
 from evenli.mitigate.corpora import fairer_corpus
 from evenli.mitigate.encoder import HardDebiasSettings, MitigationSettings, hard_debias_file, mitigate_encoder
 from evenli.mitigate.plan import CorpusSettings, Method
-from evenli.mitigate.swap import Mode, Swapper
 from evenli.registry import MITIGATIONS
 
 
@@ -39,10 +39,12 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
     raise InputError(f"no mitigation '{method}'; there are {known}")
 
 
-def swap(text: str, *, mode: Mode = "default", names: bool = True) -> str:
-    """The text with its genders exchanged.
+def swap(text: str, *, mode: Mode = "default", names: bool | None = None, lang: Lang = "en") -> str:
+    """The text with its genders exchanged; first names stay unless ``names`` asks for them.
 
     >>> swap("She called her father.")
     'He called his mother.'
+    >>> swap("彼女は母に電話した。", lang="ja")
+    '彼は父に電話した。'
     """
-    return Swapper(mode, names)(text)
+    return Swapper(mode, names, lang=lang)(text)

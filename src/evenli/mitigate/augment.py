@@ -15,9 +15,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, Literal, get_args
 
+from evenli.counterfactual.conflicts import LANGUAGE, REASONS
+from evenli.counterfactual.language import corpus_language, text_language
+from evenli.counterfactual.swapper import Conflicts, Mode, Swapped, Swapper
 from evenli.errors import InputError
 from evenli.io import COLUMNS, find_columns, is_plain_text, iter_text, read_rows, write_atomic
-from evenli.mitigate.swap import Mode, Swapper
 from evenli.parse import csv_line
 from evenli.resources import read_table
 
@@ -34,8 +36,11 @@ class Augmented:
 
     rows: tuple[dict[str, Any], ...]  # the original rows, then the added ones
     # Every step: rows given, matched (occupation), considered (all, or one per premise), without_gender (no word to
-    # swap), swapped, duplicates dropped, added, rows at the end.
+    # swap), conflicts (a word to swap, but the copy would say something else), swapped, duplicates dropped, added, rows
+    # at the end.
     counts: Mapping[str, int]
+    # Which of the given rows have a word to swap and got no copy, and why (a key of ``conflicts.REASONS``).
+    conflicts: Mapping[int, str]
 
 
 def swap_augment(
@@ -44,49 +49,40 @@ def swap_augment(
     columns: tuple[str, str] = ("premise", "hypothesis"),
     select: Select = "all",
     occupations: Iterable[str] | None = None,
-    mode: Mode = "default",
-    names: bool = True,
+    mode: Mode | Swapper = "default",
+    names: bool | None = None,
     drop_duplicates: bool = True,
     shuffle_seed: int | None = None,
 ) -> Augmented:
     """Append gender-swapped copies of pairs; label and all other columns are kept, ids get ``-swapped``.
 
-    With ``drop_duplicates`` rows whose two sentences occur before are dropped, of the given rows, too.
+    Premise and hypothesis are swapped together: a word that is left alone in one is left alone in the other, and a
+    pair of which one sentence cannot be swapped gets no copy. With ``drop_duplicates`` rows whose two sentences occur
+    before are dropped, of the given rows, too.
 
     With ``select="occupation"`` and ``mode="released"`` the steps are those of Sharma et al.: an occupation is a token
     of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
     gender token of their list (which lacks *him* and *guy*). In the other modes punctuation does not hide a word.
 
     ``columns`` names premise and hypothesis; ``occupations`` are by default the 38 of the paper; ``mode`` and ``names``
-    are those of ``Swapper``. With a ``shuffle_seed`` the rows are looked at in a shuffled order, with 12 in that of
-    Sharma et al.; those returned keep theirs.
+    are those of ``Swapper``, or ``mode`` is one. With a ``shuffle_seed`` the rows are looked at in a shuffled order,
+    with 12 in that of Sharma et al.; those returned keep theirs.
     """
     if select not in get_args(Select):
         raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
     if occupations is not None and select == "all":
         raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
     _check_texts(rows, columns)
-    swapper = Swapper(mode, names)
-    order = list(range(len(rows)))
-    if shuffle_seed is not None:
-        Random(shuffle_seed).shuffle(order)
-    counts = {"rows_given": len(rows)}
-    if select == "occupation":
-        mentions = _mentions(occupations, released=mode == "released")
-        order = [index for index in order if mentions(rows[index][columns[0]])]
-        counts["matched"] = len(order)
-        # The last entry of a key stays, so that reversed it is the first row of each premise.
-        order = list({rows[index][columns[0]]: index for index in reversed(order)}.values())
-    gendered = _has_sharma_token if (select, mode) == ("occupation", "released") else swapper.gendered
-    # Sorted, so that copies follow the order of the file even if the choice was made in a shuffled one.
-    chosen = sorted(index for index in order if any(gendered(rows[index][column]) for column in columns))
-    counts |= {"considered": len(order), "without_gender": len(order) - len(chosen), "swapped": len(chosen)}
-    result = [dict(row) for row in rows]
-    result += [mark_copy(rows[index], {name: swapper(rows[index][name]) for name in columns}) for index in chosen]
+    swapper = mode if isinstance(mode, Swapper) else Swapper(mode, names)
+    order, counts = _select(rows, columns[0], select, occupations, swapper.mode == "released", shuffle_seed)
+    copies, conflicts = _copies(rows, columns, order, swapper, sharma=select == "occupation")
+    counts |= {"considered": len(order), "without_gender": len(order) - len(copies) - len(conflicts)}
+    counts |= {"conflicts": len(conflicts), "swapped": len(copies)}
+    result = [dict(row) for row in rows] + copies
     kept = _first_of_each(result, columns) if drop_duplicates else list(range(len(result)))
     added = sum(index >= len(rows) for index in kept)
     counts |= {"duplicates": len(result) - len(kept), "added": added, "rows": len(kept)}
-    return Augmented(tuple(result[index] for index in kept), counts)
+    return Augmented(tuple(result[index] for index in kept), counts, conflicts)
 
 
 def _check_texts(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -104,6 +100,61 @@ def _first_of_each(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) ->
     return list(first.values())
 
 
+def _select(
+    rows: Sequence[Mapping[str, Any]],
+    premise: str,
+    select: Select,
+    occupations: Iterable[str] | None,
+    released: bool,
+    shuffle_seed: int | None,
+) -> tuple[list[int], dict[str, int]]:
+    """The rows that are looked at, in order, and the counts so far."""
+    order = list(range(len(rows)))
+    if shuffle_seed is not None:
+        Random(shuffle_seed).shuffle(order)
+    counts = {"rows_given": len(rows)}
+    if select == "occupation":
+        mentions = _mentions(occupations, released=released)
+        order = [index for index in order if mentions(rows[index][premise])]
+        counts["matched"] = len(order)
+        # The last entry of a key stays, so that reversed it is the first row of each premise.
+        order = list({rows[index][premise]: index for index in reversed(order)}.values())
+    return order, counts
+
+
+def _copies(
+    rows: Sequence[Mapping[str, Any]], columns: tuple[str, str], order: Sequence[int], swapper: Swapper, *, sharma: bool
+) -> tuple[list[dict[str, Any]], dict[int, str]]:
+    """The swapped copies, in the order of the file, and why other rows with a word to swap have none."""
+    copies: list[dict[str, Any]] = []
+    conflicts: dict[int, str] = {}
+    # Sorted, so that copies follow the order of the file even if the choice was made in a shuffled one.
+    for index in sorted(order):
+        texts = [rows[index][column] for column in columns]
+        if sharma and swapper.mode == "released":
+            if any(map(_has_sharma_token, texts)):
+                copies.append(mark_copy(rows[index], dict(zip(columns, map(swapper, texts), strict=True))))
+            continue
+        swapped = swap_pair(swapper, texts)
+        if swapped.conflict:
+            conflicts[index] = swapped.conflict
+        elif swapped.changed:
+            copies.append(mark_copy(rows[index], dict(zip(columns, swapped.texts, strict=True))))
+    return copies, conflicts
+
+
+def swap_pair(swapper: Swapper, texts: Sequence[str]) -> Swapped:
+    """Swap texts that belong together; those in another language than the swapper's are left alone."""
+    if swapper.mode == "released":
+        gendered = any(map(swapper.gendered, texts))
+        done = swapper.swap_document(texts)
+        return done if gendered else Swapped(tuple(texts), ((),) * len(texts))
+    done = swapper.swap_document(texts)
+    if done.changed and text_language(" ".join(texts)) != swapper.lang:
+        return Swapped(tuple(texts), ((),) * len(texts), LANGUAGE)
+    return done
+
+
 def mark_copy(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
     """The row with its swapped texts, and ids that say so."""
     ids = {name: f"{row[name]}{SUFFIX}" for name in COLUMNS["id"] if row.get(name) is not None}
@@ -116,36 +167,61 @@ class SwapSettings:
 
     select: Select = "all"  # pairs to copy: all with a word to swap, or occupation
     mode: Mode = "default"  # how to swap, see Swapper
-    names: bool = True  # whether first names are swapped too
+    names: bool | None = None  # whether first names are swapped too; None: in mode paper only
     only_swapped: bool = False  # write the swapped copies alone
+    conflicts: Conflicts = "skip"  # pairs whose copy would say something else: skip or swap
+    lang: str = "auto"  # en, ja or zh; auto finds out
+    occupations: tuple[str, ...] | None = None  # for select occupation; None: the 38 of Sharma et al.
 
     def __post_init__(self) -> None:
-        for name, value, known in (("selection", self.select, Select), ("swap mode", self.mode, Mode)):
+        choices = (("selection", self.select, Select), ("swap mode", self.mode, Mode))
+        for name, value, known in (*choices, ("way with conflicts", self.conflicts, Conflicts)):
             if value not in get_args(known):
                 raise InputError(f"no {name} '{value}'; choose {', '.join(get_args(known))}")
+        if self.occupations is not None and not self.occupations:
+            raise InputError("the list of occupations is empty; leave it out to take the 38 of Sharma et al.")
+
+    def swapper(self, texts: Iterable[str], what: str) -> Swapper:
+        """The swapper for a corpus; refuses one of another language."""
+        lang, counts = corpus_language(texts, what, self.lang)
+        others = {name: count for name, count in counts.items() if name != lang}
+        if self.mode != "default" and lang != "en":
+            raise InputError(f"mode {self.mode} is English only, {what} is '{lang}'; leave --mode out")
+        swapper = Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
+        swapper.other_languages = sum(others.values())
+        return swapper
 
 
 def swap_corpus(
-    corpus: str | Path, out: str | Path, settings: SwapSettings | None = None, *, overwrite: bool = False
+    corpus: str | Path,
+    out: str | Path,
+    settings: SwapSettings | None = None,
+    *,
+    review: str | Path | None = None,
+    overwrite: bool = False,
 ) -> dict[str, int]:
     """Add gender-swapped copies to a training file; returns the counts of ``Augmented`` and ``written``.
 
-    The corpus holds English pairs (.jsonl, .csv, .tsv, .parquet), written as .jsonl, .csv or .parquet, or is a text
-    with one sentence a line (.txt).
+    The corpus holds pairs (.jsonl, .csv, .tsv, .parquet), written as .jsonl, .csv or .parquet, or is a text with one
+    sentence a line (.txt); its language is English, Japanese or Chinese. ``review`` is a .csv file for people to read:
+    every copy beside its source, and every pair without a copy with the reason.
     """
     corpus, out, settings = Path(corpus), Path(out), settings or SwapSettings()
-    if out.exists() and not overwrite:
-        raise InputError(f"{out} exists; pass --overwrite to replace it, or name another file")
+    if review is not None and Path(review).suffix != ".csv":
+        raise InputError(f"{review}: the list for review is written as .csv")
+    for file in (out, *([] if review is None else [Path(review)])):
+        if file.exists() and not overwrite:
+            raise InputError(f"{file} exists; pass --overwrite to replace it, or name another file")
     if not is_plain_text(corpus):
-        return _swap_pairs(corpus, out, settings)
+        return _swap_pairs(corpus, out, settings, review)
     if settings.select == "occupation":
         raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
     if out.suffix.lower() != ".txt":
         raise InputError(f"{corpus} is plain text, so the result is too; end -o in .txt, not {out.suffix or out}")
-    return _swap_lines(corpus, out, settings)
+    return _swap_lines(corpus, out, settings, review)
 
 
-def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, int]:
+def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> dict[str, int]:
     if out.suffix not in {".jsonl", ".csv", ".parquet"}:
         raise InputError(f"{out}: unknown kind of file; use .jsonl, .csv or .parquet")
     rows = read_rows(corpus)
@@ -156,27 +232,52 @@ def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, in
     if ragged is not None:
         raise InputError(f"{corpus}, row {ragged} has more cells than the header has names; repair it first")
     columns = roles["premise"], roles["hypothesis"]
-    result = swap_augment(rows, columns=columns, select=settings.select, mode=settings.mode, names=settings.names)
+    swapper = settings.swapper((f"{row.get(columns[0])} {row.get(columns[1])}" for row in rows), str(corpus))
+    result = swap_augment(rows, columns=columns, select=settings.select, mode=swapper, occupations=settings.occupations)
     written = result.rows[len(result.rows) - result.counts["added"] :] if settings.only_swapped else result.rows
     if not written:
         raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
+    if review is not None:
+        _write_review(Path(review), rows, columns, swapper, result.conflicts)
     write_atomic(out, lambda file: _write_rows(written, file))
-    return {**result.counts, "written": len(written)}
+    return {**result.counts, "other_language": swapper.other_languages, "written": len(written)}
 
 
-def _swap_lines(corpus: Path, out: Path, settings: SwapSettings) -> dict[str, int]:
-    swapper = Swapper(settings.mode, settings.names)
+def _swap_lines(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> dict[str, int]:
     given = [line for _, line in iter_text(corpus)]
     if not given:
         raise InputError(f"{corpus} holds no text")
-    gendered = [line for line in given if swapper.gendered(line)]
+    swapper = settings.swapper(given, str(corpus))
+    done = [swap_pair(swapper, [line]) for line in given]
     known = set(given)
-    copies = [line for line in dict.fromkeys(map(swapper, gendered)) if line not in known]
+    copies = [line for line in dict.fromkeys(one.texts[0] for one in done if one.changed) if line not in known]
     written = copies if settings.only_swapped else [*given, *copies]
+    conflicts = {index: one.conflict for index, one in enumerate(done) if one.conflict}
+    if review is not None:
+        _write_review(Path(review), [{"text": line} for line in given], ("text",), swapper, conflicts)
     write_atomic(out, "".join(f"{line}\n" for line in written))
-    size, swapped, added = len(given), len(gendered), len(copies)
-    counts = {"rows_given": size, "considered": size, "without_gender": size - swapped, "swapped": swapped}
-    return {**counts, "duplicates": swapped - added, "added": added, "rows": size + added, "written": len(written)}
+    size, swapped, added = len(given), sum(one.changed for one in done), len(copies)
+    counts = {"rows_given": size, "considered": size, "without_gender": size - swapped - len(conflicts)}
+    counts |= {"conflicts": len(conflicts), "swapped": swapped, "duplicates": swapped - added, "added": added}
+    return {**counts, "rows": size + added, "other_language": swapper.other_languages, "written": len(written)}
+
+
+def _write_review(
+    file: Path,
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    swapper: Swapper,
+    conflicts: Mapping[int, str],
+) -> None:
+    """Every row with a word to swap: the texts before and after, or the reason why there is no copy."""
+    lines = [csv_line(["row", "copied", "reason", *columns, *(f"{column}_swapped" for column in columns)])]
+    for number, row in enumerate(rows):
+        texts = [row[column] for column in columns]
+        if number in conflicts:
+            lines.append(csv_line([number + 1, "no", REASONS[conflicts[number]], *texts, *([""] * len(columns))]))
+        elif (done := swap_pair(swapper, texts)).changed:
+            lines.append(csv_line([number + 1, "yes", "", *texts, *done.texts]))
+    write_atomic(file, "".join(lines))
 
 
 def _write_rows(rows: Sequence[Mapping[str, Any]], file: Path) -> None:

@@ -9,6 +9,7 @@ train.jsonl, dev.jsonl, test.jsonl   the corpus, shuffled, or corpus.jsonl in th
 card.json                            thresholds, counts, distributions before and after, hashes
 removed.csv, removed.html            what was dropped, highest score first, for people to read
 added.csv, added.html                the swapped copies beside their sources, likewise
+skipped.csv                          pairs that got no copy because it would say something else, with the reason
 
 Rows keep all their columns. Columns derived from the sentences (parses, say) are not swapped with them.
 """
@@ -31,7 +32,7 @@ from evenli.errors import InputError
 from evenli.io import COLUMNS, hash_files, json_text, read_json
 from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
 from evenli.mitigate.review import Review, Sorter, added_page, removed_page
-from evenli.parse import parse_json_object
+from evenli.parse import csv_line, parse_json_object
 from evenli.store import RunDir, replacing
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
@@ -50,7 +51,7 @@ class _CorpusDir(RunDir):
     """The output directory. Other results have a card.json too, so a card that is not ours protects its directory."""
 
     def __init__(self, path: str | Path) -> None:
-        names = ("corpus.jsonl", "train.jsonl", "dev.jsonl", "test.jsonl", "removed.*", "added.*")
+        names = ("corpus.jsonl", "train.jsonl", "dev.jsonl", "test.jsonl", "removed.*", "added.*", "skipped.csv")
         super().__init__(path, kind="fairer corpus", manifest="card.json", owned=names)
 
     def is_ours(self) -> bool:
@@ -106,6 +107,9 @@ def fairer_corpus(
         removed = corpus.eligible & ~plan.keep
         if removed.any():
             _review_removed(corpus, removed, folder, scorer, drawn=settings.random)
+        if plan.swapped is not None and plan.swapped.conflicts:
+            cells = [["row", "reason", *corpus.scored.columns], *plan.swapped.conflicts]
+            (folder / "skipped.csv").write_bytes("".join(map(csv_line, cells)).encode())
         shutil.rmtree(folder / ".swapped", ignore_errors=True)
         card = _card(corpus, plan, removed, added)
         chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
@@ -201,6 +205,7 @@ def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float
             "above_threshold": int(corpus.above.sum()),
             "removed": int(removed.sum()),
             "added": copies,
+            "skipped": 0 if plan.swapped is None else len(plan.swapped.conflicts),
             "result": kept + copies,
         },
         "pair_max": {

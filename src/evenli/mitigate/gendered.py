@@ -22,12 +22,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.counterfactual.swapper import Swapper
 from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import COLUMNS, hash_text, is_plain_text, iter_text, read_rows
 from evenli.mitigate.erasers import Erased, Eraser, FloatArray
-from evenli.mitigate.swap import Swapper
 from evenli.resources import read_table
 from evenli.stats.intervals import Estimate
 from evenli.stats.leakage import Clustering, Leakage, leakage, neighbour_clustering
@@ -151,7 +151,7 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     # What the probes are tested on must not have been seen by the eraser.
     built_in = gendered_set()
     held_out = {word.lower() for pair in (*built_in.probe, *built_in.test) for word in pair.words}
-    side, swapper = _sides(), Swapper()
+    side, swapper = _sides(), Swapper(names=True, conflicts="swap")
     pairs: list[SentencePair] = []
     skipped = {"without a gender word": 0, "both genders": 0, "a word of no listed gender": 0, "a held-out word": 0}
     for text in dict.fromkeys(_texts(path)):
@@ -190,7 +190,9 @@ def _neutral() -> tuple[str, ...]:
 
 def _persons() -> list[tuple[str, str]]:
     """Female and male nouns for one person: the common words of the swap list whose plurals are listed as well."""
-    rows = [row for row in read_table("swap_words.csv", ("male", "female", "ways")) if row["ways"] == "both"]
+    # Words added to the swap later stay out, so that the set and all figures on it stay the same.
+    rows = read_table("swap_words.csv", ("male", "female", "ways", "list"))
+    rows = [row for row in rows if row["ways"] == "both" and row["list"] != "added"]
     listed = {(row["female"], row["male"]) for row in rows}
     common = {row["word"] for row in read_table("gender_word_list.csv", ("word",))}
     return [

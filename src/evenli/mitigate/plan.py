@@ -13,9 +13,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.corpus.scored import CorpusScores, Thresholds, thresholds
+from evenli.counterfactual.conflicts import REASONS
+from evenli.counterfactual.language import LANGUAGES
+from evenli.counterfactual.swapper import Mode, Swapper
 from evenli.errors import InputError
-from evenli.mitigate.augment import mark_copy
-from evenli.mitigate.swap import Mode, Swapper
+from evenli.mitigate.augment import mark_copy, swap_pair
 from evenli.parse import parse_json_object
 
 Method = Literal["subtract", "augment", "combined"]
@@ -41,7 +43,8 @@ class CorpusSettings:
 
     percentile: float  # pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label
     mode: Mode = "default"  # how to swap, see Swapper; paper is that of Dolci et al.
-    names: bool = True  # whether first names are swapped too
+    names: bool | None = None  # whether first names are swapped too; None: in mode paper only
+    lang: str = "en"  # of the corpus: en, ja or zh
     # Sizes of the new split; None keeps one file in the old order. auto splits pairs 10,000/10,000/rest and leaves
     # plain sentences in one file.
     split: Split | Literal["auto"] | None = "auto"
@@ -54,6 +57,8 @@ class CorpusSettings:
             raise InputError(f"the seed must be 0 or more, not {self.seed}")
         if self.mode not in get_args(Mode):
             raise InputError(f"no swap mode '{self.mode}'; choose {', '.join(get_args(Mode))}")
+        if self.lang not in LANGUAGES:
+            raise InputError(f"language '{self.lang}' cannot be swapped; choose {', '.join(LANGUAGES)}")
 
 
 @dataclass(frozen=True)
@@ -109,15 +114,20 @@ class SwappedRows:
         self.directory = directory
         self.mask = np.zeros_like(among)
         self.names = [*columns, *(f"{column}_swapped" for column in columns)]
+        # Rows with a word to swap that get no copy: row, reason and texts, for people to read.
+        self.conflicts: list[list[Any]] = []
         directory.mkdir()
         for number, (rows, frame) in enumerate(corpus.frames(["original", "pair_max"], among)):
             copies = []
             for row, original, score in zip(rows.tolist(), frame["original"], frame["pair_max"], strict=True):
                 record = parse_json_object(original, "scored corpus", halves=True)
                 before = corpus.texts(record)
-                after = [swapper(text) for text in before]
-                # The released rules lower-case every text, which alone is no swap.
-                if after != ([text.lower() for text in before] if swapper.mode == "released" else before):
+                done = swap_pair(swapper, before)
+                if done.conflict:
+                    self.conflicts.append([row, REASONS[done.conflict], *map(clean, before)])
+                # The released rules may give back what they took: "a man and a woman" in lower case.
+                if done.changed:
+                    after = done.texts
                     self.mask[row] = True
                     copy = mark_copy(record, dict(zip(columns, after, strict=True)))
                     line = json.dumps(copy, ensure_ascii=False)
@@ -149,9 +159,11 @@ class Plan:
         swapped, can_swap = None, np.zeros_like(corpus.eligible)
         if method != "subtract":
             among = corpus.eligible if settings.random else corpus.above
-            swapped = SwappedRows(corpus, among, Swapper(settings.mode, settings.names), directory)
+            lang: Any = settings.lang
+            swapper = Swapper(settings.mode, settings.names, lang=lang)
+            swapped = SwappedRows(corpus, among, swapper, directory)
             can_swap = swapped.mask
-            about |= {"mode": settings.mode, "names": settings.names}
+            about |= swapper.settings
         drop, copy = corpus.above, can_swap & corpus.above
         if settings.random:
             # As many rows dropped and copied, drawn from all those with a gold label.

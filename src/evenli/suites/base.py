@@ -43,6 +43,7 @@ class Request:
     ``split`` (``full`` or ``down``) and ``tokenised`` (the pre-segmented Japanese files) are for official releases.
     ``occupations`` is for the built-in set: ``published``, another list of the axis, or a .csv or .tsv file.
     ``full`` asks everything of a suite that asks a sample of its pairs by default.
+    ``dominance`` is for the probe: labels by US labour shares of at least that percentage.
     """
 
     lang: str = "en"
@@ -53,6 +54,7 @@ class Request:
     checked: bool = True
     occupations: str | Path = PUBLISHED
     full: bool = False
+    dominance: float | None = None
 
     def check_english(self, suite: str) -> None:
         """Refuse what a suite that is English and about gender does not have."""

@@ -16,6 +16,7 @@ _FEWEST = 2
 """Occupations of every kind that an interval needs."""
 Unit = tuple[str, str, str]
 """Occupation, template and premise: all pairs that ask about one sentence, one for each group."""
+_VERSIONS = ("original", "swapped")
 
 
 def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
@@ -50,9 +51,11 @@ def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
 def _units(pairs: PairSet) -> dict[Unit, tuple[str, list[int]]]:
     """Kind and row numbers of every sentence that is asked about."""
     found: dict[Unit, tuple[str, list[int]]] = {}
-    columns = pairs.frame.select("occupation", "template", "premise", "stereotype").fill_null("")
-    for row, (occupation, template, premise, kind) in enumerate(columns.iter_rows()):
-        found.setdefault((occupation, template or premise, premise), (kind, []))[1].append(row)
+    columns = pairs.frame.select("occupation", "template", "premise", "stereotype", "id", "group").fill_null("")
+    for row, (occupation, template, premise, kind, name, group) in enumerate(columns.iter_rows()):
+        # Two versions of one pair have different premises; their ids differ in the version only.
+        asked = name.removesuffix(f"-{group}") if group in _VERSIONS else premise
+        found.setdefault((occupation, template or premise, asked), (kind, []))[1].append(row)
     return found
 
 

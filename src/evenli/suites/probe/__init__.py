@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 from numpy import bool_
 from numpy.typing import NDArray
 
+from evenli.errors import InputError
 from evenli.pairs import PairSet
 from evenli.stats.sample import Sample
 from evenli.suites.base import Items, Request, Suite
-from evenli.suites.probe.build import build_probe, read_probe
+from evenli.suites.probe.build import build_probe, label_by_labour, read_probe
+from evenli.suites.probe.languages import LANGUAGES, build_probe_in
 from evenli.suites.probe.measures import ProbeResult, leans_dominant, sections, statement, summarise
 
 
 def _load(request: Request) -> PairSet:
+    if request.lang in LANGUAGES:
+        return _load_other(request)
     request.check_english("probe")
-    return build_probe().pairs if request.data is None else read_probe(request.data)
+    pairs = build_probe().pairs if request.data is None else read_probe(request.data)
+    return pairs if request.dominance is None else label_by_labour(pairs, request.dominance)
+
+
+def _load_other(request: Request) -> PairSet:
+    """The Japanese or the Chinese probe, or a file in that language."""
+    replace(request, lang="en").check_english("probe")
+    if request.dominance is not None:
+        raise InputError(
+            f"the labour shares are those of the US, the language is '{request.lang}'; leave dominance out"
+        )
+    if request.data is None:
+        return build_probe_in(request.lang)
+    return replace(read_probe(request.data), lang=request.lang)
 
 
 def _biased(sample: Sample) -> tuple[NDArray[bool_], pl.DataFrame]:
@@ -27,7 +46,7 @@ SUITE = Suite(
     name="probe",
     title="the entailment probe",
     reference="Sharma et al. 2021",
-    headline="probe_dp",
+    headline="probe_lean",
     built_in="built-in probe",
     load=_load,
     result=ProbeResult,
@@ -36,9 +55,9 @@ SUITE = Suite(
     statement=statement,
     sections=sections,
     slice_title="{}-dominated",
-    items=Items("premises", "Dominant gender more likely", _biased, ("probe_dp", "probe_b")),
+    items=Items("premises", "Dominant gender more likely", _biased, ("probe_lean", "probe_dp", "probe_b")),
     indented=frozenset({"probe_ties"}),
-    stressed=frozenset({"probe_s", "probe_dp", "probe_b"}),
+    stressed=frozenset({"probe_lean", "probe_s", "probe_dp", "probe_b"}),
     figures="evenli.report.probe:probe_figures",
     report="evenli.report.probe:write_probe_chart",
 )

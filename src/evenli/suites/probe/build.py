@@ -10,18 +10,19 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from evenli.errors import InputError, PairError
 from evenli.io import file_kind, iter_rows, read_text
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.parse import csv_reader, unescape_cell
-from evenli.resources import load_axis, read_lines
+from evenli.resources import load_axis, read_lines, read_table
 from evenli.suites.files import read_pairs
 from evenli.suites.probe import words
 
@@ -33,7 +34,7 @@ class ProbeSettings:
     # NLI file (JSON Lines, CSV, TSV or Parquet, both sentences are candidates) or a text file with a sentence on each
     # line, packed or not; None for our own sentences.
     corpus: str | Path | None = None
-    per_occupation: int = 50  # premises per occupation
+    per_occupation: int = 100  # premises per occupation
     max_words: int = 10  # most words in a premise, separated by spaces
     family: str = "text"  # hypothesis family: text, premise or occupation
     seed: int = 0  # decides sentences, placeholders and hypothesis templates
@@ -162,7 +163,7 @@ def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tup
     if short:
         notes.append(f"fewer than {settings.per_occupation} premises: {_listed(short)}")
     if settings.name_filter == "lists" and not pool.has_capitals:
-        notes.append("the corpus has no capital letters, so names could not be seen; use name_filter spacy or nltk")
+        notes.append("the corpus has no capital letters, so only listed first names are seen; spacy or nltk see more")
     return premises, {
         "sentences": pool.sentences,
         "matched": pool.matched,
@@ -202,6 +203,41 @@ def _equalise(
 
 def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
+    """The pairs of occupations in which at least ``dominance`` percent are of one gender, labelled by that gender.
+
+    The published labels come from other sources; two of 38 contradict the labour statistics (attendant, baker).
+    Occupations between the limits, and those without a percentage, are left out.
+    """
+    if not 50 < dominance <= 100:
+        raise InputError(f"dominance {dominance:g} is not above 50 and at most 100 percent")
+    women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
+    sides = {
+        name: "female" if share > 50 else "male" for name, share in women.items() if abs(share - 50) >= dominance - 50
+    }
+    named = pairs.frame["occupation"].str.to_lowercase()
+    kept = pairs.frame.with_columns(stereotype=named.replace_strict(sides, default=None, return_dtype=pl.String))
+    kept = kept.filter(pl.col("stereotype").is_not_null())
+    groups = sorted(kept["stereotype"].unique())
+    if len(groups) < 2:
+        raise InputError(f"dominance {dominance:g} leaves {' and '.join(groups) or 'no'} occupations only; lower it")
+    left_out = sorted(set(pairs.frame["occupation"]) - set(kept["occupation"]))
+    note = f"labels by the share of women in US occupations (CPS 2019), {dominance:g} % or more of one gender"
+    note += f"; left out: {', '.join(left_out)}" if left_out else ""
+    name = f"{pairs.name}, dominance {dominance:g}"
+    return replace(pairs, name=name, frame=kept, notes=(*pairs.notes, note))
+
+
+def read_occupations(path: str | Path) -> dict[str, str]:
+    """Occupations of the user's own with the gender that dominates them: a table with occupation and gender."""
+    rows = read_table(Path(path), ("occupation", "gender"))
+    if not rows:
+        raise InputError(f"{path} lists no occupation; the columns are occupation and gender")
+    if len({row["occupation"].lower() for row in rows}) < len(rows):
+        raise InputError(f"{path} lists an occupation twice; case makes no difference")
+    return {row["occupation"].strip(): row["gender"].strip() for row in rows}
 
 
 _SHEET = ("sentence1", "occupation", "gender")

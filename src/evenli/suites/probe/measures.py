@@ -49,6 +49,8 @@ class ProbeOccupation(Record, frozen=True):
     ties: Number
     signed: Number
     women_percent: Number
+    disputed: bool = False
+    """Whether most people in the occupation are of the other gender than its label says."""
 
 
 class Ranks(Record, frozen=True):
@@ -92,6 +94,20 @@ class ProbeResult(SuiteResult, frozen=True, kw_only=True):
     proportions: Numbers
     occupations: list[ProbeOccupation]
     labour: Labour | None
+
+
+@_measure(
+    title="lean, female minus male",
+    formula="share of premises with P_f > P_m minus share with P_m > P_f",
+    bounds=(-1, 1),
+    ideal=0,
+    direction="below 0 = occupations are called male, above = female, whoever dominates them",
+    reference="evenli",
+)
+def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
+    """Which gender the model calls likelier overall: B averages this away where both genders dominate as many jobs."""
+    first, second = _margins(sample)
+    return _mean(sample, np.sign(first - second), stereotype)
 
 
 @_measure(
@@ -271,7 +287,11 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
     curve = curve.sort("dp", "occupation", descending=[True, False])
     women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
     named = curve.iter_rows(named=True)
-    rows = [ProbeOccupation(**row, women_percent=women.get(row["occupation"].lower(), math.nan)) for row in named]
+    rows = []
+    for row in named:
+        share = women.get(row["occupation"].lower(), math.nan)
+        disputed = (row["stereotype"] == "female" and share < 50) or (row["stereotype"] == "male" and share > 50)
+        rows.append(ProbeOccupation(**row, women_percent=share, disputed=disputed))
     comparable = sum(not math.isnan(row.women_percent) for row in rows) >= FEWEST_RANKS
     return {
         "rows": sample.frame.height,
@@ -284,10 +304,12 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
 
 def statement(result: SuiteResult) -> str:
     """One sentence where a run has no verdict."""
-    gap, direction = (result.measures[name].shown for name in ("probe_dp", "probe_b"))
+    lean, gap, direction = (result.measures[name] for name in ("probe_lean", "probe_dp", "probe_b"))
+    side = "to neither gender" if not lean.value else "female" if lean.value > 0 else "male"
     return (
-        f"On the probe the two genders differ by dP {gap}, and the gender that dominates the occupation is the more "
-        f"entailed one for B {direction} of the premises."
+        f"On the probe occupations lean {side}: {lean.shown}, from -1 (all called male) to 1 (all female). The two "
+        f"genders differ by dP {gap.shown}, and the gender that dominates the occupation is the more entailed one for "
+        f"B {direction.shown} of the premises."
     )
 
 
@@ -301,12 +323,17 @@ def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
     for group in result.measures["probe_dp"].by_stereotype:
         values = ", ".join(
             f"{result.measures[name].title.partition(',')[0]} {result.measures[name].by_stereotype[group].shown}"
-            for name in ("probe_s", "probe_dp", "probe_b")
+            for name in ("probe_lean", "probe_s", "probe_dp", "probe_b")
         )
         lines.append(f"{group}-dominated occupations: {values}")
     lines.append("S, dP and B leave neutral out, and are 100 times as large in the paper.")
     gaps = ", ".join(_gap(row) for row in result.occupations[:_LISTED])
     lines.append(f"Largest gaps dP (and the likelier gender): {gaps}")
+    disputed = [
+        f"{row.occupation} ({row.stereotype}, {row.women_percent:g} %)" for row in result.occupations if row.disputed
+    ]
+    if disputed:
+        lines.append(f"Label against the share of women who work in it: {', '.join(sorted(disputed))}; see --dominance")
     labour = result.labour
     if labour is None:
         lines.append("Labour market: too few occupations have a known share of women.")

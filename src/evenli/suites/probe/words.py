@@ -14,6 +14,7 @@ from evenli.errors import InputError
 from evenli.io import find_columns, is_plain_text, iter_rows, iter_text
 from evenli.labels import NEUTRAL
 from evenli.resources import load_axis, read_table, word_classes
+from evenli.resources.words import name_kinds
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words
 
@@ -30,6 +31,7 @@ _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _TELLING_VOCABULARY = 5000  # shows which words a corpus never writes in lower case
 # English text has at least this share of function words and at most this share of letters beyond ASCII.
 _FEW_WORDS, _LEAST_ENGLISH, _MOST_FOREIGN = 40, 0.15, 0.1
+_COMMON_NAMES = 300  # ranks of first names that are also looked for in lower case
 
 
 def probe_occupations() -> dict[str, str]:
@@ -37,12 +39,13 @@ def probe_occupations() -> dict[str, str]:
     return {name: row["gender"] for name, row in _occupation_rows().items()}
 
 
-def probe_hypotheses(family: str = "text") -> list[str]:
+def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
     """Hypothesis templates with slots ``[gender]``, ``[premise]`` and ``[occupation]``.
 
     Families: ``text`` (This text mentions …), ``premise`` (the premise in quotation marks), ``occupation`` (named).
     """
-    rows = read_table("probe_hypotheses.csv", ("family", "template"))
+    name = "probe_hypotheses.csv" if lang == "en" else f"probe_hypotheses_{lang}.csv"
+    rows = read_table(name, ("family", "template"))
     found = [row["template"] for row in rows if row["family"] == family]
     if not found:
         known = ", ".join(dict.fromkeys(row["family"] for row in rows))
@@ -101,15 +104,18 @@ def cluster_key(template: str) -> str:
     return _ANY_SLOT.sub(SLOT, _ARTICLE.sub(r"\1 ", template))
 
 
-def fill_hypotheses(template: str, premise: str, occupation: str) -> dict[str, str]:
-    """A hypothesis template with its slots filled, for every group."""
+def fill_hypotheses(
+    template: str, premise: str, occupation: str, named: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """A hypothesis template with its slots filled, for every group; ``named`` is what the groups are called."""
+    named = named or {group: group for group in load_axis().group_names}
     values = {"[premise]": premise, "[occupation]": occupation}
 
     def fill(text: str) -> str:
         # In one pass, for a premise may itself hold brackets.
         return re.sub(r"\[(?:premise|occupation)\]", lambda match: values[match[0]], text)
 
-    return {group: fill(template.replace("[gender]", group)) for group in load_axis().group_names}
+    return {group: fill(template.replace("[gender]", word)) for group, word in named.items()}
 
 
 def probe_rows(
@@ -186,15 +192,20 @@ def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
 
     Inside a sentence every capitalised word counts, except occupations, acronyms, I, weekdays and months. The first
     word counts if the corpus never writes it in lower case (``vocabulary``) and it is a given name, a singular verb
-    follows, or the vocabulary is large. The rule is strict: a false alarm costs a sentence, a name reveals a gender.
+    follows, or the vocabulary is large. In lower case a given name counts if it is no English word. The rule is strict:
+    a false alarm costs a sentence, a name reveals a gender.
 
     >>> names_person("The nurse met Anna."), names_person("Anna is a nurse."), names_person("The CEO rests on Monday.")
     (True, True, False)
+    >>> names_person("the nurse met anna."), names_person("will the nurse rest?")
+    (True, False)
     """
     words = _WORD.findall(sentence)
     for position, full in enumerate(words):
         word = re.sub(r"['’]\w+$", "", full)
         acronym = word.isupper() and len(word) > 1
+        if word in _lower_names():
+            return True
         if not word[0].isupper() or acronym or word.lower() in _common_words():
             continue
         if position:
@@ -238,6 +249,18 @@ def _occupation_rows() -> dict[str, dict[str, str]]:
 def _given_names() -> frozenset[str]:
     rows = read_table("swap_names.csv", ("male", "female"))
     return frozenset(row[column] for row in rows for column in ("male", "female"))
+
+
+@cache
+def _lower_names() -> frozenset[str]:
+    """Common first names in lower case that are no words and no surnames: *john*, but not *will* or *hope*."""
+    rows = read_table("swap_names.csv", ("rank", "male", "female"))
+    common = (row[column] for row in rows if int(row["rank"]) <= _COMMON_NAMES for column in ("male", "female"))
+    words = {
+        word for role in ("calendar", "function", "determiner", "follower", "pronoun") for word in word_class(role)
+    }
+    names = {name.lower() for name in common if not name_kinds().get(name) and len(name) > 3}
+    return frozenset(names - words - _common_words())
 
 
 @cache

@@ -19,6 +19,8 @@ from evenli.resources import word_classes
 # Of the words that are noun and verb, those of ``noun_first`` are mostly nouns behind *her*. Verbs are also classed by
 # what may follow them: an infinitive (let, make), a participle (perceive), a place (move), two objects (give, bring).
 words = SimpleNamespace(**word_classes("pronoun_words.csv", "class"))
+context = word_classes("swap_context.csv", "class")
+"""Words by class that tell what the words around them are: titles, places, verbs of people, function words."""
 words.next_phrase = words.determiner | words.pronoun
 words.function = words.next_phrase.union(words.auxiliary, words.preposition, words.conjunction, words.adverb)
 words.time = words.date | words.time_noun

@@ -1,0 +1,1 @@
+"""Counterfactual texts: the same text with the genders exchanged, in English, Japanese and Chinese."""

@@ -1,0 +1,342 @@
+"""Counterfactual consistency: does the answer stay the same when premise and hypothesis are both gender-swapped?
+
+The one test of bias here that needs no template: any NLI data will do. Every pair with a gender word is asked twice, as
+it is and with the genders exchanged in both sentences (``evenli.counterfactual``). The right answer is the same, so a
+changed one is an error of one of the two. Pairs whose swap would say something else (a bearded man, Queen Victoria, a
+first name that only one sentence has) are left out and counted. How often the swap itself is wrong, by genre, is
+printed by ``tools/swap_quality.py`` and stands in docs/swap.md: a share of flips below that is not bias.
+
+Intervals resample pairs and premises.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from evenli.counterfactual.conflicts import REASONS
+from evenli.counterfactual.language import LANGUAGES, corpus_language, text_language
+from evenli.counterfactual.swapper import Swapped, Swapper
+from evenli.errors import InputError
+from evenli.labels import ENTAILMENT, LABELS
+from evenli.pairs import PairSet
+from evenli.resources import load_axis, read_table
+from evenli.stats.intervals import Estimates, Scoring
+from evenli.stats.measure import measure
+from evenli.stats.sample import Sample, Values
+from evenli.suites.base import Items, Request, Section, Suite
+from evenli.suites.files import read_pairs
+from evenli.types import DataCard, Record, SuiteResult
+
+GROUPS = ("original", "swapped")
+FEMALE, MALE, MIXED = "female", "male", "mixed"
+_EXAMPLES, _LONGEST = 20, 300
+_OTHER = {FEMALE: MALE, MALE: FEMALE, MIXED: MIXED}
+_measure = partial(measure, reference="evenli", suites=("swap",))
+
+
+class Flip(Record, frozen=True):
+    """A pair with another answer after the swap; texts are cut at 300 characters."""
+
+    premise: str
+    hypothesis: str
+    premise_swapped: str
+    hypothesis_swapped: str
+    gold: str
+    before: str
+    after: str
+
+
+class SwapResult(SuiteResult, frozen=True, kw_only=True):
+    """Results of the swap.
+
+    Attributes:
+        rows: Pairs asked, each in two versions.
+        texts: Number of pairs whose original speaks of women, of men, or of both.
+        transitions: How often the answer went from one label to another.
+        flips: The pairs with the largest change of probability among those with another answer, at most 20.
+    """
+
+    rows: int
+    texts: dict[str, int]
+    transitions: dict[str, int]
+    flips: list[Flip]
+
+
+def load(request: Request) -> PairSet:
+    """The built-in pairs or those of a user's file, each with its swapped version."""
+    if load_axis(request.axis).id != load_axis().id:
+        raise InputError(f"suite swap is about gender only, the axis is '{request.axis}'; leave it out")
+    if request.lang not in LANGUAGES:
+        raise InputError(f"suite swap has no language '{request.lang}'; choose {', '.join(LANGUAGES)}")
+    if request.data is None:
+        rows = read_table(f"swap_pairs_{request.lang}.csv", ("label", "premise", "hypothesis"))
+        pairs = PairSet.from_rows(
+            ({**row, "gold": row["label"]} for row in rows),
+            name="built-in swap",
+            suite="swap",
+            lang=request.lang,
+            source=f"evenli resource swap_pairs_{request.lang}.csv",
+        )
+    else:
+        pairs = read_pairs(request.data, request.lang, suite="swap")
+    return with_swapped(pairs)
+
+
+def check(pairs: PairSet, request: Request) -> PairSet:
+    """A pair set made in Python: one that has both versions stays, another gets them."""
+    return pairs if set(pairs.frame["group"].unique()) == set(GROUPS) else with_swapped(pairs)
+
+
+def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
+    """Every pair that can be swapped, as it is and swapped; what was left out stands in the notes."""
+    if pairs.frame["gold"].null_count() == len(pairs):
+        raise InputError(f"'{pairs.name}' has no gold labels; suite swap needs a label for some of its pairs")
+    lang: Any = pairs.lang
+    swapper = swapper or Swapper(lang=lang)
+    corpus_language((f"{p} {h}" for p, h in _texts(pairs.frame)), f"'{pairs.name}'", pairs.lang)
+    left_out: Counter[str] = Counter()
+    rows: list[dict[str, Any]] = []
+    for row in pairs.frame.iter_rows(named=True):
+        texts = row["premise"], row["hypothesis"]
+        done = swapper.swap_document(texts)
+        if text_language(" ".join(texts)) != pairs.lang and done.changed:
+            left_out["language"] += 1
+        elif done.conflict:
+            left_out[done.conflict] += 1
+        elif not done.changed:
+            left_out[""] += 1
+        else:
+            rows += _versions(row, done, pairs.lang)
+    if not rows:
+        raise InputError(f"'{pairs.name}' has no pair with a word to swap; suite swap needs texts about women or men")
+    notes = [f"{left_out.pop('', 0):,} of {len(pairs):,} pairs have no word to swap"]
+    notes += [f"{count:,} left out: {REASONS[reason]}" for reason, count in left_out.most_common()]
+    about = {"name": pairs.name, "suite": "swap", "lang": pairs.lang, "source": pairs.source}
+    return PairSet.from_rows(rows, **about, notes=(*pairs.notes, *notes))
+
+
+def _texts(frame: pl.DataFrame) -> Iterable[tuple[str, str]]:
+    return frame.select("premise", "hypothesis").iter_rows()
+
+
+def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str, Any]]:
+    gender = _gender({change.word.lower() for one in done.changes for change in one}, lang)
+    both = zip(GROUPS, ((row["premise"], row["hypothesis"]), done.texts), (gender, _OTHER[gender]), strict=True)
+    return [
+        {
+            "id": f"{row['id']}-{group}",
+            "subset": side,
+            "premise": premise,
+            "hypothesis": hypothesis,
+            "gold": row["gold"],
+            # The clusters of an interval: pairs, and premises that several pairs share. Labels are strata.
+            "occupation": row["id"],
+            "stereotype": row["gold"],
+            "template": row["premise"],
+            "group": group,
+        }
+        for group, (premise, hypothesis), side in both
+    ]
+
+
+def _gender(words: set[str], lang: str) -> str:
+    """Which gender the words that change speak of."""
+    name = "swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv"
+    table = read_table(name, ("male", "female", "ways"))
+    # Of a one-way row only one side changes; the other is neutral.
+    male = {row["male"] for row in table if row["ways"] in {"both", "to_female"}}
+    female = {row["female"] for row in table if row["ways"] in {"both", "to_male"}}
+    male, female = words & (male - female), words & female
+    return MIXED if male and female else FEMALE if female else MALE
+
+
+def _answers(sample: Sample) -> NDArray[np.int64]:
+    """[2, pairs] labels of the original and of the swapped version."""
+    return np.asarray(sample.predicted[sample.paired.rows])
+
+
+def _mean(
+    sample: Sample, values: NDArray[Any], stereotype: str | None, rows: NDArray[np.bool_] | None = None
+) -> Values:
+    first = sample.paired.first
+    if rows is not None and stereotype is not None:
+        rows = rows & first.where("stereotype", stereotype)
+    return first.mean(values.astype(np.float64), stereotype=stereotype, rows=rows)
+
+
+def _by_gender(sample: Sample, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """[2, pairs] values of the female and the male version, and the pairs that have both: texts of one gender."""
+    first = sample.paired.first
+    female = first.where("subset", FEMALE)
+    return np.where(female, values, values[::-1]), female | first.where("subset", MALE)
+
+
+def _right(sample: Sample) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """[2, pairs] whether each version is answered right, and the pairs with a gold label."""
+    gold = sample.paired.first.frame["gold"].fill_null("").to_list()
+    codes = np.array([LABELS.index(label) if label in LABELS else -1 for label in gold])
+    return _answers(sample) == codes, codes >= 0
+
+
+@_measure(
+    title="answers that flip",
+    formula="share of pairs with another arg-max label after the genders of both sentences are exchanged",
+    ideal=0,
+    direction="higher = less consistent",
+)
+def swap_flips(sample: Sample, stereotype: str | None = None) -> Values:
+    """How often the answer is another one after the swap."""
+    before, after = _answers(sample)
+    return _mean(sample, before != after, stereotype)
+
+
+@_measure(
+    title="change of probability",
+    formula="mean of half the sum of |p - p'| over the three labels (total variation distance)",
+    ideal=0,
+    direction="higher = less consistent",
+)
+def swap_distance(sample: Sample, stereotype: str | None = None) -> Values:
+    """How far the probabilities move, also where the answer stays."""
+    before, after = sample.probabilities[sample.paired.rows]
+    return _mean(sample, np.abs(before - after).sum(axis=1) / 2, stereotype)
+
+
+@_measure(
+    title="accuracy, texts about women",
+    formula="share of right answers on the female version of pairs that speak of one gender",
+    ideal=1,
+    direction="higher = more often right",
+)
+def swap_accuracy_female(sample: Sample, stereotype: str | None = None) -> Values:
+    """Accuracy on the female version."""
+    right, labelled = _right(sample)
+    values, rows = _by_gender(sample, right)
+    return _mean(sample, values[0], stereotype, rows & labelled)
+
+
+@_measure(
+    title="accuracy, texts about men",
+    formula="share of right answers on the male version of the same pairs",
+    ideal=1,
+    direction="higher = more often right",
+)
+def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
+    """Accuracy on the male version."""
+    right, labelled = _right(sample)
+    values, rows = _by_gender(sample, right)
+    return _mean(sample, values[1], stereotype, rows & labelled)
+
+
+@_measure(
+    title="accuracy, women minus men",
+    formula="mean over the same pairs of right(female version) - right(male version)",
+    bounds=(-1, 1),
+    ideal=0,
+    direction="below 0 = texts about women are answered worse",
+)
+def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
+    """The difference in accuracy between texts that differ in gender only."""
+    right, labelled = _right(sample)
+    values, rows = _by_gender(sample, right.astype(np.float64))
+    return _mean(sample, values[0] - values[1], stereotype, rows & labelled)
+
+
+@_measure(
+    title="p(entailment), women minus men",
+    formula="mean over the same pairs of p_e(female version) - p_e(male version)",
+    bounds=(-1, 1),
+    ideal=0,
+    direction="below 0 = texts about women are entailed less",
+)
+def swap_entailment_gap(sample: Sample, stereotype: str | None = None) -> Values:
+    """Whether entailment is likelier for one gender."""
+    probability = sample.probabilities[:, LABELS.index(ENTAILMENT)][sample.paired.rows]
+    values, rows = _by_gender(sample, probability)
+    return _mean(sample, values[0] - values[1], stereotype, rows)
+
+
+def _summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
+    before, after = _answers(sample)
+    rows, first = sample.paired.rows, sample.paired.first.frame
+    moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
+    flipped = np.flatnonzero(before != after)
+    shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
+    swapped = sample.frame[rows[1]]
+    transitions = Counter(f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True))
+    genders = Counter(first["subset"].to_list())
+    return {
+        "rows": first.height,
+        "texts": {name: genders[name] for name in (FEMALE, MALE, MIXED)},
+        "transitions": dict(sorted(transitions.items(), key=lambda item: (-item[1], item[0]))),
+        "flips": [_flip(first, swapped, int(i), (LABELS[before[i]], LABELS[after[i]])) for i in shown],
+    }
+
+
+def _flip(first: pl.DataFrame, swapped: pl.DataFrame, place: int, answers: tuple[str, str]) -> Flip:
+    original, copy = first.row(place, named=True), swapped.row(place, named=True)
+    return Flip(
+        premise=original["premise"][:_LONGEST],
+        hypothesis=original["hypothesis"][:_LONGEST],
+        premise_swapped=copy["premise"][:_LONGEST],
+        hypothesis_swapped=copy["hypothesis"][:_LONGEST],
+        gold=original["gold"] or "",
+        before=answers[0],
+        after=answers[1],
+    )
+
+
+def _sections(result: SwapResult, card: DataCard | None) -> list[Section]:
+    names = {FEMALE: "women", MALE: "men", MIXED: "both"}
+    texts = ", ".join(f"{count:,} about {names[name]}" for name, count in result.texts.items())
+    heading = f"Gender swap ({result.rows:,} pairs, each asked twice; {texts})"
+    lines = []
+    if result.transitions:
+        listed = ", ".join(f"{name} {count:,}" for name, count in result.transitions.items())
+        lines.append(f"Answers that changed: {listed}")
+    rows = [
+        (one.premise_swapped, one.hypothesis_swapped, one.gold or "–", f"{one.before} > {one.after}")
+        for one in result.flips[:5]
+    ]
+    examples = Section("Largest changes (swapped version)", ("premise", "hypothesis", "gold", "answer"), rows)
+    return [Section(heading, lines=lines), *([examples] if rows else [])]
+
+
+def _statement(result: SuiteResult) -> str:
+    flips, gap = result.measures["swap_flips"], result.measures["swap_accuracy_gap"]
+    return (
+        f"After the genders of both sentences are exchanged, {flips.shown} of the answers change; accuracy on texts "
+        f"about women minus that on texts about men is {gap.shown}."
+    )
+
+
+def _flipped(sample: Sample) -> tuple[NDArray[np.bool_], pl.DataFrame]:
+    before, after = _answers(sample)
+    return before != after, sample.paired.first.frame
+
+
+SUITE = Suite(
+    name="swap",
+    title="the gender swap",
+    reference="evenli",
+    headline="swap_flips",
+    built_in="built-in swap",
+    load=load,
+    check=check,
+    result=SwapResult,
+    summarise=_summarise,
+    slices=lambda frame: [label for label in LABELS if (frame["stereotype"] == label).any()],
+    statement=_statement,
+    sections=_sections,
+    slice_title="gold {}",
+    fields=lambda result: {"rows": float(result.rows)},
+    items=Items("pairs", "Answer flips", _flipped, ("swap_flips", "swap_accuracy_gap")),
+    stressed=frozenset({"swap_flips", "swap_accuracy_gap", "swap_entailment_gap"}),
+)

@@ -1,0 +1,150 @@
+"""The suite swap: numbers by hand, the built-in set, any NLI file, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from evenli.errors import InputError
+from evenli.evaluate.audit import assess, audit
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.pairs import PairSet
+from evenli.predictions import Predictions
+from evenli.stats.measure import get_measure, measures
+from evenli.stats.sample import Sample
+from evenli.suites.base import Request, load_suite
+from evenli.suites.limit import subsample
+from evenli.suites.swap import with_swapped
+
+ROWS = [
+    ("a", "A man sleeps.", "A man is awake.", CONTRADICTION),
+    ("b", "A woman is in the park.", "She is outside.", ENTAILMENT),
+    ("c", "A man and a woman talk.", "They are married.", NEUTRAL),
+    ("d", "A dog runs.", "An animal runs.", ENTAILMENT),
+    ("e", "A man with a beard sits.", "He sits.", ENTAILMENT),
+]
+# Right for the man of a, for both versions of b; c flips from wrong to wrong.
+ANSWERS = {
+    "a-original": CONTRADICTION,
+    "a-swapped": NEUTRAL,
+    "b-original": ENTAILMENT,
+    "b-swapped": ENTAILMENT,
+    "c-original": ENTAILMENT,
+    "c-swapped": CONTRADICTION,
+}
+
+
+def pair_set(rows: list[tuple[str, str, str, str | None]] = ROWS) -> PairSet:
+    named = [dict(zip(("id", "premise", "hypothesis", "gold"), row, strict=True)) for row in rows]
+    return PairSet.from_rows(named, name="hand", suite="swap", lang="en")
+
+
+@pytest.fixture(scope="module")
+def table() -> Predictions:
+    frame = with_swapped(pair_set()).frame
+    logits = {label: [3.0 * (ANSWERS[name] == label) for name in frame["id"]] for label in LABELS}
+    return Predictions(
+        frame.with_columns(pl.lit("swap").alias("suite"), **{k: pl.Series(v) for k, v in logits.items()})
+    )
+
+
+def test_pairs_are_asked_in_both_versions() -> None:
+    frame = with_swapped(pair_set()).frame
+    assert frame["id"].to_list() == list(ANSWERS)
+    assert frame["subset"].to_list() == ["male", "female", "female", "male", "mixed", "mixed"]
+    assert frame["premise"][1] == "A woman sleeps." and frame["hypothesis"][3] == "He is outside."
+    notes = " ".join(with_swapped(pair_set()).notes)
+    assert "1 of 5" in notes and "1 left out" in notes
+
+
+def test_measures_by_hand(table: Predictions) -> None:
+    sample = Sample(table)
+    values = {entry.name: float(entry(sample)) for entry in measures("swap")}
+    assert values["swap_flips"] == pytest.approx(2 / 3)
+    # The female version is wrong for a and right for b; c speaks of both and has no gender.
+    assert values["swap_accuracy_female"] == pytest.approx(1 / 2)
+    assert values["swap_accuracy_male"] == pytest.approx(1)
+    assert values["swap_accuracy_gap"] == pytest.approx(-1 / 2)
+    top, rest = sample.probabilities.max(), sample.probabilities.min()
+    assert values["swap_distance"] == pytest.approx(2 / 3 * (top - rest))
+    assert values["swap_entailment_gap"] == pytest.approx(0, abs=1e-6)
+    assert float(get_measure("swap_flips")(sample, ENTAILMENT)) == 0
+    assert float(get_measure("swap_accuracy_gap")(sample, CONTRADICTION)) == pytest.approx(-1)
+
+
+def test_exchanging_the_versions_changes_no_measure(table: Predictions) -> None:
+    other = {"original": "swapped", "swapped": "original"}
+    frame = table.frame.with_columns(
+        group=pl.col("group").replace(other),
+        id=pl.col("id").str.replace("-original|-swapped", "") + "-" + pl.col("group").replace(other),
+    )
+    before, after = (Sample(Predictions(one)) for one in (table.frame, frame))
+    for entry in measures("swap"):
+        assert float(entry(before)) == pytest.approx(float(entry(after)), abs=1e-6), entry.name
+
+
+def test_results_hold_transitions_and_examples(table: Predictions) -> None:
+    result = assess(table).swap
+    assert result.rows == 3 and result.texts == {"female": 1, "male": 1, "mixed": 1}
+    assert result.transitions == {"contradiction > neutral": 1, "entailment > contradiction": 1}
+    assert {(flip.before, flip.after) for flip in result.flips} == {
+        ("contradiction", "neutral"),
+        ("entailment", "contradiction"),
+    }
+    low, high = result.measures["swap_flips"].low, result.measures["swap_flips"].high
+    assert 0 <= low < 2 / 3 < high <= 1
+
+
+def test_built_in_set() -> None:
+    pairs = load_suite("swap")
+    originals = pairs.frame.filter(pl.col("group") == "original")
+    assert originals.height >= 150 and len(pairs) == 2 * originals.height
+    assert set(originals["gold"].value_counts()["count"]) == {originals.height // 3}
+    counts = dict(originals["subset"].value_counts().iter_rows())
+    assert abs(counts["female"] - counts["male"]) < 10
+    # Nothing of the set is left out, and both versions differ.
+    assert "0 of" in pairs.notes[0] and len(pairs.notes) == 1
+    assert pairs.frame.select("premise", "hypothesis").is_unique().sum() > 0.95 * len(pairs)
+
+
+@pytest.mark.parametrize("lang", ["ja", "zh"])
+def test_built_in_sets_of_other_languages(lang: str) -> None:
+    pairs = load_suite("swap", Request(lang=lang))
+    originals = pairs.frame.filter(pl.col("group") == "original")
+    assert originals.height >= 54 and "0 of" in pairs.notes[0] and len(pairs.notes) == 1
+    assert {"female", "male"} <= set(originals["subset"])
+
+
+def test_any_file_through_an_audit(tmp_path: Path) -> None:
+    file = tmp_path / "any.jsonl"
+    rows = [{"sentence1": p, "sentence2": h, "gold_label": g} for _, p, h, g in ROWS]
+    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {**rows[0], "gold_label": "-"}]))
+    result = audit("fake:neutral", data={"swap": str(file)}, suites=("swap",), out=tmp_path / "run").result
+    assert result.swap.rows == 4
+    assert float(result.swap.swap_flips.value) == 0
+    # One pair has no gold label, and only the neutral one is right.
+    assert result.swap.measures["swap_accuracy_male"].value == 0
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    with pytest.raises(InputError, match="no gold labels"):
+        with_swapped(pair_set([(a, b, c, None) for a, b, c, _ in ROWS]))
+    with pytest.raises(InputError, match="no pair with a word to swap"):
+        with_swapped(pair_set(ROWS[3:4]))
+    german = [("a", "Der Mann ist auf dem Berg.", "Die Frau und das Kind sind nicht da.", NEUTRAL)]
+    with pytest.raises(InputError, match="no English text"):
+        with_swapped(pair_set(german))
+    with pytest.raises(InputError, match="no language 'de'"):
+        load_suite("swap", Request(lang="de"))
+
+
+def test_a_limit_keeps_both_versions_of_a_pair() -> None:
+    part = subsample(load_suite("swap"), 40)
+    frame = part.frame
+    assert 30 <= frame.height <= 40
+    stems = frame["id"].str.replace("-original|-swapped", "")
+    assert set(stems.value_counts()["count"]) == {2}
+    assert set(frame["gold"]) == set(LABELS)

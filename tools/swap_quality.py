@@ -1,0 +1,205 @@
+"""How often is the gender swap right? The blind sample by genre, with intervals, and a plain word list beside it.
+
+    python tools/swap_quality.py DATA                 # DATA holds the corpora of the sample (see swap_sample.py)
+    python tools/swap_quality.py DATA --json out.json
+    python tools/swap_quality.py DATA --errors        # list what was judged wrong; do not tune the rules on it
+
+The sample was labelled before the rules were written: every word that must change and what it may become, every first
+name, words where both is right, and texts that cannot be swapped. What is counted:
+
+precision     of the changed words, the share that had to change and became a right word
+missed        of the words that had to change, the share that did not, or became a wrong word
+names         the same for first names, with names=True
+labels kept   of the pairs that got a copy, the share in which every word is right in both sentences, or where a
+              deviation is the same word in both sentences, treated the same way; everything else counts as broken
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evenli.counterfactual.names import name_pairs
+from evenli.counterfactual.swapper import Change, Swapper
+from evenli.stats.intervals import wilson
+from swap_sample import LABELS, WORD, digest, texts
+
+Edits = Sequence[Sequence[Change]] | None
+"""Changes by text; None where the swapper makes no copy."""
+PAIRS = (
+    "man woman,men women,boy girl,boys girls,he she,him her,his her,himself herself,mr mrs,sir madam,father mother,"
+    "fathers mothers,dad mom,dads moms,son daughter,sons daughters,brother sister,brothers sisters,husband wife,"
+    "husbands wives,uncle aunt,uncles aunts,nephew niece,nephews nieces,grandfather grandmother,grandson granddaughter,"
+    "king queen,kings queens,prince princess,gentleman lady,gentlemen ladies,guy gal,guys gals,male female,males "
+    "females,boyfriend girlfriend,actor actress,actors actresses,waiter waitress,waiters waitresses,policeman "
+    "policewoman,policemen policewomen,businessman businesswoman,businessmen businesswomen,chairman chairwoman,"
+    "spokesman spokeswoman,fireman firewoman,salesman saleswoman,hero heroine,heroes heroines,host hostess,groom bride,"
+    "cowboy cowgirl,cowboys cowgirls"
+)
+
+
+def word_list() -> Callable[[Sequence[str]], Edits]:
+    """A plain swap: every listed word becomes its partner, wherever it stands; *her* always becomes *his*."""
+    arrows = {}
+    for pair in PAIRS.split(","):
+        male, female = pair.split()
+        arrows[male] = female
+        arrows.setdefault(female, male)
+    arrows["her"] = "his"
+
+    def swap(parts: Sequence[str]) -> Edits:
+        return [
+            [
+                Change(m.start(), m.group(), arrows[m.group().lower()])
+                for m in WORD.finditer(text)
+                if m.group().lower() in arrows
+            ]
+            for text in parts
+        ]
+
+    return swap
+
+
+def ours(**options: Any) -> Callable[[Sequence[str]], Edits]:
+    """The swapper of evenli with these options."""
+    swapper = Swapper(**options)
+
+    def swap(parts: Sequence[str]) -> Edits:
+        done = swapper.swap_document(parts)
+        return None if done.conflict else done.changes
+
+    return swap
+
+
+def read_sample(data: Path) -> list[dict[str, Any]]:
+    """The labelled rows with their texts; a text that is not the labelled one is refused."""
+    rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()[1:]]
+    wanted: dict[str, dict[str, tuple[str, ...]]] = {}
+    for part in {row["id"].split(":")[0] for row in rows}:
+        wanted[part] = {identity: found for identity, found, _ in texts(data, part)}
+    for row in rows:
+        given = wanted[row["id"].split(":")[0]][row["id"]]
+        candidates = [given] if row["kind"] == "pair" else [(one,) for one in given]
+        row["texts"] = next((one for one in candidates if digest(one) == row["sha256"]), None)
+        if row["texts"] is None:
+            raise SystemExit(f"{row['id']}: the text is not the one that was labelled")
+    return rows
+
+
+def judge(row: dict[str, Any], edits: Edits, names: bool) -> list[tuple[str, int, str]]:
+    """What became of each word: right, wrong, missed, or the same for names; with the sentence and the word."""
+    labels = {(side, place): (kind, rest[0] if rest else []) for side, place, _, kind, *rest in row["words"]}
+    verdicts = []
+    for side, text in enumerate(row["texts"]):
+        made = {
+            change.start: change.replacement for change in (edits[side] if edits else []) if change.word.strip("'’ ")
+        }
+        for place, match in enumerate(WORD.finditer(text)):
+            kind, targets = labels.get((side, place), ("none", []))
+            new = made.pop(match.start(), None)
+            if kind == "either" or (kind == "name" and not names):
+                verdict = "" if kind == "either" or new is None else "wrong"
+            elif kind == "name":
+                verdict = "name missed" if new is None else "name right"
+            elif kind == "word":
+                verdict = "missed" if new is None else "right" if new.lower() in targets else "wrong target"
+            else:
+                is_name = names and match.group() in name_pairs()
+                verdict = "" if not new else "name wrong" if is_name else "wrong"
+            if verdict:
+                verdicts.append((verdict, side, match.group()))
+    return verdicts
+
+
+def label_kept(row: dict[str, Any], verdicts: list[tuple[str, int, str]], names: bool) -> bool:
+    """True if all is right, or what is not is the same word in both sentences."""
+    if "label" in row["flags"] or ("needs names" in row["flags"] and not names):
+        return False
+    bad = {(verdict, word.lower(), side) for verdict, side, word in verdicts if "right" not in verdict}
+    tokens = [{word.lower() for word in WORD.findall(text)} for text in row["texts"]]
+    return all((verdict, word, 1 - side) in bad and word in tokens[1 - side] for verdict, word, side in bad)
+
+
+def score(rows: list[dict[str, Any]], swap: Callable[[Sequence[str]], Edits], names: bool = False) -> dict[str, Any]:
+    """Counts by genre: changes, right ones, words that had to change, missed ones, names, pairs and labels kept."""
+    counts: dict[str, Counter[str]] = {}
+    errors = []
+    for row in rows:
+        edits = swap(row["texts"])
+        verdicts = judge(row, edits, names)
+        for genre in (row["genre"], "all"):
+            count = counts.setdefault(genre, Counter())
+            found = Counter(verdict for verdict, _, _ in verdicts)
+            conflict = "conflict" in row["flags"]
+            if edits is None:
+                count["conflicts"] += 1
+                count["conflicts right"] += conflict
+            if row["kind"] == "pair":
+                made = bool(edits and any(edits))
+                count["pairs"] += made
+                count["kept"] += made and label_kept(row, verdicts, names)
+                # A pair without a copy costs rows, not labels; its words are counted as neither right nor missed.
+                count["without copy"] += edits is None and not conflict
+            elif not (conflict and edits is None):
+                count["changes"] += found["right"] + found["wrong"] + found["wrong target"]
+                count["right"] += found["right"]
+                count["words"] += found["right"] + found["missed"] + found["wrong target"]
+                count["missed"] += found["missed"] + found["wrong target"]
+                count["names changed"] += found["name right"] + found["name wrong"]
+                count["names right"] += found["name right"]
+                count["names"] += found["name right"] + found["name missed"]
+                count["names missed"] += found["name missed"]
+        broken = row["kind"] == "pair" and edits and any(edits) and not label_kept(row, verdicts, names)
+        wrong = [
+            f"{verdict}: {word}" for verdict, _, word in verdicts if "right" not in verdict and verdict != "name missed"
+        ]
+        if (wrong and edits is not None) or broken:
+            errors.append((row["id"], wrong, row["texts"]))
+    return {"counts": counts, "errors": errors}
+
+
+def share(good: int, total: int) -> str:
+    """A share in percent with its Wilson interval."""
+    if not total:
+        return "–"
+    low, high = wilson(good / total, total)
+    return f"{100 * good / total:.1f} [{100 * low:.1f}, {100 * high:.1f}] ({good}/{total})"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--errors", action="store_true")
+    arguments = parser.parse_args()
+    rows = read_sample(arguments.data)
+    ways = {
+        "evenli": (ours(), False),
+        "evenli, with names": (ours(names=True), True),
+        "word list": (word_list(), False),
+    }
+    results = {}
+    for way, (swap, names) in ways.items():
+        results[way] = scored = score(rows, swap, names)
+        print(f"\n{way}\n{'genre':10} {'precision %':32} {'missed %':30} {'names right %':30} labels kept % of copies")
+        for genre, c in scored["counts"].items():
+            print(
+                f"{genre:10} {share(c['right'], c['changes']):32} {share(c['missed'], c['words']):30} "
+                f"{share(c['names right'], c['names changed']):30} {share(c['kept'], c['pairs'])}"
+            )
+        c = scored["counts"]["all"]
+        print(f"left alone as a conflict: {c['conflicts']} texts or pairs ({c['conflicts right']} labelled so)")
+        if arguments.errors:
+            for identity, wrong, found in scored["errors"]:
+                print(f"  {identity}: {'; '.join(wrong)} | {' || '.join(found)}"[:400])
+    if arguments.json:
+        arguments.json.write_text(json.dumps({way: one["counts"] for way, one in results.items()}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
