@@ -505,6 +505,15 @@ def test_wordings_that_disagree_are_seen(few: PairSet) -> None:
     assert apart["prompt_agreement"].value == pytest.approx(0.5)
 
 
+def test_a_table_without_its_views_is_still_read(few: PairSet) -> None:
+    with serving("biased") as one:
+        table = ask(one.url, few)
+    for part in ("en1-ENC:entailment", "en1-ENC:mass"):
+        seen = prompting_measures(Predictions(table.frame.drop(part), table.header))
+        assert "abstained" in seen and "order_agreement" not in (seen if part.endswith("entailment") else {})
+    assert assess(Predictions(table.frame.drop(MASS), table.header)).prompting == {}
+
+
 def test_only_the_named_host_is_asked(few: PairSet) -> None:
     seen: list[Any] = []
     watching = [True]

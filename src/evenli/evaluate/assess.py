@@ -16,7 +16,7 @@ from scipy.stats import binomtest
 from evenli.errors import InputError, LabelOrderError, RunError
 from evenli.labels import LABELS, canonical_label
 from evenli.pairs import PAIR_COLUMNS, PairSet
-from evenli.predictions import MASS, Predictions
+from evenli.predictions import ABSTAINED, MASS, Predictions
 from evenli.registry import SUITES
 from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring, wilson
@@ -75,7 +75,9 @@ def assess(
         competence=gate,
         suites=results,
         prompting={
-            name: prompting_measures(predictions.suite(name), scoring) for name in names if "prompting" in header
+            name: prompting_measures(predictions.suite(name), scoring)
+            for name in names
+            if {ABSTAINED, MASS} <= set(predictions.frame.columns)
         },
     )
     # As it is stored: an audit that was just made and one that is read again hold the same numbers.

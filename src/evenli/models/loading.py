@@ -22,8 +22,8 @@ PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 CONVERT = "convert it to safetensors"
 OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"  # advice of commands that have the option
-MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken"}
-"""Endings of the files that a checkpoint's outputs depend on: weights, configuration and vocabularies."""
+MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken", ".jinja"}
+"""Endings of the files that a checkpoint's outputs depend on: weights, configuration, vocabularies, chat templates."""
 _RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
 """What evenli writes into a directory about a run; the model in it answers the same without them."""
 _WEIGHTS = "model*.safetensors*"

@@ -51,6 +51,8 @@ def view_answers(frame_columns: list[str], table: Predictions) -> dict[tuple[str
             continue
         prompt, _, order = view.rpartition("-")
         names = [f"{view}:{label}" for label in LABELS]
+        if not set(names) <= set(frame_columns):  # a stored table may have been edited
+            return {}
         chosen = table.frame.select(names).to_numpy().argmax(axis=1)
         found[prompt, order] = np.where(table.frame[column].to_numpy() >= MINIMUM_MASS, chosen, NO_ANSWER)
     return found
@@ -69,8 +71,8 @@ def prompt_answers(table: Predictions, prompt: str, orders: list[str]) -> NDArra
 
 def first_place(answers: NDArray[np.int64], order: str) -> NDArray[np.bool_]:
     """Whether the answer is the option that was listed first; orders are initials, as in ``NCE``."""
-    first = next(number for number, label in enumerate(LABELS) if label[0].upper() == order[0])
-    return np.asarray(answers == first)
+    first = next((number for number, label in enumerate(LABELS) if label[0].upper() == order[:1]), NO_ANSWER)
+    return np.asarray((answers == first) & (answers != NO_ANSWER))
 
 
 def _same(answers: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
@@ -82,6 +84,8 @@ def _entries(sample: Sample) -> list[Measure]:
     views = view_answers(sample.frame.columns, table)
     prompts = list(dict.fromkeys(prompt for prompt, _ in views))
     orders = list(dict.fromkeys(order for _, order in views))
+    if len(views) < len(prompts) * len(orders):  # not every wording in every order: nothing to compare
+        views, prompts, orders = {}, [], []
     abstained = table.abstained.astype(np.float32)
     entries = [_share(ABSTAINED, "Abstentions", "share of pairs without an answer", abstained, 0, "more abstentions")]
     entries += _by_group(sample, abstained)
