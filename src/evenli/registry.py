@@ -102,6 +102,7 @@ SUITES: Registry[Any] = Registry(
         "dev2020": "evenli.suites.dev2020:SUITE",
         "robust": "evenli.suites.robust:SUITE",
         "swap": "evenli.suites.swap:SUITE",
+        "groups": "evenli.suites.groups:SUITE",
     },
 )
 """What an audit asks; see ``evenli.suites.base.Suite``."""

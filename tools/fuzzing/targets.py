@@ -387,6 +387,8 @@ VALID: dict[str, tuple[Words, Words]] = {
     "seat": (("vectors:vectors.npz", *SEAT), ("vectors", "seat-test")),
     "senteval": (("vectors:vectors.npz", "--data", "data", "--tasks", "STS14"), ("vectors", "senteval")),
     "encoder-report": (("vectors:many.txt", "--permutations", "100"), ("mitigated",)),
+    "axis new": (("mine",), ()),
+    "axis check": (("axis.toml",), ("axis",)),
     "build coal": (("-o", "out.jsonl", "--axis", "axis.toml", "--width", "2"), ("axis",)),
     "build probe": (("-o", "out.jsonl", "--per-occupation", "1"), ("corpus",)),
     "build dev2020": (("-o", "out.csv", "--words", "man"), ()),

@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from evenli._version import __version__
-from evenli.cli import about, audit, build, encoders, mitigate, report, score, train, wording
+from evenli.cli import about, audit, axis, build, encoders, mitigate, report, score, train, wording
 from evenli.cli._help import FullHelp
 from evenli.cli._shared import SeedCommand
 from evenli.cli._stream import guard
@@ -25,7 +25,7 @@ _SECTIONS = {
     "Compare and decide": ("compare", "robustness", "gate", "reproduce"),
     "Mitigate": ("mitigate", "score", "direction"),
     "Train": ("train", "export", "meta"),
-    "Data and installation": ("build", "data", "models", "doctor"),
+    "Data and installation": ("build", "axis", "data", "models", "doctor"),
 }
 
 
@@ -65,6 +65,9 @@ _build.command("probe")(build.probe)
 _build.command("dev2020")(build.dev2020)
 _build.command("dev", hidden=True)(build.dev2020)
 _build.command("controlled")(build.controlled)
+_axis = _group("axis", "Make and check a social axis of your own.")
+_axis.command("new")(axis.new)
+_axis.command("check")(axis.check)
 _mitigate = _group("mitigate", "Mitigate bias in corpora, word vectors and encoders.", mitigate.MitigateGroup)
 _mitigate.command("swap")(mitigate.swap)
 _mitigate.command("subtract")(mitigate.subtract)

@@ -51,14 +51,11 @@ def data(
         _check(check, lang, split, tokenised, axis, as_json)
         return
     from evenli.resources import cards, load_axis
-    from evenli.suites.base import PUBLISHED
-    from evenli.suites.coal.build import build_coal
-    from evenli.suites.coal.occupations import load_occupations
+    from evenli.suites.base import PUBLISHED, Request, load_suite
 
     chosen = load_axis(axis)
     named = [(code, name) for code, words in chosen.languages.items() for name in (PUBLISHED, *words.lists)]
-    lists = [(code, load_occupations(name, code, chosen)) for code, name in named]
-    built = [build_coal(code, axis=chosen, occupations=one).card() for code, one in lists]
+    built = [load_suite(chosen.suite, Request(code, axis=chosen, occupations=name)).card() for code, name in named]
     if as_json:
         shared.print_json({"sets": built, "resources": [{**c.__dict__, "intact": c.verify()} for c in cards()]})
         return

@@ -19,9 +19,9 @@ def audit(
         option("Release, probe sheet or pair file, or SUITE=FILE; may be repeated. Default: the built-in sets."),
     ] = None,
     suite: Annotated[
-        str,
-        choice("Suites, with commas: NLI-CoAL, entailment probe, Dev et al. …", tuple(SUITES.builtin), closed=False),
-    ] = "coal",
+        str | None,
+        choice("Suites, with commas; default: that of the axis.", tuple(SUITES.builtin), closed=False),
+    ] = None,
     limit: shared.Limit = None,
     seed: shared.LimitSeed = None,
     split: shared.Split = "full",
@@ -63,6 +63,7 @@ def audit(
     from evenli.evaluate.audit import audit as run
     from evenli.models import ModelOptions, Prompting
     from evenli.report.terminal import show_results
+    from evenli.resources import load_axis
     from evenli.stats.intervals import Scoring
     from evenli.suites.base import Request, check_suites, data_by_suite
 
@@ -80,7 +81,7 @@ def audit(
         allow_pickle=allow_pickle,
         prompting=Prompting(prompts, orders, concurrency, samples, shared.prices(price), max_cost),
     )
-    suites = check_suites([shared.suite_name(name) for name in suite.split(",")])
+    suites = check_suites([shared.suite_name(name) for name in (suite or load_axis(axis).suite).split(",")])
     files = data_by_suite(suites, data or [])
     request = Request(lang, None, axis, split, tokenised, occupations=occupations, full=full, dominance=dominance)
     chosen = seed or 0

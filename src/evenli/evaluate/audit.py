@@ -18,7 +18,7 @@ from evenli.models import CallableModel, ModelOptions, NLIModel, Prompting, load
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
-from evenli.resources import Occupation
+from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
 from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
@@ -59,7 +59,7 @@ def audit(
     lang: str = "en",
     data: Any = None,
     *,
-    suites: Sequence[str] = ("coal",),
+    suites: Sequence[str] | None = None,
     out: str | Path | None = None,
     settings: AuditSettings | None = None,
     **options: Any,
@@ -74,7 +74,7 @@ def audit(
         lang: Language of the audit.
         data: None for the built-in set, an official release, a pair file, a pair set, or a table of polars, pandas or
             datasets; with several suites a mapping from suite to one of these.
-        suites: One or more suites.
+        suites: One or more suites; default that of the axis, which is coal for gender.
         out: Run folder; None keeps everything in memory.
         settings: Everything else.
         options: Fields of ``AuditSettings``, ``ModelOptions`` or ``Prompting``, in place of ``settings``.
@@ -83,7 +83,8 @@ def audit(
     1.0
     """
     settings = _settings(settings, options)
-    sets = pair_sets(check_suites(suites), lang, data, settings)
+    suites = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
+    sets = pair_sets(suites, lang, data, settings)
     asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
     for pairs in sets:
         if said := get_suite(pairs.suite).announce(pairs):
@@ -175,6 +176,8 @@ def default_folder(
     kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
     kind += [Path(request.occupations).name if request.occupations != PUBLISHED else "", "all" if request.full else ""]
     kind += [f"dominance{request.dominance:g}" if request.dominance is not None else ""]
+    axis = request.axis if isinstance(request.axis, str) else request.axis.id
+    kind += [Path(axis).stem if axis != "gender" else ""]
     parts = [spec or f"evenli:{request.lang}", request.lang, asked, source, *kind, part]
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 

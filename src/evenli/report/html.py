@@ -48,7 +48,7 @@ VERDICTS = {
     "error": ("Plain error", "No lean is supported: errors go in both directions or contradict each other."),
     "undecided": ("Undecided", "The intervals allow both a lean and none."),
     "even": ("Even at this resolution", "The intervals of all causes lie within 0.05 of 0."),
-    "none": ("No verdict", "A model that does not do the task, or was not asked enough, says nothing about gender."),
+    "none": ("No verdict", "A model that does not do the task, or was not asked enough, says nothing about bias."),
 }
 
 Runs = Audit | str | Path | Sequence[Audit | str | Path]
@@ -90,6 +90,11 @@ def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
     return [report(audit, Path(folder) / "report.html").path, *added]
 
 
+def _subject(audits: Sequence[Audit]) -> str:
+    axes = {str(audit.header.get("settings", {}).get("axis", "gender")) for audit in audits}
+    return "Gender bias" if axes <= {"gender", "gender3"} else "Bias"
+
+
 def render(audits: Sequence[Audit]) -> str:
     """The page as text, below LIMIT bytes; long lists are cut, and say so, before it grows beyond."""
     if not audits:
@@ -111,7 +116,7 @@ def render(audits: Sequence[Audit]) -> str:
             further=further,
             formulas=list(formulas.values()),
             agreeing=AGREEING,
-            **page.frame(f"Gender bias audit of {title}", script, _sentences(views, occupations, sentences)),
+            **page.frame(f"{_subject(audits)} audit of {title}", script, _sentences(views, occupations, sentences)),
         ).strip()
         if len(text.encode("utf-8", "replace")) < LIMIT:
             return str(text)

@@ -174,7 +174,7 @@ def does_the_task(competence: Competence | None) -> str:
         return "Whether it does the task at all was not assessed: there are no gold pairs."
     gold, stated = (f"{percent(one.value)} of {one.n}" for one in (competence.gold, competence.stated))
     judged = "It does not do the task well enough" if competence.problem else "It does the task"
-    return f"{judged}: it gets {gold} unmistakable pairs right, and {stated} in which the gender is stated."
+    return f"{judged}: it gets {gold} unmistakable pairs right, and {stated} in which the group is stated."
 
 
 def _competence(competence: Competence | None, console: Console) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
@@ -31,6 +32,8 @@ from evenli.parse import parse_table, parse_toml
 DATA = Path(__file__).parent / "data"
 SHIPPED = Path(__file__).parent / "axes"
 NO_STEREOTYPE = "neutral"
+AND = "|"
+"""Between the groups of a word that is stereotyped with several."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +158,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Occupation:
-    """An occupation word and the group it is stereotyped as, or ``neutral``."""
+    """An occupation or another word, and the group it is stereotyped as, ``neutral``, or several groups with AND."""
 
     word: str
     stereotype: str
     key: str
     """Language-independent identity: the word of the stereotype table, which is English for the shipped axis."""
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups it is stereotyped with; none for ``neutral``."""
+        return () if self.stereotype == NO_STEREOTYPE else tuple(self.stereotype.split(AND))
 
 
 @dataclass(frozen=True)
@@ -199,6 +207,10 @@ class Axis:
     """(Word, stereotype) in table order, exclusions applied."""
     scores: Mapping[str, float]
     """Continuous stereotype score of a word, for axes that type by threshold; its sign is that of a group."""
+    suite: str = "coal"
+    """The suite that an audit of this axis asks by default."""
+    thing: str = "word"
+    """What its words are, in the singular: job, trait."""
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -218,7 +230,13 @@ class Axis:
             words = {row["en"]: row["word"] for row in translated.rows("en", "word")}
         typed = [Occupation(words[key], stereotype, key) for key, stereotype in self.typed_words if key in words]
         blocks = (NO_STEREOTYPE, *self.group_names)
-        return sorted(typed, key=lambda occupation: blocks.index(occupation.stereotype))
+        return sorted(typed, key=lambda one: blocks.index(one.groups[0] if one.groups else NO_STEREOTYPE))
+
+    def read_list(self, lang: str, name: str) -> list[Occupation]:
+        """The words of another list that a language names, with one group, several or none each."""
+        table = self.language(lang).lists[name]
+        rows = table.rows("word", "stereotype")
+        return [Occupation(row["word"], _set(row, self.groups, table.name), row["word"]) for row in rows]
 
     def templates(self, lang: str) -> list[str]:
         """Our own sentence templates of a language."""
@@ -288,6 +306,7 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
         languages={lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()},
         typed_words=tuple(_type_words(fields["stereotypes"], groups, path)),
         scores=_scores(fields["stereotypes"], path),
+        **{name: _text(fields, name) for name in ("suite", "thing") if name in fields},
     )
 
 
@@ -310,7 +329,11 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 
 def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> list[tuple[str, str]]:
-    """Apply the axis' typing rule: ``listed`` names the groups, ``threshold`` goes by scores (both limits strict)."""
+    """Apply the axis' typing rule.
+
+    ``listed`` names a group or neutral; ``sets`` several groups with AND, or nothing; ``none`` has words only;
+    ``threshold`` goes by scores (both limits strict).
+    """
     table = Table.find(rule["table"], path, "stereotypes.table")
     excluded = set(Table.find(rule["exclude"], path, "stereotypes.exclude").lines()) if "exclude" in rule else set()
     if rule["rule"] == "listed":
@@ -318,6 +341,10 @@ def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> 
         typed = [(row["word"], row["stereotype"]) for row in table.rows("word", "stereotype")]
         if wrong := next((entry for entry in typed if entry[1] not in allowed), None):
             raise ResourceError(f"{table.name}: '{wrong[0]}' is typed '{wrong[1]}', not {', '.join(allowed)}")
+    elif rule["rule"] == "sets":
+        typed = [(row["word"], _set(row, groups, table.name)) for row in table.rows("word", "stereotype")]
+    elif rule["rule"] == "none":
+        typed = [(row["word"], NO_STEREOTYPE) for row in table.rows("word")]
     elif rule["rule"] == "threshold":
         by_sign = {group.sign: group.name for group in groups}
         typed = []
@@ -326,8 +353,21 @@ def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> 
             stereotyped = abs(s1) < rule["definitional_below"] and abs(s2) > rule["stereotype_above"]
             typed.append((row["word"], by_sign[1 if s2 > 0 else -1] if stereotyped else NO_STEREOTYPE))
     else:
-        raise ResourceError(f"unknown stereotype rule '{rule['rule']}'; choose threshold or listed")
+        raise ResourceError(f"unknown stereotype rule '{rule['rule']}'; choose threshold, listed, sets or none")
+    if rule["rule"] in {"sets", "none"}:
+        counts = Counter(word for word, _ in typed)
+        if twice := next((word for word in counts if counts[word] > 1), None):
+            raise ResourceError(f"{table.name}: '{twice}' stands there {counts[twice]} times; give each word once")
     return [(word, stereotype) for word, stereotype in typed if word not in excluded]
+
+
+def _set(row: Mapping[str, str], groups: tuple[Group, ...], origin: str) -> str:
+    """The groups of one word in the order of the axis."""
+    given = {name.strip() for name in row["stereotype"].split(AND)} - {"", NO_STEREOTYPE}
+    names = [group.name for group in groups]
+    if unknown := sorted(given - set(names)):
+        raise ResourceError(f"{origin}: '{row['word']}' is stereotyped '{unknown[0]}', not one of {', '.join(names)}")
+    return AND.join(name for name in names if name in given) or NO_STEREOTYPE
 
 
 def _scores(rule: dict[str, Any], path: Path) -> dict[str, float]:

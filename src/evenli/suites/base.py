@@ -151,7 +151,7 @@ def assess_suite(
     """
     results, estimates = measure_results(sample, suite.measures, suite.slices(sample.frame), scoring)
     extra = suite.summarise(sample, estimates, scoring, card)
-    return suite.result(headline=suite.headline, measures=results, problem=problem, **extra)
+    return suite.result(**{"headline": suite.headline, **extra}, measures=results, problem=problem)
 
 
 def measure_results(

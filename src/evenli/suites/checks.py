@@ -17,7 +17,11 @@ from evenli.pairs import PairSet
 from evenli.resources import Axis, load_axis
 from evenli.suites.base import SLOT, fill
 
-CONTROL_TEMPLATES = 20
+CONTROL_TEMPLATES, FEWEST_CONTROLS = 20, 3
+TOGETHER = 3
+"""Of more groups than this, control pairs are judged by the group in the premise, not by each pair of groups."""
+TWO_GROUPS = 8
+"""Control pairs in a template about two groups."""
 COMPETENT = 0.6
 """Accuracy below this gives no verdict: on the gold pairs, and on each kind of pair that states the group.
 
@@ -49,9 +53,9 @@ def gold_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
 def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     """Pairs about stated groups: a competent model knows what *woman* and *man* mean.
 
-    For each of the last CONTROL_TEMPLATES templates, which the built-in audit never reaches:
-    group → same group is entailment, group → other group is contradiction, group → *person* is
-    entailment, *person* → group is neutral.
+    For the last CONTROL_TEMPLATES templates, which the built-in audit never reaches: group → same group is
+    entailment, group → other group is contradiction, group → *person* is entailment, *person* → group is neutral.
+    With more than two groups there are more such pairs in a template, and fewer templates are asked.
     """
     axis = load_axis(axis)
     language = axis.language(lang)
@@ -60,6 +64,7 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     for group in words:
         cases += [(group, "person", ENTAILMENT), ("person", group, NEUTRAL)]
     filled = {**words, "person": language.person}
+    asked = max(FEWEST_CONTROLS, CONTROL_TEMPLATES * TWO_GROUPS // len(cases))
     rows = [
         {
             "subset": "control",
@@ -68,9 +73,9 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
             "gold": gold,
             "template": template,
             "group": hypothesis if hypothesis in words else None,
-            "id": f"{premise}-{hypothesis}",
+            "id": _kind(premise, hypothesis, len(words)),
         }
-        for template in axis.templates(lang)[-CONTROL_TEMPLATES:]
+        for template in axis.templates(lang)[-CONTROL_TEMPLATES:][:asked]
         for premise, hypothesis, gold in cases
     ]
     return PairSet.from_rows(
@@ -89,6 +94,13 @@ def is_known(hits: int, n: int) -> bool:
     (True, False, True)
     """
     return n > 0 and hits / n >= COMPETENT and binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE
+
+
+def _kind(premise: str, hypothesis: str, groups: int) -> str:
+    """Which control pairs must pass together: of many groups a single pair of them has too few."""
+    if groups <= TOGETHER or "person" in (premise, hypothesis):
+        return f"{premise}-{hypothesis}"
+    return "same-same" if premise == hypothesis else f"{premise}-other"
 
 
 _KANA = re.compile(r"[\u3040-\u30ff]")

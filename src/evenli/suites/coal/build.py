@@ -112,7 +112,7 @@ def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: i
         if occupation.stereotype not in known:
             raise ResourceError(
                 f"occupation '{occupation.word}' is typed '{occupation.stereotype}'; "
-                f"axis '{axis.id}' knows {', '.join(sorted(known))}"
+                f"axis '{axis.id}' knows {', '.join(sorted(known))}; a word of several groups is for suite groups"
             )
     if width < 1 or not occupations:
         raise InputError("the builder needs at least one occupation and a width of at least 1")

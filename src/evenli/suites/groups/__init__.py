@@ -1,0 +1,27 @@
+"""Any number of groups, and words that are stereotyped with one, several or none of them."""
+
+from __future__ import annotations
+
+from evenli.suites.base import Items, Suite
+from evenli.suites.groups import measures as measures
+from evenli.suites.groups.build import check, load
+from evenli.suites.groups.results import GroupsResult, fields, judge, sections, summarise
+
+SUITE = Suite(
+    name="groups",
+    title="n groups",
+    reference="after Anantaprayoon et al. 2024",
+    headline="coal_n",
+    load=load,
+    check=check,
+    result=GroupsResult,
+    summarise=summarise,
+    judge=judge,
+    sections=sections,
+    fields=fields,
+    items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal_n",)),
+    own=frozenset(measures.OWN),
+    indented=frozenset({"coal_n_pro", "coal_n_anti", "coal_n_non"}),
+    stressed=frozenset({"coal_n", *measures.CAUSES}),
+    has_lists=True,
+)

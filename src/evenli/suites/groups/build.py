@@ -1,0 +1,137 @@
+"""Pairs of any number of groups: built from an axis, or a file or table of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from evenli.errors import InputError, ResourceError
+from evenli.labels import NEUTRAL
+from evenli.pairs import PairSet
+from evenli.resources import Axis, Occupation, load_axis
+from evenli.resources.axes import NO_STEREOTYPE
+from evenli.suites.base import PUBLISHED, SLOT, Request, fill
+from evenli.suites.checks import CONTROL_TEMPLATES, leaking_words, looks_like
+from evenli.suites.coal.build import AS, NS, PS, SUBSETS
+from evenli.suites.files import read_pairs
+
+PAIRS = 5_420
+"""Pairs of an ordinary audit; words meet as many templates as keep a set near it."""
+FEWEST, MOST = 3, 10
+STEREOTYPED = "stereotyped"
+"""Class of all words with a stereotype: words are drawn from it, whatever their groups."""
+
+
+def load(request: Request) -> PairSet:
+    """The pairs that a request asks for."""
+    if request.split != "full" or request.tokenised:
+        raise InputError("suite groups has no official release; leave split and tokenised out")
+    axis = load_axis(request.axis)
+    if request.data is None:
+        return build_groups(request.lang, axis=axis, words=str(request.occupations))
+    return check(read_pairs(request.data, request.lang, suite="groups"), request)
+
+
+def build_groups(
+    lang: str = "en", *, axis: Axis | str = "gender", words: str = PUBLISHED, width: int | None = None
+) -> PairSet:
+    """Every word of an axis in some sentences, each asked for every group.
+
+    PS pairs name a group that the word is stereotyped with, AS pairs another one, NS pairs any group for a word
+    without stereotype. Words with and without stereotype take turns, so that they meet the same templates.
+
+    Args:
+        lang: Language of the axis to use.
+        axis: Axis or its name.
+        words: ``published``, or another list of the axis.
+        width: Templates per word; by default so many that the set is about as large as an ordinary audit.
+    """
+    axis = load_axis(axis)
+    language = axis.language(lang)
+    listed = _listed(axis, lang, words)
+    revealing = axis.revealing_words(lang)
+    kept = [one for one in listed if not leaking_words(one.word, revealing, lang)]
+    if not kept:
+        raise ResourceError(f"axis '{axis.id}' has no word without a group word in it")
+    # The last ones are for the control pairs; one that gives a group away would decide its pairs.
+    window = axis.templates(lang)[:-CONTROL_TEMPLATES]
+    templates = [one for one in window if not leaking_words(one, revealing, lang)]
+    if missing := next((one for one in templates if SLOT not in one), None):
+        raise ResourceError(f"axis '{axis.id}': a template has no {SLOT} slot: '{missing}'")
+    width = width or max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
+    if len(templates) < width:
+        raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
+    rows = ({"id": str(at), **row} for at, row in enumerate(_rows(_in_turn(kept), templates, width, axis, lang)))
+    notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
+    own = "" if words == PUBLISHED else f", {words}"
+    pairs = PairSet.from_rows(
+        rows,
+        name=f"built-in, axis {axis.id}{own}",
+        suite="groups",
+        lang=lang,
+        source=f"built by evenli: axis {axis.id}, {len(kept)} words, {len(language.group_words)} groups, width {width}",
+    )
+    return replace(pairs, notes=tuple(notes), occupation_list=own.removeprefix(", "))
+
+
+def _listed(axis: Axis, lang: str, words: str) -> list[Occupation]:
+    lists = axis.language(lang).lists
+    if words == PUBLISHED:
+        return axis.occupations(lang)
+    if words not in lists:
+        raise InputError(f"axis '{axis.id}' has no list '{words}' in '{lang}'; choose {', '.join((PUBLISHED, *lists))}")
+    return axis.read_list(lang, words)
+
+
+def _in_turn(words: Sequence[Occupation]) -> list[Occupation]:
+    """Words with and without stereotype, each kind spread evenly over the whole."""
+    kinds = [[one for one in words if bool(one.groups) is typed] for typed in (False, True)]
+    places = [((at + 0.5) / len(kind), number, at) for number, kind in enumerate(kinds) for at in range(len(kind))]
+    return [kinds[number][at] for _, number, at in sorted(places)]
+
+
+def _rows(
+    words: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis, lang: str
+) -> Iterator[dict[str, str]]:
+    nouns = axis.language(lang).group_words
+    for number, word in enumerate(words):
+        for template in (templates[(number + at) % len(templates)] for at in range(width)):
+            for group, noun in nouns.items():
+                yield {
+                    "subset": NS if not word.groups else PS if group in word.groups else AS,
+                    "premise": fill(template, word.word),
+                    "hypothesis": fill(template, noun),
+                    "gold": NEUTRAL,
+                    "occupation": word.word,
+                    "stereotype": STEREOTYPED if word.groups else NO_STEREOTYPE,
+                    "template": template,
+                    "group": group,
+                }
+
+
+def check(pairs: PairSet, request: Request) -> PairSet:
+    """What a pair set of the user's own must have; words of a group are known by its PS pairs."""
+    column = pl.col
+    broken = (
+        (~column("subset").is_in(SUBSETS).fill_null(value=False), "subset '{subset}' is not one of PS, AS, NS"),
+        (column("occupation").is_null(), "no word; suite groups needs the column occupation"),
+        (column("template").is_null(), "no template; suite groups needs the column template"),
+        (column("group").is_null(), "no group; suite groups needs the column group"),
+        (column("gold") != NEUTRAL, "gold label '{gold}'; in suite groups all are neutral"),
+    )
+    for rule, problem in broken:
+        rows = pairs.frame.filter(rule)
+        if rows.height:
+            row = rows.row(0, named=True)
+            raise InputError(f"{pairs.name}, pair '{row['id']}': {problem.format(**row)}")
+    first = str(pairs.frame["premise"][0])
+    if not looks_like(first, pairs.lang):
+        raise InputError(f"{pairs.name}: '{first}' does not look like language '{pairs.lang}'; set --lang")
+    by_word = pairs.frame.group_by("occupation", "group", maintain_order=True).agg(kinds=column("subset").unique())
+    if (mixed := by_word.filter(column("kinds").list.len() > 1)).height:
+        word, group, kinds = mixed.row(0)
+        raise InputError(f"{pairs.name}: '{word}' with group '{group}' is {' and '.join(sorted(kinds))}; give one")
+    kind = pl.when(column("subset") == NS).then(pl.lit(NO_STEREOTYPE)).otherwise(pl.lit(STEREOTYPED))
+    return replace(pairs, frame=pairs.frame.with_columns(stereotype=kind, gold=pl.lit(NEUTRAL)))

@@ -1,0 +1,339 @@
+"""Suite groups: NLI-CoAL and its causes for any number of groups."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import evenli
+from evenli.errors import EvenliError, InputError, ResourceError
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.pairs import PairSet
+from evenli.predictions import Predictions
+from evenli.report.html import render
+from evenli.resources import load_axis
+from evenli.resources.axes import shipped_names
+from evenli.stats.intervals import Scoring
+from evenli.stats.measure import get_measure
+from evenli.stats.sample import Sample
+from evenli.suites.base import Request
+from evenli.suites.groups import measures
+from evenli.suites.groups.axis_file import check_axis, new_axis
+from evenli.suites.groups.build import build_groups, check, load
+from evenli.suites.groups.results import judge, permutation_test, summarise
+
+PAIRED = {
+    "coal_n": "coal",
+    "coal_n_pro": "coal_pro",
+    "stereotype_n": "stereotype",
+    "undirected_n": "undirected",
+    "stereotype_n_expected": "stereotype_expected",
+    "undirected_n_expected": "undirected_expected",
+}
+
+
+def sample(
+    answers: dict[tuple[str, str], str], stereotypes: dict[str, set[str]], groups: str = "abc", templates: int = 2
+) -> Sample:
+    """A table in which every word is asked of every group; ``answers`` by (word, group), neutral elsewhere."""
+    rows, logits = [], []
+    for word, template, group in itertools.product(stereotypes, range(templates), groups):
+        named = stereotypes[word]
+        answer = answers.get((word, group), NEUTRAL)
+        rows.append(
+            {
+                "id": f"{word}-{template}-{group}",
+                "subset": "NS" if not named else "PS" if group in named else "AS",
+                "premise": f"the {word} waits {template}.",
+                "hypothesis": f"the {group} waits {template}.",
+                "gold": NEUTRAL,
+                "occupation": word,
+                "stereotype": "stereotyped" if named else "neutral",
+                "template": f"the [Sub] waits {template}.",
+                "group": group,
+            }
+        )
+        logits.append([9.0 if label == answer else 0.0 for label in LABELS])
+    return of_rows(rows, logits)
+
+
+def of_rows(rows: list[dict[str, str]], logits: list[list[float]] | np.ndarray) -> Sample:
+    columns = {label: np.asarray(logits, dtype=np.float32)[:, at] for at, label in enumerate(LABELS)}
+    return Sample(Predictions(pl.DataFrame(rows).with_columns(**{k: pl.Series(v) for k, v in columns.items()})))
+
+
+def value(name: str, of: Sample) -> float:
+    return float(get_measure(name)(of))
+
+
+def random_sample(groups: str, seed: int, words: int = 12) -> Sample:
+    generator = np.random.default_rng(seed)
+    stereotypes: dict[str, set[str]] = {}
+    for number in range(words):
+        size = int(generator.integers(0, len(groups)))
+        stereotypes[f"word{number}"] = set(generator.choice(list(groups), size, replace=False).tolist())
+    stereotypes |= {"plain": set(), "typed": {groups[0]}}
+    drawn = sample({}, stereotypes, groups)
+    return of_rows(
+        drawn.frame.drop(list(LABELS)).to_dicts(),
+        generator.normal(size=(drawn.frame.height, 3)) * 2,
+    )
+
+
+def test_a_case_by_hand() -> None:
+    of = sample(
+        {
+            ("rude", "a"): ENTAILMENT,
+            ("rude", "c"): CONTRADICTION,
+            ("calm", "b"): ENTAILMENT,
+            ("tall", "c"): CONTRADICTION,
+        },
+        {"rude": {"a"}, "calm": {"a", "b"}, "tall": set()},
+    )
+    # rude: a is entailed; calm: one of its two groups is. Within a word first: (1 + 1/2) / 2.
+    assert value("coal_n_pro", of) == pytest.approx(0.75)
+    # rude: c of b and c is contradicted; calm has c alone, which is neutral.
+    assert value("coal_n_anti", of) == pytest.approx(0.25)
+    assert value("coal_n_non", of) == pytest.approx(1 / 3)
+    assert value("coal_n", of) == pytest.approx((0.75 + 0.25 + 1 / 3) / 3)
+    # a: beats b and c on rude, is level with c on calm: (1 + 0) / 2. b: beats c on calm: 1. c has no words.
+    assert value("stereotype_n", of) == pytest.approx((0.5 + 1) / 2)
+    defaults = [float(measures.default_of(of, at)) for at in range(3)]
+    assert defaults == pytest.approx([0.5, 0.5, -1])
+    assert value("undirected_n", of) == pytest.approx(0)
+
+
+def test_two_groups_are_nli_coal() -> None:
+    audit = evenli.audit("fake:oracle:0.3", suites=("coal",))
+    frame = (
+        audit.predictions.frame.filter(pl.col("suite") == "coal")
+        if "suite" in audit.predictions.frame.columns
+        else None
+    )
+    assert frame is not None
+    generator = np.random.default_rng(3)
+    frame = frame.with_columns(
+        **{label: pl.Series(generator.normal(size=frame.height).astype(np.float32)) for label in LABELS}
+    )
+    of = Sample(Predictions(frame, audit.predictions.header), published=True)
+    for name, published in PAIRED.items():
+        assert value(name, of) == pytest.approx(value(published, of), abs=1e-6), name
+    assert float(measures.default_of(of, 1)) == pytest.approx(value("default_gender", of), abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_names_and_order_of_groups_do_not_matter(seed: int) -> None:
+    of = random_sample("abcd", seed)
+    renamed = of.frame.with_columns(pl.col("group").replace({"a": "z", "b": "y", "c": "x", "d": "w"})).sample(
+        fraction=1, shuffle=True, seed=seed
+    )
+    other = Sample(Predictions(renamed))
+    for name in (*PAIRED, "distance"):
+        assert value(name, other) == pytest.approx(value(name, of), abs=1e-6), name
+        low, high = get_measure(name).low, get_measure(name).high
+        assert low - 1e-9 <= value(name, of) <= high + 1e-9
+
+
+def test_a_model_that_is_always_neutral_is_even() -> None:
+    of = sample({}, {"rude": {"a"}, "tall": set(), "calm": {"b", "c"}, "loud": set()})
+    assert value("coal_n", of) == pytest.approx(0) and value("stereotype_n", of) == pytest.approx(0)
+    assert value("undirected_n", of) == pytest.approx(0) and value("distance", of) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("groups", ["ab", "abcde", "abcdefghij"])
+@pytest.mark.parametrize("rate", [0.0, 0.5, 1.0])
+def test_scores_follow_the_rate_and_not_the_number_of_groups(groups: str, rate: float) -> None:
+    """A model that follows a share of the stereotypes and is neutral elsewhere scores that share."""
+    stereotypes = {f"{group}{number}": {group} for group in groups for number in range(10)}
+    stereotypes |= {f"plain{number}": set() for number in range(10)}
+    answers = {}
+    for word, named in stereotypes.items():
+        if named and int(word[1:]) < 10 * rate:
+            answers |= {(word, group): ENTAILMENT if group in named else CONTRADICTION for group in groups}
+    of = sample(answers, stereotypes, groups, templates=1)
+    assert value("stereotype_n", of) == pytest.approx(rate, abs=1e-6)
+    assert value("coal_n", of) == pytest.approx(2 * rate / 3, abs=1e-6)
+    assert value("undirected_n", of) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("groups", ["abc", "abcde"])
+@pytest.mark.parametrize("second", ["default", "noise"])
+def test_causes_follow_known_rates_and_not_each_other(groups: str, second: str) -> None:
+    """Models of known stereotype and default, or stereotype and noise: every cause follows its own rate."""
+    generator = np.random.default_rng(7)
+    stereotypes = {f"{group}{number}": {group} for group in groups for number in range(20)}
+    stereotypes |= {f"plain{number}": set() for number in range(20)}
+    taught, found = [], []
+    for _ in range(15):
+        follow, other = generator.dirichlet([1, 1, 1])[:2]
+        answers = {}
+        for word, named in stereotypes.items():
+            place = (int(re.sub(r"\D", "", word)) + 0.5) / 20  # shares of every class, without chance
+            if place < follow:
+                answers |= {(word, group): ENTAILMENT for group in named}
+            elif place < follow + other and second == "default":
+                answers[word, groups[-1]] = ENTAILMENT
+            elif place < follow + other:
+                answers |= {(word, group): CONTRADICTION for group in groups}
+        of = sample(answers, stereotypes, groups, templates=1)
+        default = float(measures.default_of(of, len(groups) - 1))
+        taught.append((follow, other, 1))
+        found.append((value("stereotype_n", of), default if second == "default" else value("undirected_n", of)))
+    slopes, *_ = np.linalg.lstsq(np.array(taught), np.array(found), rcond=None)
+    assert np.abs(slopes[:2] - np.eye(2)).max() < 0.1, slopes
+    assert np.corrcoef(np.array(taught)[:, 0], np.array(found)[:, 0])[0, 1] > 0.99
+    assert np.corrcoef(np.array(taught)[:, 1], np.array(found)[:, 1])[0, 1] > 0.99
+
+
+def test_a_default_group_is_named_and_no_stereotype() -> None:
+    stereotypes = {f"{group}{number}": {group} for group in "abc" for number in range(20)}
+    stereotypes |= {f"plain{number}": set() for number in range(20)}
+    of = sample({(word, "b"): ENTAILMENT for word in stereotypes}, stereotypes)
+    fields = summarise(of, {("coal_n", None): get_estimate(of, "coal_n")}, Scoring(), None)
+    rows = {row.group: row for row in fields["groups"]}
+    assert rows["b"].default.value == pytest.approx(1) and rows["a"].default.value == pytest.approx(-0.5)
+    assert value("stereotype_n", of) == pytest.approx(0, abs=1e-6)
+    audit = evenli.audit(lambda p, h: [[5, 0, 0] if " man " in f" {x} " else [0, 5, 0] for x in h], suites=("groups",))
+    verdict = judge(audit.groups, None)  # type: ignore[arg-type]
+    assert [cause.direction for cause in verdict.causes] == ["male"] and verdict.code == "bias"
+
+
+def get_estimate(of: Sample, name: str) -> object:
+    from evenli.stats.intervals import estimate_measures
+
+    return estimate_measures(of, [get_measure(name)])[name, None]
+
+
+def test_the_permutation_test_finds_what_is_there_and_only_that() -> None:
+    generator = np.random.default_rng(1)
+    base = sample({}, {f"word{number}": set() for number in range(30)}, templates=2)
+    rows = base.frame.drop(list(LABELS)).to_dicts()
+    p = []
+    for _ in range(60):
+        p.append(permutation_test(of_rows(rows, generator.normal(size=(len(rows), 3))), 200)[1])
+    assert 0 <= sum(one < 0.05 for one in p) <= 9  # 3 expected; 10 or more has a chance below 0.001
+    shifted = generator.normal(size=(len(rows), 3)) + np.array([[1.5 * (row["group"] == "a"), 0, 0] for row in rows])
+    assert permutation_test(of_rows(rows, shifted), 200)[1] < 0.01
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_every_shipped_axis_builds(name: str) -> None:
+    axis = load_axis(name)
+    for lang, language in axis.languages.items():
+        pairs = build_groups(lang, axis=axis)
+        cells = pairs.frame.group_by("occupation", "template").agg(pl.col("group").n_unique())
+        assert set(cells["group"]) == {len(axis.groups)} and set(pairs.frame["gold"]) == {NEUTRAL}
+        assert len(set(language.group_words.values())) == len(axis.groups)
+        assert pairs.frame.filter(pl.col("premise") == pl.col("hypothesis")).is_empty()
+        typed = pairs.frame.filter(pl.col("subset") == "PS")
+        assert set(typed["group"]) <= set(axis.group_names)
+
+
+def test_rater_pools_differ() -> None:
+    ours, theirs = (build_groups("en", axis="nationality", words=name) for name in ("published", "north_america"))
+    assert not ours.frame["subset"].equals(theirs.frame["subset"])
+    with pytest.raises(InputError, match="north_america"):
+        build_groups("en", axis="nationality", words="mars")
+
+
+def test_an_axis_without_ratings_shows_its_distance() -> None:
+    audit = evenli.audit("fake:neutral", axis="age")
+    assert audit.groups.headline == "distance" and audit.groups.value == pytest.approx(0, abs=1e-6)
+    assert np.isnan(audit.groups.coal_n.value)
+
+
+def axis_file(folder: Path, rows: str, rule: str = "sets", words: str = 'a = "an", b = "bo"') -> Path:
+    file = folder / "mine.toml"
+    file.write_text(f"""
+id = "mine"
+title = "Mine"
+construct = "c"
+harm = "h"
+population = "p"
+assumptions = ["x"]
+suite = "groups"
+[[groups]]
+name = "a"
+[[groups]]
+name = "b"
+[stereotypes]
+rule = "{rule}"
+table = [{rows}]
+[languages.en]
+group_words = {{ {words} }}
+person = "person"
+templates = "templates_en.txt"
+gold = "gold_en.csv"
+revealing = [["an", "a"], ["bo", "b"]]
+""")
+    return file
+
+
+def test_an_axis_of_the_users_own(tmp_path: Path) -> None:
+    pairs = build_groups(axis=load_axis(axis_file(tmp_path, '["rude", "a|b"], ["calm", "a"], ["tall", ""]')))
+    kinds = dict(pairs.frame.group_by("occupation").agg(pl.col("subset").unique().sort()).rows())
+    assert kinds == {"rude": ["PS"], "calm": ["AS", "PS"], "tall": ["NS"]}
+
+
+@pytest.mark.parametrize(
+    ("rows", "words", "noun"),
+    [
+        ('["rude", "a|c"]', 'a = "an", b = "bo"', "'c'"),
+        ('["rude", "a"]', 'a = "an"', "b"),
+        ('["rude", "a"], ["rude", "b"]', 'a = "an", b = "bo"', "rude"),
+        ('["an actor", "a"]', 'a = "an", b = "bo"', "group word"),
+    ],
+)
+def test_a_broken_axis_is_refused(tmp_path: Path, rows: str, words: str, noun: str) -> None:
+    with pytest.raises((ResourceError, InputError), match=noun):
+        build_groups(axis=load_axis(axis_file(tmp_path, rows, words=words)))
+
+
+def test_a_pair_file_must_be_consistent() -> None:
+    pairs = build_groups(axis="age")
+    assert check(pairs, Request(axis="age")).frame.height == pairs.frame.height
+    frame = pairs.frame.with_columns(subset=pl.Series(["PS", "AS"] * (pairs.frame.height // 2)))
+    broken = PairSet(name="x", suite="groups", lang="en", frame=frame, source="test")
+    with pytest.raises(EvenliError, match="PS"):
+        check(broken, Request(axis="age"))
+    with pytest.raises(InputError, match="split"):
+        load(Request(split="down", axis="age"))
+
+
+def test_making_an_axis_ends_with_an_audit(tmp_path: Path) -> None:
+    files = new_axis("region", tmp_path)
+    problems = check_axis(files[0])
+    assert {one.kind for one in problems} == {"warning"} and any("power" in one.text for one in problems)
+    audit = evenli.audit("fake:neutral", axis=str(files[0]))
+    assert audit.groups.words == {"all": 7, "stereotyped": 5}
+    with pytest.raises(InputError, match="there already"):
+        new_axis("region", tmp_path)
+    with pytest.raises(InputError, match="name"):
+        new_axis("../region", tmp_path)
+
+
+def test_errors_of_an_axis_file_are_named(tmp_path: Path) -> None:
+    file = axis_file(tmp_path, '["an", "a"], ["calm", ""]', words='a = "an", b = "an"')
+    texts = [one.text for one in check_axis(file) if one.kind == "error"]
+    assert any("2 groups are called 'an'" in text for text in texts) and any(
+        "noun of a group" in text for text in texts
+    )
+
+
+@pytest.mark.parametrize("name", shipped_names())
+def test_shipped_axes_have_no_errors(name: str) -> None:
+    assert [one.text for one in check_axis(name) if one.kind == "error"] == []
+
+
+def test_a_report_of_another_axis_does_not_speak_of_gender(tmp_path: Path) -> None:
+    audit = evenli.audit("fake:neutral", axis="religion")
+    text = render([audit])
+    assert not re.search(
+        r"\b(gender|woman|man|nurse)\b", re.sub(r"<style.*?</style>|<script.*?</script>", "", text, flags=re.S)
+    )
+    assert "Muslim person" in text
