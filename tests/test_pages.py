@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -55,9 +56,11 @@ def checked(page: str) -> str:
 
 
 def test_associations_are_drawn_on_one_axis() -> None:
-    result = SeatResult((test("C1", 1.2), test("C6", -0.1, 0.6, NASTY)))
+    named = msgspec.structs.replace(test("C1", 1.2), title="Pleasant and unpleasant")
+    result = SeatResult((named, test("C6", -0.1, 0.6, NASTY)))
     page = checked(seat_page(result, NASTY))
     assert "1 of 2 association tests find a link" in page
+    assert "Pleasant and unpleasant" in page, "tests have names that say what they are"
     assert "C1 1.20 (0.90 to 1.50); C6 -0.10 (-0.40 to 0.20)" in page, "the drawing has its numbers as text"
     assert "&lt;img src=x" in page
 

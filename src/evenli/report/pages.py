@@ -36,10 +36,18 @@ def write_page(text: str, path: str | Path) -> Path:
 
 def seat_page(result: SeatResult, name: str) -> str:
     """Association tests of one encoder: every effect with its interval on one axis, then the table."""
+    beyond = [test for test in result.tests if test.low > 0 or test.high < 0]
     significant = [test for test in result.tests if test.p_holm < 0.05]
-    lead = f"{len(significant)} of {len(result.tests)} association tests find a link that chance does not explain."
+    total = len(result.tests)
+    lead = f"{len(beyond)} of {total} association tests find a link that would hold for other words, too."
     mean = result.mean
-    facts = [Fact("Mean effect of the gender tests", signed(mean.signed, 2), "", "0: neither side is favoured")]
+    facts = [
+        Fact("Interval without 0", str(len(beyond)), f"of {total}", "tests; the interval is over the choice of words")
+    ]
+    facts.append(Fact("p below 0.05", str(len(significant)), f"of {total}", "tests, corrected; for these very texts"))
+    if not mean.note:
+        about = "of the gender tests; 0: neither side is favoured"
+        facts.append(Fact("Mean effect", signed(mean.signed, 2), "", about))
     block = Block(
         "Association tests",
         lines=["Do the first targets go with the first attributes (above 0) or with the second (below 0)?"],
@@ -49,7 +57,7 @@ def seat_page(result: SeatResult, name: str) -> str:
         caption="Effects, p-values, and p corrected for the number of tests",
         notes=[_LIMIT],
     )
-    return render(f"Association tests of {printable(name)}", lead, [block], [] if mean.note else facts)
+    return render(f"Association tests of {printable(name)}", lead, [block], facts)
 
 
 def _effects(tests: Sequence[AssociationResult]) -> str:
@@ -59,7 +67,7 @@ def _effects(tests: Sequence[AssociationResult]) -> str:
 def _tests(tests: Sequence[AssociationResult]) -> list[list[str]]:
     return [
         [
-            test.name or "–",
+            f"{test.name or '–'}: {test.title}" if test.title else test.name or "–",
             signed(test.effect),
             interval(test.low, test.high, 2, sign=True),
             p_value(test.p),
