@@ -29,6 +29,7 @@ from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Items, get_suite
 
+_BLOCK = 100_000
 DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
 """What makes two rows the same item: its name, its text and its place in the design."""
 
@@ -194,20 +195,29 @@ def _corrected(found: list[Comparison]) -> list[Comparison]:
 
 
 def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
-    return (
-        frame.select("occupation", "stereotype")
-        .with_columns(before=pl.Series(before), after=pl.Series(after))
-        .group_by("occupation", "stereotype", maintain_order=True)
-        .agg(
-            pl.len().alias("n"),
-            pl.col("before").mean().alias("first"),
-            pl.col("after").mean().alias("second"),
-            ((pl.col("after").sum().cast(pl.Int64) - pl.col("before").sum()) / pl.len()).alias("difference"),
-            (pl.col("after") & ~pl.col("before")).sum().alias("gained"),
-            (pl.col("before") & ~pl.col("after")).sum().alias("lost"),
-        )
-        .sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
+    # Counted block by block: grouping a million texts at once takes 120 MB.
+    blocks = (slice(at, at + _BLOCK) for at in range(0, frame.height, _BLOCK))
+    counted = pl.concat([_counts(frame[block], before[block], after[block]) for block in blocks])
+    total = counted.group_by("occupation", "stereotype", maintain_order=True).sum()
+    return total.select(
+        "occupation",
+        "stereotype",
+        "n",
+        (pl.col("before") / pl.col("n")).alias("first"),
+        (pl.col("after") / pl.col("n")).alias("second"),
+        ((pl.col("gained") - pl.col("lost")) / pl.col("n")).alias("difference"),
+        "gained",
+        "lost",
+    ).sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
+
+
+def _counts(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
+    answers = {"n": np.ones_like(before), "before": before, "after": after}
+    answers |= {"gained": after & ~before, "lost": before & ~after}
+    counted = frame.select("occupation", "stereotype").with_columns(
+        pl.Series(name, values, dtype=pl.Int64) for name, values in answers.items()
     )
+    return counted.group_by("occupation", "stereotype", maintain_order=True).sum()
 
 
 @dataclass(frozen=True, repr=False)
