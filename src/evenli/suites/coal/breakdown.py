@@ -23,7 +23,7 @@ def judged(sample: Sample) -> pl.DataFrame:
     ``states_group`` (the occupation is a word such as *businessman*).
     """
     probabilities = {f"p_{label}": sample.probabilities[:, i] for i, label in enumerate(LABELS)}
-    answers = np.array(LABELS)[sample.predicted].tolist()
+    answers = pl.Series("answer", list(LABELS)).gather(sample.predicted)
     entailed, contradicted = pl.col(f"p_{ENTAILMENT}"), pl.col(f"p_{CONTRADICTION}")
     subset = pl.col("subset")
     # In NS both answers are biased, so the likelier one is meant.
@@ -31,7 +31,7 @@ def judged(sample: Sample) -> pl.DataFrame:
     frame = sample.frame.with_columns(
         pl.col("occupation", "stereotype", "template", "group").fill_null(""),
         *(pl.Series(name, values) for name, values in probabilities.items()),
-        pl.Series("answer", answers, dtype=pl.String),
+        answers,
         pl.Series("biased", sample.biased),
         states_group=pl.col("occupation").is_in(items(sample).defining),
     )

@@ -118,7 +118,9 @@ def example(rows: pl.DataFrame, verdict: Verdict) -> Example | None:
 
     Not the worst pair: that would say how far a model can go, not what it does.
     """
-    rows = rows.filter(~pl.col("states_group"))
+    # Without the texts, of which only those of one row are needed: filtering a million of them copies them all.
+    texts = rows.select("premise", "hypothesis")
+    rows = rows.drop("premise", "hypothesis", "template").with_row_index("row").filter(~pl.col("states_group"))
     if not rows.height:
         return None
     answered = rows.filter(_typical(verdict))
@@ -130,6 +132,7 @@ def example(rows: pl.DataFrame, verdict: Verdict) -> Example | None:
         found, about = rows, f"the middle one of {rows.height:,} pairs, by the model's certainty"
     certainty = pl.max_horizontal(*(f"p_{label}" for label in LABELS))
     row = found.sort(certainty, "id").row(found.height // 2, named=True)
+    row |= texts.row(row["row"], named=True)
     return Example(
         premise=printable(row["premise"]),
         hypothesis=printable(row["hypothesis"]),
