@@ -60,7 +60,7 @@ def prepare(arguments: argparse.Namespace) -> None:
         write(folder / f"arm_{arm}.jsonl.xz", rows)
         sizes[arm] = len(rows)
         print(f"{arm:12} {len(rows):,} pairs")
-    write(folder / "asked.jsonl.xz", questions(data, test))
+    write(folder / "asked.jsonl.xz", questions(data, test, arguments.limit))
     about = {"corpus": arguments.corpus, "limit": arguments.limit, "sizes": sizes}
     (folder / "study.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
@@ -125,10 +125,11 @@ def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
     return made
 
 
-def questions(data: Path, test: list[dict[str, str]]) -> list[dict[str, Any]]:
-    """Every pair a model is asked: the test set, both sets of NLI-CoAL and the probe, and the swapped test pairs."""
+def questions(data: Path, test: list[dict[str, str]], limit: int | None) -> list[dict[str, Any]]:
+    """Every pair a model is asked: the test set, NLI-CoAL, the probe on three sets, and the swapped test pairs."""
     from evenli.pairs import PairSet
     from evenli.suites.coal.build import build_coal
+    from evenli.suites.limit import subsample
     from evenli.suites.probe.build import build_probe, read_probe
     from evenli.suites.swap import with_swapped
 
@@ -142,6 +143,7 @@ def questions(data: Path, test: list[dict[str, str]]) -> list[dict[str, Any]]:
         "swap": with_swapped(PairSet.from_rows(labelled, name="test", suite="swap", lang="en")),
     }
     for suite, pairs in sets.items():
+        pairs = pairs if limit is None else subsample(pairs, limit)
         asked += [{"suite": suite, **row} for row in pairs.frame.rows(named=True)]
     return asked
 
@@ -296,7 +298,7 @@ def main() -> None:
         if step is prepare:
             one.add_argument("--corpus", choices=("snli", "mnli"), default="snli")
             one.add_argument("--scored", type=Path, help="folder of evenli score on the same corpus, for Sub and Aug")
-            one.add_argument("--limit", type=int, help="pairs of training and test; for a trial")
+            one.add_argument("--limit", type=int, help="pairs of training, test and every set; for a trial")
         if step is train:
             one.add_argument("--base", nargs="+", required=True, help="NAME=FOLDER of an encoder")
             one.add_argument("--seed", nargs="+", type=int, default=[0, 1, 2, 3, 4])
