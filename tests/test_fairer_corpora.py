@@ -88,6 +88,7 @@ def test_subtract_by_hand(tmp_path: Path, five: Path) -> None:
         "above_threshold": 1,
         "removed": 1,
         "added": 0,
+        "skipped": 0,
         "result": 4,
         "splits": {"corpus": 4},
     }
@@ -144,6 +145,17 @@ def test_rows_without_a_swappable_word_get_no_copy(tmp_path: Path, pair_file) ->
     made = augment(tmp_path / "scored", tmp_path / "b", CorpusSettings(0, split=None, mode="released"))
     assert made.card["counts"]["added"] == 1
     assert read(tmp_path / "b/corpus.jsonl")[-1]["premise"] == "the woman"
+
+
+def test_pairs_without_a_copy_are_listed_with_the_reason(tmp_path: Path, pair_file) -> None:
+    rows = [pair(0, "x"), pair(1, "A man with a beard"), pair(2, "The man"), pair(3, "Jane", hypothesis="A woman")]
+    score_corpus(pair_file(rows), tmp_path / "scored", Letters())
+    made = augment(tmp_path / "scored", tmp_path / "out", CorpusSettings(0, split=None))
+    assert (made.card["counts"]["added"], made.card["counts"]["skipped"]) == (1, 2)
+    skipped = table(tmp_path / "out/skipped.csv")
+    assert [row["row"] for row in skipped] == ["1", "3"]
+    assert "beard" in skipped[0]["reason"] and "name" in skipped[1]["reason"]
+    assert skipped[0]["premise"] == "A man with a beard"
 
 
 def test_combined_by_hand(tmp_path: Path, pair_file) -> None:
