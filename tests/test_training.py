@@ -653,6 +653,10 @@ def test_a_full_disk_at_the_final_save_keeps_the_checkpoint(
     ]
     train(str(base), [file], out, recipe=make_recipe(epochs=1), settings=QUIET)
     assert load_base(str(out)).fresh == () and not (out / "checkpoint.safetensors").exists()
+    # A run that is killed between the record and its end leaves the checkpoint; the next one takes it away.
+    (out / "checkpoint.safetensors").write_bytes(b"left")
+    train(str(base), [file], out, recipe=make_recipe(epochs=1), settings=QUIET)
+    assert not (out / "checkpoint.safetensors").exists()
 
 
 NO_POLARS = """
