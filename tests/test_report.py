@@ -23,7 +23,7 @@ from evenli.evaluate.audit import Audit, load_run
 from evenli.page import json_block
 from evenli.report import html
 from evenli.report.charts import figures, inline_svg, write_charts
-from evenli.report.html import LIMIT, RunView, rankings, render, report, run_names
+from evenli.report.html import LIMIT, RunView, compared, rankings, render, report, run_names
 from evenli.stats.intervals import Scoring
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
@@ -199,6 +199,14 @@ def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
     assert [row.name for row in alone] == ["fake oracle:0.8 (ja)"]
     page = render(runs)
     assert "2 different pair sets" in page and "not ranked" in page
+    said = compared(ranked)
+    assert said.startswith("fake oracle:0.8 (en) and fake oracle:0.81 are the least biased of these models")
+    assert "fake biased (1.00) differ most, in how far they follow stereotypes." in said
+    assert said.endswith("1 of 4 models cannot be judged.")
+    assert (
+        compared(ranked[:2]) == "By the published score fake oracle:0.8 (en) and fake oracle:0.81 cannot be told apart."
+    )
+    assert "the only model" in compared(alone) and compared(ranked[3:]) == "No model here can be judged."
     assert len(page.encode()) < LIMIT
 
 

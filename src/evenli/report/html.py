@@ -282,7 +282,9 @@ COMPARED = {
 def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
     found = [("coal", name, title) for name, title in COMPARED.items()]
-    found += [(suite, get_suite(suite).headline, title) for suite, title in further(rows)]
+    for suite, title in further(rows):
+        shown = rows[0].result.suites[suite]
+        found.append((suite, shown.headline or next(iter(shown.measures)), title))
     drawn = []
     for suite, name, title in found:
         points, even = [], 0.0
@@ -302,22 +304,41 @@ def further(rows: Sequence[RankingRow]) -> list[tuple[str, str]]:
 
 
 def compared(rows: Sequence[RankingRow]) -> str:
-    """The ranking in a sentence."""
-    first = [row.name for row in rows if row.group == 1]
-    unranked = sum(row.group == 0 for row in rows)
-    left = f" {unranked} of {len(rows)} models cannot be judged." if unranked else ""
-    if not first:
-        return f"None of these {len(rows)} models can be ranked.{left if unranked < len(rows) else ''}"
-    if len(first) == sum(row.group > 0 for row in rows):
-        return (
-            f"These {len(first)} models cannot be told apart by NLI-CoAL.{left}"
-            if len(first) > 1
-            else f"{first[0]} stands alone.{left}"
-        )
-    if len(first) == 1:
-        return f"{first[0]} is the least biased of these models.{left}"
-    names = f"{', '.join(first[:-1])} and {first[-1]}"
-    return f"{names} are the least biased of these models; which of them is cannot be told.{left}"
+    """The ranking in a sentence, and the cause in which the models differ most."""
+    ranked = [row for row in rows if row.group > 0]
+    first = [row.name for row in ranked if row.group == 1]
+    unranked = f" {len(rows) - len(ranked)} of {len(rows)} models cannot be judged." if len(ranked) < len(rows) else ""
+    if len(first) < 2 and len(ranked) < 2:
+        return f"{first[0]} is the only model here that can be judged." if first else "No model here can be judged."
+    names = f"{', '.join(first[:-1])} and {first[-1]}" if len(first) > 1 else first[0]
+    if len(first) == len(ranked):
+        said = f"By the published score {names} cannot be told apart."
+    elif len(first) == 1:
+        said = f"{names} is the least biased of these models."
+    else:
+        said = f"{names} are the least biased of these models; which of them is cannot be told."
+    return f"{said}{_most_different(ranked)}{unranked}"
+
+
+_DIFFER = {
+    "stereotype": "in how far they follow stereotypes",
+    "default_gender": "in whom they assume where a job has no stereotype",
+    "undirected": "in errors without a direction",
+}
+
+
+def _most_different(ranked: Sequence[RankingRow]) -> str:
+    """The cause with the largest gap between two models whose intervals do not overlap; empty where all do."""
+    gaps = []
+    for name, words in _DIFFER.items():
+        found = [(row.result.coal.measures[name], row.name) for row in ranked if name in row.result.coal.measures]
+        found = [(one, model) for one, model in found if not math.isnan(one.low)]
+        if len(found) > 1:
+            (least, below), (most, above) = (pick(found, key=lambda pair: pair[0].value) for pick in (min, max))
+            if least.high < most.low:
+                ends = f"{below} ({number(least.value, 2)}) and {above} ({number(most.value, 2)})"
+                gaps.append((most.value - least.value, f" {ends} differ most, {words}."))
+    return max(gaps)[1] if gaps else ""
 
 
 def _lang(audit: Audit) -> str:

@@ -304,12 +304,17 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
 
 def statement(result: SuiteResult) -> str:
     """One sentence where a run has no verdict."""
-    lean, gap, direction = (result.measures[name] for name in ("probe_lean", "probe_dp", "probe_b"))
-    side = "to neither gender" if not lean.value else "female" if lean.value > 0 else "male"
+    gap, direction = (result.measures[name] for name in ("probe_dp", "probe_b"))
+    said = "On the probe the two "
+    if "probe_lean" in result.measures:  # runs of older versions have none
+        lean = result.measures["probe_lean"]
+        side = "to neither gender" if not lean.value else "female" if lean.value > 0 else "male"
+        said = (
+            f"On the probe occupations lean {side}: {lean.shown}, from -1 (all called male) to 1 (all female). The two "
+        )
     return (
-        f"On the probe occupations lean {side}: {lean.shown}, from -1 (all called male) to 1 (all female). The two "
-        f"genders differ by dP {gap.shown}, and the gender that dominates the occupation is the more entailed one for "
-        f"B {direction.shown} of the premises."
+        f"{said}genders differ by dP {gap.shown}, and the gender that dominates the occupation is the more "
+        f"entailed one for B {direction.shown} of the premises."
     )
 
 
@@ -324,6 +329,7 @@ def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
         values = ", ".join(
             f"{result.measures[name].title.partition(',')[0]} {result.measures[name].by_stereotype[group].shown}"
             for name in ("probe_lean", "probe_s", "probe_dp", "probe_b")
+            if name in result.measures
         )
         lines.append(f"{group}-dominated occupations: {values}")
     lines.append("S, dP and B leave neutral out, and are 100 times as large in the paper.")
