@@ -355,7 +355,7 @@ def test_the_terminal_shows_every_suite(runs: Path, width: int) -> None:
         "probe: built-in probe (en, 7600 pairs)",
         "dev2020: Dev et al. sample (en, 5904 pairs)",
         "NLI-CoAL",
-        "Entailment probe (1,900 premises",
+        "Entailment probe (3,800 premises",
         "Largest gaps dP",
         "Labour market (CPS 2019, 38 occupations)",
         "Templates of Dev et al. (5,904 pairs",
@@ -420,10 +420,10 @@ def test_compare_two_runs_on_the_probe(cli: Cli, runs: Path) -> None:
     [one] = content["probe"]["comparisons"]
     assert content["probe"]["data"]["suite"] == "probe" and one["n"] == 3800
     assert one["measures"]["probe_dp"]["value"] == pytest.approx(-1) == one["measures"]["probe_b"]["value"]
-    assert one["mcnemar"]["only_first"] == 1900 and one["mcnemar"]["only_second"] == 0
+    assert one["mcnemar"]["only_first"] == 3800 and one["mcnemar"]["only_second"] == 0
     assert one["conclusion"].count("significantly lower") == 2
     code, out, err = cli("compare", runs / "biased", runs / "even")
-    assert code == 0 and "1,900 shared premises of built-in probe" in out and "Dominant gender more likely" in out
+    assert code == 0 and "3,800 shared premises of built-in probe" in out and "Dominant gender more likely" in out
 
 
 def test_compare_prints_a_block_per_suite(cli: Cli, runs: Path, tmp_path: Path) -> None:
@@ -553,19 +553,24 @@ def corpus(tmp_path: Path) -> Path:
 
 
 def test_swap_keeps_columns_and_adds_copies(cli: Cli, corpus: Path, tmp_path: Path) -> None:
-    code, out, err = cli("mitigate", "swap", "--corpus", corpus, "-o", "out/swapped.jsonl")
+    code, out, err = cli("mitigate", "swap", "--corpus", corpus, "-o", "out/swapped.jsonl", "--names")
     assert code == 0, err
     assert "5 rows (3 given, 2 swapped copies added)" in out and "1 without a word to swap" in out
     rows = written(tmp_path / "out" / "swapped.jsonl")
     assert rows[:3] == PAIRS
     assert rows[3] == {**PAIRS[0], "pairID": "1-swapped", "sentence1": "A woman sleeps.", "sentence2": "She rests."}
     assert rows[4]["sentence1"] == "The nurse saw James." and rows[4]["n"] == 7
-    code, out, _ = cli(
-        "mitigate", "swap", "--corpus", corpus, "-o", "b.jsonl", "--only-swapped", "--no-names", "--json"
-    )
-    summary = json.loads(out)
-    assert summary["written"] == summary["added"] == 2 and summary["names"] is False
-    assert [row["sentence1"] for row in written(tmp_path / "b.jsonl")] == ["A woman sleeps.", "The nurse saw Mary."]
+    # Mary stays by default, and then the woman who waits might be somebody else: no copy, or one on request.
+    for more, texts in (
+        ((), ["A woman sleeps."]),
+        (("--conflicts", "swap"), ["A woman sleeps.", "The nurse saw Mary."]),
+    ):
+        options = ("--only-swapped", "--overwrite", "--json", *more)
+        code, out, _ = cli("mitigate", "swap", "--corpus", corpus, "-o", "b.jsonl", *options)
+        summary = json.loads(out)
+        assert summary["written"] == summary["added"] == len(texts) and summary["names"] is False
+        assert summary["conflicts"] == 2 - len(texts)
+        assert [row["sentence1"] for row in written(tmp_path / "b.jsonl")] == texts
 
 
 def test_swap_by_occupation_and_as_released(cli: Cli, corpus: Path, tmp_path: Path) -> None:
@@ -578,14 +583,14 @@ def test_swap_by_occupation_and_as_released(cli: Cli, corpus: Path, tmp_path: Pa
 
 
 def test_swap_writes_tables(cli: Cli, corpus: Path, tmp_path: Path) -> None:
-    assert cli("mitigate", "swap", "--corpus", corpus, "-o", "t.csv")[0] == 0
-    assert cli("mitigate", "swap", "--corpus", corpus, "-o", "t.parquet", "--only-swapped")[0] == 0
+    assert cli("mitigate", "swap", "--corpus", corpus, "-o", "t.csv", "--names")[0] == 0
+    assert cli("mitigate", "swap", "--corpus", corpus, "-o", "t.parquet", "--only-swapped", "--names")[0] == 0
     assert pl.read_parquet(tmp_path / "t.parquet")["n"].to_list() == [5, 7]
     with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert len(rows) == 5 and rows[3]["sentence2"] == "She rests."
     # Every copy of a copy is an original again, so a second round adds nothing and keeps all.
-    code, out, err = cli("mitigate", "swap", "--corpus", "t.csv", "-o", "u.parquet", "--json")
+    code, out, err = cli("mitigate", "swap", "--corpus", "t.csv", "-o", "u.parquet", "--names", "--json")
     assert code == 0, err
     assert json.loads(out)["added"] == 0 and pl.read_parquet(tmp_path / "u.parquet").height == 5
 
