@@ -22,6 +22,7 @@ EXTRAS = {
     "onnx": ("onnx", "onnxscript"),
     "report": ("altair", "vl-convert-python"),
     "encoders": ("scikit-learn",),
+    "wording": ("statsmodels",),
     "scale": ("ray",),
 }
 """Packages by extra."""
