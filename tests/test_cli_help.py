@@ -44,7 +44,7 @@ def commands() -> dict[str, object]:
     return found
 
 
-@pytest.mark.parametrize("group", [[], ["mitigate"], ["build"], ["train"]])
+@pytest.mark.parametrize("group", [[], ["mitigate"], ["build"], ["train"], ["axis"]])
 def test_every_command_has_a_whole_line_in_the_help(group: list[str]) -> None:
     text = invoke(*group, "-h").output
     assert text == invoke(*group, "--help").output and "…" not in text and "..." not in text.split("ARGS]...")[-1]

@@ -31,7 +31,10 @@ def check(
     axis: Annotated[str, typer.Argument(help="A shipped name or the path of a TOML file.", show_default=False)],
     as_json: shared.Json = False,
 ) -> None:
-    """Say what is missing or wrong in an axis file: exit code 2 if an audit could not use it."""
+    """Check an axis file.
+
+    Says what is missing or wrong; exit code 2 if an audit could not use it.
+    """
     from evenli.errors import InputError
     from evenli.resources import load_axis
     from evenli.suites.groups.axis_file import check_axis

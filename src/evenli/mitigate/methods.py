@@ -106,7 +106,7 @@ LEACE = Method(
 )
 SENT_DEBIAS = Method(
     "sent-debias",
-    "Remove directions that tell sentences from their swapped copies",
+    "Remove what tells sentences from their swapped copies",
     "Liang et al. 2020",
     lambda data, settings, generator: _erasers().fit_sentence_debias(data.female, data.male, settings["components"]),
     (Option("components", 1, "Directions to remove.", minimum=1),),
