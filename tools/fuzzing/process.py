@@ -121,7 +121,9 @@ class Child:
                 deadline += LIMIT
             time.sleep(0.002)
         code = os.waitstatus_to_exitcode(status)
-        texts = [(self._log / name).read_text(errors="replace") for name in ("stdout", "stderr")]
+        # On a busy machine a process may be killed before it has opened its output.
+        files = [self._log / name for name in ("stdout", "stderr")]
+        texts = [file.read_text(errors="replace") if file.exists() else "" for file in files]
         counted = self._log / "writes"
         writes = int.from_bytes(counted.read_bytes(), "little") if counted.exists() else 0
         return Done(code, *texts, writes, time.monotonic() - self._began)
