@@ -223,3 +223,69 @@ def test_a_name_is_checked_as_a_folder_is(hub: Path) -> None:
     pickled(hub / "2_Dense")
     with pytest.raises(ModelError, match="pickle"):
         load_encoder("st:tiny", device="cpu")
+
+
+@pytest.fixture
+def plain(model: Path) -> Path:
+    """The model with max pooling and scaling to length 1 in the place of its dense layer."""
+    changed(model / "1_Pooling" / "config.json", lambda fields: fields.update(pooling_mode="max"))
+    changed(model / "modules.json", lambda modules: modules[2].update(type=_NORMALISE, path="2_Normalize"))
+    (model / "2_Normalize").mkdir()
+    return model
+
+
+_NORMALISE = "sentence_transformers.models.Normalize"
+LONG = [*TEXTS, "the nurse walks in the rain and a dog walks " * 4]
+
+
+def by_library(folder: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return library.SentenceTransformer(str(folder), device="cpu").encode(LONG)
+
+
+def test_a_list_that_is_no_list_of_modules_is_left_alone(model: Path) -> None:
+    # all-MiniLM-L6-v2 keeps its training data so
+    (model / "data_config.json").write_text(json.dumps([{"name": "pairs.jsonl.gz", "lines": 3, "weight": 1}]))
+    assert load_encoder(f"st:{model}", device="cpu").encode(TEXTS).shape == (2, 8)
+
+
+@pytest.mark.parametrize("form", ["{}", "hf:{}"])
+def test_a_folder_without_the_library_gives_what_the_library_gives(plain: Path, form: str) -> None:
+    expected = by_library(plain)
+    encoder = load_encoder(form.format(plain), device="cpu")
+    assert np.linalg.norm(expected, axis=1) == pytest.approx(1, abs=1e-5)
+    np.testing.assert_allclose(encoder.encode(LONG), expected, atol=1e-5)
+    assert not encoder.note
+
+
+def test_the_old_switches_the_prompt_and_the_longest_text_are_read(plain: Path) -> None:
+    bare = by_library(plain)
+    (plain / "1_Pooling" / "config.json").write_text(
+        json.dumps({"word_embedding_dimension": 32, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
+    )
+    (plain / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 6, "do_lower_case": True}))
+    prompts = {"prompts": {"query": "a dog walks "}, "default_prompt_name": "query"}
+    changed(plain / "config_sentence_transformers.json", lambda fields: fields.update(prompts))
+    expected = by_library(plain)
+    assert np.abs(expected - bare).max() > 1e-2
+    np.testing.assert_allclose(load_encoder(str(plain), device="cpu").encode(LONG), expected, atol=1e-5)
+
+
+def test_another_pooling_than_the_configured_one_is_said(plain: Path) -> None:
+    configured = load_encoder(str(plain), device="cpu")
+    asked = load_encoder(str(plain), pooling="mean", device="cpu")
+    assert "max" in asked.note and "mean" in asked.note
+    assert np.abs(asked.encode(TEXTS) - configured.encode(TEXTS)).max() > 1e-3
+    assert asked.identity != configured.identity
+    assert load_encoder(str(plain), pooling="max", device="cpu").identity == configured.identity
+    by_st = load_encoder(f"st:{plain}", pooling="mean", device="cpu")
+    assert "max" in by_st.note
+    np.testing.assert_allclose(by_st.encode(TEXTS), configured.encode(TEXTS), atol=1e-5)
+
+
+def test_half_a_model_is_not_taken_for_the_whole(model: Path) -> None:
+    with pytest.raises(ModelError, match="Dense"):
+        load_encoder(str(model), device="cpu")
+    half = load_encoder(str(model), pooling="mean", device="cpu")
+    assert half.encode(TEXTS).shape == (2, 32) and "Dense" in half.note

@@ -97,7 +97,9 @@ Encoder = Annotated[
     ),
 ]
 LANGUAGES = ("en", "ja", "zh")
-Pooling = Annotated[str, choice("How hf and onnx encoders pool.", ("mean", "cls", "max"))]
+Pooling = Annotated[
+    str | None, choice("How hf and onnx encoders pool; default: as their files say.", ("mean", "cls", "max"))
+]
 Lang = Annotated[str, choice("Language of the pairs.", LANGUAGES, closed=False)]
 Split = Annotated[str, choice("Part of an official release; down is downsampled.", ("full", "down"))]
 Tokenised = Annotated[bool, option("Use the pre-segmented Japanese files of a release.", "--tokenised")]
@@ -175,7 +177,7 @@ def split_names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def load_encoder(spec: str, pooling: str, device: str | None, online: bool = False) -> Encoding:
+def load_encoder(spec: str, pooling: str | None, device: str | None, online: bool = False) -> Encoding:
     """Load an encoder, and say what should be known of it."""
     from evenli import encoders
 

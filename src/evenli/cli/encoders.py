@@ -18,7 +18,7 @@ def seat(
     encoder: shared.Encoder,
     tests: Annotated[str | None, option("Names such as C1,C6b and own JSON files; default: all eight tests.")] = None,
     level: Annotated[str, choice("SEAT or WEAT; a file of yours has its own.", ("sentence", "word"))] = "sentence",
-    pooling: shared.Pooling = "mean",
+    pooling: shared.Pooling = None,
     permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations and bootstrap.", **SEEDS)] = 0,
     device: shared.Device = None,
@@ -37,14 +37,15 @@ def seat(
     # A comma may be part of a file's name.
     names = (tests,) if tests and Path(tests).is_file() else shared.split_names(tests)
     chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
-    result = run_seat(shared.load_encoder(encoder, pooling, device, online), chosen, settings)
+    loaded = shared.load_encoder(encoder, pooling, device, online)
+    result = run_seat(loaded, chosen, settings)
     if html is not None:
         from evenli.report.pages import seat_page, write_page
 
         write_page(seat_page(result, encoder), html)
     if as_json:
         content = result.to_dict()
-        content["settings"]["pooling"] = pooling
+        content["settings"]["pooling"] = getattr(loaded, "pooling", pooling)
         shared.print_json({"encoder": encoder, **content})
         return
     from evenli.report.encoder import print_associations
@@ -56,7 +57,7 @@ def senteval(
     encoder: shared.Encoder,
     data: Annotated[Path | None, option("Directory with the task files, flat or SentEval's own layout.")] = None,
     tasks: Annotated[str | None, option("Names such as MR,CR,STS14; default: all twelve.")] = None,
-    pooling: shared.Pooling = "mean",
+    pooling: shared.Pooling = None,
     seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", **SEEDS)] = 1111,
     kfold: Annotated[int, option("Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
     classifier: Annotated[str, choice("torch is a softmax layer with Adam.", ("torch", "sklearn"))] = "torch",
@@ -124,7 +125,7 @@ def encoder_report(
     out: Annotated[
         Path | None, option("Folder for report.json and the chart; results are kept.", "--out", "-o")
     ] = None,
-    pooling: shared.Pooling = "mean",
+    pooling: shared.Pooling = None,
     permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", **SEEDS)] = 0,
     device: shared.Device = None,

@@ -254,7 +254,7 @@ def _mitigate(
     out: Annotated[Path, option("Folder to write; mitigated:FOLDER is the encoder then.", "--out", "-o")],
     fit: FitOn = "built-in",
     seed: Annotated[int, option("Seed of the fit and of the probes.", **SEEDS)] = 0,
-    pooling: shared.Pooling = "mean",
+    pooling: shared.Pooling = None,
     device: shared.Device = None,
     online: shared.Online = False,
     overwrite: Annotated[bool, option("Replace a mitigated encoder in the folder.", "--overwrite")] = False,

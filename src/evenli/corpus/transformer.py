@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Pooled
+from evenli.encoders.configured import Configured
 from evenli.encoders.hf import TransformerEncoder
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files
@@ -54,6 +55,9 @@ class TransformerArgmax(TransformerEncoder):
             raise ModelError(f"'{target}' is an encoder-decoder; give an encoder such as BERT")
         self._limit = longest_input(config, max_length, tokenizer_limit=self._tokenizer.model_max_length)
         self.device, self.dimension = self._device, int(config.hidden_size)
+
+    def _configuration(self, folder: Path) -> Configured:
+        return Configured()  # the outputs of the tokens are what counts here
 
     @cached_property
     def identity(self) -> str:

@@ -55,6 +55,12 @@ class EncoderRequest:
     pooling: str = "mean"
     device: str | None = None
     online: bool = False
+    configured: bool = False  # no pooling was asked for: take the one that the encoder's own files say, if any
+
+    @property
+    def asked(self) -> str | None:
+        """The pooling that was asked for; None where the encoder's own files decide."""
+        return None if self.configured else self.pooling
 
     def __post_init__(self) -> None:
         check_pooling(self.pooling)
@@ -64,7 +70,7 @@ DATA_BACKENDS = tuple(name for name in ENCODERS.builtin if name != "py")
 """Backends that read files; the others run code, and a spec that stands in a file may not name them."""
 
 
-def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None, online: bool = False) -> Encoder:
+def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = None, online: bool = False) -> Encoder:
     """Load an encoder from its spec.
 
     Other packages add kinds through entry points of the group ``evenli.encoders``: a function
@@ -75,12 +81,13 @@ def load_encoder(spec: str, *, pooling: str = "mean", device: str | None = None,
             ``infersent:FOLDER[,VECTORS]``, ``onnx:FOLDER``, ``vectors:FILE`` (mean of words), ``mitigated:FOLDER`` or
             the folder itself, ``py:module:function`` or ``py:module:object`` with ``encode(texts)``. Names on the hub
             may have a revision, ``NAME@REVISION``.
-        pooling: For ``hf`` and ``onnx``: mean, cls or max. A mitigated encoder keeps the one it was fitted with.
+        pooling: For ``hf`` and ``onnx``: mean, cls or max; None takes what the sentence-transformers files beside the
+            weights say, else mean. A mitigated encoder keeps the one it was fitted with.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
         online: Download from the hub what its local cache lacks; nothing is asked otherwise.
     """
     kind, target = parse_spec(spec)
-    request = EncoderRequest(pooling, device, online)
+    request = EncoderRequest(pooling or "mean", device, online, configured=pooling is None)
     encoder: Encoder = ENCODERS.get(kind)(target, request)
     if not callable(getattr(encoder, "encode", None)):
         raise ModelError(f"the encoder backend '{kind}' gave {type(encoder).__name__}, which has no encode(texts)")
@@ -181,10 +188,12 @@ def _detached(output: Any) -> Any:
 class CallableEncoder:
     """Any function on a list of texts; ``files`` are what its outputs depend on, such as the file of its code."""
 
-    def __init__(self, function: Callable[[list[str]], Any], spec: str = "", files: Iterable[Path] = ()) -> None:
+    def __init__(
+        self, function: Callable[[list[str]], Any], spec: str = "", files: Iterable[Path] = (), note: str = ""
+    ) -> None:
         self._function = function
         self.spec = spec or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
-        self._files = tuple(files)
+        self._files, self.note = tuple(files), note
 
     @cached_property
     def identity(self) -> str:

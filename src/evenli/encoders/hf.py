@@ -16,6 +16,7 @@ import numpy as np
 
 from evenli._extras import need
 from evenli.encoders.base import CallableEncoder, Embeddings, EncoderRequest, check_pooling
+from evenli.encoders.configured import MODULES, Configured, read_modules
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files, hash_text, read_text
 from evenli.models import loading
@@ -26,16 +27,29 @@ _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
 
 
 class TransformerEncoder:
-    """A Hugging Face encoder, a folder or ``id[@revision]``; mean, first-token or max pooling over its real tokens."""
+    """A Hugging Face encoder, a folder or ``id[@revision]``; mean, first-token or max pooling over its real tokens.
+
+    Without a pooling the sentence-transformers files beside the weights decide, else it is the mean. Scaling to length
+    1, prompt and longest text are always those of the files; a pooling other than theirs is said in ``note``.
+    """
 
     def __init__(
-        self, spec: str, pooling: str = "mean", *, device: str | None = None, batch_size: int = 64, online: bool = False
+        self,
+        spec: str,
+        pooling: str | None = None,
+        *,
+        device: str | None = None,
+        batch_size: int = 64,
+        online: bool = False,
     ) -> None:
-        check_pooling(pooling)
+        if pooling is not None:
+            check_pooling(pooling)
         self.spec = f"hf:{spec}"
         self._torch = need("torch", extra="hf", purpose="a transformer encoder")
         self._device = loading.pick_device(self._torch, device)
         source = loading.find_checkpoint(spec, online=online)
+        self._configured = self._configuration(source.folder)
+        self.pooling, self.note = self._configured.choose(pooling, source.name)
         transformers = loading.quiet_transformers("a transformer encoder")
         with loading.one_line(source.name):
             self._tokenizer = loading.load_part(transformers.AutoTokenizer, source)
@@ -43,23 +57,31 @@ class TransformerEncoder:
         # Checkpoints of other tasks bring a head along, and many have no pooling layer; neither is used here.
         loading.check_tensors({**report, "unexpected_keys": ()}, source.name, optional=("pooler.", "lm_head.", "cls."))
         self._model = model.eval().to(self._device)
-        self._limit = loading.longest_input(model.config, 512, tokenizer_limit=self._tokenizer.model_max_length)
-        self._pooling, self._batch = pooling, batch_size
+        longest = self._configured.limit or 512
+        self._limit = loading.longest_input(model.config, longest, tokenizer_limit=self._tokenizer.model_max_length)
+        self._batch = batch_size
         # A checkpoint on the hub is identified by its commit, a folder by its files.
         self._source = f"{source.name}@{source.revision}" if source.revision else ""
         self._folder = None if source.revision else source.folder.resolve()
+
+    def _configuration(self, folder: Path) -> Configured:
+        return Configured.read(folder)
 
     @cached_property
     def identity(self) -> str:
         """Hash of checkpoint and pooling."""
         files = [] if self._folder is None else loading.checkpoint_files(self._folder, nested=True)
         weights = hash_files(files) if files else self._source
-        return f"hf:{hash_text(f'{weights}|{self._pooling}')[:32]}"
+        # A plain checkpoint keeps the identity it always had.
+        rest = "" if self._configured == Configured() else f"|{self._configured}"
+        return f"hf:{hash_text(f'{weights}|{self.pooling}{rest}')[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
         # Texts of similar length share a batch, so that little is padded.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+        about = self._configured
+        texts = [about.prompt + (text.lower() if about.lower else text) for text in texts]
         embeddings: Embeddings | None = None
         for start in range(0, len(order), self._batch):
             rows = order[start : start + self._batch]
@@ -68,16 +90,19 @@ class TransformerEncoder:
             ).to(self._device)
             with self._torch.inference_mode():
                 hidden = self._model(**batch).last_hidden_state
-                pooled = self._pool(hidden, batch["attention_mask"].bool()).float().cpu().numpy()
+                pooled = self._pool(hidden, batch["attention_mask"].bool()).float()
+                if about.normalise:
+                    pooled = self._torch.nn.functional.normalize(pooled, dim=1)
+                pooled = pooled.cpu().numpy()
             if embeddings is None:
                 embeddings = np.empty((len(texts), pooled.shape[1]), dtype=np.float32)
             embeddings[rows] = pooled
         return np.empty((0, 0), dtype=np.float32) if embeddings is None else embeddings
 
     def _pool(self, hidden: Any, keep: Any) -> Any:
-        if self._pooling == "cls":
+        if self.pooling == "cls":
             return hidden[:, 0]
-        if self._pooling == "max":
+        if self.pooling == "max":
             return hidden.masked_fill(~keep[..., None], -self._torch.inf).amax(dim=1)
         shares = keep[..., None].to(hidden.dtype)
         return (hidden * shares).sum(dim=1) / shares.sum(dim=1)
@@ -85,7 +110,7 @@ class TransformerEncoder:
 
 def load(target: str, request: EncoderRequest) -> TransformerEncoder:
     """The encoder of a checkpoint."""
-    return TransformerEncoder(target, request.pooling, device=request.device, online=request.online)
+    return TransformerEncoder(target, request.asked, device=request.device, online=request.online)
 
 
 def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableEncoder:
@@ -101,6 +126,8 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
     local = Path(target).is_dir()
     name, folder = (target, Path(target)) if local else _fetch(target, request.online)
     _check_folder(folder)
+    note = "" if request.asked is None else Configured.read(folder).differs(request.asked, name)
+    note += "; st: keeps what is configured" if note else ""
     with loading.one_line(name):
         model = library.SentenceTransformer(
             str(folder),
@@ -115,7 +142,7 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
             model.max_seq_length = loading.longest_input(config, model.max_seq_length)
     # A model on the hub is identified by its commit, a folder by its files.
     spec, files = ("st", loading.checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
-    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files)
+    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files, note)
 
 
 def _check_folder(folder: Path) -> None:
@@ -136,21 +163,19 @@ def _check_folder(folder: Path) -> None:
         if file.name == "adapter_config.json":
             raise ModelError(f"{folder} is an adapter of another model; merge the two and save them as one")
         if file.name.endswith(("config.json", "modules.json")) and file.is_file():
-            _check_fields(folder, file)
+            _check_fields(file)
 
 
-def _check_fields(folder: Path, file: Path) -> None:
+def _check_fields(file: Path) -> None:
+    # Only modules.json lists modules; other lists, such as that of the training data, are nobody's business here.
+    kinds: list[Any] = [kind for kind, _ in read_modules(file)] if file.name == MODULES else []
     try:
-        fields = parse_json(read_text(file), str(file))
-        modules = [(module["type"], module["path"]) for module in fields] if isinstance(fields, list) else []
-    except (InputError, KeyError, TypeError) as error:
+        content = parse_json(read_text(file), str(file))
+    except InputError as error:
         raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
-    fields = fields if isinstance(fields, dict) else {}
-    for _, path in modules:
-        if not (folder / str(path)).resolve().is_relative_to(folder.resolve()):
-            raise ModelError(f"{file} names a module at '{path}', which is not inside {folder}")
+    fields = content if isinstance(content, dict) else {}
     nested = fields.get("types")
-    kinds = [*(kind for kind, _ in modules), *(nested.values() if isinstance(nested, dict) else ())]
+    kinds += nested.values() if isinstance(nested, dict) else ()
     layers = [fields.get(key) for key in ("tokenizer_class", "activation_function")]
     foreign = [one for one in kinds if not str(one).startswith(_LIBRARY)]
     foreign += [one for one in layers if "." in str(one) and not str(one).startswith((_LIBRARY, "torch.nn."))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli.encoders.base import Embeddings, EncoderRequest, check_pooling
+from evenli.encoders.configured import Configured
 from evenli.errors import InputError, ModelError
-from evenli.io import hash_files
+from evenli.io import hash_files, hash_text
 from evenli.models.base import OutOfMemory, Tokens
 from evenli.models.loading import longest_input, position_limit
 from evenli.models.onnx import OnnxGraph, limits_beside, open_tokenizer
@@ -33,26 +35,41 @@ class OnnxEncoder:
     range of the batch gets one text at a time, so that no row depends on its neighbours; this is slow.
     """
 
-    def __init__(self, target: str | Path, pooling: str = "mean", *, batch_size: int = 64) -> None:
-        check_pooling(pooling)
+    def __init__(self, target: str | Path, pooling: str | None = None, *, batch_size: int = 64) -> None:
+        if pooling is not None:
+            check_pooling(pooling)
         if batch_size < 1:
             raise InputError(f"the batch size is {batch_size}; give at least 1")
         need("onnxruntime", extra="onnx", purpose="an ONNX encoder")
         self._path = _model_file(Path(target))
         folder = _tokenizer_folder(self._path)
         self._tokenizer = open_tokenizer(folder)
-        limit = _limit(folder, self._tokenizer)
+        self._configured = Configured.read(folder)
+        limit = min(filter(None, (_limit(folder, self._tokenizer), self._configured.limit)))
         self._tokenizer.enable_truncation(limit)
         self._graph = OnnxGraph(self._path)
         self._output, self.dimension = _output(self._path, self._graph.session)
-        self._pooling = _POOLED if self._output == _POOLED else pooling
+        self._choose(pooling)
         self._batch = 1 if _mentions(self._path, _BY_BATCH) else batch_size
         content = hash_files([self._path, *self._graph.weights, folder / "tokenizer.json"])
-        self.identity = f"onnx:{content[:32]}:{self._output}:{self._pooling}:{limit}"
+        self.identity = f"onnx:{content[:32]}:{self._output}:{self.pooling}:{limit}"
+        if self._configured != Configured():
+            self.identity += f":{hash_text(str(self._configured))[:16]}"
+
+    def _choose(self, pooling: str | None) -> None:
+        """The pooling asked for, else the configured one; a graph that pools by itself keeps its own."""
+        if self._output == _POOLED:
+            # Such a graph holds the whole model; what its files say is done already, but for prompt and lower case.
+            self._configured = replace(self._configured, normalise=False)
+            self.pooling, self.note = _POOLED, ""
+            return
+        self.pooling, self.note = self._configured.choose(pooling, str(self._path))
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; a text without a token is a row of zeros."""
-        encoded = self._tokenizer.encode_batch_fast(list(texts))
+        about = self._configured
+        prepared = [about.prompt + (text.lower() if about.lower else text) for text in texts]
+        encoded = self._tokenizer.encode_batch_fast(prepared)
         lengths = np.array([len(one) for one in encoded], dtype=np.int64)
         embeddings: Embeddings | None = None
         for rows in self._batches(lengths):
@@ -81,12 +98,17 @@ class OnnxEncoder:
             output = self._graph.run(tokens, self._output)
         except OutOfMemory as error:
             raise ModelError(f"{self._path} ran out of memory on a batch of {len(tokens)} texts") from error
-        expected = (len(tokens),) if self._pooling == _POOLED else keep.shape
+        expected = (len(tokens),) if self.pooling == _POOLED else keep.shape
         if output.ndim != len(expected) + 1 or output.shape[:-1] != expected:
             sides = ", ".join(map(str, (*expected, "d")))
             raise ModelError(f"{self._path}: {self._output} has the shape {output.shape}, expected ({sides})")
         output = np.asarray(output, dtype=np.float32)
-        return output if self._pooling == _POOLED else _pool(output, keep, self._pooling)
+        return output if self.pooling == _POOLED else self._scaled(_pool(output, keep, self.pooling))
+
+    def _scaled(self, rows: Embeddings) -> Embeddings:
+        if not self._configured.normalise:
+            return rows
+        return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12)))
 
 
 def _pool(hidden: Embeddings, keep: NDArray[np.bool_], pooling: str) -> Embeddings:
@@ -150,4 +172,4 @@ def _mentions(path: Path, name: bytes) -> bool:
 
 def load(target: str, request: EncoderRequest) -> OnnxEncoder:
     """The encoder of an ONNX model, on the CPU."""
-    return OnnxEncoder(target, request.pooling)
+    return OnnxEncoder(target, request.asked)

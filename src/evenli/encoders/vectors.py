@@ -86,6 +86,8 @@ class WordVectors:
 class VectorMean:
     """The mean of the vectors of a text's words; words without a vector are left out."""
 
+    pooling = "mean"
+
     def __init__(self, vectors: WordVectors, method: str = "") -> None:
         self.vectors = vectors
         self.method = method  # how the vectors were mitigated, for reports

@@ -54,7 +54,7 @@ class ReportSettings:
 
     seat: SeatSettings = field(default_factory=SeatSettings)  # probes for leakage take its seed
     senteval: SentEvalSettings = field(default_factory=SentEvalSettings)  # without tasks: all there is data for
-    pooling: str = "mean"  # of hf and onnx encoders
+    pooling: str | None = None  # of hf and onnx encoders; None takes what their files say, else mean
     device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
     online: bool = False  # download from the hub what its local cache lacks
 

@@ -18,6 +18,7 @@ from evenli.corpus.direction import gender_direction
 from evenli.encoders.base import (
     DATA_BACKENDS,
     MITIGATED,
+    POOLINGS,
     Encoder,
     EncoderRequest,
     encode_checked,
@@ -64,7 +65,7 @@ def mitigate_encoder(
     out: str | Path,
     settings: MitigationSettings,
     *,
-    pooling: str = "mean",
+    pooling: str | None = None,
     device: str | None = None,
     online: bool = False,
     overwrite: bool = False,
@@ -83,7 +84,7 @@ def mitigate_encoder(
         Erased(base, eraser)  # refuses an eraser that changes nothing
         about: dict[str, Any] = {
             "method": settings.method,
-            "base": {"spec": resolved_spec(spec), "pooling": pooling, "identity": _identity(base)},
+            "base": {"spec": resolved_spec(spec), "pooling": _pooling(base, pooling), "identity": _identity(base)},
             "note": str(getattr(base, "note", "")),
             "settings": {**settings.options, "seed": settings.seed},
             "fit": {
@@ -211,6 +212,12 @@ def _directory(path: str | Path) -> RunDir:
     return RunDir(path, kind="mitigated encoder", manifest=MITIGATED, owned=owned, schema=_SCHEMA)
 
 
+def _pooling(encoder: Encoder, asked: str | None) -> str:
+    """The pooling to load the encoder with again; empty where its own files decide."""
+    used = getattr(encoder, "pooling", asked)
+    return used if used in POOLINGS else asked or ""
+
+
 def _identity(encoder: Encoder) -> str:
     """The encoder's ``identity``; without one a changed encoder could not be noticed."""
     identity = getattr(encoder, "identity", None)
@@ -276,7 +283,7 @@ def _load_base(folder: Path, stored: dict[str, Any], request: EncoderRequest, gi
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
     try:
         online = request.online and bool(given)  # a stored name is not looked up either
-        base = load_encoder(spec, pooling=stored["pooling"], device=request.device, online=online)
+        base = load_encoder(spec, pooling=stored["pooling"] or None, device=request.device, online=online)
     except EvenliError as error:
         raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
     if _identity(base) != stored["identity"]:
