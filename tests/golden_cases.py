@@ -213,7 +213,8 @@ class Bench:
         """Folder and summary of the scored corpus."""
         out, kept = self.folder / f"scored-{weights}", self.folder / f"scored-{weights}.json"
         if not kept.is_file():
-            found = self.json("score", self.corpus, "--vectors", self.vectors, "--weights", weights, "-o", out)
+            settings = ("--vectors", self.vectors, "--weights", weights, "--published")
+            found = self.json("score", self.corpus, *settings, "-o", out)
             kept.write_text(json.dumps(found), encoding="utf-8")
         return out, json.loads(kept.read_text(encoding="utf-8"))
 
@@ -399,8 +400,20 @@ CASES |= {f"score-{_weights}": _score_case(_weights) for _weights in ("uniform",
 @case
 def score_sentence(bench: Bench) -> Any:
     sentence = "The nurse likes her pink dress, football and the unseenword."
-    plain = bench.json("score", sentence, "--vectors", bench.vectors)
-    return [plain, bench.json("score", sentence, "--vectors", bench.vectors, "--punctuation", "--pairs", "long")]
+    common = ("score", sentence, "--vectors", bench.vectors)
+    return [
+        bench.json(*common, "--published"),
+        bench.json(*common, "--published", "--punctuation", "--pairs", "long"),
+    ]
+
+
+@case
+def score_centred(bench: Bench) -> Any:
+    centres = ("mean", "function-words", "length")
+    out = bench.folder / "scored-centred"
+    common = ("score", "She likes the new pink dress", "--vectors", bench.vectors)
+    sentences = [bench.json(*common, "--centre", centre) for centre in centres]
+    return {"sentences": sentences, "corpus": bench.json("score", bench.corpus, "--vectors", bench.vectors, "-o", out)}
 
 
 @case

@@ -31,8 +31,8 @@ from evenli.evaluate.seat import (
 )
 from evenli.evaluate.seat.association import (
     AssociationResult,
-    _all_halves,
-    _random_halves,
+    _all_parts,
+    _random_parts,
     association_test,
     benjamini_hochberg,
 )
@@ -130,7 +130,7 @@ def test_all_halves_come_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     pooled = np.sort(np.random.default_rng(0).normal(size=10))
     whole = np.array([sum(half) for half in itertools.combinations(pooled, 5)])
     monkeypatch.setattr("evenli.evaluate.seat.association._COUNTED", 100)
-    parts = list(_all_halves(pooled))
+    parts = list(_all_parts(pooled, 5))
     assert [len(part) for part in parts] == [100, 100, 52]
     np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-15)
     sets = drawn(5, shift=1.0)
@@ -168,7 +168,7 @@ def test_all_halves_are_equally_likely() -> None:
 
 
 def halves(count: int, size: int, seed: int = 0) -> np.ndarray:
-    packed = _random_halves(count, size, np.random.default_rng(seed))
+    packed = _random_parts(count, size, size // 2, np.random.default_rng(seed))
     bits = np.unpackbits(packed, axis=0).T
     assert not bits[:, size:].any()  # the bits that only fill up the last byte
     return bits[:, :size]
@@ -300,6 +300,59 @@ def test_sentences_of_one_word_do_not_count_as_evidence_of_their_own() -> None:
     assert alone.note == "no interval: only one word behind X"
 
 
+def planted(generator: np.random.Generator, words: int, sentences: int) -> tuple[list[np.ndarray], list[list[str]]]:
+    """Two samples of words from one population: a word differs from others, its sentences hardly from each other."""
+    centres = generator.normal(size=(2 * words, 8))
+    targets = np.repeat(centres, sentences, axis=0) + 0.3 * generator.normal(size=(2 * words * sentences, 8))
+    names = [str(word) for word in range(words) for _ in range(sentences)]
+    attributes = generator.normal(size=(2, 6, 8))
+    half = words * sentences
+    own = [str(at) for at in range(6)]
+    return [targets[:half], targets[half:], *attributes], [names, names, own, own]
+
+
+def test_like_against_like_is_found_as_often_as_said() -> None:
+    generator, draws = np.random.default_rng(7), 500
+    honest, published = 0, 0
+    for _ in range(draws):
+        sets, words = planted(generator, 6, 8)
+        found = run(*sets, words=words, permutations=1_000)
+        honest, published = honest + (found.p <= 0.05), published + (found.p_published <= 0.05)
+    assert 0.03 <= honest / draws <= 0.07
+    assert published / draws > 0.15  # the control: sentences of one word are taken for independent
+
+
+def test_p_deals_out_words_and_the_published_one_texts() -> None:
+    sets = drawn(8, attributes=8, shift=0.5)
+    words = [[str(i) for i in range(len(part))] for part in sets]
+    one_each = run(*sets, words=words)
+    assert one_each.p == one_each.p_published == run(*sets).p
+    behind = [list(np.repeat(part, 5)) for part in words]
+    repeated = run(*(np.repeat(part, 5, axis=0) for part in sets), words=behind)
+    assert repeated.p == pytest.approx(one_each.p) and repeated.exact and repeated.permutations == 12_870
+    assert repeated.p_published < one_each.p / 2
+
+
+@pytest.mark.parametrize("sides", ["one", "two"])
+def test_unequal_numbers_of_words_are_dealt_out_in_their_numbers(sides: str) -> None:
+    generator = np.random.default_rng(4)
+    x, y, a, b = (generator.normal(size=(n, 5)) for n in (12, 12, 4, 4))
+    words = [[f"{at // 6}" for at in range(12)], [f"{at // 2}" for at in range(12)], list("abcd"), list("abcd")]
+    found = run(x, y, a, b, words=words, sides=sides)  # 2 words against 6
+
+    def unit(rows: np.ndarray) -> np.ndarray:
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    s = unit(np.concatenate([x, y])) @ (unit(a).mean(axis=0) - unit(b).mean(axis=0))
+    means = np.array([*s[:12].reshape(2, 6).mean(axis=1), *s[12:].reshape(6, 2).mean(axis=1)])
+    differences = []
+    for part in itertools.combinations(range(8), 2):
+        rest = [at for at in range(8) if at not in part]
+        differences.append(means[list(part)].mean() - means[rest].mean())
+    seen = np.array(differences) if sides == "one" else np.abs(differences)
+    assert found.permutations == 28 and found.p == pytest.approx(float(np.mean(seen >= seen[0] - 1e-12)))
+
+
 def test_corrections() -> None:
     p = [0.01, 0.02, 0.03, 0.04, 0.9]
     assert holm(p) == pytest.approx([0.05, 0.08, 0.09, 0.09, 0.9])
@@ -404,6 +457,24 @@ def test_broken_user_files(tmp_path: Path, changes: dict[str, object], message: 
     with pytest.raises(InputError, match=message) as raised:
         read_test(user_file(tmp_path, **changes))
     assert "\n" not in str(raised.value)
+
+
+def test_jsonl_files_are_one_test_or_one_a_line(tmp_path: Path) -> None:
+    def part(*words: str) -> dict[str, object]:
+        return {"category": words[0], "examples": list(words)}
+
+    one = {role: part(f"{role} one", f"{role} two") for role in ("targ1", "targ2", "attr1", "attr2")}
+    file = tmp_path / "weat.jsonl"
+    file.write_text(json.dumps(one, indent=2), encoding="utf-8")  # as sent-bias has them
+    assert [test.name for test in choose_tests([file])] == ["weat"]
+    file.write_text(f"{json.dumps(one)}\n{json.dumps(one)}\n", encoding="utf-8")
+    assert [(test.name, test.x.texts[0]) for test in choose_tests([file])] == [
+        ("weat-1", "targ1 one"),
+        ("weat-2", "targ1 one"),
+    ]
+    file.write_text(f'{json.dumps(one)}\n{{"targ1": 3}}\n', encoding="utf-8")
+    with pytest.raises(InputError, match=r"line 2.*targ2"):
+        choose_tests([file])
 
 
 def test_unreadable_user_files(tmp_path: Path) -> None:
@@ -516,13 +587,15 @@ def test_tests_are_chosen_once_each(tmp_path: Path) -> None:
 
 
 def test_the_report_fits_and_names_what_is_missing() -> None:
-    tests = seat_tests("word")
-    vectors = stereotyped(tests)
-    result = seat_from_vectors(tests, vectors, SeatSettings(permutations=13_000, resamples=500))
-    text = rendered(result)
-    assert max(map(len, text.splitlines())) <= 80
-    assert "+1.674" in text and "+1.254" in text and "95% interval" in text
-    assert f"{result.mean.signed:+.3f}" in text
+    published = ("+1.629", "+1.523", "+1.254")
+    for level in ("sentence", "word"):
+        tests = seat_tests(level)
+        result = seat_from_vectors(tests, stereotyped(tests), SeatSettings(permutations=2_000, resamples=100))
+        text = rendered(result)
+        assert max(map(len, text.splitlines())) <= 80
+        # The published effects are those of sentences.
+        assert all((value in text) == (level == "sentence") for value in published)
+        assert "95% interval" in text and f"{result.mean.signed:+.3f}" in text
     undefined = run([ONE], [FIFTH])
     text = rendered(SeatResult((undefined,)))
     assert "n/a" in text and "every set needs at least 2" in text and "published" not in text

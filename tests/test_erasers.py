@@ -18,11 +18,12 @@ from evenli.mitigate.erasers import (
     Projection,
     fit_inlp,
     fit_leace,
+    fit_leace_pairs,
     fit_sentence_debias,
     load_eraser,
 )
 from evenli.mitigate.hard_debias import gender_specific_words, hard_debias, normalised, save_vectors
-from evenli.stats.intervals import Estimate
+from evenli.stats.intervals import Estimate, wilson
 from evenli.stats.leakage import leakage, neighbour_clustering
 
 D = 12
@@ -98,6 +99,34 @@ def test_leace_keeps_the_mean_and_moves_least() -> None:
             other = Affine(read=read, write=difference / (read @ difference), centre=x.mean(axis=0))
             assert np.ptp(class_means(other(x), y), axis=0).max() < 1e-9
             assert change(other, x) >= least
+
+
+def test_leace_of_word_pairs_holds_where_the_words_are_mixed_otherwise() -> None:
+    generator = np.random.default_rng(0)
+    d, kinds = 40, 4
+    steps = generator.normal(size=(kinds, d))  # what tells the two words of a pair apart
+
+    def sentences(shares: Sequence[float], n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        which = generator.choice(kinds, size=n, p=shares)
+        base = generator.normal(size=(n, d))
+        return base + steps[which], base - steps[which], which
+
+    female, male, which = sentences((0.7, 0.1, 0.1, 0.1), 600)
+    by_pairs = fit_leace_pairs(female, male, [f"pair {at}" for at in which])
+    alone = fit_leace(np.concatenate([female, male]), np.repeat([0, 1], 600))
+    assert (by_pairs.rank, alone.rank) == (kinds, 1)
+    female, male, _ = sentences((0.1, 0.1, 0.1, 0.7), 600)  # other text
+    x, y = np.concatenate([female, male]), np.repeat([0, 1], 600)
+    order = generator.permutation(1200)
+    train, test = order[:600], order[600:]
+
+    def left(rows: np.ndarray) -> float:
+        return leakage(rows[train], y[train], rows[test], y[test], np.random.default_rng(0)).linear.value
+
+    assert left(x) > 0.95 and left(alone(x)) > 0.9 and left(by_pairs(x)) < 0.6
+    assert fit_leace_pairs(female, male, ["one"] * 600).rank == 1
+    with pytest.raises(InputError, match="concept"):
+        fit_leace_pairs(female, male, ["one"])
 
 
 def test_leace_moves_least_in_other_norms() -> None:
@@ -476,6 +505,20 @@ def test_lipstick_on_constructed_data() -> None:
     flipped = neighbour_clustering(hidden, -bias, 50, generator=np.random.default_rng(0), most=200)
     assert flipped.accuracy.value == pytest.approx(found.accuracy.value)
     assert flipped.correlation.value == pytest.approx(found.correlation.value)
+
+
+def test_clusters_are_found_from_several_starts_and_the_interval_says_so() -> None:
+    generator = np.random.default_rng(3)
+    x = generator.normal(size=(120, 6))  # no clusters: two-means ends anywhere
+    bias = generator.normal(size=120)
+    seen = [
+        neighbour_clustering(x, bias, 10, generator=np.random.default_rng(seed), most=40).accuracy for seed in range(4)
+    ]
+    assert np.ptp([one.value for one in seen]) < 0.06  # one start alone: up to 0.15 apart
+    for one in seen:
+        assert one.low < one.value < one.high and one.n == 80
+        fixed = wilson(one.value, 80, 0.95)
+        assert one.high - one.low > fixed[1] - fixed[0]
 
 
 def test_neighbours_by_hand() -> None:

@@ -24,17 +24,9 @@ from evenli.mitigate.encoder import (
     read_mitigated,
 )
 from evenli.mitigate.erasers import Erased, fit_leace
-from evenli.mitigate.gendered import (
-    FEMALE,
-    MALE,
-    HeldOut,
-    Residual,
-    gendered_set,
-    known_sentences,
-    read_gendered,
-    residual_leakage,
-)
+from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, probe_text, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
+from evenli.mitigate.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
 from evenli.resources import read_table
 from evenli.resources.words import name_kinds, split_words
 
@@ -55,6 +47,8 @@ def gendered_vectors(seed: int = 0, strength: float = 3.0) -> WordVectors:
     for text in (*sentences.neutral, *texts_of(seat_tests())):
         words |= dict.fromkeys(split_words(text))
     words |= dict.fromkeys(word for row in sentences.occupations for word in row.split())
+    for text in probe_text().texts:
+        words |= dict.fromkeys(split_words(text))
     words |= dict.fromkeys(("woman", "man", "she", "he"))
     matrix = generator.normal(size=(len(words), D))
     matrix[:, 0] += [strength * side.get(word, 0) for word in words]
@@ -208,7 +202,7 @@ def test_lean_has_two_equal_sides_and_follows_the_axis() -> None:
     probe = generator.normal(size=(100, 4))
     probe[:, 0] += np.where(classes == FEMALE, 5, -5)
     neutral = np.column_stack([np.linspace(2, 4, 41), np.full((41, 3), 7.0)])
-    lean = HeldOut(probe, classes, probe, classes, neutral).lean()
+    lean = HeldOut(Labelled(probe, classes, probe, classes), neutral).lean()
     assert (lean > 0).sum() == (lean < 0).sum() == 20
     assert lean[-1] > 0 > lean[0]
 
@@ -228,14 +222,14 @@ def test_clusters_and_neighbours_by_hand() -> None:
     rows = generator.normal(size=(100, 3))
     side = np.repeat([1.0, -1.0], 40)
     apart = np.column_stack([5 * side, generator.normal(scale=0.1, size=(80, 2))])
-    found = residual_leakage(HeldOut(rows, classes, rows, classes, apart), side)
+    found = residual_leakage(HeldOut(Labelled(rows, classes, rows, classes), apart), side)
     assert found.clustering.value == pytest.approx(1.0) and found.clustering.n == 40
     assert found.correlation.value == pytest.approx(1.0) and found.correlation.n == 80
-    mixed = residual_leakage(HeldOut(rows, classes, rows, classes, generator.normal(size=(80, 3))), side)
+    mixed = residual_leakage(HeldOut(Labelled(rows, classes, rows, classes), generator.normal(size=(80, 3))), side)
     assert mixed.clustering.value < 0.8 and mixed.correlation.low < 0 < mixed.correlation.high
     assert isinstance(mixed, Residual) and mixed.to_dict()["clustering"]["n"] == 40
     with pytest.raises(InputError, match="side"):
-        residual_leakage(HeldOut(rows, classes, rows, classes, np.ones((80, 3))), np.zeros(80))
+        residual_leakage(HeldOut(Labelled(rows, classes, rows, classes), np.ones((80, 3))), np.zeros(80))
 
 
 def test_words_tell_after_hard_debiasing_what_they_told_before() -> None:
@@ -469,3 +463,33 @@ def test_what_is_erased_already_is_not_erased_again(vector_file: Path, tmp_path:
     run("leace", f"vectors:{vector_file}", "-o", tmp_path / "once")
     with pytest.raises(InputError, match="linear"):
         run("leace", f"mitigated:{tmp_path / 'once'}", "-o", tmp_path / "twice")
+
+
+def test_probe_text_of_ours_and_of_a_file(tmp_path: Path) -> None:
+    ours = probe_text()
+    assert ours.source == "built-in" and len(ours.texts) > 200 and ours.classes.mean() == 0.5
+    assert not set(ours.train) & set(ours.test)
+    fitted = set(gendered_set().rows("fit")[0])
+    assert not fitted & set(ours.texts)  # nothing was fitted on it
+    file = tmp_path / "text.txt"
+    lines = [f"The {'woman' if at % 3 else 'man'} bought {at} apples." for at in range(200)]
+    file.write_text("\n".join([*lines, "It rained.", "He met her."]), encoding="utf-8")
+    theirs = probe_text(file)
+    assert len(theirs.texts) == 200 and abs(len(theirs.train) - len(theirs.test)) <= 1
+    assert dict(theirs.train).items() <= {line: FEMALE if "woman" in line else MALE for line in lines}.items()
+    file.write_text("\n".join(lines[:90]), encoding="utf-8")
+    with pytest.raises(InputError, match="50 of each"):
+        probe_text(file)
+
+
+def test_the_fit_is_broad_and_part_of_a_file_is_held_back(tmp_path: Path) -> None:
+    concepts = {pair.concept for pair in gendered_set().fit}
+    assert {"first names", "she/he", "her/his", "women/men", "girls/boys", "herself/himself"} <= concepts
+    held = {word for part in ("probe", "test") for pair in getattr(gendered_set(), part) for word in pair.words}
+    assert not held & {
+        word for part in ("fit", "domain") for pair in getattr(gendered_set(), part) for word in pair.words
+    }
+    file = tmp_path / "corpus.txt"
+    file.write_text("\n".join(f"The woman bought {at} apples." for at in range(100)), encoding="utf-8")
+    own = read_gendered(file)
+    assert (len(own.fit), len(own.domain)) == (90, 10) and not set(own.fit) & set(own.domain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 from rich.console import Console
 
 from conftest import make_checkpoint
-from evenli.corpus.bias import BiasScorer, ContextualScorer
-from evenli.corpus.direction import direction_from_sentences
+from evenli.corpus.bias import BiasScorer
+from evenli.corpus.contextual import ContextualScorer, contextual_direction
+from evenli.corpus.direction import direction_from_sentences, gender_direction
 from evenli.corpus.importance import Counted, Counts, Idf, MaxPooled, Pooled, Sif, Uniform
 from evenli.corpus.transformer import TransformerArgmax
 from evenli.encoders.vectors import WordVectors
@@ -432,6 +434,59 @@ def test_contextual_bias(encoder: TransformerArgmax) -> None:
         ContextualScorer(encoder, axis(2)).score("a dog")
 
 
+def test_pieces_of_a_word_do_not_cancel(encoder: TransformerArgmax) -> None:
+    torch = pytest.importorskip("torch")
+    text = "a flibbertigibbet isn't here"
+    pieces = encoder._tokenizer(text, return_tensors="pt")
+    with torch.inference_mode():
+        hidden = encoder._model(**pieces).last_hidden_state[0].numpy()
+    inner = hidden[1:-1]
+    wins = np.bincount(hidden.argmax(axis=0), minlength=len(hidden))[1:-1]
+    letters = [
+        any(map(str.isalpha, token)) for token in encoder._tokenizer.convert_ids_to_tokens(pieces["input_ids"][0])
+    ]
+    for at in range(32):  # some axis has pieces of one word on both sides
+        cosines = inner[:, at] / np.linalg.norm(inner, axis=1) * np.array(letters[1:-1])
+        unit = replace(axis(32), vector=np.eye(32)[at])
+        bias = ContextualScorer(encoder, unit).score(text)
+        assert len(bias.words) == len(inner) > len(split_words(text))
+        weighted = cosines * wins / 32
+        assert bias.female == pytest.approx(weighted[weighted > 0].sum(), abs=1e-6)
+        assert bias.male == pytest.approx(weighted[weighted < 0].sum(), abs=1e-6)
+        assert "".join(word.token for word in bias.words) == text.replace(" ", "")
+
+
+def test_attention_as_importance(encoder: TransformerArgmax) -> None:
+    torch = pytest.importorskip("torch")
+    attending = TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="attention")
+    assert attending.identity != encoder.identity
+    text = "a nurse waits"
+    batch = attending._tokenizer(text, return_tensors="pt")
+    with torch.inference_mode():
+        output = attending._model(**batch, output_attentions=True)
+    received = output.attentions[-1][0].mean(dim=0).mean(dim=0).numpy()
+    bias = ContextualScorer(attending, axis(32)).score(text)
+    assert [word.importance for word in bias.words] == pytest.approx(received[1:-1].tolist(), abs=1e-6)
+    assert bias.markers == pytest.approx(received[0] + received[-1], abs=1e-6)
+    assert all(word.count is None for word in bias.words)
+    hidden = output.last_hidden_state[0].numpy()
+    padded = attending.encode([text, "two people walk near a dog and a red child"])[0]
+    assert padded == pytest.approx((hidden * received[:, None]).sum(axis=0), abs=1e-5)
+    with pytest.raises(InputError, match="max or attention"):
+        TransformerArgmax(encoder._model.config._name_or_path, importance="mean")  # type: ignore[arg-type]
+
+
+def test_direction_of_an_encoder_from_sentences(encoder: TransformerArgmax) -> None:
+    pairs = [(f"the woman walks {end}", f"the man walks {end}") for end in ("here", "near a dog", "in the rain")]
+    direction = contextual_direction(encoder, pairs)
+    rows = encoder.encode([text for pair in pairs for text in pair])
+    difference = rows[::2] - rows[1::2]
+    assert (difference @ direction.vector).sum() > 0 and direction.count == 3
+    assert direction.identity == contextual_direction(encoder, pairs).identity
+    assert direction.identity != contextual_direction(encoder, pairs[1:]).identity
+    assert contextual_direction(encoder).count > 100
+
+
 def test_max_pooled_embedding(encoder: TransformerArgmax) -> None:
     torch = pytest.importorskip("torch")
     with torch.inference_mode():
@@ -454,3 +509,47 @@ def test_the_table_fits_a_terminal() -> None:
     assert rows[-1] == ["F", "0.07550", "(female)", "M", "-0.01858", "(male)", "Abs", "0.09409"]
     out = shown(scorer_with(TABLE_2).score(f"xyzzy[/] {'q' * 90}"))
     assert "says nothing" in out and "xyzzy" in out and max(map(len, out.splitlines())) <= 80
+
+
+CENTRES = ("none", "mean", "function-words", "length")
+
+
+def test_centres_by_hand() -> None:
+    words = ["she", "he", "woman", "man", "the", "is", "pink", "truck", "plain"]
+    vectors = WordVectors(
+        words,
+        np.array([[1, 0], [-1, 0], [1, 0.1], [-1, 0.1], [-0.6, 0.8], [-0.6, 0.8], [0.8, 0.6], [-0.8, 0.6], [0, 1]]),
+    )
+    direction = gender_direction(vectors, [("she", "he"), ("woman", "man")])
+    scored = {centre: BiasScorer(vectors, direction, centre=centre).score("The truck is pink") for centre in CENTRES}
+    none, mean, function, length = (scored[centre] for centre in CENTRES)
+    assert (none.female, none.male) == pytest.approx((0.8 / 4, -(0.6 + 0.8 + 0.6) / 4))
+    usual = (-0.6 - 0.6 + 0.8 - 0.8 + 0) / 5  # of the words that state no gender
+    assert mean.female == pytest.approx((0.8 - usual) / 4)
+    assert mean.male == pytest.approx(-(2 * (0.6 + usual) + 0.8 + usual) / 4)
+    assert (function.female, function.male) == pytest.approx((0.2, -0.2))
+    assert [word.note for word in function.words] == ["function word", "", "function word", ""]
+    assert (length.female, length.male) == pytest.approx((0.2 * 4 / 9, -0.2 * 4 / 9))
+    assert length.added == pytest.approx(5 / 9) and none.added == 0
+    assert sum(word.importance for word in length.words) == pytest.approx(4 / 9)
+
+
+@pytest.mark.parametrize("centre", CENTRES)
+def test_centred_scores_of_many_are_those_of_one(centre) -> None:
+    words = ["she", "he", "woman", "man", "the", "is", "pink", "truck"]
+    generator = np.random.default_rng(0)
+    vectors = WordVectors.of(words, generator.normal(size=(8, 5)))
+    direction = gender_direction(vectors, [("she", "he"), ("woman", "man")])
+    texts = ["The truck is pink", "pink", "", "she is", "zzz", "the the truck"]
+    for weights in (None, Counted([1, 2, 3, 1], 10)):
+        scorer = BiasScorer(vectors, direction, weights=weights, centre=centre)
+        chosen = texts if weights is None else texts[:1]
+        singles = [scorer.score(text) for text in chosen]
+        expected = [[one.female, one.male, one.absolute] for one in singles]
+        np.testing.assert_allclose(scorer.score_many(chosen), expected, atol=1e-15)
+        assert [sum(word.weighted for word in one.words) for one in singles] == pytest.approx(
+            [one.female + one.male for one in singles]
+        )
+    assert len({BiasScorer(vectors, direction, centre=one).identity for one in CENTRES}) == 4
+    with pytest.raises(InputError, match="function-words"):
+        BiasScorer(vectors, direction, centre="half")  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ import gzip
 import json
 import lzma
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -226,6 +227,29 @@ def test_sts14_pairs_without_a_score_are_left_out(tmp_path: Path) -> None:
     (folder / "STS.gs.images.txt").write_text("1.5\n", encoding="utf-8")
     with pytest.raises(InputError, match="STS.gs.images.txt"):
         read_task("STS14", tmp_path)
+
+
+def test_other_years_of_sts(tmp_path: Path) -> None:
+    lines = ["dataset\tscore\tsentence1\tsentence2"]
+    rows = [("MSRpar.test", 1), ("MSRpar.test", ""), ("MSRpar.test", 4), ("MSRpar.train", 5), ("OnWN.test", 2.5)]
+    lines += [f"{subset}\t{score}\ta b {at}\tc d" for at, (subset, score) in enumerate(rows)]
+    (tmp_path / "STS12.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    task = read_task("STS12", tmp_path)
+    assert task.texts == ("a b 0", "a b 2", "a b 4") and task.scores is not None
+    assert task.scores.tolist() == [1.0, 4.0, 2.5]
+    assert {part: rows.tolist() for part, rows in task.subsets.items()} == {"MSRpar": [0, 1], "OnWN": [2]}
+    (tmp_path / "STS13.tsv").write_text("\n".join([lines[0], "FNWN.test\t\ta\tb"]) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match="STS13.*score"):
+        read_task("STS13", tmp_path)
+
+
+def test_other_years_are_run_when_named_and_leave_the_mean_alone(flat: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(flat, tmp_path / "flat")
+    (folder / "STS16.tsv").write_text((flat / "STS14.tsv").read_text(encoding="utf-8"), encoding="utf-8")
+    result = run_senteval(Words(), folder, tasks=["STS16", "STS14"])
+    assert list(result.tasks) == ["STS14", "STS16"]
+    assert result.tasks["STS16"].score == pytest.approx(result.tasks["STS14"].score)
+    assert "STS16" not in SentEvalSettings().names and len(SentEvalSettings().names) == 12
 
 
 def test_latin_1_and_empty_lines(tmp_path: Path) -> None:

@@ -21,6 +21,15 @@ def printable(text: str) -> str:
     return text.translate(_UNSEEN)
 
 
+def shortened(text: str, limit: int = 300) -> str:
+    """The text, or its beginning and how long it is; a line of a corpus may hold a whole book.
+
+    >>> shortened("abcdef", 3)
+    'abc… (6 characters)'
+    """
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A number with fixed decimals.
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def seat(
     encoder: shared.Encoder,
-    tests: Annotated[str | None, option("Names such as C1,C6b and own JSON files; default: all eight tests.")] = None,
+    tests: Annotated[
+        str | None, option("Names such as C1,C6b and own .json or .jsonl files; default: all eight.")
+    ] = None,
     level: Annotated[str, choice("SEAT or WEAT; a file of yours has its own.", ("sentence", "word"))] = "sentence",
     pooling: shared.Pooling = None,
     permutations: Annotated[int, option("Permutations; fewer if all can be tried.", min=100)] = 100_000,
@@ -56,7 +58,9 @@ def seat(
 def senteval(
     encoder: shared.Encoder,
     data: Annotated[Path | None, option("Directory with the task files, flat or SentEval's own layout.")] = None,
-    tasks: Annotated[str | None, option("Names such as MR,CR,STS14; default: all twelve.")] = None,
+    tasks: Annotated[
+        str | None, option("Names such as MR,CR,STS14; default: the twelve. Also STS12, 13, 15, 16.")
+    ] = None,
     pooling: shared.Pooling = None,
     seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", **SEEDS)] = 1111,
     kfold: Annotated[int, option("Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
@@ -126,6 +130,7 @@ def encoder_report(
         Path | None, option("Folder for report.json and the chart; results are kept.", "--out", "-o")
     ] = None,
     pooling: shared.Pooling = None,
+    probe: Annotated[str | None, option("English text to look for gender in; default: sentences of ours.")] = None,
     permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", **SEEDS)] = 0,
     device: shared.Device = None,
@@ -144,7 +149,7 @@ def encoder_report(
     from evenli.report.encoder import print_encoders, write_encoder_chart
 
     tests = SeatSettings(seed=seed, permutations=permutations)
-    settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online)
+    settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online, probe)
     check_extra("encoders", "an encoder report", "sklearn")
     log, watched = shared.ProgressLog(), sys.stderr.isatty()
 

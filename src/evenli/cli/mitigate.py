@@ -172,24 +172,40 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     if as_json:
         shared.print_json({"folder": str(result.path), **result.card})
         return
+    from evenli.report.scores import balance_text
+
     counts, threshold = result.card["counts"], result.card["threshold"]
+    control = result.card["settings"]["method"] == "random_control"
     splits = ", ".join(f"{name} {count:,}" for name, count in counts["splits"].items())
     shared.say(f"{result.path}: {counts['result']:,} rows ({splits}) from {counts['rows']:,}")
+    if control:
+        shared.say("RANDOM CONTROL: chance picked as many rows, whatever their score")
     shared.say(
         f"{counts['above_threshold']:,} score above {threshold['value']:.4f} (percentile {threshold['percentile']:g}): "
         f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
         + (f", {counts['skipped']:,} without one (skipped.csv says why)" if counts["skipped"] else "")
     )
+    for when in ("before", "after", *(["removed"] if counts["removed"] else [])):
+        shared.say(f"{when}: {balance_text(result.card['balance'][when])}")
+    for warning in result.card["warnings"]:
+        shared.warn(f"the cleaning shifts the corpus: {warning}")
+    if result.card["driving_words"] != "shown":
+        shared.warn(f"driving words {result.card['driving_words']}")
     shared.say("look through removed.csv or added.csv before training on it; card.json says what was done")
 
 
-_AFTER = "fit"  # options of a method stand behind this one
+_AFTER = "probe"  # options of a method stand behind this one
 FitOn = Annotated[
     str,
     option(
         "Sentences to fit on: built-in, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
         ".parquet with a column text, sentence, premise or hypothesis)."
     ),
+]
+
+
+ProbeIn = Annotated[
+    str, option("Text to look for gender in afterwards: built-in, or a file as for --fit, which should be another one.")
 ]
 
 
@@ -253,6 +269,7 @@ def _mitigate(
     encoder: shared.Encoder,
     out: Annotated[Path, option("Folder to write; mitigated:FOLDER is the encoder then.", "--out", "-o")],
     fit: FitOn = "built-in",
+    probe: ProbeIn = "built-in",
     seed: Annotated[int, option("Seed of the fit and of the probes.", **SEEDS)] = 0,
     pooling: shared.Pooling = None,
     device: shared.Device = None,
@@ -265,7 +282,7 @@ def _mitigate(
     from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
-    settings = MitigationSettings(method.name, fit, seed, options or {})
+    settings = MitigationSettings(method.name, fit, seed, options or {}, probe)
     about = mitigate_encoder(encoder, out, settings, pooling=pooling, device=device, online=online, overwrite=overwrite)
     if about["note"]:
         shared.warn(about["note"])

@@ -11,6 +11,7 @@ from evenli.errors import InputError
 
 if TYPE_CHECKING:
     from evenli.corpus.bias import BiasScorer
+    from evenli.corpus.contextual import ContextualScorer
 
 Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
 Pairs = Annotated[str, choice("Gender pairs, or a file with two words a line.", ("ten", "long"), closed=False)]
@@ -24,7 +25,16 @@ def score(
     out: Annotated[Path | None, option("Directory for a scored corpus.", "--out", "-o")] = None,
     weights: Annotated[str, choice("Importance of words.", ("uniform", "idf", "sif"))] = "uniform",
     counts: Annotated[str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.")] = None,
-    encoder: Annotated[str | None, option("Encoder whose max-pooling is the importance: infersent:FOLDER, …")] = None,
+    encoder: Annotated[
+        str | None,
+        option("What tells how much words count: infersent:FOLDER, or hf:ID, which needs no --vectors."),
+    ] = None,
+    importance: Annotated[str, choice("Of an hf encoder alone; max is published.", ("max", "attention"))] = "max",
+    centre: Annotated[
+        str | None,
+        choice("Male offset of vectors; default: length.", ("none", "mean", "function-words", "length")),
+    ] = None,
+    published: Annotated[bool, option("The published score: --centre none.", "--published")] = False,
     device: shared.Device = None,
     online: shared.Online = False,
     columns: Annotated[str | None, option("Text columns, comma-separated; default: found by name.")] = None,
@@ -54,8 +64,10 @@ def score(
         if html is not None:
             _write_page(Path(source), html)
         return
-    if vectors is None:
-        raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
+    if vectors is None and encoder is None:
+        raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
+    if published and centre not in {None, "none"}:
+        raise InputError(f"--published is --centre none; leave --centre {centre} out")
     if not source.strip():
         raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
     from evenli._extras import check_extra
@@ -63,9 +75,10 @@ def score(
 
     if engine == "ray":
         check_extra("scale", "scoring on a cluster")
-    importance, where = (cast(Any, weights), counts, encoder, device), (batch, cast(Any, engine), address)
+    weighed, where = (cast(Any, weights), counts, encoder, device), (batch, cast(Any, engine), address)
     names = shared.split_names(columns or None)
-    settings = scoring.ScoreSettings(vectors, *importance, pairs, punctuation, names, *where, online)
+    centring = (cast(Any, "none" if published else centre), cast(Any, importance))
+    settings = scoring.ScoreSettings(vectors, *weighed, pairs, punctuation, names, *where, online, *centring)
     if out is not None:
         with shared.progress_bar(not as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)
@@ -80,7 +93,7 @@ def score(
     _print_sentence(scoring.make_scorer(settings), source, as_json)
 
 
-def _write_page(scored: Path, file: Path, scorer: BiasScorer | None = None) -> None:
+def _write_page(scored: Path, file: Path, scorer: BiasScorer | ContextualScorer | None = None) -> None:
     from evenli.report.pages import corpus_page, write_page
 
     write_page(corpus_page(scored, scorer), file)
@@ -101,7 +114,7 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
         print_corpus(summary)
 
 
-def _print_sentence(scorer: BiasScorer, sentence: str, as_json: bool) -> None:
+def _print_sentence(scorer: BiasScorer | ContextualScorer, sentence: str, as_json: bool) -> None:
     from dataclasses import asdict
 
     from evenli.report.scores import print_sentence
@@ -117,6 +130,10 @@ def _print_sentence(scorer: BiasScorer, sentence: str, as_json: bool) -> None:
 
 def direction(
     vectors: Vectors = None,
+    encoder: Annotated[str | None, option("An hf encoder in the place of vectors.")] = None,
+    importance: Annotated[str, choice("Pooling of that encoder; max is published.", ("max", "attention"))] = "max",
+    device: shared.Device = None,
+    online: shared.Online = False,
     pairs: Pairs = "ten",
     count: Annotated[int, option("Nearest words to show on each side.", min=1)] = 10,
     among: Annotated[int | None, option("Look for them among the first so many words.")] = None,
@@ -125,14 +142,20 @@ def direction(
 ) -> None:
     """Describe the gender direction of word vectors.
 
-    Explained variance, stability, agreement of pair lists, nearest words.
+    Explained variance, stability, agreement of pair lists, nearest words. Of an encoder it comes from sentences in two
+    versions; a file of them has the columns female and male.
     """
     from evenli._extras import check_extra
     from evenli.corpus.direction import describe_direction
     from evenli.report.scores import print_direction, write_direction
 
+    if encoder is not None:
+        if vectors is not None or out is not None:
+            raise InputError("--encoder has a direction of its own; leave --vectors and --out away")
+        _print_contextual(encoder, importance, device, online, pairs, as_json)
+        return
     if vectors is None:
-        raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file")
+        raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
     if out is not None:
         check_extra("report", "the plots of a direction")
     report = describe_direction(vectors, pairs, count=count, among=among)
@@ -145,3 +168,18 @@ def direction(
     print_direction(summary)
     if out is not None:
         shared.say(f"files: {out}/ {', '.join(summary['files'])}")
+
+
+def _print_contextual(
+    encoder: str, importance: str, device: str | None, online: bool, pairs: str, as_json: bool
+) -> None:
+    from evenli.corpus.contextual import describe_contextual
+    from evenli.corpus.transformer import TransformerArgmax
+    from evenli.report.scores import print_contextual
+
+    loaded = TransformerArgmax(encoder, device=device, online=online, importance=cast(Any, importance))
+    summary = describe_contextual(loaded, pairs)
+    if as_json:
+        shared.print_json(summary)
+    else:
+        print_contextual(summary)

@@ -6,35 +6,31 @@
     Abs(s) = F - M                                            in [0, 1]
 
 Words without a vector are dropped before importance is shared out, as the encoder of the paper drops them. Markers and
-tokens without a letter keep their share and have b = 0.
+tokens without a letter keep their share and have b = 0. ``evenli.corpus.centre`` has other ways to count than this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.corpus.centre import PUBLISHED, Centre, added_words, check_centre, empty_words, usual_lean
 from evenli.corpus.direction import GenderDirection, bias_of
 from evenli.corpus.importance import FloatArray, Importance, MaxPooled, StaticWeights, Uniform, Weights
 from evenli.corpus.pieces import PieceSums, PieceWords
-from evenli.encoders.base import Pooled
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import hash_text
 from evenli.resources.words import GenderWords, is_word, sentence_starts, split_words
 
-if TYPE_CHECKING:
-    from evenli.corpus.transformer import TransformerArgmax
-
-Note = Literal["", "gender word", "out of vocabulary", "punctuation"]
+Note = Literal["", "gender word", "function word", "out of vocabulary", "punctuation"]
 _VERSION = 1  # raised whenever the same input would score otherwise
 _PIECES = 1 << 20  # pieces a scorer remembers between two batches
 _BATCH = 4096  # texts scored at a time: their words fit the processor's cache
-_CONTEXT_BATCH = 1024
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,7 @@ class SentenceBias:
     male: float
     absolute: float
     markers: float  # share of importance on special tokens
+    added: float = 0.0  # share of the words without lean that were added against the pull of short sentences
 
     @property
     def empty(self) -> bool:
@@ -74,7 +71,8 @@ class BiasScorer:
     into batches, to the last bit. A scorer fills its table while it works: use one per thread.
 
     A token is looked up as it stands, then in lower case. ``gender_words`` have b = 0, by default the shipped list and
-    names. ``punctuation`` gives tokens without a letter their own bias, too.
+    names. ``punctuation`` gives tokens without a letter their own bias, too. ``centre`` is how the male offset of word
+    vectors is taken out; the published score leaves it in.
     """
 
     def __init__(
@@ -84,15 +82,22 @@ class BiasScorer:
         gender_words: GenderWords | None = None,
         weights: Weights | None = None,
         punctuation: bool = False,
+        centre: Centre = PUBLISHED,
     ) -> None:
+        check_centre(centre)
         self.vectors = vectors
         self.gender_words = GenderWords() if gender_words is None else gender_words
         self.weights: Weights = Uniform() if weights is None else weights
         self.punctuation = punctuation
+        self.centre, self._empty, self._added = centre, empty_words(centre), added_words(centre)
+        biases = bias_of(vectors, np.arange(len(vectors.words)), direction)
+        if centre == "mean":
+            biases -= usual_lean(vectors, biases, self.gender_words)
         # A vector of zeros leans nowhere.
-        self._biases = np.nan_to_num(bias_of(vectors, np.arange(len(vectors.words)), direction), nan=0.0)
+        self._biases = np.nan_to_num(biases, nan=0.0)
         parts = (vectors.identity, direction.identity, self.gender_words.identity, self.weights.identity)
-        listing = "\n".join((*parts, f"punctuation={bool(punctuation)}"))
+        centred = () if centre == PUBLISHED else (f"centre={centre}", *sorted(self._empty), str(self._added))
+        listing = "\n".join((*parts, f"punctuation={bool(punctuation)}", *centred))
         self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}"
         self._table: PieceSums | PieceWords | None = None
         encoder = getattr(self.weights, "encoder", None)
@@ -113,8 +118,13 @@ class BiasScorer:
         if isinstance(self.weights, StaticWeights):
             sums = self.score_many([text])[0].tolist()
         else:
-            sums = _sums([word.bias for word in known], importance.shares)
-        return _explained(text, words, importance, sums)
+            shrunk = float(self._shrink(np.array([len(known)]))[0])
+            sums = [shrunk * one for one in _sums([word.bias for word in known], importance.shares)]
+        return _explained(text, words, importance, sums, self._added)
+
+    def _shrink(self, words: NDArray[Any]) -> FloatArray:
+        """By how much the scores of texts with so many known words go down for the words that are added."""
+        return np.asarray(words / np.maximum(words + self._added, 1), dtype=np.float64) if self._added else np.ones(1)
 
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]; zeros where there is nothing to score."""
@@ -145,8 +155,8 @@ class BiasScorer:
         rows, owner = self._table.rows(texts)
         # bincount adds in order of position, so that a sentence's sum does not depend on its neighbours.
         sums = (np.bincount(owner, weights=column[rows], minlength=len(texts)) for column in self._table.columns)
-        mass, female, male = (np.asarray(one, dtype=np.float64) for one in sums)
-        share = np.divide(1.0 - weights.markers, mass, out=np.zeros(len(texts)), where=mass > 0)
+        mass, female, male, words = (np.asarray(one, dtype=np.float64) for one in sums)
+        share = np.divide(1.0 - weights.markers, mass, out=np.zeros(len(texts)), where=mass > 0) * self._shrink(words)
         return female * share, male * share
 
     def _contextual(self, texts: Sequence[str | None]) -> tuple[FloatArray, ...]:
@@ -163,75 +173,29 @@ class BiasScorer:
         weighted = biases * shares
         owner = np.repeat(np.arange(len(texts)), known)
         above, below = weighted > 0, weighted < 0
-        return tuple(_segment_sums(weighted[side], owner[side], len(texts)) for side in (above, below))
+        shrink = self._shrink(known)
+        return tuple(_segment_sums(weighted[side], owner[side], len(texts)) * shrink for side in (above, below))
 
     def _word(self, token: str, start: bool) -> WordBias:
         """A token with its bias, before importance."""
         bias = self._bias(token, start)
         if bias is None:
             return WordBias(token, None, 0.0, 0.0, 0.0, "out of vocabulary")
-        return WordBias(token, None, 0.0, bias, 0.0, _exempt(token, start, self.gender_words, self.punctuation))
+        return WordBias(token, None, 0.0, bias, 0.0, self._exempt(token, start))
+
+    def _exempt(self, token: str, start: bool) -> Note:
+        note = exempt(token, start, self.gender_words, self.punctuation)
+        return "function word" if not note and token.lower() in self._empty else note
 
     def _bias(self, token: str, start: bool) -> float | None:
         """The bias of a token, None if it has no vector."""
         index = self.vectors.find(token)
         if index < 0:
             return None
-        return 0.0 if _exempt(token, start, self.gender_words, self.punctuation) else float(self._biases.item(index))
+        return 0.0 if self._exempt(token, start) else float(self._biases.item(index))
 
 
-class ContextualScorer:
-    """Scores sentences with the outputs of one encoder: b(w) = cos(output of w in its sentence, direction).
-
-    The variant of the paper for BERT with max pooling. No word lacks a vector here. The arguments are those of
-    ``BiasScorer``, with the direction in the space of the encoder's outputs.
-    """
-
-    def __init__(
-        self,
-        encoder: TransformerArgmax,
-        direction: GenderDirection,
-        gender_words: GenderWords | None = None,
-        punctuation: bool = False,
-    ) -> None:
-        self.encoder = encoder
-        self.gender_words = GenderWords() if gender_words is None else gender_words
-        self.punctuation = punctuation
-        self._axis = np.asarray(direction.vector, dtype=np.float64)
-        listing = "\n".join((encoder.identity, direction.identity, self.gender_words.identity, f"{bool(punctuation)}"))
-        self.identity = f"bias-score-contextual/{_VERSION}:{hash_text(listing)[:32]}"
-
-    def score(self, text: str | None) -> SentenceBias:
-        """Score one sentence and show its words."""
-        return self._score([text])[0]
-
-    def score_many(self, texts: Sequence[str | None]) -> FloatArray:
-        """F, M and Abs of many texts, [n, 3]; zeros for empty ones."""
-        parts = (texts[start : start + _CONTEXT_BATCH] for start in range(0, len(texts), _CONTEXT_BATCH))
-        scores = [(one.female, one.male, one.absolute) for part in parts for one in self._score(part)]
-        return np.array(scores, dtype=np.float64).reshape(-1, 3)
-
-    def _score(self, texts: Sequence[str | None]) -> list[SentenceBias]:
-        answers = iter(self.encoder.lean([text for text in texts if text and text.strip()], self._axis))
-        return [
-            self._explain(text, *next(answers))
-            if text and text.strip()
-            else SentenceBias(text or "", (), 0.0, 0.0, 0.0, 0.0)
-            for text in texts
-        ]
-
-    def _explain(self, text: str, pooled: Pooled, cosines: FloatArray) -> SentenceBias:
-        starts, _ = sentence_starts(pooled.tokens)
-        words = []
-        for token, start, cosine in zip(pooled.tokens, starts, cosines.tolist(), strict=True):
-            note = _exempt(token, start, self.gender_words, self.punctuation)
-            words.append(WordBias(token, None, 0.0, 0.0 if note else cosine, 0.0, note))
-        shares = np.asarray(pooled.counts, dtype=np.float64) / pooled.dimension
-        sums = _sums([word.bias for word in words], shares)
-        return _explained(text, words, Importance(shares, tuple(map(int, pooled.counts))), sums)
-
-
-def _exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool) -> Note:
+def exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool) -> Note:
     """Why a token has no bias of its own, if so."""
     if not (punctuation or is_word(token)):
         return "punctuation"
@@ -253,9 +217,13 @@ def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> Fl
     return np.asarray(np.add.reduceat(padded, np.cumsum(counts) - counts), dtype=np.float64)
 
 
-def _explained(text: str, words: Sequence[WordBias], importance: Importance, sums: Sequence[float]) -> SentenceBias:
+def _explained(
+    text: str, words: Sequence[WordBias], importance: Importance, sums: Sequence[float], added: int = 0
+) -> SentenceBias:
     """Put importance beside the judged words; those without a vector have none."""
-    shares = iter(importance.shares.tolist())
+    known = len(importance.shares)
+    scale = known / (known + added) if known else 1.0
+    shares = iter((importance.shares * scale).tolist())
     counts = iter(importance.counts or ())
     rows = []
     for word in words:
@@ -266,6 +234,6 @@ def _explained(text: str, words: Sequence[WordBias], importance: Importance, sum
         rows.append(WordBias(word.token, next(counts, None), share, word.bias, word.bias * share, word.note))
     rest = 1.0 - float(importance.shares.sum())
     # Without a token nothing was shared out, and a rest of rounding is none.
-    markers = rest if len(importance.shares) and rest > 1e-12 else 0.0
+    markers = rest * scale if known and rest > 1e-12 else 0.0
     female, male, absolute = sums
-    return SentenceBias(text, tuple(rows), female, male, absolute, markers)
+    return SentenceBias(text, tuple(rows), female, male, absolute, markers, 1.0 - scale)

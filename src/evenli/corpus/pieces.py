@@ -122,15 +122,15 @@ class PieceSums(PieceTable):
     """What a piece adds to a sentence, for weights that need no sentence.
 
     Attributes:
-        columns: By row: mass of the known tokens, and its product with the biases above and below 0.
+        columns: By row: mass of the known tokens, its product with the biases above and below 0, and their number.
     """
 
-    columns = np.zeros((3, 0))
+    columns = np.zeros((4, 0))
 
     def _store(self, rows: slice, owner: _IntArray, words: list[str], masses: _FloatArray, biases: _FloatArray) -> None:
         self.columns = grown(self.columns, rows.stop)
         for place, bias in enumerate(biases):
-            adds = (masses, masses * np.maximum(bias, 0.0), masses * np.minimum(bias, 0.0))
+            adds = (masses, masses * np.maximum(bias, 0.0), masses * np.minimum(bias, 0.0), np.ones(len(masses)))
             for column, add in zip(self.columns, adds, strict=True):
                 part = column[rows.start + place : rows.stop : 2]
                 part[:] = np.bincount(owner, weights=add, minlength=len(part))

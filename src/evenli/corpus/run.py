@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -60,6 +60,7 @@ def score_corpus(
     batch: int = 4_096,
     on_progress: Callable[[int], None] | None = None,
     overwrite: bool = False,
+    made_with: Mapping[str, Any] | None = None,
 ) -> CorpusScores:
     """Score every text of a corpus and write the directory ``out``.
 
@@ -72,9 +73,10 @@ def score_corpus(
 
     ``columns`` are the text columns, by default premise and hypothesis under their usual names, else text or sentence.
     ``batch`` sentences are handed to the scorer at once, and ``on_progress`` hears the number of rows done. An
-    unfinished directory of the same job is continued; ``overwrite`` starts again in any scored corpus.
+    unfinished directory of the same job is continued; ``overwrite`` starts again in any scored corpus. ``made_with`` is
+    kept in scores.json, for those who need the scorer again.
     """
-    job = Job(source, out, scorer.identity, columns, batch)
+    job = Job(source, out, scorer.identity, columns, batch, made_with)
     worker = Worker(scorer, job.columns, batch)
     with job.opened(overwrite=overwrite):
         for chunk in job.chunks():
@@ -125,6 +127,7 @@ class Worker:
             [row.no_gold for row in rows],
         )
         table |= {flag: pl.Series(values, dtype=pl.Boolean) for flag, values in zip(FLAGS, flags, strict=True)}
+        table["gold"] = pl.Series([row.gold for row in rows], dtype=pl.String)
         table["original"] = pl.Series([row.original for row in rows], dtype=pl.String)
         buffer = io.BytesIO()
         pl.DataFrame(table).write_parquet(buffer, compression="zstd", statistics=False)
@@ -157,7 +160,13 @@ class Job:
     """One corpus to score: its files, columns and output directory; both engines work through it."""
 
     def __init__(
-        self, source: str | Path, out: str | Path, identity: str, columns: Sequence[str] | None, batch: int = 1
+        self,
+        source: str | Path,
+        out: str | Path,
+        identity: str,
+        columns: Sequence[str] | None,
+        batch: int = 1,
+        made_with: Mapping[str, Any] | None = None,
     ) -> None:
         if batch < 1:
             raise InputError(f"batch must be 1 or more, not {batch}")
@@ -178,6 +187,7 @@ class Job:
             "shard_rows": SHARD_ROWS,
             "long_text": LONG_TEXT,
         }
+        self._made_with = dict(made_with or {})
         self._shards = self._rows = self._blank = 0
         self._hashes: dict[str, str] | None = None
 
@@ -257,6 +267,7 @@ class Job:
         if changed := [name for name, one in files.items() if written.get(name, one) != one]:
             raise RunError(f"{', '.join(changed[:3])} changed after it was written; run the same command again")
         done = {"status": "complete", **size, "counts": counts, "highest_pair_max": highest, "files": files}
-        self.run.write_manifest({**self._settings, **done})
+        made_with = {"made_with": self._made_with} if self._made_with else {}
+        self.run.write_manifest({**self._settings, **done, **made_with})
         self.run.hash_file.unlink(missing_ok=True)
         return CorpusScores.read(self.run.path)

@@ -5,7 +5,8 @@ shards/NNNNNN.parquet  the rows, in order, at most 50,000 in each
 
 A shard has one line per row of the source: ``row`` (from 0), ``COLUMN_F``, ``COLUMN_M`` and ``COLUMN_Abs`` for each
 text column, ``pair_max`` (the largest Abs of the row), the flags ``empty``, ``too_long``, ``invalid_utf8`` and
-``no_gold``, and ``original``: the whole row of the source as JSON, so that later steps need no second file.
+``no_gold``, the label ``gold``, and ``original``: the whole row of the source as JSON, so that later steps need no
+second file.
 """
 
 from __future__ import annotations
@@ -139,6 +140,11 @@ class CorpusScores:
     def columns(self) -> tuple[str, ...]:
         """The text columns that were scored."""
         return tuple(self.header["columns"])
+
+    @property
+    def has_gold(self) -> bool:
+        """Whether the shards have a column of gold labels; those of evenli 0.1 have not."""
+        return "gold" in next(self.frames()).columns
 
     @property
     def shards(self) -> list[Path]:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from evenli.corpus.balance import Balance
 from evenli.corpus.bias import BiasScorer, SentenceBias
+from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
 from evenli.corpus.direction import Pairs, gender_direction
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores, thresholds, top_sentences
 from evenli.corpus.source import is_remote
+from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.vectors import WordVectors, load_vectors
-from evenli.errors import InputError
+from evenli.errors import EvenliError, InputError
+
+if TYPE_CHECKING:
+    from evenli.corpus.contextual import ContextualScorer
+    from evenli.corpus.transformer import Pooling
 
 Weighting = Literal["uniform", "idf", "sif"]
 Engine = Literal["local", "ray"]
@@ -28,7 +35,7 @@ PERCENTILES = (50, 90, 93, 95, 97, 100)
 class ScoreSettings:
     """How sentences are scored."""
 
-    vectors: str | Path  # word vectors: a GloVe, word2vec or fastText file
+    vectors: str | Path | None  # word vectors: a GloVe, word2vec or fastText file; None leaves all to the encoder
     weights: Weighting = "uniform"  # importance of words, unless an encoder gives it
     counts: str | Path | None = None  # corpus to count words in, for idf and sif; by default the one that is scored
     encoder: str | None = None  # encoder whose max pooling gives the importance: infersent:FOLDER, or a transformer
@@ -40,22 +47,75 @@ class ScoreSettings:
     engine: Engine = "local"  # local, or ray for a cluster
     address: str | None = None  # of the Ray cluster, host:port or auto; by default one is started on this machine
     online: bool = False  # download an encoder from the hub if its local cache lacks it
+    # How the male offset of word vectors is taken out, see evenli.corpus.centre; None for the best one there is.
+    centre: Centre | None = None
+    importance: Pooling = "max"  # of the tokens of a transformer: max (as published) or attention
 
     def __post_init__(self) -> None:
         for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):
             if value not in get_args(known):
                 raise InputError(f"--{name} {value} is unknown; choose {', '.join(get_args(known))}")
+        if self.centre is not None:
+            check_centre(self.centre)
+        if self.vectors is None and self.encoder is None:
+            raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
+        if self.vectors is None and self.centre not in {None, PUBLISHED} and not self._own_vectors:
+            raise InputError(f"--centre {self.centre} is for word vectors; a transformer alone is scored as published")
+
+    @property
+    def _own_vectors(self) -> bool:
+        """Whether the encoder brings the word vectors that it was trained on."""
+        return str(self.encoder).startswith("infersent:")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What ``from_dict`` makes the same scorer of again; files by their absolute paths."""
+        if not isinstance(self.pairs, str) or self.engine == "ray":
+            return {}  # pairs given in Python are not kept
+        names = ("weights", "device", "pairs", "punctuation", "centre", "importance")
+        plain: dict[str, Any] = {name: getattr(self, name) for name in names}
+        plain["vectors"] = None if self.vectors is None else str(Path(self.vectors).resolve())
+        plain["encoder"] = None if self.encoder is None else resolved_spec(self.encoder)
+        return {**plain, "counts": None if self.counts is None else str(Path(self.counts).resolve())}
 
 
-def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> BiasScorer:
+def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> BiasScorer | ContextualScorer:
     """Load vectors, direction and weights; ``source`` is the corpus to count words in, if the settings name none."""
-    vectors = load_vectors(settings.vectors)
+    if settings.vectors is None and not settings._own_vectors:
+        return _contextual(settings)
+    weights: Weights | None = None
+    if settings.vectors is None:
+        weights = _weights(settings, None, None)
+        vectors: WordVectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]
+    else:
+        vectors = load_vectors(settings.vectors)
     direction = gender_direction(vectors, settings.pairs)
-    weights = _weights(settings, vectors, settings.counts or source)
-    return BiasScorer(vectors, direction, weights=weights, punctuation=settings.punctuation)
+    weights = weights or _weights(settings, vectors, settings.counts or source)
+    scorer = BiasScorer(
+        vectors, direction, None, weights, punctuation=settings.punctuation, centre=settings.centre or DEFAULT
+    )
+    if settings.encoder is not None and not settings._own_vectors:
+        scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
+    return scorer
 
 
-def _weights(settings: ScoreSettings, vectors: WordVectors, counts: str | Path | None) -> Weights:
+_MIXED = (
+    "words lean as their vectors do and count as in the encoder, which reads only the words that have a vector; leave "
+    "--vectors out for the published score of a transformer"
+)
+
+
+def _contextual(settings: ScoreSettings) -> ContextualScorer:
+    from evenli.corpus.contextual import ContextualScorer, contextual_direction
+    from evenli.corpus.transformer import TransformerArgmax
+
+    encoder = TransformerArgmax(
+        str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
+    )
+    direction = contextual_direction(encoder, settings.pairs)
+    return ContextualScorer(encoder, direction, punctuation=settings.punctuation)
+
+
+def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str | Path | None) -> Weights:
     if settings.encoder is not None:
         kind, _, target = settings.encoder.partition(":")
         if kind == "infersent":
@@ -98,11 +158,30 @@ def score(
     if scorer.note and on_note is not None:
         on_note(scorer.note)
     if not remote:
-        return score_corpus(source, out, scorer, **common)
+        counted = settings.weights != "uniform" and settings.encoder is None
+        made_with = replace(settings, counts=settings.counts or (source if counted else None)).to_dict()
+        return score_corpus(source, out, scorer, **common, made_with=made_with)
     factory = (lambda: scorer) if settings.encoder is None else (lambda: make_scorer(settings, source))
     gpus = settings.encoder is not None and settings.device in {None, "cuda"}
     cluster = RaySettings(address=settings.address, identity=scorer.identity, gpus=gpus)
     return score_corpus_ray(source, out, factory, cluster, **common)
+
+
+def stored_scorer(scored: CorpusScores) -> tuple[BiasScorer | ContextualScorer | None, str]:
+    """The scorer that a corpus was scored with, made again from scores.json; or None and why not."""
+    stored = scored.header.get("made_with")
+    if not isinstance(stored, Mapping):
+        return None, "scores.json does not say how the scorer was made"
+    try:
+        # What stands in a file is data: it names files, never code, and nothing is downloaded.
+        if parse_spec(str(stored["encoder"]))[0] not in DATA_BACKENDS if stored.get("encoder") else False:
+            return None, f"the encoder {stored['encoder']} is code, which is never imported because a file names it"
+        scorer = make_scorer(ScoreSettings(**stored))
+    except (EvenliError, TypeError, KeyError) as error:
+        return None, str(error)
+    if scorer.identity != scored.header["scorer"]:
+        return None, "the vectors or the encoder have changed since"
+    return scorer, ""
 
 
 def is_corpus(source: str) -> bool:
@@ -120,10 +199,14 @@ def summarise(scored: CorpusScores | str | Path, top: int = 5) -> dict[str, Any]
     """Manifest, percentiles and the ``top`` most biased sentences of either side of a scored corpus."""
     scored = CorpusScores.read(scored)
     percentiles = thresholds(scored, PERCENTILES)
+    balance = Balance(scored.columns)
+    for frame in scored.gold_frames([*balance.needs, *(["gold"] if scored.has_gold else [])]):
+        balance.add(frame)
     return {
         "folder": str(scored.path),
         **scored.header,
         "method": percentiles.method,
+        "balance": balance.to_dict(),
         "top": top_sentences(scored, top) if top else {},
         "percentiles": {f"{name:g}": value for name, value in percentiles.values.items()},
     }

@@ -33,6 +33,7 @@ _FULL_HASH_BYTES = 4 << 30
 _KINDS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet")
 _SINGLE = ("text", "sentence")
 _NO_GOLD = {"-", "-1"}
+_LABEL = 40  # characters of a gold label that are kept for counting
 _BUFFER = 1 << 20
 _BLOCK = 8 << 20
 """Bytes asked of a storage at a time."""
@@ -108,6 +109,7 @@ class Row(NamedTuple):
     texts: list[str]
     invalid: bool
     no_gold: bool
+    gold: str = ""
 
 
 def source_files(source: str | Path) -> list[SourceFile]:
@@ -288,7 +290,8 @@ def parse(record: Record, columns: Sequence[str], *, plain: bool) -> Row:
             text, invalid = text.encode("utf-8", "replace").decode("utf-8"), True
         texts.append(text)
     gold = next((row[name] for name in COLUMNS["gold"] if name in row), None) if len(columns) > 1 else None
-    return Row(line, texts, invalid, gold is not None and str(gold).strip() in _NO_GOLD)
+    label = "" if gold is None else str(gold).strip()[:_LABEL].encode("utf-8", "replace").decode("utf-8")
+    return Row(line, texts, invalid, label in _NO_GOLD, label)
 
 
 def is_remote(source: object) -> bool:

@@ -1,17 +1,17 @@
-"""Hugging Face encoders with max pooling: which word has the maximum of which dimension, and where its output leans."""
+"""Hugging Face encoders token by token: how much each word-piece counts, and where its output leans."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.corpus.importance import FloatArray
-from evenli.encoders.base import Pooled
+from evenli.encoders.base import Embeddings, Pooled
 from evenli.encoders.configured import Configured
 from evenli.encoders.hf import TransformerEncoder
 from evenli.errors import InputError, ModelError
@@ -19,7 +19,7 @@ from evenli.io import hash_files
 from evenli.models.loading import checkpoint_files, longest_input
 from evenli.resources.words import split_words
 
-_TINY = 1e-300  # keeps words without a piece from dividing by zero
+Pooling = Literal["max", "attention"]
 
 
 class _Text(NamedTuple):
@@ -28,11 +28,24 @@ class _Text(NamedTuple):
     starts: NDArray[np.int64]
 
 
-class TransformerArgmax(TransformerEncoder):
-    """A transformer whose last layer is pooled by maximum over all word-pieces, markers such as ``[CLS]`` included.
+class Pieces(NamedTuple):
+    """The word-pieces of a text without its markers, as far as the encoder reads it."""
 
-    Of equal maxima the first piece counts. The pieces of a word add up to the word. Words beyond ``max_length`` pieces
-    count 0. The spec is a checkpoint directory or ``[hf:]id[@revision]``.
+    tokens: tuple[str, ...]  # as they stand in the text
+    words: tuple[str, ...]  # of the text
+    owners: NDArray[np.int64]  # the word that each piece is of
+    counts: NDArray[np.int64]  # dimensions in which a piece has the maximum; zeros with attention
+    shares: FloatArray  # importance; what they lack to 1 is on markers
+    cosines: FloatArray  # of the output of each piece with a direction
+
+
+class TransformerArgmax(TransformerEncoder):
+    """A transformer whose last layer is pooled over all word-pieces, markers such as ``[CLS]`` included.
+
+    With ``importance="max"`` the maximum is taken, and a piece counts by the dimensions in which it has it; of equal
+    ones the first does. With ``"attention"`` outputs are weighted by the attention that a piece receives in the last
+    layer, the mean over heads and over the pieces that attend. Words beyond ``max_length`` pieces count 0. The spec is
+    a checkpoint directory or ``[hf:]id[@revision]``.
     """
 
     def __init__(
@@ -43,10 +56,13 @@ class TransformerArgmax(TransformerEncoder):
         max_length: int = 128,
         batch_size: int = 64,
         online: bool = False,
+        importance: Pooling = "max",
     ) -> None:
+        if importance not in get_args(Pooling):
+            raise InputError(f"--importance {importance} is unknown; choose {' or '.join(get_args(Pooling))}")
         if max_length < 3 or batch_size < 1:
             raise InputError(f"max_length must be 3 or more and batch_size 1 or more, not {max_length}, {batch_size}")
-        target = str(spec).removeprefix("hf:")
+        target = str(spec).removeprefix("hf:").removeprefix("st:")
         super().__init__(target, "max", device=device, batch_size=batch_size, online=online)
         config = self._model.config
         if not self._tokenizer.is_fast:
@@ -55,6 +71,9 @@ class TransformerArgmax(TransformerEncoder):
             raise ModelError(f"'{target}' is an encoder-decoder; give an encoder such as BERT")
         self._limit = longest_input(config, max_length, tokenizer_limit=self._tokenizer.model_max_length)
         self.device, self.dimension = self._device, int(config.hidden_size)
+        self.importance = importance
+        if importance == "attention":
+            self._model.set_attn_implementation("eager")  # the faster ones keep no attention
 
     def _configuration(self, folder: Path) -> Configured:
         return Configured()  # the outputs of the tokens are what counts here
@@ -63,41 +82,58 @@ class TransformerArgmax(TransformerEncoder):
     def identity(self) -> str:
         """Checkpoint and longest text."""
         weights = self._source if self._folder is None else hash_files(checkpoint_files(self._folder))[:32]
-        return f"transformer:{weights}:{self._limit}"
+        return f"transformer:{weights}:{self._limit}" + ("" if self.importance == "max" else f":{self.importance}")
 
     def argmax(self, texts: Sequence[str | Sequence[str]]) -> list[Pooled]:
         """The words of every text and their counts; what is missing to ``dimension`` is on markers.
 
         A text may be given as its words, which are then encoded with a space between two of them.
         """
-        return [pooled for pooled, _ in self._outputs(texts, None)]
+        return [_by_word(pieces, self.dimension) for pieces in self._outputs(texts, None)]
 
-    def lean(self, texts: Sequence[str | Sequence[str]], direction: FloatArray) -> list[tuple[Pooled, FloatArray]]:
-        """The counts of the words and the cosine of each word's output with a direction.
-
-        A word of several pieces has the mean of their cosines, weighted by the count of each piece, so that importance
-        times bias is what the pieces add up to.
-        """
+    def pieces(self, texts: Sequence[str], direction: FloatArray) -> list[Pieces]:
+        """The word-pieces of every text, how much each counts, and the cosine of its output with a direction."""
         axis = np.asarray(direction, dtype=np.float64)
         if axis.shape != (self.dimension,):
             raise InputError(f"the direction has shape {axis.shape}; this encoder needs ({self.dimension},)")
         return self._outputs(texts, axis)
 
-    def _outputs(
-        self, texts: Sequence[str | Sequence[str]], direction: FloatArray | None
-    ) -> list[tuple[Pooled, FloatArray]]:
+    def encode(self, texts: Sequence[str]) -> Embeddings:
+        """[n, d], the outputs pooled as they are weighed."""
+        if self.importance == "max":
+            return super().encode(texts)
+        rows = [self._attended(texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
+        return np.concatenate([np.zeros((0, self.dimension), dtype=np.float32), *rows])
+
+    def _attended(self, texts: Sequence[str]) -> Embeddings:
+        batch = self._tokenizer(
+            list(texts), truncation=True, max_length=self._limit, padding=True, return_tensors="pt"
+        ).to(self.device)
+        with self._torch.inference_mode():
+            hidden, shares = self._run(batch)
+            return np.asarray((hidden * shares[..., None]).sum(dim=1).cpu().numpy())
+
+    def _outputs(self, texts: Sequence[str | Sequence[str]], direction: FloatArray | None) -> list[Pieces]:
         prepared = [_prepare(text) for text in texts]
         # Texts of similar length are encoded together, so that little is padded.
         order = sorted(range(len(prepared)), key=lambda at: len(prepared[at].text))
-        found: dict[int, tuple[Pooled, FloatArray]] = {}
+        found: dict[int, Pieces] = {}
         for start in range(0, len(order), self._batch):
             some = order[start : start + self._batch]
             found.update(zip(some, self._encode_batch([prepared[at] for at in some], direction), strict=True))
         return [found[at] for at in range(len(prepared))]
 
-    def _encode_batch(
-        self, texts: Sequence[_Text], direction: FloatArray | None
-    ) -> Iterator[tuple[Pooled, FloatArray]]:
+    def _run(self, tensors: Any) -> tuple[Any, Any]:
+        """Outputs [n, tokens, d] and the importance of the tokens [n, tokens], which sums to 1."""
+        mask = tensors["attention_mask"].bool()
+        if self.importance == "max":
+            hidden = self._model(**tensors).last_hidden_state.float()
+            return hidden, _argmax_counts(self._torch, hidden, mask) / self.dimension
+        output = self._model(**tensors, output_attentions=True)
+        attending = mask[:, :, None] / mask.sum(dim=1)[:, None, None]
+        return output.last_hidden_state.float(), (output.attentions[-1].float().mean(dim=1) * attending).sum(dim=1)
+
+    def _encode_batch(self, texts: Sequence[_Text], direction: FloatArray | None) -> Iterator[Pieces]:
         batch = self._tokenizer(
             [text.text for text in texts],
             truncation=True,
@@ -110,21 +146,24 @@ class TransformerArgmax(TransformerEncoder):
         offsets = batch.pop("offset_mapping").numpy()
         words = batch.pop("special_tokens_mask").numpy() == 0
         words &= (batch["attention_mask"].numpy() > 0) & (offsets[..., 1] > offsets[..., 0])
-        tensors = {key: value.to(self.device) for key, value in batch.items()}
         with self._torch.inference_mode():
-            hidden = self._model(**tensors).last_hidden_state.float()
-            counts = _argmax_counts(self._torch, hidden, tensors["attention_mask"].bool())
-            cosines = np.zeros(counts.shape) if direction is None else _cosines(self._torch, hidden, direction)
+            hidden, weights = self._run({key: value.to(self.device) for key, value in batch.items()})
+            shares = weights.double().cpu().numpy()
+            cosines = np.zeros(shares.shape) if direction is None else _cosines(self._torch, hidden, direction)
+        counts = np.rint(shares * self.dimension).astype(np.int64) * (self.importance == "max")
         for row, text in enumerate(texts):
             # A piece may begin with the space before its word, so its last character decides which word it is of.
             owners = np.searchsorted(text.starts, offsets[row, :, 1] - 1, side="right") - 1
-            real, size = words[row] & (owners >= 0), len(text.words)
-            owners, count, cosine = owners[real], counts[row][real], cosines[row][real]
-            totals = np.bincount(owners, count, size)
-            # A word with count 0 has no weighted mean; the plain one shows where it would lean.
-            weights = np.where(totals[owners] > 0, count, 1.0)
-            means = np.bincount(owners, weights * cosine, size) / np.maximum(np.bincount(owners, weights, size), _TINY)
-            yield Pooled(text.words, totals.astype(np.int64).tolist(), self.dimension), means
+            real = words[row] & (owners >= 0)
+            tokens = tuple(text.text[start:end].strip() for start, end in offsets[row][real].tolist())
+            # Whole counts give the shares to the last digit; the network's floats would not.
+            exact = counts[row][real] / self.dimension if self.importance == "max" else shares[row][real]
+            yield Pieces(tokens, text.words, owners[real], counts[row][real], exact, cosines[row][real])
+
+
+def _by_word(pieces: Pieces, dimension: int) -> Pooled:
+    totals = np.bincount(pieces.owners, pieces.counts, len(pieces.words)).astype(np.int64)
+    return Pooled(pieces.words, totals.tolist(), dimension)
 
 
 def _prepare(text: str | Sequence[str]) -> _Text:
@@ -138,7 +177,7 @@ def _prepare(text: str | Sequence[str]) -> _Text:
     return _Text(joined, tuple(words), np.array(starts, dtype=np.int64))
 
 
-def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> NDArray[np.int64]:
+def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> Any:
     """Dimensions in which each piece has the maximum; padding never has, the first of equals does."""
     rows, length, _ = hidden.shape
     hidden = hidden.masked_fill(~mask[:, :, None], float("-inf"))
@@ -147,8 +186,7 @@ def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> NDArray[np.int64]:
     positions = torch.arange(length, device=hidden.device)[None, :, None]
     winners = torch.where(hidden == top, positions, length).min(dim=1).values
     flat = winners + torch.arange(rows, device=hidden.device)[:, None] * length
-    counts = torch.bincount(flat.flatten(), minlength=rows * length).reshape(rows, length)
-    return np.asarray(counts.cpu().numpy())
+    return torch.bincount(flat.flatten(), minlength=rows * length).reshape(rows, length)
 
 
 def _cosines(torch: Any, hidden: Any, direction: FloatArray) -> FloatArray:

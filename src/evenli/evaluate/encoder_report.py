@@ -36,13 +36,14 @@ from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResul
 from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text, read_json
 from evenli.mitigate.erasers import Erased
-from evenli.mitigate.gendered import GenderedSet, HeldOut, Residual, gendered_set, known_sentences, residual_leakage
+from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text
+from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
 from evenli.store import UNREADABLE, RunDir
 from evenli.types import Estimate, Number, Record
 
-FIGURES = ("seat", "linear", "mlp", "clustering", "correlation", "senteval")  # what encoders are compared by
+FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
 _FORMAT = "evenli encoder-report 1"
-_LAYOUT = 2  # raise it when a stored figure would come out otherwise
+_LAYOUT = 3  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
 OnStep = Callable[[str, str], None]
@@ -57,6 +58,7 @@ class ReportSettings:
     pooling: str | None = None  # of hf and onnx encoders; None takes what their files say, else mean
     device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
     online: bool = False  # download from the hub what its local cache lacks
+    probe: str | None = None  # file of text to look for gender in; None for the built-in sentences
 
 
 DEFAULTS = ReportSettings()
@@ -90,6 +92,8 @@ class EncoderFigures:
         """One of FIGURES; None where it is undefined."""
         if name == "senteval":
             return self.senteval_mean
+        if name == "on_text":
+            return None if self.leakage.on_text is None else self.leakage.on_text.linear.value
         value: float = (self.seat.mean if name == "seat" else getattr(self.leakage, name)).value
         return None if math.isnan(value) else value
 
@@ -222,6 +226,7 @@ class _Measurer:
         self._data = None if data is None else task_folder(data)
         if self._data is not None:
             self._data_hash = hash_files(sorted(file for file in self._data.rglob("*") if file.is_file()))
+        self._text = probe_text(settings.probe)
         self._tests = seat_tests()
         self._averaged = [test for test in self._tests if test.name in AVERAGED]
         self._base: Any = None
@@ -285,21 +290,23 @@ class _Measurer:
 
     @cached_property
     def _sentences(self) -> GenderedSet:
-        return known_sentences(self._base, gendered_set())
+        # What a mitigated encoder was fitted on differs from one to the next, and is in its own folder.
+        return replace(known_sentences(self._base, gendered_set()), domain=())
 
     @cached_property
     def _held_out(self) -> HeldOut:
-        return HeldOut.of(self._base, self._sentences)
+        return HeldOut.of(self._base, self._sentences, self._text)
 
     def _leakage(self, encoder: Encoder, stored: _Stored) -> Residual:
         seed = self._settings.seat.seed
 
         def compute() -> dict[str, Any]:
-            held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences)
+            held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences, self._text)
             return residual_leakage(held_out, self._held_out.lean(), seed=seed).to_dict()
 
         sentences = self._sentences.sha256["held_out"]
-        depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences}
+        text = hash_text("\n".join(self._text.texts))
+        depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences, "text": text}
         return msgspec.convert(stored.get("leakage", depends_on, compute), Residual)
 
     def _scores(self, encoder: Encoder, stored: _Stored) -> SentEvalResult | None:

@@ -17,7 +17,7 @@ Rows keep all their columns. Columns derived from the sentences (parses, say) ar
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -26,8 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._version import __version__
-from evenli.corpus.run import Scorer
+from evenli.corpus.balance import Balance, warnings
+from evenli.corpus.importance import StaticWeights
+from evenli.corpus.run import LONG_TEXT, Scorer
 from evenli.corpus.scored import SCORES, CorpusScores, Parts, percentiles_of
+from evenli.corpus.scoring import stored_scorer
 from evenli.errors import InputError
 from evenli.io import COLUMNS, hash_files, json_text, read_json
 from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
@@ -82,14 +85,17 @@ def fairer_corpus(
     only one exceeded the threshold, and the label is kept. A pair in which nothing can be swapped gets no copy. Ids of
     copies end in ``-swapped``. ``combined`` replaces the pairs by their copies.
 
-    ``scorer`` scores the copies for the card; without it the distribution after covers the old rows alone.
+    ``scorer`` scores the copies for the card and names the words that drive the score of a removed row; without it the
+    one is made again that the corpus was scored with, if its files are still there.
     ``overwrite`` replaces a fairer corpus that is already in ``out``.
     """
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
     corpus = ScoredRows.load(scored, settings.percentile)
-    before = corpus.scored.header["scorer"]
-    if scorer is not None and scorer.identity != before:
+    before, missing = corpus.scored.header["scorer"], ""
+    if scorer is None:
+        scorer, missing = stored_scorer(corpus.scored)
+    elif scorer.identity != before:
         raise InputError(f"the corpus was scored by '{before}', not by '{scorer.identity}'; use the same scorer")
     split = settings.split
     if split == "auto":
@@ -112,6 +118,9 @@ def fairer_corpus(
             (folder / "skipped.csv").write_bytes("".join(map(csv_line, cells)).encode())
         shutil.rmtree(folder / ".swapped", ignore_errors=True)
         card = _card(corpus, plan, removed, added)
+        card["balance"] = _balance(corpus, plan)
+        card["warnings"] = warnings(card["balance"]["before"], card["balance"]["after"])
+        card["driving_words"] = "shown" if scorer is not None else f"not shown: {missing}"
         chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
         card["settings"] = {**plan.settings, **chosen, "split": asdict(split) if split else None}
         card["counts"]["splits"] = splits
@@ -167,19 +176,44 @@ def _sort_copies(
     return np.concatenate(added) if scorer is not None else None
 
 
-def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path, scorer: Scorer | None, *, drawn: bool) -> None:
+def _balance(corpus: ScoredRows, plan: Plan) -> dict[str, Any]:
+    """Sides and labels of the rows with a gold label, and of what is left of them with the copies."""
+    columns = corpus.scored.columns
+    before, after, gone = (Balance(columns) for _ in range(3))
+    needed = [*before.needs, *(["gold"] if corpus.scored.has_gold else [])]
+    # A copy keeps the label of its source, and leans as its source does once gender words are left out.
+    removed = corpus.eligible & ~plan.keep
+    for mask, counted in ((corpus.eligible, before), (plan.keep, after), (plan.copy, after), (removed, gone)):
+        for _, frame in corpus.frames(needed, mask):
+            counted.add(frame)
+    return {"before": before.to_dict(), "after": after.to_dict(), "removed": gone.to_dict()}
+
+
+def driving_words(scorer: Any, texts: Sequence[str], count: int = 3) -> str:
+    """The words that carry most of the score of a row's most biased text, such as ``football -0.021``."""
+    scored = max((scorer.score(text[:LONG_TEXT]) for text in texts), key=lambda one: one.absolute, default=None)
+    words = sorted(scored.words if scored else (), key=lambda word: -abs(word.weighted))
+    return ", ".join(f"{word.token} {word.weighted:+.3f}" for word in words[:count] if word.weighted)
+
+
+def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path, scorer: Any, *, drawn: bool) -> None:
     columns = corpus.scored.columns
     kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
     scores = np.concatenate([*corpus.scores(removed)])
     limit = None if drawn else next(iter(corpus.threshold.values.values()))
     page = removed_page(columns, limit, scorer)
-    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns], scores, page)
+    words = ["driving_words"] if hasattr(scorer, "score") else []
+    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns, *words], scores, page)
+    # One by one a network is slow: those on the page are enough there.
+    cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
     names = ["original", "pair_max", *kinds]
     for rows, frame in corpus.frames(names, removed):
         for row, (original, *numbers) in zip(rows.tolist(), frame.select(names).iter_rows(), strict=True):
             record = parse_json_object(original, "scored corpus", halves=True)
             gold = next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), "")
-            review.add([row, *numbers, gold, *corpus.texts(record)])
+            texts = corpus.texts(record)
+            driving = [driving_words(scorer, texts) if cheap or review.is_shown else ""] if words else []
+            review.add([row, *numbers, gold, *texts, *driving])
     review.finish()
 
 

@@ -32,9 +32,10 @@ from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
 from evenli.io import hash_files, read_json
 from evenli.mitigate.erasers import CHECK, Affine, Erased, Projection, load_eraser
-from evenli.mitigate.gendered import GenderedSet, Residual, gendered_set, known_sentences, leakage_report, read_gendered
+from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.mitigate.methods import GenderedEmbeddings, Method
+from evenli.mitigate.residual import Residual, known_sentences, leakage_report
 from evenli.registry import MITIGATIONS
 from evenli.store import UNREADABLE, RunDir, replacing
 
@@ -54,6 +55,7 @@ class MitigationSettings:
     seed: int = 0  # of the method and of the probes
     # Options of the method; those not given have their defaults.
     options: Mapping[str, Any] = field(default_factory=dict)
+    probe: str = BUILT_IN  # text to look for gender in: built-in, or a file as probe_text takes it
 
     def __post_init__(self) -> None:
         method: Method = MITIGATIONS.get(self.method)
@@ -78,6 +80,7 @@ def mitigate_encoder(
     # The directory is checked first: a fit can take long.
     with replacing(_directory(out), overwrite=overwrite) as folder:
         sentences = gendered_set() if settings.fit == BUILT_IN else read_gendered(settings.fit)
+        text = probe_text(None if settings.probe == BUILT_IN else settings.probe)
         base = load_encoder(spec, pooling=pooling, device=device, online=online)
         sentences = known_sentences(base, sentences)
         eraser = _fit(base, sentences, settings)
@@ -101,7 +104,7 @@ def mitigate_encoder(
                 "rank": eraser.rank,
                 "history": [round(value, 6) for value in eraser.history],
             },
-            "leakage": leakage_report(base, eraser, sentences, seed=settings.seed),
+            "leakage": leakage_report(base, eraser, sentences, text, seed=settings.seed),
         }
         _directory(folder).write_manifest(about)
     return about
@@ -110,7 +113,8 @@ def mitigate_encoder(
 def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Projection | Affine:
     method: Method = MITIGATIONS.get(settings.method)
     # The versions of a pair stand in the same order in both halves.
-    data = GenderedEmbeddings(*np.split(encode_checked(base, sentences.rows("fit")[0]), 2))
+    female, male = np.split(encode_checked(base, sentences.rows("fit")[0]), 2)
+    data = GenderedEmbeddings(female, male, tuple(pair.concept for pair in sentences.fit))
     eraser = method.fit(data, settings.options, np.random.default_rng(settings.seed))
     if not isinstance(eraser, Projection | Affine):
         raise InputError(f"the method '{settings.method}' gave {type(eraser).__name__}, not a Projection or an Affine")

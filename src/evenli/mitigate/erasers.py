@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,7 @@ FloatArray = NDArray[np.float64]
 CHECK = ("She is a nurse.", "He is a doctor.", "My mother is there.", "A man walks in the park.")
 """Texts on which the outputs must differ from those of the base encoder."""
 _LAYOUT = 1  # of a stored eraser; raise it when what is stored changes
+_RARE = 5  # sentences of a pair of words that make it a concept of its own
 _FEWEST = 2  # rows of a class: one alone has no spread
 _HELD_OUT = 0.2
 _ROUNDING = 1e-6  # of float32 embeddings
@@ -203,17 +205,45 @@ def fit_leace(x: ArrayLike, y: ArrayLike, *, shrinkage: bool = True) -> Affine:
     than several times d, expect some leakage on them. ``shrinkage`` of the covariance is better for rows to come;
     without it the rows given change least.
     """
-    torch = need("torch", extra="encoders", purpose="LEACE")
-    library = need("concept_erasure", extra="encoders", purpose="LEACE")
     rows, classes = _labelled(x, y)
-    centred = rows - rows.mean(axis=0)
     onehot = np.eye(classes.max() + 1)[classes]
     means = (onehot.T @ rows) / onehot.sum(axis=0)[:, None]
-    if np.abs(means - means.mean(axis=0)).max() <= _ROUNDING * np.abs(centred).max():
+    if np.abs(means - means.mean(axis=0)).max() <= _ROUNDING * np.abs(rows - rows.mean(axis=0)).max():
         raise InputError(_EQUAL)
+    return _leace(rows, onehot, shrinkage=shrinkage)
+
+
+def fit_leace_pairs(female: ArrayLike, male: ArrayLike, concepts: Sequence[str]) -> Affine:
+    """LEACE with a concept for every pair of gender words, +1 for its female and -1 for its male word.
+
+    What tells *woman* from *man* and what tells *mother* from *father* are different directions, and in text they are
+    mixed in other shares than in any fit. With gender as one concept only their mean over the fit is erased, and a
+    probe on other text finds the rest. ``concepts`` names the pair behind every row; rare ones are taken together, and
+    there are no more than an eighth of the dimensions.
+    """
+    sides = [_finite(side, "the embeddings") for side in (female, male)]
+    if sides[0].ndim != 2 or sides[0].shape != sides[1].shape or len(concepts) != len(sides[0]):
+        shapes = f"{sides[0].shape}, {sides[1].shape} and {len(concepts)} concepts"
+        raise InputError(f"expected two tables of the same shape and a concept for each row, not {shapes}")
+    rows, _ = _labelled(np.concatenate(sides), np.repeat([0, 1], len(concepts)))
+    if np.abs(sides[0] - sides[1]).max() <= _ROUNDING * np.abs(rows - rows.mean(axis=0)).max():
+        raise InputError(_EQUAL)
+    most = max(1, rows.shape[1] // 8)
+    named = [name for name, count in Counter(concepts).most_common() if count >= _RARE]
+    column = {name: at for at, name in enumerate(named[: most - 1])}  # the last column is for all the others
+    z = np.zeros((len(rows), len(column) + 1))
+    for row, name in enumerate(concepts):
+        z[row, column.get(name, -1)], z[row + len(concepts), column.get(name, -1)] = 1.0, -1.0
+    return _leace(rows, z[:, z.any(axis=0)], shrinkage=True)
+
+
+def _leace(rows: FloatArray, concepts: FloatArray, *, shrinkage: bool) -> Affine:
+    """The eraser of the linear relation between rows [n, d] and concepts [n, k]."""
+    torch = need("torch", extra="encoders", purpose="LEACE")
+    library = need("concept_erasure", extra="encoders", purpose="LEACE")
     fitted = library.LeaceEraser.fit(
         torch.from_numpy(rows),
-        torch.from_numpy(onehot),
+        torch.from_numpy(concepts),
         shrinkage=shrinkage,
         # Would mix in a projection of another rank where the trace grows; outputs are not fed back into a model here.
         constrain_cov_trace=False,

@@ -6,39 +6,38 @@ make a gender direction (she, woman, mother, ...) are all in the first. Sentence
 tests of ``evenli.evaluate.seat`` are in none of them, so that an effect after the mitigation is not one that was
 fitted away.
 
-What is left is seen by two probes on gendered sentences, and by the neighbours of neutral ones.
+What is left is measured by ``evenli.mitigate.residual``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenli.counterfactual.swapper import Swapper
-from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import COLUMNS, hash_text, is_plain_text, iter_text, read_rows
-from evenli.mitigate.erasers import Erased, Eraser, FloatArray
 from evenli.resources import read_table
-from evenli.stats.intervals import Estimate
-from evenli.stats.leakage import Clustering, Leakage, leakage, neighbour_clustering
 from evenli.suites.scenes import compose_templates
 
-Part = Literal["fit", "probe", "test"]
+Part = Literal["fit", "probe", "test", "domain"]
+T = TypeVar("T")
 FEMALE, MALE = 0, 1
 """Classes of the sentences."""
 _TURNS: tuple[Part, ...] = ("fit", "probe", "test") * 3 + ("fit",)
 _SCENES = {"fit": slice(0, 400), "probe": slice(400, 520), "test": slice(520, 638)}
 _REPEATS = {"fit": {"word": 16, "name": 4}, "probe": {"word": 16, "name": 4}, "test": {"word": 1, "name": 1}}
+_SEVERAL = 5  # sentences of a fitted word in the plural
+_AGAIN = 4  # sentences of a fitted word in scenes that were not fitted on
 """Sentences of a pair. In the test it is one: sentences of one word are not independent."""
 _NAMES = 500  # most popular pairs of first names; rarer ones are unknown to many word vectors
 _NOT_PERSONS = {"fraternity", "men", "he"}  # a society, a plural, and a pronoun that has frames of its own
@@ -46,7 +45,6 @@ _TEXTS = ("text", "sentence", *COLUMNS["premise"], *COLUMNS["hypothesis"])
 _FEWEST = 50
 _MOST_DEFINITIONAL = 0.5
 _NEUTRAL_FRAME = "The {} arrived in the morning."
-_NEIGHBOURS = 20
 
 
 @dataclass(frozen=True)
@@ -58,6 +56,12 @@ class SentencePair:
     words: tuple[str, ...]
     """The words and names in which they differ, of both versions."""
 
+    @property
+    def concept(self) -> str:
+        """The pair of words that tells the versions apart; all first names are one."""
+        female, male = (word.lower() for word in self.words[:2])
+        return f"{female}/{male}" if female in _common_words() else "first names"
+
 
 @dataclass(frozen=True)
 class GenderedSet:
@@ -68,6 +72,8 @@ class GenderedSet:
     test: tuple[SentencePair, ...]
     occupations: tuple[str, ...]
     """Occupations whose names say no gender: do sentences on them lean to a side?"""
+    domain: tuple[SentencePair, ...] = ()
+    """Sentences with the fitted words that were not fitted on: does the fit hold where it comes from?"""
     source: str = "built-in"
     """``built-in`` or the file the first part comes from."""
     skipped: dict[str, int] = field(default_factory=dict)
@@ -91,7 +97,8 @@ class GenderedSet:
             return tuple(pair for pair in pairs if all(vectors.find(word) >= 0 for word in pair.words))
 
         jobs = tuple(word for word in self.occupations if (vectors.rows(word.split()) >= 0).all())
-        kept = replace(self, fit=known(self.fit), probe=known(self.probe), test=known(self.test), occupations=jobs)
+        parts = {part: known(getattr(self, part)) for part in ("fit", "probe", "test", "domain")}
+        kept = replace(self, occupations=jobs, **parts)  # type: ignore[arg-type]  # all of them are pairs
         counts = {part: len(getattr(kept, part)) for part in ("fit", "probe", "test", "occupations")}
         if min(counts.values()) < _FEWEST:
             listed = ", ".join(f"{part} {count}" for part, count in counts.items())
@@ -115,7 +122,7 @@ class GenderedSet:
 
 @lru_cache(maxsize=1)
 def gendered_set() -> GenderedSet:
-    """The built-in set: some 60 pairs of words and 490 of first names in 638 scenes, the same every time."""
+    """The built-in set: some 80 pairs of words and 490 of first names in 638 scenes, the same every time."""
     scenes = compose_templates("en", 638)
     free = {part: cycle(scenes[chosen]) for part, chosen in _SCENES.items()}
     pairs: dict[str, list[SentencePair]] = {part: [] for part in _SCENES}
@@ -126,17 +133,37 @@ def gendered_set() -> GenderedSet:
     turns += [("word", part, pair) for pair, part in zip(words, cycle(_TURNS), strict=False)]
     turns += [("name", part, pair) for pair, part in zip(_first_names(), cycle(_TURNS), strict=False)]
     turns.append(("name", "fit", ("she", "he")))  # a pronoun stands where a name does
-    for kind, part, (female, male) in turns:
-        times = _REPEATS["fit"]["word"] if female == "she" else _REPEATS[part][kind]
-        for scene in islice(free[part], times):
-            # A name or pronoun takes no article.
-            texts = (scene.replace("[Sub]" if kind == "word" else "the [Sub]", word) for word in (female, male))
-            first, second = (text[0].upper() + text[1:] for text in texts)
-            pairs[part].append(SentencePair(first, second, (female, male)))
+    for kind, part, pair in turns:
+        times = _REPEATS["fit"]["word"] if pair[0] == "she" else _REPEATS[part][kind]
+        pairs[part] += (_in_scene(scene, pair, article=kind == "word") for scene in islice(free[part], times))
     for row in read_table("pronoun_frames.csv", ("female", "male", "frame")):
-        female, male, frame = row["female"], row["male"], row["frame"]
-        pairs["fit"].append(SentencePair(frame.format(female), frame.format(male), (female, male)))
-    return GenderedSet(tuple(pairs["fit"]), tuple(pairs["probe"]), tuple(pairs["test"]), _neutral())
+        female, male = (_capitalised(row["frame"].format(row[side])) for side in ("female", "male"))
+        pairs["fit"].append(SentencePair(female, male, (row["female"], row["male"])))
+    fitted = [pair for kind, part, pair in turns if part == "fit" and kind == "word"]
+    pairs["fit"] += _plurals(fitted, scenes[_SCENES["fit"]])
+    others = cycle(scenes[_SCENES["probe"]])
+    domain = [_in_scene(scene, pair, article=True) for pair in fitted for scene in islice(others, _AGAIN)]
+    fit, probe, test = (tuple(pairs[part]) for part in ("fit", "probe", "test"))
+    return GenderedSet(fit, probe, test, _neutral(), tuple(domain))
+
+
+def _in_scene(scene: str, pair: tuple[str, str], *, article: bool) -> SentencePair:
+    # A name or pronoun takes no article.
+    female, male = (_capitalised(scene.replace("[Sub]" if article else "the [Sub]", word)) for word in pair)
+    return SentencePair(female, male, pair)
+
+
+def _plurals(words: list[tuple[str, str]], scenes: list[str]) -> Iterator[SentencePair]:
+    """Scenes of several persons: text says men and women as often as man and woman."""
+    several = cycle(scene for scene in scenes if "the [Sub] is " in scene)
+    for female, male in words:
+        plural = _plural(female), _plural(male)
+        for scene in islice(several, _SEVERAL):
+            yield _in_scene(scene.replace("the [Sub] is ", "the [Sub] are "), plural, article=True)
+
+
+def _capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
 
 
 def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
@@ -151,30 +178,108 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     # What the probes are tested on must not have been seen by the eraser.
     built_in = gendered_set()
     held_out = {word.lower() for pair in (*built_in.probe, *built_in.test) for word in pair.words}
-    side, swapper = _sides(), Swapper(names=True, conflicts="swap")
+    skipped = dict.fromkeys((*_REASONS, "a held-out word"), 0)
     pairs: list[SentencePair] = []
-    skipped = {"without a gender word": 0, "both genders": 0, "a word of no listed gender": 0, "a held-out word": 0}
-    for text in dict.fromkeys(_texts(path)):
+    for stated in _stated(dict.fromkeys(_texts(path)), skipped):
+        words = map(str.lower, stated.pair.words)
+        if held_out & {form for word in words for form in (word, word.removesuffix("s"))}:
+            skipped["a held-out word"] += 1
+        else:
+            pairs.append(stated.pair)
+    if len(pairs) < _FEWEST:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
+        raise InputError(f"{path} has {len(pairs)} sentences to fit on, {_FEWEST} are needed (left out: {reasons})")
+    kept = _spread(pairs, limit)
+    # A tenth shows whether the fit holds on other sentences of the same file.
+    fit = tuple(pair for at, pair in enumerate(kept) if at % 10)
+    return replace(built_in, fit=fit, domain=tuple(kept[::10]), source=str(path), skipped=skipped)
+
+
+_REASONS = ("without a gender word", "both genders", "a word of no listed gender")
+
+
+class Stated(NamedTuple):
+    """A sentence as it stands, the gender that it states, and both versions of it."""
+
+    text: str
+    gender: int
+    pair: SentencePair
+
+
+def _stated(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[Stated]:
+    """The texts that state one gender; of the others the reasons are counted."""
+    side, swapper = _sides(), Swapper(names=True, conflicts="swap")
+    for text in texts:
         changes = swapper.explain(text)
         genders = {side.get(change.word, side.get(change.word.lower())) for change in changes}
-        words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
+        sides = ((change.word, change.replacement)[:: 1 if genders == {FEMALE} else -1] for change in changes)
+        words = tuple(dict.fromkeys(chain.from_iterable(sides)))  # female before male
         if not changes:
             skipped["without a gender word"] += 1
         elif genders >= {FEMALE, MALE}:
             skipped["both genders"] += 1
         elif None in genders:
             skipped["a word of no listed gender"] += 1
-        elif held_out & {form for word in map(str.lower, words) for form in (word, word.removesuffix("s"))}:
-            skipped["a held-out word"] += 1
         else:
-            copy = swapper(text)
-            female, male = (text, copy) if genders == {FEMALE} else (copy, text)
-            pairs.append(SentencePair(female, male, words))
-    if len(pairs) < _FEWEST:
+            copy, female = swapper(text), genders == {FEMALE}
+            versions = (text, copy) if female else (copy, text)
+            in_order = (
+                words if female else tuple(word for change in changes for word in (change.replacement, change.word))
+            )
+            yield Stated(text, FEMALE if female else MALE, SentencePair(*versions, tuple(dict.fromkeys(in_order))))
+
+
+def _spread(items: list[T], limit: int) -> list[T]:
+    """At most so many of them, from all over the list."""
+    return items if len(items) <= limit else [items[at * len(items) // limit] for at in range(limit)]
+
+
+@dataclass(frozen=True)
+class ProbeText:
+    """Sentences of running text and the gender that each states: half of them train a probe, half test it."""
+
+    source: str  # built-in, or a file
+    train: tuple[tuple[str, int], ...]
+    test: tuple[tuple[str, int], ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """All sentences, those to train on first."""
+        return [text for text, _ in (*self.train, *self.test)]
+
+    @property
+    def classes(self) -> NDArray[np.int64]:
+        """Their genders."""
+        return np.array([gender for _, gender in (*self.train, *self.test)], dtype=np.int64)
+
+
+def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeText:
+    """Text to look for gender in, which no eraser is fitted on.
+
+    Without a file: 119 sentences that were written for this, each with its gender-swapped copy in the same half. Of a
+    file: up to ``limit`` sentences that state one gender, as they stand, so that a probe may also learn what else the
+    text says of women and men.
+    """
+    if path is None:
+        whole = read_table("gender_text.csv", ("female", "male"))
+        rows = [[(row["female"], FEMALE), (row["male"], MALE)] for row in whole]
+        train, test = (tuple(chain.from_iterable(rows[at::2])) for at in (0, 1))
+        return ProbeText("built-in", train, test)
+    skipped = dict.fromkeys(_REASONS, 0)
+    found = _spread([(one.text, one.gender) for one in _stated(dict.fromkeys(_texts(Path(path))), skipped)], limit)
+    fewest = min(sum(gender == side for _, gender in found) for side in (FEMALE, MALE))
+    if fewest < _FEWEST:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
-        raise InputError(f"{path} has {len(pairs)} sentences to fit on, {_FEWEST} are needed (left out: {reasons})")
-    kept = pairs if len(pairs) <= limit else [pairs[i * len(pairs) // limit] for i in range(limit)]
-    return replace(built_in, fit=tuple(kept), source=str(path), skipped=skipped)
+        raise InputError(
+            f"{path} states one of the genders in {fewest} sentences, {_FEWEST} of each are needed to look for it "
+            f"(left out: {reasons})"
+        )
+    # Neighbours in a file are alike: sentence by sentence would put near copies into both halves.
+    half = np.random.default_rng(0).permutation(len(found)) < len(found) // 2
+    return ProbeText(
+        str(path),
+        *(tuple(row for row, mine in zip(found, half == side, strict=True) if mine) for side in (True, False)),
+    )
 
 
 def _neutral() -> tuple[str, ...]:
@@ -216,6 +321,12 @@ def _first_names() -> list[tuple[str, str]]:
     return [(row["female"], row["male"]) for row in rows if not tested & {row["female"], row["male"]}]
 
 
+@lru_cache(maxsize=1)
+def _common_words() -> frozenset[str]:
+    """The words of the swap list, which are no names."""
+    return frozenset(row["female"].lower() for row in read_table("swap_words.csv", ("male", "female")))
+
+
 def _sides() -> dict[str, int]:
     """The class of every word and name that the swap knows."""
     rows = (row for name in ("swap_names.csv", "swap_words.csv") for row in read_table(name, ("male", "female")))
@@ -234,103 +345,3 @@ def _texts(path: Path) -> Iterator[str]:
         raise InputError(f"{path}: no column of text among {listed}; name one text, sentence, premise or hypothesis")
     for name in columns:
         yield from filter(None, (row[name].strip() for row in rows if isinstance(row[name], str)))
-
-
-@dataclass(frozen=True)
-class Residual:
-    """How much of gender is left in embeddings."""
-
-    linear: Estimate
-    """Accuracy of a linear probe on words it has not seen; ``majority``, that without looking, is neutral."""
-    mlp: Estimate
-    majority: float
-    clustering: Estimate
-    """Neutral texts that two-means puts on the side they leaned to before; 0.5 is neutral, random ones lie above it."""
-    correlation: Estimate
-    """Of how far neutral texts leaned before with the side of their neighbours; 0 is neutral."""
-
-    @classmethod
-    def of(cls, probes: Leakage, clusters: Clustering) -> Residual:
-        """The results of probes and of the clustering."""
-        return cls(probes.linear, probes.mlp, probes.majority, clusters.accuracy, clusters.correlation)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; NaN becomes null."""
-        estimates = {name: getattr(self, name).as_dict() for name in ("linear", "mlp", "clustering", "correlation")}
-        return {**estimates, "majority": round(self.majority, 6)}
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Embeddings of the held-out sentences: gendered ones to train and test probes, neutral ones on occupations."""
-
-    probe: NDArray[Any]
-    probe_classes: NDArray[np.int64]
-    test: NDArray[Any]
-    test_classes: NDArray[np.int64]
-    neutral: NDArray[Any]
-
-    @classmethod
-    def of(cls, encoder: Encoder, sentences: GenderedSet) -> HeldOut:
-        """Encode the held-out part of a set."""
-        probe, test = sentences.rows("probe")[1], sentences.rows("test")[1]
-        embeddings = encode_checked(encoder, sentences.held_out)
-        parts = np.split(embeddings, [len(probe), len(probe) + len(test)])
-        return cls(parts[0], probe, parts[1], test, parts[2])
-
-    def erased(self, eraser: Eraser) -> HeldOut:
-        """The same embeddings behind an eraser."""
-        return replace(self, probe=eraser(self.probe), test=eraser(self.test), neutral=eraser(self.neutral))
-
-    def lean(self) -> FloatArray:
-        """How far the neutral sentences lean to the female side: half of them are above 0.
-
-        The cosine of each, centred, with the difference between the mean female and male sentence, less its median.
-        """
-        means = [self.probe[self.probe_classes == label].mean(axis=0, dtype=np.float64) for label in (FEMALE, MALE)]
-        g = means[0] - means[1]
-        # Less the mean, which all sentences share, and less the median, so that both sides have as many.
-        centred = self.neutral - self.neutral.mean(axis=0, dtype=np.float64)
-        scale = np.linalg.norm(centred, axis=1) * np.linalg.norm(g)
-        cosine = (centred @ g) / np.where(scale > 0, scale, 1.0)
-        return np.asarray(cosine - np.median(cosine), dtype=np.float64)
-
-
-def known_sentences(encoder: Any, sentences: GenderedSet) -> GenderedSet:
-    """The sentences whose words an encoder knows: all of them unless it is made of word vectors."""
-    # An eraser or a cache may stand before the encoder that has the vectors.
-    while isinstance(encoder, Erased | EmbeddingCache):
-        encoder = encoder.encoder
-    vectors = getattr(getattr(encoder, "vocabulary", encoder), "vectors", None)
-    return sentences.known_to(vectors) if isinstance(vectors, WordVectors) else sentences
-
-
-def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -> Residual:
-    """What is left of gender: two probes on gendered sentences, and the neighbours of neutral ones.
-
-    ``lean_before`` is ``HeldOut.lean`` of the encoder without mitigation.
-    """
-    generator = np.random.default_rng(seed)
-    probes = leakage(held.probe, held.probe_classes, held.test, held.test_classes, generator)
-    side = min(int((lean_before > 0).sum()), int((lean_before < 0).sum()), len(lean_before) // 4)
-    if not side:
-        raise InputError("the neutral sentences lean to no side: the encoder gives them all the same embedding")
-    everyone = np.arange(len(lean_before))
-    clusters = neighbour_clustering(
-        held.neutral, lean_before, _NEIGHBOURS, generator=generator, most=side, asked=everyone
-    )
-    return Residual.of(probes, clusters)
-
-
-def leakage_report(base: Encoder, eraser: Eraser, sentences: GenderedSet, *, seed: int) -> dict[str, Any]:
-    """What is left of gender before and behind an eraser, as ``mitigated.json`` holds it."""
-    before = HeldOut.of(base, sentences)
-    lean = before.lean()
-    return {
-        "probe_sentences": 2 * len(sentences.probe),
-        "test_sentences": 2 * len(sentences.test),
-        "neutral_sentences": len(before.neutral),
-        "sha256": sentences.sha256["held_out"],
-        "before": residual_leakage(before, lean, seed=seed).to_dict(),
-        "after": residual_leakage(before.erased(eraser), lean, seed=seed).to_dict(),
-    }

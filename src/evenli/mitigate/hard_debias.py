@@ -19,7 +19,8 @@ from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import write_atomic
 from evenli.mitigate.erasers import FloatArray
-from evenli.mitigate.gendered import FEMALE, MALE, Residual
+from evenli.mitigate.gendered import FEMALE, MALE
+from evenli.mitigate.residual import Residual
 from evenli.resources import read_table
 from evenli.stats.leakage import leakage, neighbour_clustering
 

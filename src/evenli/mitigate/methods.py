@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from evenli.mitigate.erasers import Affine, Projection
 
-RESERVED = {"encoder", "out", "fit", "seed", "pooling", "device", "overwrite", "as_json"}
+RESERVED = {"encoder", "out", "fit", "probe", "seed", "pooling", "device", "overwrite", "as_json"}
 """Options that every method has."""
 
 
@@ -28,6 +28,8 @@ class GenderedEmbeddings:
 
     female: NDArray[Any]
     male: NDArray[Any]
+    concepts: tuple[str, ...] = ()
+    """The pair of words in which the versions of each sentence differ; empty where that is not known."""
 
     def labelled(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """All embeddings, [2n, d], first the female versions, and the class of each: 0 is female, 1 is male."""
@@ -89,6 +91,14 @@ def _erasers() -> Any:
     return erasers
 
 
+def _leace(data: GenderedEmbeddings, concepts: str) -> Any:
+    if concepts not in {"pairs", "one"}:
+        raise InputError(f"concepts are 'pairs' or 'one', not '{concepts}'")
+    if concepts == "one" or not data.concepts:
+        return _erasers().fit_leace(*data.labelled())
+    return _erasers().fit_leace_pairs(data.female, data.male, data.concepts)
+
+
 INLP = Method(
     "inlp",
     "Project out what linear classifiers find of gender",
@@ -102,7 +112,8 @@ LEACE = Method(
     "leace",
     "Erase what any linear classifier could find of gender",
     "Belrose et al. 2023",
-    lambda data, settings, generator: _erasers().fit_leace(*data.labelled()),
+    lambda data, settings, generator: _leace(data, settings["concepts"]),
+    (Option("concepts", "pairs", "pairs: every pair of gender words is erased; one: gender alone, as published."),),
 )
 SENT_DEBIAS = Method(
     "sent-debias",

@@ -79,6 +79,11 @@ class Review:
         self._sorter = Sorter(folder, len(scores), name)
         self._top: dict[int, list[Any]] = {}
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether the next row is one of those on the page."""
+        return bool(self._ranks[self._added] < _SHOWN)
+
     def add(self, cells: Sequence[Any]) -> None:
         """Take in the next row."""
         rank = int(self._ranks[self._added])
@@ -117,7 +122,7 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
         numbers, gold, texts = (
             rest[: width * len(columns)],
             rest[width * len(columns)],
-            rest[width * len(columns) + 1 :],
+            rest[width * len(columns) + 1 : (width + 1) * len(columns) + 1],  # driving words may follow
         )
         of_column = {name: numbers[at * width : (at + 1) * width] for at, name in enumerate(columns)}
         return [*(mark(text) for text in texts), _why(of_column, score, limit), score, str(gold), str(number)]

@@ -24,7 +24,10 @@ PUBLISHED = dict(zip(TASKS, (80.7, 85.2, 92.7, 90.2, 86.2, 82.0, 44.1, 74.7, 88.
 """SentEval of InferSent on GloVe without mitigation (Dolci et al. 2023, Table 8), the first number of every task."""
 PUBLISHED_OVERALL = 79.45
 _SECOND = ("f1", "spearman")  # second numbers that papers print beside the first
-_LEAKS = {"linear": "linear probe", "mlp": "MLP probe", "clustering": "clusters", "correlation": "neighbour bias"}
+_LEAKS = {"clustering": "clusters", "correlation": "neighbour bias"}
+_PLACES = {"words": "held-out words", "on_text": "running text", "on_domain": "fitted words"}
+_PROBES = {"linear": "linear", "mlp": "MLP"}
+_FIGURES = ("linear", "mlp", "on_text", *_LEAKS)
 _POINTS = 2.0  # least width of the axis of SentEval
 
 
@@ -33,19 +36,21 @@ def print_associations(result: SeatResult, console: Console) -> None:
     # InferSent on GloVe without any mitigation is the row other encoders are set beside.
     original = next(row for row in read_table("published_seat.csv", ("model",)) if row["model"] == "Original")
     published = {name: float(value) for name, value in original.items() if name.startswith("C")}
-    compared = any(test.name in published for test in result.tests)
-    heads = ["test", "effect d", f"{percent(result.settings.coverage)} interval", "p", "Holm", "BH", "texts"]
+    # They are of sentences; words alone give other effects.
+    compared = any(test.name in published and test.kind == "sentence" for test in result.tests)
+    coverage = f"{percent(result.settings.coverage)} interval"
+    heads = ["test", "effect d", coverage, "p", "Holm", "BH", "text p", "texts"]
     rows = []
     for test in result.tests:
         ends, sizes = interval(test.low, test.high, 2, sign=True), f"{test.sizes['X']}+{test.sizes['Y']}"
-        p_values = [p_value(p) for p in (test.p, test.p_holm, test.p_bh)]
-        theirs = [signed(published.get(test.name))] if compared else []
+        p_values = [p_value(p) for p in (test.p, test.p_holm, test.p_bh, test.p_published)]
+        theirs = [signed(published.get(test.name) if test.kind == "sentence" else None)] if compared else []
         rows.append([test.name or "–", signed(test.effect), ends, *p_values, sizes, *theirs])
     mean = result.mean
-    if not mean.note:  # all gender tests were run, so there are published effects too
-        average = signed(average_effect(published).signed)
-        rows.append([f"mean {AVERAGED[0]} to {AVERAGED[-1]}", signed(mean.signed), *[""] * 5, average])
-        rows.append(["  of sizes", signed(mean.absolute)])
+    if not mean.note:
+        average = [signed(average_effect(published).signed)] if compared else []
+        rows.append([f"mean {AVERAGED[0]}–{AVERAGED[-1]}", signed(mean.signed), *[""] * 6, *average])
+        rows.append(["of sizes", signed(mean.absolute)])
     _print_table([*heads, "published"] if compared else heads, rows, console, bold=len(result.tests))
     notes = [f"{test.name or 'test'}: {test.note}" for test in result.tests if test.note]
     titles = [f"{test.name or 'test'}: {test.title}" for test in result.tests if test.title]
@@ -61,8 +66,8 @@ def _how_to_read(results: Sequence[AssociationResult], compared: bool) -> str:
     return (
         "d: positive if the first targets go with the first attributes, 0 if neither does; interval: bootstrap over "
         "the words of targets and attributes (over the texts of a test file that does not list its words); "
-        f"p: {sides}, {' and '.join(partitions) or 'no partitions'}; Holm and BH: "
-        "corrected for the tests shown."
+        f"p: {sides}, words dealt out with all their texts, {' and '.join(partitions) or 'no partitions'}; Holm and "
+        "BH: p corrected for the tests shown; text p: the published one, too small where a word has several texts."
         + (" published: InferSent on GloVe, Dolci et al. 2023." if compared else "")
         + " An effect near 0 does not show that a model is free of bias."
     )
@@ -74,14 +79,14 @@ def print_senteval(result: SentEvalResult, console: Console) -> None:
     for name, task in result.tasks.items():
         second = next((f"{key} {number(task.metrics[key], 2)}" for key in _SECOND if key in task.metrics), "")
         dev = "" if math.isnan(task.dev) else number(task.dev, 2)
-        rows.append([name, number(task.score, 2), second, dev, f"{task.n:,}", number(PUBLISHED[name], 1)])
+        rows.append([name, number(task.score, 2), second, dev, f"{task.n:,}", number(PUBLISHED.get(name), 1)])
     if result.overall is not None:
         rows.append(["mean", number(result.overall, 2), "", "", "", number(PUBLISHED_OVERALL, 2)])
     _print_table(("task", "score", "second", "dev", "rows", "published"), rows, console, bold=len(result.tasks))
     notes = [f"{name}: {task.note}" for name, task in result.tasks.items() if task.note]
     notes += [f"not run: {reason}" for reason in result.missing.values()]
     legend = (
-        "score: accuracy in percent, 100 times Pearson's r for STSB, SICKR and STS14; dev: what the search for the "
+        "score: accuracy in percent, 100 times Pearson's r for STS tasks and SICKR; dev: what the search for the "
         "regularisation saw. published: InferSent on GloVe, Dolci et al. 2023."
     )
     if result.overall is None:
@@ -91,29 +96,40 @@ def print_senteval(result: SentEvalResult, console: Console) -> None:
 
 def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Console, *, words: bool = False) -> None:
     """Print what is left of gender before and after a mitigation, from plain values; of words or of sentences."""
-    neutral = {"linear": before["majority"], "mlp": before["majority"], "clustering": 0.5, "correlation": 0.0}
-    rows = []
-    for name, title in _LEAKS.items():
-        cells = [title]
-        for one in (before[name], after[name]):
-            cells += [number(one["value"]), interval(one["low"], one["high"], 2)]
-        rows.append([*cells, f"{neutral[name]:.2f}", f"{after[name]['n']:,}"])
+    rows: list[list[str]] = []
+    for place, title in _PLACES.items():
+        first, second = (one if place == "words" else one.get(place) for one in (before, after))
+        if first and second:
+            neutral = first["majority"]
+            rows += (_leak_row(f"{title}, {how}", first, second, name, neutral) for name, how in _PROBES.items())
+    rows += (_leak_row(title, before, after, name, 0.5 * (name == "clustering")) for name, title in _LEAKS.items())
     _print_table(("what is left", "before", "interval", "after", "interval", "neutral", "n"), rows, console)
-    probes, tested = "accuracy on sentences whose words neither eraser nor probe has seen", "sentences"
-    if words:
-        probes, tested = "accuracy of predicting to which side neutral words leaned, on words not trained on", "words"
+    probes = "accuracy of predicting to which side neutral words leaned, on words not trained on"
+    tested = "words" if words else "sentences"
+    if not words:
+        probes = (
+            "accuracy of a linear and a neural probe for gender: in sentences whose words neither eraser nor probe has "
+            "seen, in text that nothing was fitted on, and in other sentences with the fitted words"
+        )
     legend = (
-        f"probes: {probes}; clusters: neutral {tested} that two-means puts on the side they leaned to before; "
+        f"{probes}; clusters: neutral {tested} that two-means puts on the side they leaned to before; "
         "neighbour bias: correlation of that lean with the side of their nearest neighbours. 95 % intervals over what "
         "was tested. A probe at neutral shows that this probe fails, not that nothing is left."
     )
     _print_below(console, [], legend)
 
 
+def _leak_row(title: str, before: dict[str, Any], after: dict[str, Any], name: str, neutral: float) -> list[str]:
+    cells = [title]
+    for one in (before[name], after[name]):
+        cells += [number(one["value"]), interval(one["low"], one["high"], 2)]
+    return [*cells, f"{neutral:.2f}", f"{after[name]['n']:,}"]
+
+
 def print_encoders(report: EncoderReport, console: Console) -> None:
     """Print one line per encoder, the first without differences, and the SentEval tasks if there are any."""
     scored = any(one.senteval is not None for one in report.encoders)
-    heads = ["encoder", "method", "mean |d|", "interval", "change", "interval", "linear", "MLP", "clusters"]
+    heads = ["encoder", "method", "mean |d|", "interval", "change", "interval", "linear", "MLP", "text", "clusters"]
     rows = []
     for at, one in enumerate(report.encoders):
         change = one.difference if at else {}
@@ -121,7 +137,7 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
         cells = [one.label, one.method or "–", number(mean.value, 2), interval(mean.low, mean.high, 2), "", ""]
         if against_base is not None and not math.isnan(against_base.value):
             cells[4:] = signed(against_base.value, 2), interval(against_base.low, against_base.high, 2, sign=True)
-        cells += [_with_change(one.figure(name), change.get(name), 2) for name in _LEAKS]
+        cells += [_with_change(one.figure(name), change.get(name), 2) for name in _FIGURES]
         if scored:
             cells.append(_with_change(one.senteval_mean, change.get("senteval"), 1))
         rows.append(cells)
@@ -132,7 +148,7 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
     legend = (
         "change and in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 "
         "is neutral; 95 % intervals over the words of the tests, that of a change with the same words for both "
-        "encoders; linear, MLP: accuracy of probes for gender on held-out words, "
+        "encoders; linear, MLP: accuracy of probes for gender on held-out words, text: of the linear one on text, "
         f"{report.encoders[0].leakage.majority:.2f} is neutral; clusters: 0.5 is neutral; neighbour bias: 0 is "
         "neutral."
         + (f" SentEval: mean of {len(report.tasks)} task(s), higher is better." if scored else "")

@@ -16,7 +16,7 @@ from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, s
 from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distribution
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
-from evenli.format import printable
+from evenli.format import printable, shortened
 from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 from evenli.report.terminal import table
 
@@ -118,8 +118,10 @@ def print_sentence(bias: SentenceBias, console: Console) -> None:
         counts = ["" if word.count is None else f"{word.count:,}"] if counted else []
         colour = "magenta" if word.weighted > 0 else "cyan" if word.weighted < 0 else None
         shown.add_row(escape(printable(word.token)), *counts, *cells, word.note, style=colour)
+    blank = [""] if counted else []
+    if bias.added:
+        shown.add_row("(added)", *blank, f"{bias.added:.2%}", _signed(0.0), _signed(0.0), "against short sentences")
     if bias.markers:
-        blank = [""] if counted else []
         shown.add_row("(markers)", *blank, f"{bias.markers:.2%}", _signed(0.0), _signed(0.0), "special tokens")
     console.print(shown)
     if bias.empty:
@@ -135,12 +137,20 @@ def print_corpus(summary: Mapping[str, Any]) -> None:
     print(f"{summary['folder']}: {summary['rows']:,} rows, columns {columns}{f'; {flags}' if flags else ''}")
     shown = ", ".join(f"{name} % {value:.4f}" for name, value in summary["percentiles"].items())
     print(f"score of a row (largest of its columns), percentiles ({summary['method']}): {shown}")
+    print(f"rows: {balance_text(summary['balance'])}")
     for side, sentences in summary["top"].items():
         print(f"most {side}:")
         for value, text in sentences:
-            print(f"  {value:+.4f}  {printable(text)}")
+            print(f"  {value:+.4f}  {printable(shortened(text))}")
     if summary["charts"]:
         print(f"charts: {', '.join(summary['charts'])}")
+
+
+def balance_text(balance: Mapping[str, Any]) -> str:
+    """Sides and labels in one line."""
+    labels = ", ".join(f"{printable(name)} {share:.1f} %" for name, share in balance["labels"].items())
+    sides = f"{balance['female']:.1f} % lean female, {balance['male']:.1f} % male"
+    return f"{sides}; {labels}" if labels else sides
 
 
 def print_direction(summary: Mapping[str, Any]) -> None:
@@ -158,6 +168,20 @@ def print_direction(summary: Mapping[str, Any]) -> None:
     )
     for side in SIDES:
         print(f"most {side}: " + ", ".join(f"{printable(word)} {value:+.2f}" for word, value in summary[side]))
+
+
+def print_contextual(summary: Mapping[str, Any]) -> None:
+    """Print what ``describe_contextual`` says."""
+    print(
+        f"{summary['encoder']}: {summary['dimension']} numbers, {summary['importance']} pooling; "
+        f"{summary['sentences']} sentences in a female and a male version"
+    )
+    print(
+        f"first component: {summary['explained']:.1%} of the variance of their differences; both halves of the "
+        f"sentences agree to cosine {summary['agreement_of_halves']:.3f}"
+    )
+    for text, cosine in summary["sentence_cosines"].items():
+        print(f"  {cosine:+.5f}  {text}")
 
 
 def _signed(value: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,9 @@ from evenli.stats.intervals import Estimate, wilson
 FloatArray = NDArray[np.float64]
 _LEVEL = 0.95
 _HIDDEN = 64
+SEEDS = 5  # times that a probe is trained
 _FEWEST = 10  # training rows of a class: fewer teach a probe nothing
+_STARTS, _TRIES = 10, 5  # two-means ends elsewhere from start to start: ten figures, each the best of five tries
 _CHUNK = 512  # words whose neighbours are found at a time
 
 
@@ -44,18 +47,21 @@ class Clustering:
     """Whether words that leaned to one side before are still neighbours."""
 
     accuracy: Estimate
-    """Of two-means on the most biased words of both sides; 0.5 is none of the old bias, 1 is all of it."""
+    """Of two-means on the most biased words of both sides, the mean over ten starts; 0.5 is none of the old bias, 1 is
+    all of it."""
     correlation: Estimate  # of the old bias with the share of neighbours whose old bias is positive; NaN is undefined
 
 
 def leakage(
     x_train: ArrayLike, y_train: ArrayLike, x_test: ArrayLike, y_test: ArrayLike, generator: np.random.Generator
 ) -> Leakage:
-    """Train a linear and a neural probe for a class and test them on other rows.
+    """Train a linear and a neural probe for a class and test them on other rows, five times.
 
-    Columns are standardised by the training rows. Intervals are Wilson's, over the test rows with the probe held fixed.
+    Each time they learn from four fifths of the training rows, drawn anew. The accuracy is the mean; the interval is
+    Wilson's over the test rows, widened by what the five differ. Columns are standardised by the training rows.
     Fit the eraser on rows that neither probe nor test uses: on the rows of its own fit a linear probe is at the
-    majority by construction, which says nothing about new rows. ``generator`` starts the neural probe.
+    majority by construction, which says nothing about new rows. ``generator`` draws rows and starts the
+    neural probe.
     """
     train, test = _table(x_train, "training"), _table(x_test, "test")
     known, asked = np.asarray(y_train), np.asarray(y_test)
@@ -77,14 +83,19 @@ def leakage(
     # A column that erasure made constant is left with rounding, which scaling would blow up into a feature.
     spread[spread <= 1e-9 * np.abs(train).max()] = np.inf
     train, test = (train - mean) / spread, (test - mean) / spread
-    # scikit-learn takes a seed; drawing it from the generator keeps one source of randomness.
-    seed = int(generator.integers(2**31))
-    probes = (
-        linear_model.LogisticRegression(max_iter=1000),
-        neural_network.MLPClassifier((_HIDDEN,), alpha=0.01, max_iter=100, random_state=seed),
-    )
-    accuracies = [float(np.mean(_fitted(probe, train, known).predict(test) == asked)) for probe in probes]
-    linear, mlp = (_share(value, len(asked), "over test rows, the probe fixed") for value in accuracies)
+    right: dict[str, list[float]] = {"linear": [], "mlp": []}
+    for _ in range(SEEDS):
+        rows = np.concatenate([_part(np.flatnonzero(known == name), generator) for name in names])
+        # scikit-learn takes a seed; drawing it from the generator keeps one source of randomness.
+        seed = int(generator.integers(2**31))
+        probes = {
+            "linear": linear_model.LogisticRegression(max_iter=1000),
+            "mlp": neural_network.MLPClassifier((_HIDDEN,), alpha=0.01, max_iter=100, random_state=seed),
+        }
+        for name, probe in probes.items():
+            right[name].append(float(np.mean(_fitted(probe, train[rows], known[rows]).predict(test) == asked)))
+    note = f"over test rows and {SEEDS} draws of the training rows"
+    linear, mlp = (_over_seeds(values, len(asked), note) for values in right.values())
     return Leakage(linear, mlp, float(np.mean(asked == names[counts.argmax()])))
 
 
@@ -128,10 +139,13 @@ def neighbour_clustering(
     if which.size and not (which.min() >= 0 and which.max() < len(rows)):
         raise InputError(f"asked must name rows 0 to {len(rows) - 1}; drop words without a vector first")
     cluster = need("sklearn.cluster", extra="encoders", purpose="the clustering of neighbours")
-    means = cluster.KMeans(2, n_init=10, random_state=int(generator.integers(2**31)))
-    # Which cluster is which side is arbitrary, so the better of the two namings counts.
-    hits = float(np.mean(_fitted(means, rows[chosen]).labels_ == (bias[chosen] > 0)))
-    accuracy = _share(max(hits, 1 - hits), len(chosen), "over texts, the clusters fixed")
+    hits = []
+    for seed in generator.integers(2**31, size=_STARTS):
+        means = _fitted(cluster.KMeans(2, n_init=_TRIES, random_state=int(seed)), rows[chosen])
+        right = float(np.mean(means.labels_ == (bias[chosen] > 0)))
+        # Which cluster is which side is arbitrary, so the better of the two namings counts.
+        hits.append(max(right, 1 - right))
+    accuracy = _over_seeds(hits, len(chosen), f"over texts and {_STARTS} starts of the clustering")
     return Clustering(accuracy, _correlation(bias[which], _neighbour_bias(rows, which, bias > 0, k)))
 
 
@@ -164,9 +178,20 @@ def _fitted(model: Any, *data: Any) -> Any:
         return model.fit(*data)
 
 
-def _share(value: float, n: int, note: str) -> Estimate:
+def _part(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+    """Four fifths of the rows, drawn at random."""
+    return generator.permutation(rows)[: -(-4 * len(rows) // 5)]
+
+
+def _over_seeds(values: Sequence[float], n: int, note: str) -> Estimate:
+    """Mean of a share over several seeds; the interval adds what the seeds vary to what the ``n`` texts do."""
+    value = float(np.mean(values))
     low, high = wilson(value, n, _LEVEL)
-    return Estimate(value, low, high, (high - low) / (2 * float(norm.ppf((1 + _LEVEL) / 2))), _LEVEL, n, {}, note)
+    z = float(norm.ppf((1 + _LEVEL) / 2))
+    spread = z * float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    # Each side of Wilson's interval is widened on its own, so that the ends stay within 0 and 1.
+    low, high = max(0.0, value - math.hypot(value - low, spread)), min(1.0, value + math.hypot(high - value, spread))
+    return Estimate(value, low, high, (high - low) / (2 * z), _LEVEL, n, {}, note)
 
 
 def _correlation(x: FloatArray, y: FloatArray) -> Estimate:

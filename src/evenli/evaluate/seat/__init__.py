@@ -27,7 +27,7 @@ from evenli.evaluate.seat.association import DEFAULTS, UnitSets, Values
 from evenli.evaluate.seat.association import AssociationResult as AssociationResult
 from evenli.evaluate.seat.association import Level as Level
 from evenli.evaluate.seat.association import SeatSettings as SeatSettings
-from evenli.io import hash_text, read_json, to_plain
+from evenli.io import hash_text, iter_rows, read_json, to_plain
 from evenli.resources import read_table
 from evenli.types import Estimate
 
@@ -118,8 +118,8 @@ def choose_tests(
     for test in dict.fromkeys(tests):
         if isinstance(test, AssociationTest):
             chosen.append(test)
-        elif Path(test).suffix == ".json":
-            chosen.append(read_test(test))
+        elif Path(test).suffix in {".json", ".jsonl"}:
+            chosen += read_tests(test)
         else:
             chosen += seat_tests(level, [str(test)])
     names = [test.name for test in chosen]
@@ -134,6 +134,18 @@ def texts_of(tests: Iterable[AssociationTest]) -> list[str]:
     return list(dict.fromkeys(text for test in tests for part in test.sets for text in part.texts))
 
 
+def read_tests(path: str | Path) -> list[AssociationTest]:
+    """The tests of a file: one JSON object, as the field publishes them under either ending, or one object a line."""
+    path = Path(path)
+    try:
+        return [read_test(path)]
+    except InputError:
+        rows = list(iter_rows(path)) if path.suffix == ".jsonl" and path.is_file() else []
+        if len(rows) < 2:  # one object over several lines, or a broken one: the first message says more
+            raise
+    return [_test(row, f"{path}, line {line}", f"{path.stem}-{at}") for at, (line, row) in enumerate(rows, 1)]
+
+
 def read_test(path: str | Path) -> AssociationTest:
     """Read a test of the user's own.
 
@@ -142,17 +154,20 @@ def read_test(path: str | Path) -> AssociationTest:
     word that each example is about, lets intervals resample words and not sentences.
     """
     path = Path(path)
-    content = read_json(path)
+    return _test(read_json(path), str(path), path.stem)
+
+
+def _test(content: dict[str, Any], where: str, name: str) -> AssociationTest:
     missing = [role for role in _ROLES if role not in content]
     if missing:
-        raise InputError(f"{path} has no {', '.join(missing)}; an association test needs {', '.join(_ROLES)}")
-    sets = {ours: _text_set(content[theirs], f"{path}, {theirs}") for theirs, ours in _ROLES.items()}
+        raise InputError(f"{where} has no {', '.join(missing)}; an association test needs {', '.join(_ROLES)}")
+    sets = {ours: _text_set(content[theirs], f"{where}, {theirs}") for theirs, ours in _ROLES.items()}
     x, y = len(sets["x"]), len(sets["y"])
     if x != y:
-        raise InputError(f"{path} has {x} different examples in targ1 and {y} in targ2; give as many of each")
+        raise InputError(f"{where} has {x} different examples in targ1 and {y} in targ2; give as many of each")
     # The file does not say which; a space is what tells a sentence from a word.
     spaced = any(" " in text for part in sets.values() for text in part.texts)
-    return AssociationTest(path.stem, "sentence" if spaced else "word", **sets)
+    return AssociationTest(name, "sentence" if spaced else "word", **sets)
 
 
 def _text_set(part: Any, where: str) -> TextSet:

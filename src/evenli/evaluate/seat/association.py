@@ -1,8 +1,9 @@
 """WEAT and SEAT: are the targets X closer to the attributes A, and Y to B, than chance would have it?
 
-Embeddings in, effect sizes out. The statistics are those of Caliskan et al. 2017 as May et al. 2019 compute them; what
-is added is a two-sided p, an interval and corrections for several tests. A small p says that the order of X and Y is
-no accident of these texts; an effect of 0 does not show that a model is free of bias.
+Embeddings in, effect sizes out. The effect is that of Caliskan et al. 2017 as May et al. 2019 compute it. Their p deals
+out texts, as if sentences of one word were independent, and finds something in up to a quarter of comparisons of like
+with like. Ours deals out words, with all their sentences; the published one stands beside it. A small p says that the
+order of X and Y is no accident of these words; an effect of 0 does not show that a model is free of bias.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class AssociationResult(Record, frozen=True):
         sides: As in the settings, like ``ddof``.
         effect: ``d``, standard deviations between the means of X and Y; 0 no difference, positive if X goes with A.
             Between -2 and 2 for equal sets (up to ``ddof``). NaN with a note where it is undefined.
-        p: Share of equal partitions of the targets that separate at least as much; never 0.
+        p: Share of partitions of the target words, each with all its texts, that separate at least as much; never 0.
+        p_published: The same over partitions of texts (May et al. 2019). Too small where a word has several texts.
         low: Lower end of the bootstrap interval of ``d`` over the words behind targets and attributes.
         exact: Whether all partitions were counted.
         permutations: Partitions counted, the observed one among them.
@@ -95,6 +97,7 @@ class AssociationResult(Record, frozen=True):
     ddof: int
     effect: Number = math.nan
     p: Number = math.nan
+    p_published: Number = math.nan
     low: Number = math.nan
     high: Number = math.nan
     exact: bool = False
@@ -117,7 +120,8 @@ def association_test(
 ) -> AssociationResult:
     """Test whether X goes with A, and Y with B.
 
-    ``s(w) = mean cos(w, A) - mean cos(w, B)`` and ``d = (mean s(X) - mean s(Y)) / std s(X and Y)``. The interval is a
+    ``s(w) = mean cos(w, A) - mean cos(w, B)`` and ``d = (mean s(X) - mean s(Y)) / std s(X and Y)``. For ``p`` a word
+    counts once, with the mean of ``s`` over its texts, and words are dealt out anew. The interval is a
     percentile bootstrap: the words behind X, Y, A and B are drawn anew, each set on its own, and all sentences of a
     word come along. It speaks of the choice of words.
 
@@ -140,8 +144,12 @@ def association_test(
     if math.isnan(units.effect):
         return replace(empty, note="undefined: all targets have the same association, so nothing separates X from Y")
     generator = generator or np.random.default_rng(settings.seed)
-    p, exact, counted = _permutation_p(units.associations, settings.sides, settings.permutations, generator)
-    result = replace(empty, effect=units.effect, p=p, exact=exact, permutations=counted)
+    rule = (settings.sides, settings.permutations)
+    published = p, exact, counted = _permutation_p(units.associations, sizes[0], *rule, generator)
+    if units.clustered:
+        # Draws of its own, so that the published p and the interval do not depend on it.
+        p, exact, counted = _permutation_p(units.by_word, units.words[0], *rule, generator.spawn(1)[0])
+    result = replace(empty, effect=units.effect, p=p, p_published=published[0], exact=exact, permutations=counted)
     single = [name for name, index in zip(_SETS, units.index, strict=True) if index.max() == 0]
     if not settings.resamples or single:
         return replace(result, note=f"no interval: only one word behind {' and '.join(single)}" if single else "")
@@ -204,6 +212,22 @@ class UnitSets:
         """``d``; NaN where nothing varies."""
         return float(self._effects(self.associations[None], np.ones((1, len(self.associations))))[0])
 
+    @property
+    def words(self) -> tuple[int, int]:
+        """How many words stand behind X and Y."""
+        return int(self.index[0].max()) + 1, int(self.index[1].max()) + 1
+
+    @property
+    def clustered(self) -> bool:
+        """Whether a word of the targets has several texts."""
+        return sum(self.words) < len(self.associations)
+
+    @property
+    def by_word(self) -> Values:
+        """The mean of ``s`` over the texts of every word, those of X first."""
+        owner = np.concatenate([self.index[0], self.index[1] + self.words[0]])
+        return np.asarray(np.bincount(owner, self.associations) / np.bincount(owner))
+
     def resampled(self, draw: Callable[[int], Values]) -> Values:
         """The effect in every resample; ``draw`` tells how often each word of a set is drawn, [resamples, words]."""
         # Attributes are drawn first; another order would give other intervals for the same seed.
@@ -263,62 +287,61 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
 
 def _permutation_p(
-    s: Values, sides: Sides, permutations: int, generator: np.random.Generator
+    s: Values, size: int, sides: Sides, permutations: int, generator: np.random.Generator
 ) -> tuple[float, bool, int]:
-    """Share of partitions into equal halves with ``sum s(X') >= sum s(X)``, whether all were counted, and how many.
+    """Share of parts of this size with ``mean s(X') >= mean s(X)``, whether all were counted, and how many.
 
-    All partitions are counted if they are no more than ``permutations``. Otherwise ``permutations - 1`` random ones are
-    drawn and the observed one added, ``p = (k + 1) / (n + 1)``. Two-sided, the sums are compared by their distance from
-    the mean. Ties count.
+    The first ``size`` values are those of X. All partitions are counted if they are no more than ``permutations``.
+    Otherwise ``permutations - 1`` random ones are drawn and the observed one added, ``p = (k + 1) / (n + 1)``.
+    Two-sided, the means are compared by their distance from that of all. Ties count.
     """
-    n = len(s) // 2
     pooled = s - s.mean()
-    observed = float(pooled[:n].sum())
-    # In sorted order the draws depend on the values only, not on the order of words or on which half is called X.
+    observed = float(pooled[:size].sum())
+    # In sorted order the draws depend on the values only, not on the order of words or on which part is called X.
     pooled.sort()
-    partitions = math.comb(2 * n, n)
+    partitions = math.comb(len(s), size)
     exact = partitions <= permutations
     slack = _ROUNDING * len(s)
     hits = 0
-    for sums in _all_halves(pooled) if exact else _sampled_halves(pooled, permutations - 1, generator):
+    for sums in _all_parts(pooled, size) if exact else _sampled_parts(pooled, size, permutations - 1, generator):
         reached = np.abs(sums) >= abs(observed) - slack if sides == "two" else sums >= observed - slack
         hits += int(np.count_nonzero(reached))
     return (hits / partitions, True, partitions) if exact else ((hits + 1) / permutations, False, permutations)
 
 
-def _all_halves(pooled: Values) -> Iterator[Values]:
-    n = len(pooled) // 2
-    halves = itertools.combinations(range(len(pooled)), n)
-    for _ in range(0, math.comb(len(pooled), n), _COUNTED):
-        items = itertools.chain.from_iterable(itertools.islice(halves, _COUNTED))
-        yield pooled[np.fromiter(items, dtype=np.intp).reshape(-1, n)].sum(axis=1)
+def _all_parts(pooled: Values, size: int) -> Iterator[Values]:
+    parts = itertools.combinations(range(len(pooled)), size)
+    for _ in range(0, math.comb(len(pooled), size), _COUNTED):
+        items = itertools.chain.from_iterable(itertools.islice(parts, _COUNTED))
+        yield pooled[np.fromiter(items, dtype=np.intp).reshape(-1, size)].sum(axis=1)
 
 
-def _sampled_halves(pooled: Values, count: int, generator: np.random.Generator) -> Iterator[Values]:
-    """Sums over random halves. Eight items share a byte, and the sum of every byte's items is looked up."""
+def _sampled_parts(pooled: Values, size: int, count: int, generator: np.random.Generator) -> Iterator[Values]:
+    """Sums over random parts. Eight items share a byte, and the sum of every byte's items is looked up."""
     padded = np.pad(pooled, (0, -len(pooled) % 8))
     tables = padded.reshape(-1, 8) @ _BITS.T
     step = max(1, _CHUNK // len(tables))
     for start in range(0, count, step):
-        halves = _random_halves(min(step, count - start), len(pooled), generator)
-        sums = np.zeros(halves.shape[1])
-        for table, chosen in zip(tables, halves, strict=True):
+        parts = _random_parts(min(step, count - start), len(pooled), size, generator)
+        sums = np.zeros(parts.shape[1])
+        for table, chosen in zip(tables, parts, strict=True):
             sums += table[chosen]
         yield sums
 
 
-def _random_halves(count: int, size: int, generator: np.random.Generator) -> NDArray[np.uint8]:
-    """``count`` random selections of half of ``size`` items, as bits, [size / 8, count]; all halves are equally likely.
+def _random_parts(count: int, size: int, chosen_size: int, generator: np.random.Generator) -> NDArray[np.uint8]:
+    """``count`` random selections of ``chosen_size`` of ``size`` items, as bits, [size / 8, count], all equally likely.
 
     Fair coins choose a set that is uniform among those of its size. Taking random members out, or random others in,
-    until half are left keeps it so. That needs about sqrt(size) steps per selection, where a shuffle needs ``size``.
+    until as many are left as asked for keeps it so. For halves that needs about sqrt(size) steps per selection, where a
+    shuffle needs ``size``.
     """
     chosen = generator.integers(256, size=(-(-size // 8), count), dtype=np.uint8)
     chosen[-1] &= 0xFF << (-size % 8) & 0xFF  # the last byte has bits that stand for no item
-    surplus = _COUNTS[chosen].sum(axis=0, dtype=np.int32) - size // 2
+    surplus = _COUNTS[chosen].sum(axis=0, dtype=np.int32) - chosen_size
     columns = np.flatnonzero(surplus)
     while columns.size:
-        # One random item per unfinished selection; it is flipped only if that brings the selection nearer to half.
+        # One random item per unfinished selection; it is flipped only if that brings the selection nearer to its size.
         items = generator.integers(size, size=columns.size)
         byte, bit = items >> 3, _MASKS[items & 7]
         movable = ((chosen[byte, columns] & bit) > 0) == (surplus[columns] > 0)

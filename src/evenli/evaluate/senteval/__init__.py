@@ -17,13 +17,14 @@ import numpy as np
 from evenli._extras import need
 from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, encode_checked, name_of
 from evenli.errors import InputError, ModelError, RunError
-from evenli.evaluate.senteval.data import TASKS, read_task, task_folder
+from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.io import read_json, to_plain, write_json
 from evenli.models.loading import pick_device
 from evenli.types import Number, Numbers, Record
 
 FORMAT = "evenli senteval 1"
 CLASSIFIERS = ("torch", "sklearn")
+_EVERY = (*TASKS, *EXTRA)
 _ADVICE = "give another file, or --overwrite to begin anew"
 
 
@@ -31,7 +32,7 @@ _ADVICE = "give another file, or --overwrite to begin anew"
 class SentEvalSettings:
     """How the tasks are run."""
 
-    tasks: tuple[str, ...] | None = None  # some of TASKS; None for all
+    tasks: tuple[str, ...] | None = None  # some of TASKS and EXTRA; None for all of TASKS
     seed: int = 1111  # of folds, shuffles and initial weights
     kfold: int = 10  # folds of the cross-validated tasks, outer and inner
     hidden: int = 0  # units of a sigmoid layer before the softmax; 0 for logistic regression
@@ -41,9 +42,9 @@ class SentEvalSettings:
 
     def __post_init__(self) -> None:
         if self.tasks is not None:
-            unknown = [name for name in self.tasks if name not in TASKS]
+            unknown = [name for name in self.tasks if name not in _EVERY]
             if unknown or isinstance(self.tasks, str) or not self.tasks:
-                raise InputError(f"no SentEval task '{', '.join(unknown)}'; choose from {', '.join(TASKS)}")
+                raise InputError(f"no SentEval task '{', '.join(unknown)}'; choose from {', '.join(_EVERY)}")
         if self.classifier not in CLASSIFIERS:
             raise InputError(f"no classifier '{self.classifier}'; choose {' or '.join(CLASSIFIERS)}")
         if self.hidden < 0 or (self.hidden and self.classifier == "sklearn"):
@@ -54,7 +55,7 @@ class SentEvalSettings:
     @property
     def names(self) -> list[str]:
         """The tasks to run, in the order of the published tables."""
-        return [name for name in TASKS if self.tasks is None or name in self.tasks]
+        return list(TASKS) if self.tasks is None else [name for name in _EVERY if name in self.tasks]
 
     def describe(self, encoder: str) -> dict[str, Any]:
         """What scores depend on besides the data; ``encoder`` is an identity."""
@@ -71,7 +72,7 @@ class TaskResult(Record, frozen=True):
     Attributes:
         score: The number that counts for the mean, in percent: accuracy, or 100 times Pearson's r; NaN if undefined.
         metrics: All numbers, in percent as well.
-        dev: What the search or the early stop saw, in percent; NaN in STS14, which has no training.
+        dev: What the search or the early stop saw, in percent; NaN in STS12 to STS16, which have no training.
         n: Rows tested.
         note: Why the score is undefined.
         data: Hash of the texts and answers it was computed on.
@@ -231,7 +232,7 @@ def senteval(
     missing: dict[str, str] = {}
 
     def result() -> SentEvalResult:
-        return SentEvalResult({task: done[task] for task in TASKS if task in done}, missing, description, name)
+        return SentEvalResult({task: done[task] for task in _EVERY if task in done}, missing, description, name)
 
     for task in (task for task in settings.names if task not in done):
         outcome = _run_task(task, data, store, settings, report)

@@ -24,18 +24,27 @@ from evenli.io import hash_text, read_text, split_lines
 from evenli.parse import csv_reader
 
 TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC")
-"""All tasks, in the order of the published tables."""
+"""The tasks of the published tables, in their order; the mean is over these."""
+EXTRA = ("STS12", "STS13", "STS15", "STS16")
+"""Further tasks that are run when they are named."""
 
 Rows = NDArray[np.int64]
 Row = tuple[str, str, str, tuple[str, ...]]  # split, where it stands, value, sentence or sentences
-_SCORED = ("STSB", "SICKR", "STS14")
+_SUBSETS = {
+    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "STS13": ("FNWN", "headlines", "OnWN"),
+    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+"""Tasks without training, which are scored by subset."""
+_SCORED = ("STSB", "SICKR", *_SUBSETS)
 _CLASSES = {
     "TREC": ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
     "SST5": ("0", "1", "2", "3", "4"),
     "SICKE": ("CONTRADICTION", "NEUTRAL", "ENTAILMENT"),
 }
 """Classes of the tasks that have others than 0 and 1."""
-_SUBSETS = ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news")
 _BINARY = {
     "MR": ("rt-polarity.neg", "rt-polarity.pos"),
     "CR": ("custrev.neg", "custrev.pos"),
@@ -73,8 +82,8 @@ def read_task(name: str, folder: str | Path) -> Task:
     ``folder`` is the flat directory, SentEval's ``downstream`` directory or the one that holds it. A missing file is a
     ResourceError, a broken one an InputError; both name task and file.
     """
-    if name not in TASKS:
-        raise InputError(f"'{name}' is not a SentEval task; choose {', '.join(TASKS)}")
+    if name not in (*TASKS, *EXTRA):
+        raise InputError(f"'{name}' is not a SentEval task; choose {', '.join((*TASKS, *EXTRA))}")
     try:
         return _task(name, list(_READERS[name](name, task_folder(folder))))
     except InputError as error:
@@ -94,6 +103,8 @@ def _task(name: str, rows: Sequence[Row]) -> Task:
         splits.setdefault(split, []).append(at)
     parts = {split: np.array(chosen, dtype=np.int64) for split, chosen in splits.items()}
     # An empty text becomes a full stop: published sizes count it, and encoders need a word.
+    if not rows:
+        raise InputError("no pair has a score; get the files again")
     texts, *others = (
         tuple(text.strip() or "." for text in side) for side in zip(*(row[3] for row in rows), strict=True)
     )
@@ -105,7 +116,7 @@ def _task(name: str, rows: Sequence[Row]) -> Task:
             raise InputError("all rows to learn from are of one class; get the files again")
         return Task(name, texts, second, parts, labels)
     scores = np.array([_number(value, where) for _, where, value, _ in rows])
-    if name == "STS14":  # its splits are parts of one test set
+    if name in _SUBSETS:  # its splits are parts of one test set
         return Task(name, texts, second, {"test": np.arange(len(texts))}, scores=scores, subsets=parts)
     return Task(name, texts, second, parts, scores=scores)
 
@@ -221,19 +232,24 @@ def _sick(task: str, folder: Path) -> Iterator[Row]:
             yield split, where, fields[value], (fields[1], fields[2])
 
 
-def _sts14(task: str, folder: Path) -> Iterator[Row]:
-    if flat := _find(folder, "STS14.tsv"):
+def _sts(task: str, folder: Path) -> Iterator[Row]:
+    """Pairs with the mean score that people gave them; pairs nobody scored are no part of the test."""
+    if flat := _find(folder, f"{task}.tsv"):
         for fields, where in _fields(flat, 4):
-            yield fields[0].removesuffix(".test"), where, fields[1], (fields[2], fields[3])
+            subset = fields[0].removesuffix(".test")
+            # Of some years the file holds the training part too, which SentEval does not score.
+            if fields[1].strip() and not subset.endswith(".train"):
+                yield subset, where, fields[1], (fields[2], fields[3])
         return
-    for subset in _SUBSETS:
-        pairs = list(_fields(_need(folder, f"STS/STS14-en-test/STS.input.{subset}.txt", "STS14.tsv"), 2, header=False))
-        path = _need(folder, f"STS/STS14-en-test/STS.gs.{subset}.txt")
+    inside = f"STS/{task}-en-test"
+    for subset in _SUBSETS[task]:
+        pairs = list(_fields(_need(folder, f"{inside}/STS.input.{subset}.txt", f"{task}.tsv"), 2, header=False))
+        path = _need(folder, f"{inside}/STS.gs.{subset}.txt")
         scores = list(_lines(path))
         if len(pairs) != len(scores):
             raise InputError(f"{path.name}: {len(scores)} scores for {len(pairs)} pairs; expected as many")
         for (fields, _), (score, where) in zip(pairs, scores, strict=True):
-            if score.strip():  # pairs nobody scored are no part of the test
+            if score.strip():
                 yield subset, where, score, (fields[0], fields[1])
 
 
@@ -253,6 +269,6 @@ _READERS: dict[str, Callable[[str, Path], Iterator[Row]]] = {
     **dict.fromkeys(("SICKR", "SICKE"), _sick),
     "TREC": _trec,
     "STSB": _stsb,
-    "STS14": _sts14,
+    **dict.fromkeys(_SUBSETS, _sts),
     "MRPC": _mrpc,
 }

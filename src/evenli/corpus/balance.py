@@ -1,0 +1,65 @@
+"""Who is left when a corpus is cleaned: rows that lean to either side, and gold labels, before and after.
+
+A cleaning that takes out one side, or one label, teaches a model that instead. Shares that move by more than two
+points are a warning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+SHIFT = 2.0
+"""Points by which a share may move without a warning."""
+_SIDES = {"female": "lean female", "male": "lean male"}
+
+
+class Balance:
+    """Counts of rows by side and by gold label."""
+
+    def __init__(self, columns: Iterable[str]) -> None:
+        self._columns = tuple(columns)
+        self.needs = [f"{column}_{score}" for column in self._columns for score in ("F", "M")]  # columns of a shard
+        self.rows = 0
+        self.sides: Counter[str] = Counter()
+        self.labels: Counter[str] = Counter()
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Count the rows of a shard; rows of an older corpus have no column of labels."""
+        lean = np.zeros(frame.height)
+        for column in self._columns:
+            lean += frame[f"{column}_F"].to_numpy() + frame[f"{column}_M"].to_numpy()
+        self.rows += frame.height
+        self.sides["female"] += int((lean > 0).sum())
+        self.sides["male"] += int((lean < 0).sum())
+        if "gold" in frame.columns:
+            for label, count in frame["gold"].value_counts().iter_rows():
+                if label:
+                    self.labels[str(label)] += int(count)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Shares in percent of the rows, the labels in the order of their names."""
+        shares = {side: _percent(self.sides[side], self.rows) for side in _SIDES}
+        labelled = sum(self.labels.values())
+        return {**shares, "labels": {name: _percent(self.labels[name], labelled) for name in sorted(self.labels)}}
+
+
+def _percent(count: int, rows: int) -> float:
+    return round(100 * count / rows, 2) if rows else 0.0
+
+
+def warnings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """A sentence for every share that a cleaning moved by more than two points."""
+    found = []
+    pairs = [(what, before[side], after[side]) for side, what in _SIDES.items()]
+    pairs += [
+        (f"are labelled {name}", share, after["labels"].get(name, 0.0)) for name, share in before["labels"].items()
+    ]
+    for what, first, second in pairs:
+        if abs(second - first) > SHIFT:
+            found.append(f"rows that {what}: {first:.1f} % before, {second:.1f} % after")
+    return found
