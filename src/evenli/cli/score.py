@@ -32,7 +32,10 @@ def score(
     importance: Annotated[str, choice("Of an hf encoder alone; max is published.", ("max", "attention"))] = "max",
     centre: Annotated[
         str | None,
-        choice("Male offset of vectors; default: length.", ("none", "mean", "function-words", "length")),
+        choice(
+            "Male offset of vectors; default: length, with an encoder function-words.",
+            ("none", "mean", "function-words", "length"),
+        ),
     ] = None,
     published: Annotated[bool, option("The published score: --centre none.", "--published")] = False,
     device: shared.Device = None,

@@ -90,9 +90,9 @@ def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> Bi
         vectors = load_vectors(settings.vectors)
     direction = gender_direction(vectors, settings.pairs)
     weights = weights or _weights(settings, vectors, settings.counts or source)
-    scorer = BiasScorer(
-        vectors, direction, None, weights, punctuation=settings.punctuation, centre=settings.centre or DEFAULT
-    )
+    # An encoder's markers take their share of every sentence, so that short ones are not on top there.
+    centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
+    scorer = BiasScorer(vectors, direction, None, weights, punctuation=settings.punctuation, centre=centre)
     if settings.encoder is not None and not settings._own_vectors:
         scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
     return scorer
