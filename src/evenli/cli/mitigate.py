@@ -95,7 +95,10 @@ Control = Annotated[bool, option("Let chance pick as many pairs: the control of 
 Overwrite = Annotated[bool, option("Replace a corpus in the folder.", "--overwrite")]
 ScoreVectors = Annotated[
     Path | None,
-    option("Word vectors of the scores: the pages then mark the words that make a score, with weights.", "--vectors"),
+    option(
+        "Word vectors of the scores, if they are not where they were: pages mark the words that make a score.",
+        "--vectors",
+    ),
 ]
 
 
@@ -118,7 +121,7 @@ def subtract(
 
     settings = _settings(percentile, split, seed, random=random)
     _print_corpus(
-        fairer_corpus("subtract", scored, out, settings, scorer=_scorer(vectors), overwrite=overwrite), as_json
+        fairer_corpus("subtract", scored, out, settings, scorer=_scorer(scored, vectors), overwrite=overwrite), as_json
     )
 
 
@@ -145,14 +148,21 @@ def augment(
 
     settings = _settings(percentile, split, seed, mode=mode, names=names, lang=lang, random=random)
     method: Any = "combined" if replace else "augment"
-    _print_corpus(fairer_corpus(method, scored, out, settings, scorer=_scorer(vectors), overwrite=overwrite), as_json)
+    _print_corpus(
+        fairer_corpus(method, scored, out, settings, scorer=_scorer(scored, vectors), overwrite=overwrite), as_json
+    )
 
 
-def _scorer(vectors: Path | None) -> Any:
-    """The scorer that ``evenli score --vectors FILE`` uses; a corpus that was scored otherwise refuses it."""
-    from evenli.corpus.scoring import ScoreSettings, make_scorer
+def _scorer(scored: Path, vectors: Path | None) -> Any:
+    """The scorer of a corpus with its vectors at another place; None lets the corpus find them."""
+    if vectors is None:
+        return None
+    from evenli.corpus.scored import CorpusScores
+    from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 
-    return None if vectors is None else make_scorer(ScoreSettings(vectors))
+    corpus = CorpusScores.read(scored)
+    found, _ = stored_scorer(corpus, vectors)
+    return found or make_scorer(ScoreSettings(vectors))
 
 
 def _settings(percentile: float, split: str, seed: int, **options: Any) -> CorpusSettings:

@@ -167,8 +167,13 @@ def score(
     return score_corpus_ray(source, out, factory, cluster, **common)
 
 
-def stored_scorer(scored: CorpusScores) -> tuple[BiasScorer | ContextualScorer | None, str]:
-    """The scorer that a corpus was scored with, made again from scores.json; or None and why not."""
+def stored_scorer(
+    scored: CorpusScores, vectors: str | Path | None = None
+) -> tuple[BiasScorer | ContextualScorer | None, str]:
+    """The scorer that a corpus was scored with, made again from scores.json; or None and why not.
+
+    ``vectors`` are the word vectors if they are at another place now.
+    """
     stored = scored.header.get("made_with")
     if not isinstance(stored, Mapping):
         return None, "scores.json does not say how the scorer was made"
@@ -176,7 +181,7 @@ def stored_scorer(scored: CorpusScores) -> tuple[BiasScorer | ContextualScorer |
         # What stands in a file is data: it names files, never code, and nothing is downloaded.
         if parse_spec(str(stored["encoder"]))[0] not in DATA_BACKENDS if stored.get("encoder") else False:
             return None, f"the encoder {stored['encoder']} is code, which is never imported because a file names it"
-        scorer = make_scorer(ScoreSettings(**stored))
+        scorer = make_scorer(ScoreSettings(**{**stored, **({"vectors": vectors} if vectors else {})}))
     except (EvenliError, TypeError, KeyError) as error:
         return None, str(error)
     if scorer.identity != scored.header["scorer"]:
