@@ -516,7 +516,7 @@ CENTRES = ("none", "mean", "function-words", "length")
 
 def test_centres_by_hand() -> None:
     words = ["she", "he", "woman", "man", "the", "is", "pink", "truck", "plain"]
-    vectors = WordVectors(
+    vectors = WordVectors.of(
         words,
         np.array([[1, 0], [-1, 0], [1, 0.1], [-1, 0.1], [-0.6, 0.8], [-0.6, 0.8], [0.8, 0.6], [-0.8, 0.6], [0, 1]]),
     )

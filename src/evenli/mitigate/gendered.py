@@ -43,6 +43,7 @@ _NAMES = 500  # most popular pairs of first names; rarer ones are unknown to man
 _NOT_PERSONS = {"fraternity", "men", "he"}  # a society, a plural, and a pronoun that has frames of its own
 _TEXTS = ("text", "sentence", *COLUMNS["premise"], *COLUMNS["hypothesis"])
 _FEWEST = 50
+_ENOUGH = 1_000  # sentence pairs of a file, of which some can be spared
 _MOST_DEFINITIONAL = 0.5
 _NEUTRAL_FRAME = "The {} arrived in the morning."
 
@@ -59,8 +60,8 @@ class SentencePair:
     @property
     def concept(self) -> str:
         """The pair of words that tells the versions apart; all first names are one."""
-        female, male = (word.lower() for word in self.words[:2])
-        return f"{female}/{male}" if female in _common_words() else "first names"
+        first, second = sorted(word.lower() for word in self.words[:2])
+        return f"{first}/{second}" if {first, second} & _common_words() else "first names"
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,10 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
         raise InputError(f"{path} has {len(pairs)} sentences to fit on, {_FEWEST} are needed (left out: {reasons})")
     kept = _spread(pairs, limit)
-    # A tenth shows whether the fit holds on other sentences of the same file.
-    fit = tuple(pair for at, pair in enumerate(kept) if at % 10)
-    return replace(built_in, fit=fit, domain=tuple(kept[::10]), source=str(path), skipped=skipped)
+    # Of a large file a tenth shows whether the fit holds on other sentences of it; a small one is needed for the fit.
+    held_back = kept[::10] if len(kept) >= _ENOUGH else []
+    fit = tuple(pair for at, pair in enumerate(kept) if not held_back or at % 10)
+    return replace(built_in, fit=fit, domain=tuple(held_back), source=str(path), skipped=skipped)
 
 
 _REASONS = ("without a gender word", "both genders", "a word of no listed gender")
@@ -212,8 +214,7 @@ def _stated(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[Stated]:
     for text in texts:
         changes = swapper.explain(text)
         genders = {side.get(change.word, side.get(change.word.lower())) for change in changes}
-        sides = ((change.word, change.replacement)[:: 1 if genders == {FEMALE} else -1] for change in changes)
-        words = tuple(dict.fromkeys(chain.from_iterable(sides)))  # female before male
+        words = tuple(dict.fromkeys(word for change in changes for word in (change.word, change.replacement)))
         if not changes:
             skipped["without a gender word"] += 1
         elif genders >= {FEMALE, MALE}:
@@ -223,10 +224,7 @@ def _stated(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[Stated]:
         else:
             copy, female = swapper(text), genders == {FEMALE}
             versions = (text, copy) if female else (copy, text)
-            in_order = (
-                words if female else tuple(word for change in changes for word in (change.replacement, change.word))
-            )
-            yield Stated(text, FEMALE if female else MALE, SentencePair(*versions, tuple(dict.fromkeys(in_order))))
+            yield Stated(text, FEMALE if female else MALE, SentencePair(versions[0], versions[1], words))
 
 
 def _spread(items: list[T], limit: int) -> list[T]:

@@ -67,7 +67,7 @@ def _how_to_read(results: Sequence[AssociationResult], compared: bool) -> str:
         "d: positive if the first targets go with the first attributes, 0 if neither does; interval: bootstrap over "
         "the words of targets and attributes (over the texts of a test file that does not list its words); "
         f"p: {sides}, words dealt out with all their texts, {' and '.join(partitions) or 'no partitions'}; Holm and "
-        "BH: p corrected for the tests shown; text p: the published one, too small where a word has several texts."
+        "BH: p corrected for the tests shown; text p: texts dealt out (May et al. 2019), too small for repeated words."
         + (" published: InferSent on GloVe, Dolci et al. 2023." if compared else "")
         + " An effect near 0 does not show that a model is free of bias."
     )

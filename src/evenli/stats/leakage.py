@@ -24,7 +24,6 @@ from evenli.stats.intervals import Estimate, wilson
 FloatArray = NDArray[np.float64]
 _LEVEL = 0.95
 _HIDDEN = 64
-_EPOCHS = {"max_iter": 40, "learning_rate_init": 0.003}  # few passes at a high rate: there are five trainings
 SEEDS = 5  # times that a probe is trained
 _FEWEST = 10  # training rows of a class: fewer teach a probe nothing
 _STARTS, _TRIES = 10, 5  # two-means ends elsewhere from start to start: ten figures, each the best of five tries
@@ -91,7 +90,7 @@ def leakage(
         seed = int(generator.integers(2**31))
         probes = {
             "linear": linear_model.LogisticRegression(max_iter=1000),
-            "mlp": neural_network.MLPClassifier((_HIDDEN,), alpha=0.01, random_state=seed, **_EPOCHS),
+            "mlp": neural_network.MLPClassifier((_HIDDEN,), alpha=0.01, max_iter=100, random_state=seed),
         }
         for name, probe in probes.items():
             right[name].append(float(np.mean(_fitted(probe, train[rows], known[rows]).predict(test) == asked)))
