@@ -123,7 +123,7 @@ def test_leace_of_word_pairs_holds_where_the_words_are_mixed_otherwise() -> None
     def left(rows: np.ndarray) -> float:
         return leakage(rows[train], y[train], rows[test], y[test], np.random.default_rng(0)).linear.value
 
-    assert left(x) > 0.95 and left(alone(x)) > 0.9 and left(by_pairs(x)) < 0.6
+    assert left(x) > 0.95 and left(alone(x)) > 0.7 and left(by_pairs(x)) < 0.6
     assert fit_leace_pairs(female, male, ["one"] * 600).rank == 1
     with pytest.raises(InputError, match="concept"):
         fit_leace_pairs(female, male, ["one"])
