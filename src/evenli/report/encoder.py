@@ -26,7 +26,7 @@ PUBLISHED_OVERALL = 79.45
 _SECOND = ("f1", "spearman")  # second numbers that papers print beside the first
 _LEAKS = {"clustering": "clusters", "correlation": "neighbour bias"}
 _PLACES = {"words": "held-out words", "on_text": "running text", "on_domain": "fitted words"}
-_PROBES = {"linear": "linear", "mlp": "MLP"}
+_PROBES = {"linear": "linear probe", "mlp": "MLP probe"}
 _FIGURES = ("linear", "mlp", "on_text", *_LEAKS)
 _POINTS = 2.0  # least width of the axis of SentEval
 
