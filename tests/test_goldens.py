@@ -28,7 +28,18 @@ OLD_VALUES: dict[str, str] = {"dev2020": "dev"}
 
 # Paths, versions, times and fingerprints of code or of floats.
 DROPPED = {"folder", "file", "files", "version", "timings", "fingerprint", "identity", "path", "created"}
-DROPPED |= {"made_with", "run", "evenli", "scorer", "eraser.sha256", "charts", "format", "schema", "checks.name"}
+DROPPED |= {
+    "manifest_sha256",
+    "made_with",
+    "run",
+    "evenli",
+    "scorer",
+    "eraser.sha256",
+    "charts",
+    "format",
+    "schema",
+    "checks.name",
+}
 # Dropped where the value is text; the same name may hold numbers elsewhere.
 DESCRIPTIONS = {"title", "formula", "direction", "reference", "source", "kind", "vectors", "encoder", "reading"}
 PROSE = {"text", "sentence", "detail", "reason", "note", "notes", "problem", "conclusion", "not_measured"}

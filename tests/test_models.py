@@ -209,7 +209,7 @@ def test_unnamed_and_two_label_heads_are_refused(tmp_path: Path) -> None:
 
 
 def test_truncation_is_counted(checkpoint: Path) -> None:
-    model = load_model(str(checkpoint), options=ModelOptions(max_length=16))
+    model = load_model(str(checkpoint), options=ModelOptions(max_length=12))
     prepared = model.prepare([*PREMISES, "the dog " * 40], [*HYPOTHESES, "a dog"])
     assert prepared.lengths.max() == 12
     assert prepared.truncated == 4

@@ -460,9 +460,10 @@ def test_released_sheets(sheet: tuple[str, PairSet]) -> None:
 
 
 def test_capital_rule_on_the_released_premises(sheet: tuple[str, PairSet]) -> None:
-    # A named-entity recogniser cleaned them before, so what the rule drops are false alarms but for "Mr Potato".
+    # A named-entity recogniser cleaned them before, so what the rule drops are false alarms but for "Mr Potato",
+    # and names in lower case, which the recogniser missed: glen, martha and debbie.
     name, pairs = sheet
-    assert sum(map(names_person, premises(pairs))) == {"SNLI": 17, "MNLI": 0}[name]
+    assert sum(map(names_person, premises(pairs))) == {"SNLI": 17, "MNLI": 5}[name]
 
 
 SHEET = [

@@ -471,4 +471,4 @@ def test_a_signal_after_the_end_changes_nothing(tmp_path: Path, run_cli) -> None
         encoding="utf-8",
     )
     done = run_cli("audit", "fake:even", "--resamples", "100", "--measure", "signals_late:f", cwd=tmp_path)
-    assert done.returncode == 0 and "CoAL" in done.stdout and done.stderr.count("KeyboardInterrupt") == 0, done
+    assert done.returncode == 0 and "Files:" in done.stdout and done.stderr.count("KeyboardInterrupt") == 0, done
