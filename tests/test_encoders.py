@@ -268,7 +268,7 @@ def test_an_interrupt_is_told(tmp_path: Path) -> None:
         (["seat", "vectors:absent.txt"], "absent.txt"),
         (["seat", "VECTORS", "--tests", "C9"], "C9"),
         (["seat", "VECTORS", "--tests", "absent.json"], "absent.json"),
-        (["seat", "VECTORS", "--level", "page"], "word or sentence"),
+        (["seat", "VECTORS", "--level", "page"], "sentence or word"),
     ],
 )
 def test_bad_input_is_one_line(run_cli, vectors: Path, tmp_path: Path, arguments: list[str], message: str) -> None:

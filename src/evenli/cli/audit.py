@@ -81,9 +81,8 @@ def audit(
         allow_pickle=allow_pickle,
         prompting=Prompting(prompts, orders, concurrency, samples, shared.prices(price), max_cost),
     )
-    suites = check_suites(
-        [shared.suite_name(name) for name in (load_axis(axis).suite if suite is None else suite).split(",")]
-    )
+    asked = load_axis(axis).suite if suite is None else suite
+    suites = check_suites([shared.suite_name(name) for name in asked.split(",")])
     files = data_by_suite(suites, data or [])
     request = Request(lang, None, axis, split, tokenised, occupations=occupations, full=full, dominance=dominance)
     chosen = seed or 0
