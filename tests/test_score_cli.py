@@ -291,7 +291,7 @@ def test_top_sentences_are_distinct_and_ordered(tmp_path: Path) -> None:
         (["score", "a", "--vectors", "VECTORS", "--weights", "idf"], "--counts"),
         (["score", "a", "--vectors", "VECTORS", "--weights", "best"], "uniform, idf"),
         (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--columns", "text"], "text"),
-        (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--engine", "spark"], "local, ray"),
+        (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--engine", "spark"], "local or ray"),
         (["score", "CORPUS", "--vectors", "VECTORS", "-o", "out", "--chart", "c.pdf"], ".svg"),
         (["score", "a sentence", "--vectors", "VECTORS", "--chart", "c.svg"], "distribution"),
         (["score", "nonsense://bucket/a.txt", "--vectors", "VECTORS", "-o", "out"], "nonsense"),
