@@ -20,6 +20,7 @@ from evenli.format import printable
 from evenli.io import hash_text, json_text
 from evenli.labels import LABELS
 from evenli.models import prompts
+from evenli.models.answers import CHARACTERS, read_logprobs, read_texts, text_of, token_counts, top_logprobs
 from evenli.models.base import ModelInfo, ModelRequest, Prepared, Prompting
 from evenli.models.server import Address, Handler, RefusedError, Server
 
@@ -31,7 +32,6 @@ _WEIGHTS = ("n_params", "n_vocab", "n_embd", "size", "ftype")  # what llama.cpp 
 _ANSWER = 16  # tokens of a generated answer
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _GROUP, _SECONDS = 16, 1.0  # finished pairs are handed on in groups of this size, or after this time
-_CHARACTERS = 3.0  # per token, where a server does not count
 Pair = tuple[str, str]
 
 
@@ -169,7 +169,7 @@ class ChatModel:
         again = min(64, -(-len(prepared.items) // 16))  # pairs that are asked twice, to see whether answers change
         count = (len(missing) + again) * len(self.views) * self._samples
         longest = self.views[0].text("", "")
-        per_token = len(longest) / self.abilities.prompt_tokens if self.abilities.prompt_tokens else _CHARACTERS
+        per_token = len(longest) / self.abilities.prompt_tokens if self.abilities.prompt_tokens else CHARACTERS
         around = sum(len(view.text("", "")) for view in self.views) / len(self.views)
         letters = sum(len(premise) + len(hypothesis) for premise, hypothesis in missing) / len(missing) + around
         tokens = count * letters / per_token
@@ -236,14 +236,14 @@ class ChatModel:
                 answer = await send(body)
             finally:
                 self.spending.release()
-            tokens = _tokens(answer, question)
+            tokens = token_counts(answer, question)
             self.spending.add(*tokens)
             used = [before + more for before, more in zip(used, tokens, strict=True)]
             given.append(answer)
         if self.abilities.top_logprobs:
             scores, mass = read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
         else:
-            scores, mass = read_texts([_text(answer) for answer in given], view)
+            scores, mass = read_texts([text_of(answer) for answer in given], view)
         return scores, mass, used[0], used[1]
 
     def _row(self, answers: Sequence[tuple[NDArray[np.float64], float, int, int]]) -> NDArray[np.float32]:
@@ -264,78 +264,11 @@ class ChatModel:
         return {"requests": self._server.requests, "retries": self._server.retries, **tokens, **cost}
 
 
-def read_logprobs(top: Sequence[tuple[str, float]], view: prompts.View) -> tuple[NDArray[np.float64], float]:
-    """Log-probability of each label from the likeliest tokens, and their mass.
-
-    A label that is not among the tokens is less likely than the last of them, and gets that value.
-    """
-    least = min(value for _, value in top)
-    found: dict[str, list[float]] = {}
-    for token, value in top:
-        label = view.label_of(token)
-        if label is not None:
-            found.setdefault(label, []).append(value)
-    scores = np.array([np.logaddexp.reduce(found.get(label, [least])) for label in LABELS])
-    mass = sum(math.exp(value) for values in found.values() for value in values)
-    return scores, min(mass, 1.0)
-
-
-def read_texts(texts: Sequence[str], view: prompts.View) -> tuple[NDArray[np.float64], float]:
-    """Shares of the labels among generated answers, as log-probabilities, and the share that could be read.
-
-    Half an answer is added to each label (Jeffreys), so that none is impossible after a few samples.
-    """
-    labels = [view.parse(text) for text in texts]
-    counts = np.array([labels.count(label) for label in LABELS], dtype=np.float64)
-    return np.log((counts + 0.5) / (counts.sum() + 1.5)), float(counts.sum() / len(texts))
-
-
 def _body(abilities: Abilities, question: str, sample: int = 0) -> dict[str, Any]:
     body = {"model": abilities.model, "messages": [{"role": "user", "content": question}], **abilities.extras}
     if abilities.top_logprobs:
         return body | {abilities.limit: 1, "temperature": 0, "logprobs": True, "top_logprobs": abilities.top_logprobs}
     return body | {abilities.limit: _ANSWER, "temperature": 1, "seed": sample}
-
-
-def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    choices = answer.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise ModelError(f"the server's answer has no choices: {printable(json_text(answer))[:200]}")
-    return choices[0]
-
-
-def _text(answer: Mapping[str, Any]) -> str:
-    message = _choice(answer).get("message")
-    content = message.get("content") if isinstance(message, dict) else None
-    return content if isinstance(content, str) else ""  # a refusal may have no text
-
-
-def _tokens(answer: Mapping[str, Any], question: str) -> tuple[int, int]:
-    usage = answer.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    guessed = (math.ceil(len(question) / _CHARACTERS), 1)
-    first, second = (n if isinstance(n, int) and 0 <= n < 1e9 else g for n, g in zip(counts, guessed, strict=True))
-    return int(first), int(second)
-
-
-def top_logprobs(answer: Mapping[str, Any], expected: int) -> list[tuple[str, float]]:
-    """The likeliest first tokens of an answer; refuses what are no log-probabilities."""
-    given = _choice(answer).get("logprobs")
-    content = given.get("content") if isinstance(given, dict) else None
-    first = content[0] if isinstance(content, list) and content else None
-    top = first.get("top_logprobs") if isinstance(first, dict) else None
-    if not isinstance(top, list) or len(top) < max(1, expected):
-        count = len(top) if isinstance(top, list) else 0
-        raise ModelError(f"the server gave {count} top log-probabilities where {expected or 'some'} were asked")
-    tokens = []
-    for entry in top:
-        token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not isinstance(token, str) or not number or not value <= 0.01:  # type: ignore[operator]
-            raise ModelError(f"the server gave {value!r} as the log-probability of {printable(repr(token))[:60]}")
-        tokens.append((token, max(float(value), prompts.FLOOR)))  # type: ignore[arg-type]
-    return tokens
 
 
 def probe(server: Server, view: prompts.View) -> Abilities:
