@@ -77,6 +77,7 @@ def test_japanese_model_on_real_pairs(shared_data: Path) -> None:
     assert accuracy > 0.84  # the model before this one had 0.838 on all pairs
 
 
+@pytest.mark.slow
 def test_built_in_and_official_pairs_agree_in_verdict(shared_data: Path) -> None:
     """All stereotyped occupations in both wordings and a few others; the slow test takes everything."""
 

@@ -20,7 +20,7 @@ from evenli.evaluate.seat import SeatResult
 from evenli.evaluate.seat.association import AssociationResult
 from evenli.evaluate.senteval import SentEvalResult, TaskResult
 from evenli.mitigate.corpora import fairer_corpus
-from evenli.mitigate.gendered import Residual
+from evenli.mitigate.residual import Residual
 from evenli.mitigate.plan import CorpusSettings
 from evenli.page import LIMIT, Block, Cell, mark_words, render
 from evenli.report.hero import Dot, dots

@@ -457,6 +457,7 @@ def start(base: Path, data: Path, out: Path, limit: int | None = None) -> subpro
     )
 
 
+@pytest.mark.slow
 def test_killed_then_disk_full_then_finished_gives_the_same_weights(base: Path, snli, tmp_path: Path) -> None:
     whole = start(base, snli[0], tmp_path / "whole")
     _, said = whole.communicate(timeout=240)

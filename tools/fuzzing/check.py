@@ -163,9 +163,11 @@ def judge(words: tuple[str, ...], outcome: Outcome, *, own: bool) -> Finding | N
 
 def said(outcome: Outcome, folder: Path, target: Target) -> Any:
     """What a command said: its output without how long things took."""
-    shown: Any = outcome.stdout
+    # Every case has a folder of its own, and some results say where their inputs are.
+    text = outcome.stdout.replace(str(folder), "")
+    shown: Any = text
     with contextlib.suppress(ValueError):
-        shown = _without_times(json.loads(outcome.stdout))
+        shown = _without_times(json.loads(text))
     file = folder / target.output if target.output else None
     return outcome.code, shown, file.read_bytes() if file is not None and file.is_file() else b""
 

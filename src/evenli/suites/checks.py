@@ -93,7 +93,9 @@ def is_known(hits: int, n: int) -> bool:
     >>> is_known(12, 20), is_known(5, 8), is_known(6, 8)
     (True, False, True)
     """
-    return n > 0 and hits / n >= COMPETENT and binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE
+    return (
+        n > 0 and hits / n >= COMPETENT and bool(binomtest(hits, n, 1 / 3, alternative="greater").pvalue < _BY_CHANCE)
+    )
 
 
 def _kind(premise: str, hypothesis: str, groups: int) -> str:

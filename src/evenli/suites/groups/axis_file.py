@@ -15,7 +15,7 @@ from evenli.resources import Axis, load_axis
 from evenli.stats.intervals import POWER_FACTOR
 from evenli.suites.base import SLOT
 from evenli.suites.checks import CONTROL_TEMPLATES, gold_pairs, leaking_words
-from evenli.suites.groups.build import FEWEST
+from evenli.suites.groups.build import FEWEST, usable_templates
 
 ENOUGH = 20
 """Words of a class from which on a comparison is worth making."""
@@ -140,10 +140,13 @@ def _language(axis: Axis, lang: str) -> Iterator[Problem]:
     for number, template in enumerate(templates, 1):
         if SLOT not in template:
             yield Problem("error", f"{lang}: template {number} has no {SLOT} slot: '{template}'")
-    usable = [one for one in templates[:-CONTROL_TEMPLATES] if not leaking_words(one, revealing, lang)]
+    usable = usable_templates(axis, lang)
     if len(usable) < FEWEST:
-        need = f"{CONTROL_TEMPLATES} are kept for control pairs and at least {FEWEST} more are needed"
-        yield Problem("error", f"{lang}: {len(usable)} usable templates of {len(templates)}; {need}")
+        yield Problem(
+            "error", f"{lang}: {len(usable)} usable templates of {len(templates)}; at least {FEWEST} are needed"
+        )
+    elif len(templates) < CONTROL_TEMPLATES + FEWEST:
+        yield Problem("warning", f"{lang}: {len(templates)} templates; control pairs and pairs of the audit share them")
     labels = Counter(gold_pairs(lang, axis=axis).frame["gold"])
     if len(labels) < 3:
         yield Problem("error", f"{lang}: the gold pairs lack a label; they have {', '.join(labels)}")

@@ -55,9 +55,7 @@ def build_groups(
     kept = [one for one in listed if not leaking_words(one.word, revealing, lang)]
     if not kept:
         raise ResourceError(f"axis '{axis.id}' has no word without a group word in it")
-    # The last ones are for the control pairs; one that gives a group away would decide its pairs.
-    window = axis.templates(lang)[:-CONTROL_TEMPLATES]
-    templates = [one for one in window if not leaking_words(one, revealing, lang)]
+    templates = usable_templates(axis, lang)
     if missing := next((one for one in templates if SLOT not in one), None):
         raise ResourceError(f"axis '{axis.id}': a template has no {SLOT} slot: '{missing}'")
     width = width or max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
@@ -74,6 +72,18 @@ def build_groups(
         source=f"built by evenli: axis {axis.id}, {len(kept)} words, {len(language.group_words)} groups, width {width}",
     )
     return replace(pairs, notes=tuple(notes), occupation_list=own.removeprefix(", "))
+
+
+def usable_templates(axis: Axis, lang: str) -> list[str]:
+    """Templates of the pairs: none that gives a group away, and not the last ones, which are for control pairs.
+
+    An axis with few templates uses them all for both.
+    """
+    revealing = axis.revealing_words(lang)
+    clean = [one for one in axis.templates(lang) if not leaking_words(one, revealing, lang)]
+    control = set(axis.templates(lang)[-CONTROL_TEMPLATES:])
+    kept = [one for one in clean if one not in control]
+    return kept if len(kept) >= FEWEST else clean
 
 
 def _listed(axis: Axis, lang: str, words: str) -> list[Occupation]:
