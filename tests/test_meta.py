@@ -95,7 +95,6 @@ def curve(results: SweepResult, name: str, axis: str) -> list[float]:
     return results[name].axis[axis].scores[0].tolist()
 
 
-@pytest.mark.slow
 def test_real_training_moves_the_score_with_the_rate(sweep: MetaFolder) -> None:
     results = score_sweep(sweep)
     coal = curve(results, "coal", "bias")

@@ -20,8 +20,8 @@ from evenli.evaluate.seat import SeatResult
 from evenli.evaluate.seat.association import AssociationResult
 from evenli.evaluate.senteval import SentEvalResult, TaskResult
 from evenli.mitigate.corpora import fairer_corpus
-from evenli.mitigate.residual import Residual
 from evenli.mitigate.plan import CorpusSettings
+from evenli.mitigate.residual import Residual
 from evenli.page import LIMIT, Block, Cell, mark_words, render
 from evenli.report.hero import Dot, dots
 from evenli.report.pages import corpus_page, encoders_page, seat_page, senteval_page

@@ -23,8 +23,8 @@ from fuzzing.targets import Target
 _GATES = {"gate", "reproduce"}
 """Commands whose exit code 1 means something."""
 _TRAINING = {"train", "meta"}
-_VARIES = {"timings"}
-"""How long things took."""
+_VARIES = {"timings", "manifest_sha256"}
+"""How long things took, and the hash over that and over where files are."""
 _REMARKS = ("^evenli: (not run|continuing an interrupted run)", "predictions are reused$", "have no effect: ")
 _REMARK = re.compile("|".join((*_REMARKS, "are scored again: ")))
 """What a command says before it knows that something is wrong."""
