@@ -104,7 +104,7 @@ class Weights:
 
     def score(self, text: str) -> Any:
         words = [SimpleNamespace(token=word, weighted=self.words.get(word.lower(), 0.0)) for word in text.split()]
-        return SimpleNamespace(words=words)
+        return SimpleNamespace(words=words, absolute=sum(abs(word.weighted) for word in words))
 
 
 @pytest.fixture
