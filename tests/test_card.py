@@ -261,6 +261,12 @@ def test_data_of_several_suites_names_its_suite(run: Audit) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_command_names_a_part_and_an_axis() -> None:
+    limited = command(evenli.audit("fake:even", limit=600, seed=3))
+    assert "--limit 600" in limited and "--seed 3" in limited and "--data" not in limited
+    assert "--axis age" in command(evenli.audit("fake:even", axis="age", limit=600))
+
+
 def test_a_shell_reads_the_command_back(run: Audit) -> None:
     name = "a  b\n\x7fc 'd' \"e\" $HOME `x` 女"
     shown = printable(name)

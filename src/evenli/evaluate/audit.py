@@ -139,7 +139,10 @@ def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict
     """What run.json remembers of the settings."""
     recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
     recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
+    # Only what was asked for: a run of older versions has none of these.
     recorded |= {} if settings.limit is None else {"limit": settings.limit}
+    recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
+    recorded |= {"full": True} if settings.full else {}
     return recorded | ({"options": asdict(settings.options)} if settings.options is not None and with_options else {})
 
 

@@ -129,7 +129,8 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
 
     lead = "These rows were drawn at random and left out, as a control."
     if limit is not None:
-        lead = f"These rows were left out because a sentence of theirs scores above {limit:.4f}."
+        above = f"above {limit:.4f}, words of both sides added up"
+        lead = f"These rows were left out because a sentence of theirs scores {above}."
     return ReviewPage(lead, [*columns, "why", ">score", "label", ">row"], cells, marks)
 
 
@@ -169,7 +170,9 @@ def marker(scorer: Scorer | None) -> tuple[Callable[[str], Cell], str]:
         least = _STRONG * max(map(abs, weights.values()), default=0.0)
         return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
 
-    return mark, "Marked are the words that make the score, with their weight: orange leans female, blue male."
+    return mark, (
+        "Marked are the strongest words, with their weight: orange leans female, blue male. Weaker words count as well."
+    )
 
 
 def _words(text: str) -> list[str]:

@@ -127,11 +127,13 @@ def command(audit: Audit) -> str:
         card = audit.result.data_of(suite)
         if card is not None and card.occupation_list:
             words += ["--occupations", card.occupation_list]
-        elif card is None or card.name != get_suite(suite).built_in:
+        elif card is None or card.name.split(", ")[0] != get_suite(suite).built_in:
             words += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
     # Names and defaults of the options, by the part of the settings that they are stored in.
     parts = (
         (settings, {"axis": "gender", "split": "full", "tokenised": False}),
+        (settings, {"limit": None, "dominance": None, "full": False}),
+        (audit.header if "limit" in settings else {}, {"seed": 0}),
         (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
         (audit.result.scoring, {"published": False}),
     )

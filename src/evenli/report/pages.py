@@ -195,7 +195,8 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
             lines=[marks],
             columns=("sentence", "leans", ">score"),
             rows=rows,
-            caption=f"The {len(rows)} sentences that lean most, strongest first",
+            caption=f"The {len(rows)} sentences that lean most, strongest first: the words of that side added up. "
+            "The score of a row adds up both sides.",
             filtered=True,
         ),
         Block(
