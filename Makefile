@@ -14,7 +14,7 @@ audit: $(VENV)/.base
 
 # Two processes with one thread each: torch in both would wait for each other's threads.
 test: $(VENV)/.dev lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -x -q

@@ -57,6 +57,19 @@ WORDS = [
     "no",
 ]
 
+LONGEST = (
+    *("test_meta.py", "test_embedded.py", "test_training.py", "test_offline.py", "test_cli.py", "test_goldens.py"),
+    *("test_score_cli.py", "test_fuzz.py", "test_report.py", "test_report_browser.py", "test_mitigated_encoders.py"),
+    *("test_suites.py", "test_predictions.py", "test_encoder_report.py", "test_plugins_suites.py", "test_export.py"),
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take long come first: one of them at the end would leave the other process without work."""
+    order = {name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
+
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

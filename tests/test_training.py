@@ -295,6 +295,7 @@ def trained(base: Path, snli: tuple[Path, Path], tmp_path_factory: pytest.TempPa
     return train(str(base), [snli[0]], folder, dev=[snli[1]], recipe=recipe, seeds=[4], settings=QUIET)[0]
 
 
+@pytest.mark.slow
 def test_two_thousand_real_pairs_beat_chance(trained, snli: tuple[Path, Path]) -> None:
     assert trained.dev.n == DEV_PAIRS
     majority = np.bincount(read_examples([snli[1]]).labels).max() / DEV_PAIRS
