@@ -70,7 +70,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
-
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     if not SHARED.is_dir():
