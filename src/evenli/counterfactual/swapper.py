@@ -160,7 +160,7 @@ class Swapper:
     def swap_all(self, texts: Iterable[str], workers: int = 1) -> list[str]:
         """Swap many texts, in order; with ``workers`` > 1 in that many new processes.
 
-        One process handles some 100,000 captions a second, so more of them pay off from millions of texts on.
+        Processes take a while to start: more than one pays off for very many texts.
         """
         if workers < 1:
             raise InputError(f"workers must be 1 or more, not {workers}")
