@@ -141,10 +141,10 @@ def digest(path: Path) -> str:
 # The encoder and the optimiser compute what the libraries compute.
 
 
-@pytest.mark.parametrize("kind", ["Bert", "Roberta", "XLMRoberta", "Camembert", "Electra"])
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "XLMRoberta", "Camembert", "Electra", "MPNet"])
 def test_fused_encoder_equals_transformers(kind: str) -> None:
     torch.manual_seed(1)
-    more = {"Electra": {"embedding_size": 24}, "Bert": {}}.get(kind, {"type_vocab_size": 1})
+    more = {"Electra": {"embedding_size": 24}, "Bert": {}, "MPNet": {}}.get(kind, {"type_vocab_size": 1})
     config = getattr(transformers, f"{kind}Config")(
         vocab_size=90,
         hidden_size=48,
@@ -163,7 +163,8 @@ def test_fused_encoder_equals_transformers(kind: str) -> None:
     keep = torch.ones(4, 24, dtype=torch.bool)
     keep[1, 10:] = keep[3, 17:] = False
     ids = torch.where(keep, torch.randint(5, 90, (4, 24)), config.pad_token_id)
-    types = (torch.arange(24) > 6).long().expand(4, 24) if config.type_vocab_size > 1 else torch.zeros_like(ids)
+    segments = getattr(config, "type_vocab_size", 0)
+    types = (torch.arange(24) > 6).long().expand(4, 24) if segments > 1 else torch.zeros_like(ids)
     assert can_fuse(model)
     assert unused_parameters(model, ids, types, keep) == []
     expected = PlainForward(model)(ids, types, keep)

@@ -77,21 +77,21 @@ def plans() -> list[Plan]:
 # ---- here: bases and sweeps
 
 
-def prepare(out: Path, data: Path, mpnet: Path | None) -> None:
+def prepare(out: Path, data: Path, mpnet: Path | None, groups: list[str]) -> None:
     """Write everything that travels."""
     from evenli.meta import Design
     from evenli.meta import prepare as prepare_sweep
 
     for plan in plans():
-        if plan.group == "mpnet" and mpnet is None:
+        if plan.group not in groups:
             continue
         prepare_sweep(out / "sweeps" / plan.name, Design(**plan.design(data)))
-    for lang in ("en", "ja", "zh"):
+    for lang in (group for group in groups if group != "mpnet"):
         folder = next(place / f"{lang}-small" for place in EMBEDDED if (place / f"{lang}-small").is_dir())
         config, weights = read_embedded(folder)
         texts = sweep_texts(out / "sweeps", lang)
         pack(config, weights, folder / "tokenizer.json", texts, [out / "small" / "bases" / lang])
-    if mpnet is not None:
+    if "mpnet" in groups:
         prepare_mpnet(out, data, mpnet)
     pack_sweeps(out)
 
@@ -101,13 +101,14 @@ def pack_sweeps(out: Path) -> None:
     for place, groups in {"small": ("en", "ja", "zh"), "mpnet-0": ("mpnet",)}.items():
         names = [plan.name for plan in plans() if plan.group in groups and (out / "sweeps" / plan.name).is_dir()]
         if names:
+            (out / place).mkdir(exist_ok=True)
             with tarfile.open(out / place / "sweeps.tar.xz", "w:xz", preset=1) as archive:
                 for name in names:
                     archive.add(out / "sweeps" / name, arcname=name)
 
 
-def prepare_mpnet(out: Path, data: Path, source: Path) -> None:
-    """The base of the paper's setting, cut in two, and the pairs that make it an NLI classifier first."""
+def prepare_mpnet(out: Path, data: Path, source: Path | None) -> None:
+    """The base of the paper's setting, cut in two, if given, and the pairs that make it an NLI classifier first."""
     from safetensors.numpy import load_file
 
     from evenli.training.data import read_examples
@@ -118,6 +119,8 @@ def prepare_mpnet(out: Path, data: Path, source: Path) -> None:
     file = out / "mpnet-1" / "snli.jsonl.xz"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(lzma.compress("\n".join(lines).encode(), preset=1))
+    if source is None:
+        return
     texts = sweep_texts(out / "sweeps", "mpnet") + examples.premises + examples.hypotheses
     config = json.loads((source / "config.json").read_text())
     weights = {name: tensor for name, tensor in load_file(source / "model.safetensors").items() if tensor.ndim}
@@ -241,18 +244,16 @@ def prune(spec: dict[str, Any], seen: set[int], size: int) -> tuple[dict[str, An
 # ---- on the machine with the GPU
 
 
-def run(source: Path, work: Path, out: Path, limit: float, groups: list[str], device: str | None) -> None:
+def run(source: Path, work: Path, out: Path, limit: float, groups: list[str], more: list[str]) -> None:
     """Train what is missing, one process per group; end them at the time limit and pack what there is."""
     ends = time.monotonic() + limit
     out.mkdir(parents=True, exist_ok=True)
     work.mkdir(parents=True, exist_ok=True)
     workers = {}
     for group in groups:
-        command = [sys.executable, __file__, "worker", group, str(source), "--work", str(work)]
+        command = [sys.executable, __file__, "worker", group, str(source), "--work", str(work), *more]
         log = (out / f"{group}.log").open("w")
-        workers[group] = subprocess.Popen(
-            command + (["--device", device] if device else []), stdout=log, stderr=subprocess.STDOUT
-        )
+        workers[group] = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
     before = time.monotonic()
     while any(worker.poll() is None for worker in workers.values()) and time.monotonic() < ends:
         time.sleep(1)
@@ -272,15 +273,14 @@ def run(source: Path, work: Path, out: Path, limit: float, groups: list[str], de
     print(f"models: {counts(work)}")
 
 
-def work_on(group: str, source: Path, work: Path, device: str | None) -> None:
+def work_on(group: str, source: Path, work: Path, device: str | None, mpnet: Path | None) -> None:
     """Train all sweeps of one group."""
     from evenli.meta import MetaFolder, SweepSettings
     from evenli.meta.training import train_sweep
 
     unpack_sweeps(source, work / "sweeps", group)
-    base = unpack(group, source, work)
+    base = mpnet if mpnet and group == "mpnet" else unpack(group, source, work)
     if group == "mpnet":
-        fix_mpnet()
         base = fine_tune(base, source, work, device)
     for plan in (plan for plan in plans() if plan.group == group):
         folder = work / "sweeps" / plan.name
@@ -349,27 +349,6 @@ def fine_tune(base: Path, source: Path, work: Path, device: str | None) -> Path:
     return out
 
 
-def fix_mpnet() -> None:
-    """Keep MPNet's table of distances on the device: copying it there cannot be captured in a graph."""
-    import torch
-    from transformers.models.mpnet.modeling_mpnet import MPNetEncoder
-
-    buckets: dict[tuple[int, Any], Any] = {}
-
-    def position_bias(self: Any, x: Any, position_ids: Any = None, num_buckets: int = 32) -> Any:
-        length = x.size(1)
-        if (length, x.device) not in buckets:
-            # A table that is made while the model is evaluated must serve training as well.
-            with torch.inference_mode(False):
-                places = torch.arange(length)
-                apart = self.relative_position_bucket(places[None] - places[:, None], num_buckets=num_buckets)
-                buckets[length, x.device] = apart.to(x.device)
-        values = self.relative_attention_bias(buckets[length, x.device]).permute(2, 0, 1)[None]
-        return values.expand(x.size(0), -1, length, length).contiguous()
-
-    MPNetEncoder.compute_position_bias = position_bias
-
-
 def counts(work: Path) -> str:
     """Stored models per sweep."""
     folders = sorted((work / "sweeps").glob("*"))
@@ -431,7 +410,8 @@ def main() -> None:
     first = commands.add_parser("prepare")
     first.add_argument("out", type=Path)
     first.add_argument("--data", type=Path, required=True, help="folder with nli_coal/ and snli/")
-    first.add_argument("--mpnet", type=Path, help="checkpoint of all-mpnet-base-v2; left out without it")
+    first.add_argument("--mpnet", type=Path, help="checkpoint of all-mpnet-base-v2; packed where given")
+    first.add_argument("--groups", default="en,ja,zh,mpnet")
     second = commands.add_parser("run")
     second.add_argument("source", type=Path)
     second.add_argument("--out", type=Path, required=True)
@@ -443,17 +423,20 @@ def main() -> None:
     for one in (second, worker):
         one.add_argument("--work", type=Path, default=Path("runs/matrix"))
         one.add_argument("--device")
+        one.add_argument("--mpnet", type=Path, help="checkpoint of all-mpnet-base-v2, instead of the packed one")
     last = commands.add_parser("collect")
     last.add_argument("archive", type=Path)
     last.add_argument("source", type=Path)
     commands.add_parser("table").add_argument("source", type=Path)
     given = parser.parse_args()
     if given.command == "prepare":
-        prepare(given.out, given.data, given.mpnet)
+        prepare(given.out, given.data, given.mpnet, given.groups.split(","))
     elif given.command == "run":
-        run(given.source, given.work, given.out, given.time_limit, given.groups.split(","), given.device)
+        options = {"--device": given.device, "--mpnet": given.mpnet}
+        more = [word for name, value in options.items() if value for word in (name, str(value))]
+        run(given.source, given.work, given.out, given.time_limit, given.groups.split(","), more)
     elif given.command == "worker":
-        work_on(given.group, given.source, given.work, given.device)
+        work_on(given.group, given.source, given.work, given.device, given.mpnet)
     elif given.command == "collect":
         collect(given.archive, given.source)
     else:

@@ -168,11 +168,13 @@ def train(arguments: argparse.Namespace) -> None:
     folder = arguments.folder
     asked = read_rows(folder / "asked.jsonl.xz")
     texts = [[row[column] for row in asked] for column in ("premise", "hypothesis")]
-    recipe = make_recipe("coal", epochs=arguments.epochs, lr=1e-4, batch_size=128, max_length=48, warmup=0.06)
+    recipe = make_recipe("coal", epochs=arguments.epochs, lr=arguments.lr, batch_size=128, max_length=48, warmup=0.06)
     for spec in arguments.base:
         name, _, path = spec.partition("=")
         for file in sorted(folder.glob("arm_*.jsonl.xz")):
             arm = file.name.removeprefix("arm_").removesuffix(".jsonl.xz")
+            if arguments.arm and arm not in arguments.arm:
+                continue
             missing = [seed for seed in arguments.seed if not run_file(folder, name, arm, seed).is_file()]
             if not missing:
                 continue
@@ -302,7 +304,9 @@ def main() -> None:
         if step is train:
             one.add_argument("--base", nargs="+", required=True, help="NAME=FOLDER of an encoder")
             one.add_argument("--seed", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+            one.add_argument("--arm", nargs="+", help="only these; default: all that were prepared")
             one.add_argument("--epochs", type=int, default=2)
+            one.add_argument("--lr", type=float, default=1e-4, help="5e-5 suits a base of 12 layers")
     arguments = parser.parse_args()
     arguments.step(arguments)
 

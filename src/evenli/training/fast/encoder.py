@@ -18,8 +18,8 @@ from torch.nn import functional as F  # noqa: N812 - its name everywhere
 from evenli.models.loading import first_position
 from evenli.training.fast.flat import FlatParameters, compile_static
 
-FUSED = {"bert", "camembert", "electra", "roberta", "xlm-roberta"}
-"""Model types that share BERT's layer and its parameter names."""
+FUSED = {"bert", "camembert", "electra", "mpnet", "roberta", "xlm-roberta"}
+"""Model types with BERT's layer; MPNet adds a learnt bias by the distance between two tokens."""
 
 
 def encoder_layer(
@@ -27,13 +27,19 @@ def encoder_layer(
 ) -> Any:
     """Self-attention and feed-forward, each with dropout, residual and norm after it (Devlin et al. 2019).
 
-    ``x`` is [batch, length, width]; ``bias`` is added to the attention scores, 0 or -inf by key [batch, 1, 1, length].
+    ``x`` is [batch, length, width]; ``bias`` is added to the attention scores: [batch, 1, 1, length], 0 or -inf by key,
+    or one for every head and pair of tokens, where it is learnt.
     """
     w_qkv, b_qkv, w_mix, b_mix, w_norm1, b_norm1, w_up, b_up, w_down, b_down, w_norm2, b_norm2 = weights
     batch, length, width = x.shape
     qkv = F.linear(x, w_qkv, b_qkv).view(batch, length, 3, heads, width // heads)
     query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-    mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=attention_dropout)
+    if bias.requires_grad:
+        # Written out: the kernels for attention have no gradient of the bias, or add it up in no fixed order.
+        scores = query @ key.transpose(-1, -2) * (width // heads) ** -0.5 + bias
+        mixed = F.dropout(scores.softmax(dim=-1), attention_dropout) @ value
+    else:
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=attention_dropout)
     mixed = F.linear(mixed.transpose(1, 2).reshape(batch, length, width), w_mix, b_mix)
     x = F.layer_norm(x + F.dropout(mixed, dropout), (width,), w_norm1, b_norm1, eps)
     hidden = F.linear(F.gelu(F.linear(x, w_up, b_up)), w_down, b_down)
@@ -43,14 +49,15 @@ def encoder_layer(
 def embed(words: Any, types: Any, weights: tuple[Any, ...], first: int, eps: float, dropout: float) -> Any:
     """Sum of word, segment and position embeddings, normalised.
 
-    ``words`` are looked up already [batch, length, width]; ``first`` is the position of the first token.
+    ``words`` are looked up already [batch, length, width]; ``first`` is the position of the first token. Models without
+    segments have no table of them.
     """
-    segments, positions, norm, norm_bias = weights
-    # Choosing between two segments is cheaper than looking them up.
-    segment = torch.where(types[..., None] == 1, segments[1], segments[0]) if len(segments) == 2 else segments[0]
-    position = positions[first : first + words.shape[1]]
-    x = F.layer_norm(words + segment + position, norm.shape, norm, norm_bias, eps)
-    return F.dropout(x, dropout)
+    positions, norm, norm_bias, *tables = weights
+    x = words + positions[first : first + words.shape[1]]
+    for segments in tables:
+        # Choosing between two segments is cheaper than looking them up.
+        x = x + (torch.where(types[..., None] == 1, segments[1], segments[0]) if len(segments) == 2 else segments[0])
+    return F.dropout(F.layer_norm(x, norm.shape, norm, norm_bias, eps), dropout)
 
 
 def classify(
@@ -68,8 +75,8 @@ def can_fuse(model: Any) -> bool:
     return (
         config.model_type in FUSED
         and config.hidden_act == "gelu"
-        and not config.is_decoder
-        and config.type_vocab_size <= 2
+        and not getattr(config, "is_decoder", False)
+        and getattr(config, "type_vocab_size", 0) <= 2
         and getattr(config, "position_embedding_type", "absolute") in {"absolute", None}
     )
 
@@ -77,8 +84,9 @@ def can_fuse(model: Any) -> bool:
 def joined_names(model: Any) -> list[list[str]]:
     """Parameters to lay side by side: query, key and value of each layer."""
     at = f"{model.base_model_prefix}.encoder.layer"
+    inside, names = ("attn", "qkv") if model.config.model_type == "mpnet" else ("self", ("query", "key", "value"))
     return [
-        [f"{at}.{number}.attention.self.{name}.{kind}" for name in ("query", "key", "value")]
+        [f"{at}.{number}.attention.{inside}.{name}.{kind}" for name in names]
         for number in range(model.config.num_hidden_layers)
         for kind in ("weight", "bias")
     ]
@@ -93,9 +101,10 @@ class FusedForward:
         self._fast = tuple(compile_static(one, compiled) for one in self._plain)
         names = iter(joined_names(model))
         self._layers = []
+        self._distances: dict[int, Any] = {}
         for layer in self._base.encoder.layer:
-            mix, out = layer.attention.output, layer.output
-            parts = (mix.dense, mix.LayerNorm, layer.intermediate.dense, out.dense, out.LayerNorm)
+            out = layer.output
+            parts = (*_attention_output(layer), layer.intermediate.dense, out.dense, out.LayerNorm)
             qkv = (flat.joints[tuple(next(names))] for _ in ("weight", "bias"))
             self._layers.append((*qkv, *(t for part in parts for t in (part.weight, part.bias))))
         # BERT keeps the hidden layer of its head in the encoder and drops nothing before it.
@@ -117,17 +126,41 @@ class FusedForward:
         tables = base.embeddings
         # Looked up outside the compiler: its gradient would be added up there in no fixed order.
         words = F.embedding(ids, tables.word_embeddings.weight)
-        norm = tables.LayerNorm
-        others = tables.token_type_embeddings.weight, tables.position_embeddings.weight, norm.weight, norm.bias
-        x = embed(words, types, others, first_position(config), config.layer_norm_eps, rate(tables.dropout))
+        others = [tables.position_embeddings.weight, tables.LayerNorm.weight, tables.LayerNorm.bias]
+        if hasattr(tables, "token_type_embeddings"):
+            others.append(tables.token_type_embeddings.weight)
+        x = embed(words, types, tuple(others), first_position(config), config.layer_norm_eps, rate(tables.dropout))
         if hasattr(base, "embeddings_project"):
             x = base.embeddings_project(x)
         bias = torch.zeros_like(keep, dtype=x.dtype).masked_fill_(~keep, -math.inf)[:, None, None, :]
+        if hasattr(base.encoder, "relative_attention_bias"):
+            bias = bias + self._distance_bias(ids.shape[1])
         block = base.encoder.layer[0]
-        rates = rate(block.output.dropout), rate(block.attention.self.dropout)
+        inner = block.attention.attn if config.model_type == "mpnet" else block.attention.self
+        rates = rate(block.output.dropout), rate(inner.dropout)
         for weights in self._layers:
             x = layer(x, bias, weights, config.num_attention_heads, config.layer_norm_eps, *rates)
         return classify(x[:, 0], *self._head, self._activation, *(rate(one) for one in self._dropout))
+
+    def _distance_bias(self, length: int) -> Any:
+        """MPNet's bias of every head for every pair of tokens, [1, heads, length, length]."""
+        encoder = self._base.encoder
+        if length not in self._distances:
+            # Made on the host, once: a recorded step may not copy from there. A table that is first needed when the
+            # model is evaluated must serve training too.
+            with torch.inference_mode(False):
+                places = torch.arange(length)
+                buckets = encoder.relative_position_bucket(places[None] - places[:, None])
+                self._distances[length] = buckets.to(encoder.relative_attention_bias.weight.device)
+        return F.embedding(self._distances[length], encoder.relative_attention_bias.weight).permute(2, 0, 1)[None]
+
+
+def _attention_output(layer: Any) -> tuple[Any, Any]:
+    """The product behind the heads of a layer, and the norm after it."""
+    attention = layer.attention
+    if hasattr(attention, "attn"):
+        return attention.attn.o, attention.LayerNorm
+    return attention.output.dense, attention.output.LayerNorm
 
 
 class PlainForward:
