@@ -6,19 +6,22 @@ for the swap all the same. A pair with such a text gets no copy: swapping one ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise, permutations
 
 from evenli.counterfactual.names import is_capitalised, name_pairs, word_at
 from evenli.counterfactual.pronouns import context
 from evenli.resources import read_table
 
-BODY, TITLE, NAME, COLLAPSE, LANGUAGE = "body", "title", "name", "titles collapse", "language"
+BODY, TITLE, NAME, COLLAPSE = "body", "title", "name", "collapse"
+UNEVEN, LANGUAGE = "uneven", "language"
 REASONS = {
     BODY: "a body or role that only one gender has (pregnant, beard, ballerina)",
     TITLE: "a title of a named person (Queen Victoria, Sir Edmund, Father Brown)",
     NAME: "a first name stays that the other text of the pair speaks of as a man or a woman",
-    COLLAPSE: "two titles of different people would become one (Ms. and Mrs.)",
+    COLLAPSE: "two words of the pair would become one (Ms. and Mrs., actress and actor)",
+    UNEVEN: "a word changes in one text of the pair and is a name or a compound in the other",
     LANGUAGE: "another language",
 }
 """Why a text has no swapped copy, for people."""
@@ -28,6 +31,11 @@ _CIVIL = frozenset({"Mr", "Mrs", "Ms", "Miss"})
 TITLES = _NAMED | _CIVIL
 """Gendered titles that stand before a name."""
 _FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
+_NO_NOUN = frozenset(
+    {"he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"}
+)
+Changes = Sequence[tuple[int, str]]
+"""Place and new word of everything that changes in one text."""
 
 
 @lru_cache(maxsize=1)
@@ -35,6 +43,13 @@ def _bodies() -> dict[str, str]:
     """Words that say a gender by body or role, with that gender."""
     rows = [row for row in read_table("swap_conflicts.csv", ("word", "gender", "lang")) if row["lang"] == "en"]
     return {form: row["gender"] for row in rows for form in (row["word"], row["word"].capitalize())}
+
+
+def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
+    """Every word, and "giving birth", which only the two words together say."""
+    yield from parts[1::2]
+    if "birth" in parts:
+        yield from (f"{one} birth".lower() for one, other in pairwise(parts[1::2]) if other == "birth")
 
 
 @lru_cache(maxsize=1)
@@ -45,7 +60,7 @@ def _sides() -> dict[str, str]:
 
 def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str]) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
-    found = {_bodies()[word] for parts in texts for word in parts[1::2] if word in _bodies()}
+    found = {_bodies()[word] for parts in texts for word in _words_and_pairs(parts) if word in _bodies()}
     if not found:
         return False
     genders = {_sides().get(word.lower(), "either") for word in changed}
@@ -72,11 +87,42 @@ def titles_collapse(texts: Sequence[Sequence[str]]) -> bool:
     return any(len(found) > 1 for found in titles.values())
 
 
-def name_conflict(names: Sequence[set[str]], changed: Sequence[bool]) -> bool:
-    """True if a text changes and another one has a first name that the first has not: "Jane left", "A woman left"."""
+def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> bool:
+    """True if a name stays and another text states the gender of whoever bears it.
+
+    So it is where a text changes and another one has a first name that the first has not ("Jane left", "A woman left"),
+    and where the first text has names and no gender word while another one has a noun ("Jane is a woman").
+    """
+    if any(changes[one] and names[other] - names[one] for one, other in permutations(range(len(names)), 2)):
+        return True
+    if changes[0] or not any(word in name_pairs() for word in texts[0][1::2]):
+        return False
     return any(
-        changed[one] and names[other] - names[one]
-        for one in range(len(names))
-        for other in range(len(names))
-        if one != other
+        index % 2 and parts[index].lower() not in _NO_NOUN
+        for parts, found in zip(texts[1:], changes[1:], strict=True)
+        for index, _ in found
     )
+
+
+def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:
+    """COLLAPSE or UNEVEN if a word that stays is, in another text, one that changes or what one changes to.
+
+    "The actress sang" and "The actor sang" would become one; "Best Actress" is a prize that stays.
+    """
+    stays, goes, comes = [], [], []
+    for parts, found in zip(texts, changes, strict=True):
+        places = {index: new.lower() for index, new in found if index % 2}
+        stays.append({word.lower() for word in _unchanged(parts, places)})
+        goes.append({parts[index].lower() for index in places})
+        comes.append(set(places.values()))
+    for one, other in permutations(range(len(texts)), 2):
+        if comes[one] & stays[other]:
+            return COLLAPSE
+        if goes[one] & (stays[other] - goes[other]):
+            return UNEVEN
+    return ""
+
+
+def _unchanged(parts: Sequence[str], places: Iterable[int]) -> Iterator[str]:
+    changed = set(places)
+    return (parts[index] for index in range(1, len(parts), 2) if index not in changed)

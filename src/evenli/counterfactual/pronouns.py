@@ -71,8 +71,16 @@ def is_modifier(word: str) -> bool:
     return is_adjective(word) or is_participle(word) or is_adverb(word)
 
 
+def _without_hesitation(parts: Sequence[str], index: int) -> Sequence[str]:
+    """The text without what a speaker says while looking for the next word: "miss her uh it was"."""
+    while index + 2 < len(parts) and parts[index + 1].isspace() and parts[index + 2].lower() in words.interjection:
+        parts = [*parts[: index + 1], *parts[index + 3 :]]
+    return parts
+
+
 def her_is_possessive(parts: Sequence[str], index: int) -> bool:
     """True if the *her* at ``parts[index]`` is a possessive (his), False if it is an object (him)."""
+    parts = _without_hesitation(parts, index)
     joined = _coordinated(parts, index)
     if joined is not None:
         return joined

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from evenli.counterfactual.names import in_title_case, is_capitalised, name_pairs, starts_sentence, word_at
-from evenli.counterfactual.pronouns import context, her_is_possessive, his_is_determiner, words
+from evenli.counterfactual.pronouns import context, her_is_possessive, his_is_determiner, is_adjective, words
 
 Decision = Callable[[Sequence[str], int, str], "str | None"]
 
@@ -19,7 +19,7 @@ _OBJECTS = frozenset({"a", "an", "the", "his", "her", "their", "its", "our", "yo
 _VERBAL = context["before_verb"]
 # Of an adjective and "man" only these stand for no man: what is left of the word is a compound.
 _COMPOUNDS = {
-    "man": {"made", "eating", "hour", "hours", "size", "sized", "portable", "month", "months", "day", "days"},
+    "man": {"hour", "hours", "size", "sized", "portable", "month", "months", "day", "days"},
     "king": {"size", "sized", "crab", "cobra", "pin", "penguin", "prawn", "prawns", "salmon"},
     "queen": {"size", "sized", "bee", "ant", "anne"},
     "cowboy": {"hat", "hats", "boot", "boots", "outfit", "outfits", "attire", "costume", "gear", "shirt"},
@@ -32,6 +32,8 @@ _COMPOUNDS = {
     "daddy": {"longlegs"},
     "male": {"pattern"},
     "gentlemen": {"club"},
+    "dude": {"ranch"},
+    "pa": {"day", "days"},
 }
 _BEFORE = {
     "queen": {"drag", "drama", "dancing", "dairy"},
@@ -73,6 +75,19 @@ def man(parts: Sequence[str], index: int, target: str) -> str | None:
         # "Man the lifeboats!" begins a sentence; a caption such as "Man the size of a bear" is rarer.
         if starts_sentence(parts, index) and behind in {"the", "your", "their"}:
             return None
+    if behind in {"made", "eating"}:
+        # "a man-made lake"; but "A man made a lake" and "The man eating lunch", where an article opens the sentence.
+        opens = before in {"a", "the", "one", "this"} and starts_sentence(parts, index - 2)
+        return target if opens and parts[index + 1] == " " else None
+    return exclaimed(parts, index, target)
+
+
+def exclaimed(parts: Sequence[str], index: int, target: str) -> str | None:
+    """Leave "Boy, it was cold" and "Man, I was tired" alone, and the compounds."""
+    if starts_sentence(parts, index) and parts[index + 1].strip() == ",":
+        following = word_at(parts, index + 2).lower()
+        if following in words.pronoun or following in {"it", "that", "this", "what", "there"}:
+            return None
     return unless_compound(parts, index, target)
 
 
@@ -81,6 +96,11 @@ def unless_verb(parts: Sequence[str], index: int, target: str) -> str | None:
     following = word_at(parts, index + 2).lower() if parts[index + 1] == " " else ""
     verbal = following in _OBJECTS and word_at(parts, index - 2).lower() in {"to", "who", "and", "he", "she"}
     return None if verbal else target
+
+
+def unless_before_object(parts: Sequence[str], index: int, target: str) -> str | None:
+    """Leave the verb of "he mans the desk" alone; "a mans hat" lacks its apostrophe."""
+    return None if neighbours(parts, index)[1] in _OBJECTS else target
 
 
 def if_title(parts: Sequence[str], index: int, target: str) -> str | None:
@@ -112,6 +132,7 @@ def mistress(parts: Sequence[str], index: int, target: str) -> str:
 def pronoun(parts: Sequence[str], index: int, _: str) -> str:
     """*Her* becomes his or him, *his* becomes her or hers."""
     given = parts[index]
+    index = _last_of_repeated(parts, index)
     if given.lower() == "her":
         other = "his" if her_is_possessive(parts, index) else "him"
     else:
@@ -119,6 +140,29 @@ def pronoun(parts: Sequence[str], index: int, _: str) -> str:
     if given.isupper():
         return other.upper()
     return other.capitalize() if given[0].isupper() else other
+
+
+def _last_of_repeated(parts: Sequence[str], index: int) -> int:
+    """Where a speaker repeats himself ("her her father", "get her get her a bag") the last one decides for all."""
+    word = parts[index].lower()
+    while word_at(parts, index + 2).lower() == word and parts[index + 1].isspace():
+        index += 2
+    before, behind = neighbours(parts, index)
+    if before and before == behind and word_at(parts, index + 4).lower() == word:
+        return _last_of_repeated(parts, index + 4)
+    return index
+
+
+def _stands_as_name(parts: Sequence[str], index: int, before: str, behind: str) -> bool:
+    """True for a bare capitalised "King", "Duke" or "Godfather" without an article: a surname, a team, a film."""
+    word = parts[index]
+    if word in {"Brotherhood", "Sisterhood", "Godfather"}:
+        return not starts_sentence(parts, index)
+    if word not in {"King", "Queen", "Prince", "Duke", "Monk", "Abbot"} or is_capitalised(behind):
+        return False
+    if starts_sentence(parts, index):
+        return behind in words.auxiliary or behind in context["person_verb"] or behind in words.past
+    return before != "" and before.islower() and before not in words.determiner and not is_adjective(before)
 
 
 def in_proper_name(parts: Sequence[str], index: int) -> bool:
@@ -132,6 +176,10 @@ def in_proper_name(parts: Sequence[str], index: int) -> bool:
         return False
     before = word_at(parts, index - 2) if parts[index - 1] in {" ", " & ", " and "} else ""
     behind = word_at(parts, index + 2) if parts[index + 1] in {" ", "-", "'s ", " & "} else ""
+    if word.lower() in _OFFICES:
+        return False  # "State Democratic Chairman Herman Hill", "Vice Chairman"
+    if _stands_as_name(parts, index, before, behind):
+        return True
     possessed = parts[index + 1] in {"'", "’"} and parts[index + 2 : index + 4] == ["s", " "]
     if possessed:
         behind = word_at(parts, index + 4)  # "Queen's University"
@@ -155,6 +203,7 @@ def in_proper_name(parts: Sequence[str], index: int) -> bool:
 
 
 _IN_NAMES = context["in_names"]
+_OFFICES = context["office"]
 
 
 def possessive(parts: Sequence[str], index: int, target: str) -> list[tuple[int, str]]:
@@ -181,7 +230,14 @@ _PLURALS = frozenset({"ladies", "gentlemen", "bridesmaids", "groomsmen", "barmai
 def decisions() -> dict[str, Decision]:
     """The rule of every word that has one, in the spellings of the text."""
     rules: dict[str, Decision] = dict.fromkeys(COMPOUND_WORDS, unless_compound)
-    rules |= {"man": man, "he": unless_word_part, "groom": unless_verb, "grooms": unless_verb}
+    rules |= {
+        "man": man,
+        "boy": exclaimed,
+        "he": unless_word_part,
+        "groom": unless_verb,
+        "grooms": unless_verb,
+        "mans": unless_before_object,
+    }
     rules |= {"mistress": mistress, "mistresses": mistress}
     cased = {case(word): rule for word, rule in rules.items() for case in (str, str.capitalize, str.upper)}
     cased |= dict.fromkeys(("her", "Her", "HER", "his", "His", "HIS"), pronoun)

@@ -28,7 +28,7 @@ from multiprocessing import get_context
 from typing import Literal, NamedTuple, get_args
 
 from evenli.counterfactual import cjk, conflicts
-from evenli.counterfactual.names import first_names, name_pairs
+from evenli.counterfactual.names import first_names, name_pairs, word_at
 from evenli.counterfactual.rules import Decision, decisions, in_proper_name, possessive
 from evenli.errors import InputError
 from evenli.resources import read_table
@@ -142,7 +142,7 @@ class Swapper:
         found = [self._changes(parts) for parts in split]
         ours = self.mode == "default" and self.lang == "en"
         if ours and len(texts) > 1:
-            found = _agree(split, found)
+            found = _same_titles(split, _agree(split, found))
         names = [set[str]()] * len(texts)
         if ours and (self.names or len(texts) > 1) and (self.names or any(found)):
             names = _names_by_text(split)
@@ -218,9 +218,9 @@ class Swapper:
                     return conflicts.TITLE
         if conflicts.titles_collapse(split):
             return conflicts.COLLAPSE
-        if not self.names and conflicts.name_conflict(names, [bool(one) for one in found]):
+        if not self.names and len(split) > 1 and conflicts.name_conflict(names, split, found):
             return conflicts.NAME
-        return ""
+        return conflicts.uneven(split, found)
 
     def _released(self, text: str) -> str:
         text = text.lower()
@@ -260,7 +260,7 @@ def _default_arrows() -> tuple[dict[str, str], dict[str, Decision]]:
     # Abbreviations of states, illnesses and units, and the verb.
     for form in ("PA", "MA", "MS", "ms", "miss", "MISS", "BRO", "SIS"):
         arrows.pop(form, None)
-    arrows |= {"Ma’am": "Sir", "ma’am": "sir"}
+    arrows |= {"Ma’am": "Sir", "ma’am": "sir", "SHe": "He"}
     return arrows, decisions()
 
 
@@ -294,6 +294,19 @@ def _agree(split: list[list[str]], found: list[list[tuple[int, str]]]) -> list[l
         return found
     return [
         [(i, word) for i, word in changes if parts[i] not in stays] for parts, changes in zip(split, found, strict=True)
+    ]
+
+
+def _same_titles(split: list[list[str]], found: list[list[tuple[int, str]]]) -> list[list[tuple[int, str]]]:
+    """Swap "miss Hill" as well where another text has "Miss Hill"; alone it could be the verb of "I miss Berlin"."""
+    titled = {word_at(p, i + 2) for p, done in zip(split, found, strict=True) for i, _ in done if p[i] == "Miss"}
+    if not titled:
+        return found
+    return [
+        sorted(
+            changes + [(i, "mr") for i in range(1, len(parts) - 2, 2) if parts[i] == "miss" and parts[i + 2] in titled]
+        )
+        for parts, changes in zip(split, found, strict=True)
     ]
 
 
