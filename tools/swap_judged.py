@@ -9,7 +9,7 @@ label), as the repository anthonywchen/generative-nli has them under ``data``. A
 words": code ``label`` for a label that is no longer right, ``wrong`` for words that should not have changed or became
 a wrong word, ``missed`` for words that should have changed. Pairs without a line are right in everything.
 
-The texts may not be passed on: ``tests/data/swap_judged_LANG.jsonl`` holds ids, hashes of the pair and of its copy,
+The texts may not be passed on: ``tests/data/swap_judged_LANG_SEED.jsonl`` holds ids, hashes of the pair and of its copy,
 and the verdicts. ``tools/swap_quality.py`` scores them; a copy that the rules of today make otherwise is not scored.
 """
 
@@ -21,6 +21,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -90,10 +91,21 @@ def pairs(data: Path, more: Path, part: str) -> Iterator[tuple[str, tuple[str, s
             yield f"{part}:{number}", (one, two), label
 
 
+def judged(lang: Lang) -> list[Path]:
+    """The files of verdicts, in the order of drawing: a later one was drawn after the rules were mended by it."""
+    return sorted(FOLDER.glob(f"swap_judged_{lang}*.jsonl"))
+
+
+def count_changes(changes: Sequence[Sequence[Change]]) -> int:
+    """How many words of a pair change; an apostrophe that goes with one is none."""
+    return sum(bool(change.word.strip("'’ ")) for one in changes for change in one)
+
+
 def draw(data: Path, more: Path, lang: Lang, seed: int = SEED) -> list[dict[str, Any]]:
-    """Pairs that today's rules change, none of which was in the first sample."""
+    """Pairs that today's rules change, none of which was in an earlier sample."""
     rng, swapper = random.Random(seed), Swapper(lang=lang)
-    known = {json.loads(line)["sha256"] for line in LABELS.read_text(encoding="utf-8").splitlines()[1:]}
+    earlier = chain.from_iterable(path.read_text(encoding="utf-8").splitlines()[1:] for path in [LABELS, *judged(lang)])
+    known = {json.loads(line)["sha256"] for line in earlier}
     sample = []
     for source in SOURCES[lang]:
         pool = sorted({(texts, label, identity) for identity, texts, label in pairs(data, more, source.part)})
@@ -105,8 +117,9 @@ def draw(data: Path, more: Path, lang: Lang, seed: int = SEED) -> list[dict[str,
                 break
             if done.changed and digest(texts) not in known:
                 taken += 1
-                row = {"id": identity, "genre": source.genre, "label": label, "sha256": digest(texts)}
-                sample.append({**row, "copy": digest(done.texts), "texts": texts, "changes": done.changes})
+                row: dict[str, Any] = {"id": identity, "genre": source.genre, "label": label, "sha256": digest(texts)}
+                row |= {"copy": digest(done.texts), "changed": count_changes(done.changes)}
+                sample.append({**row, "texts": texts, "changes": done.changes})
     return sample
 
 
@@ -132,9 +145,9 @@ def verdicts(lines_read: Sequence[str]) -> dict[int, dict[str, Any]]:
     return found
 
 
-def read(data: Path, more: Path, lang: Lang) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def read(data: Path, more: Path, path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Who judged and when, and the judged pairs with their texts."""
-    header, *rows = map(json.loads, (FOLDER / f"swap_judged_{lang}.jsonl").read_text(encoding="utf-8").splitlines())
+    header, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     for part in {row["id"].split(":")[0] for row in rows}:
         texts = {identity: found for identity, found, _ in pairs(data, more, part)}
         for row in rows:
@@ -145,25 +158,24 @@ def read(data: Path, more: Path, lang: Lang) -> tuple[dict[str, Any], list[dict[
     return header, rows
 
 
-def score(rows: Sequence[dict[str, Any]], lang: Lang) -> dict[str, Counter[str]]:
-    """Counts by genre: copies, labels kept, changed words and right ones, words that had to change and missed ones."""
+def score(rows: Sequence[dict[str, Any]], lang: Lang, today: bool = True) -> dict[str, Counter[str]]:
+    """Counts by genre: copies, labels kept, changed words and right ones, words that had to change and missed ones.
+
+    With ``today`` only the copies count that the rules of today make as well; else all that were judged.
+    """
     swapper, counts = Swapper(lang=lang), dict[str, Counter[str]]()
     for row in rows:
         done = swapper.swap_document(row["texts"])
+        right = row["changed"] - len(row["wrong"])
         for genre in (row["genre"], "all"):
             count = counts.setdefault(genre, Counter())
-            if not done.changed:
+            if today and not done.changed:
                 count["without copy"] += 1
-            elif digest(done.texts) != row["copy"]:
+            elif today and digest(done.texts) != row["copy"]:
                 count["not judged"] += 1
             else:
-                changed = sum(bool(change.word.strip("'’ ")) for changes in done.changes for change in changes)
-                count["copies"] += 1
-                count["kept"] += row["kept"]
-                count["changes"] += changed
-                count["right"] += changed - len(row["wrong"])
-                count["words"] += changed - len(row["wrong"]) + len(row["missed"])
-                count["missed"] += len(row["missed"])
+                count.update(copies=1, kept=int(row["kept"]), changes=row["changed"], right=right)
+                count.update(words=right + len(row["missed"]), missed=len(row["missed"]))
     return counts
 
 
@@ -177,23 +189,24 @@ def main() -> None:
     parser.add_argument("--read", type=Path)
     parser.add_argument("--by", default="")
     parser.add_argument("--on", default="")
+    parser.add_argument("--seed", type=int, default=SEED)
     arguments = parser.parse_args()
     lang = cast(Lang, arguments.lang)
-    sample = draw(arguments.data, arguments.more, lang)
+    sample = draw(arguments.data, arguments.more, lang, arguments.seed)
     if arguments.action == "draw":
         for number, row in enumerate(sample):
             shown = "  ||  ".join(marked(*both) for both in zip(row["texts"], row["changes"], strict=True))
             print(f"{number} {row['label']}: {shown}")
         return
     found = verdicts(arguments.read.read_text(encoding="utf-8").splitlines())
-    header = {"judged_by": arguments.by, "judged_on": arguments.on, "lang": lang, "seed": SEED}
+    header = {"judged_by": arguments.by, "judged_on": arguments.on, "lang": lang, "seed": arguments.seed}
     right = {"kept": True, "wrong": [], "missed": []}
     kept = [
-        {key: row[key] for key in ("id", "genre", "label", "sha256", "copy")} | found.get(number, right)
+        {key: row[key] for key in ("id", "genre", "label", "sha256", "copy", "changed")} | found.get(number, right)
         for number, row in enumerate(sample)
     ]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [header, *kept])
-    (FOLDER / f"swap_judged_{lang}.jsonl").write_text(text, encoding="utf-8")
+    (FOLDER / f"swap_judged_{lang}_{arguments.seed}.jsonl").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
