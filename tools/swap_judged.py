@@ -9,7 +9,7 @@ label), as the repository anthonywchen/generative-nli has them under ``data``. A
 words": code ``label`` for a label that is no longer right, ``wrong`` for words that should not have changed or became
 a wrong word, ``missed`` for words that should have changed. Pairs without a line are right in everything.
 
-The texts may not be passed on: ``tests/data/swap_judged_LANG_SEED.jsonl`` holds ids, hashes of the pair and of its copy,
+The texts may not be passed on: ``tests/data/swap_judged_LANG_SEED.jsonl`` holds ids, hashes of pair and copy,
 and the verdicts. ``tools/swap_quality.py`` scores them; a copy that the rules of today make otherwise is not scored.
 """
 

@@ -40,8 +40,8 @@ _BEFORE = {
     "queens": {"drag", "dairy"},
     "king": {"burger", "lion", "drag", "martin"},
     "daddy": {"sugar"},
-    "boy": {"oh"},
-    "man": {"oh", "spider", "iron", "burning", "bat"},
+    "boy": {"oh", "but"},
+    "man": {"oh", "hey", "spider", "iron", "burning", "bat"},
     "father": {"god"},
 }
 
@@ -75,6 +75,8 @@ def man(parts: Sequence[str], index: int, target: str) -> str | None:
         # "Man the lifeboats!" begins a sentence; a caption such as "Man the size of a bear" is rarer.
         if starts_sentence(parts, index) and behind in {"the", "your", "their"}:
             return None
+    if parts[index].istitle() and word_at(parts, index - 4) == "Isle":
+        return None
     if behind in {"made", "eating"}:
         # "a man-made lake"; but "A man made a lake" and "The man eating lunch", where an article opens the sentence.
         opens = before in {"a", "the", "one", "this"} and starts_sentence(parts, index - 2)
@@ -129,9 +131,11 @@ def mistress(parts: Sequence[str], index: int, target: str) -> str:
     return target.capitalize() if parts[index][0].isupper() else target
 
 
-def pronoun(parts: Sequence[str], index: int, _: str) -> str:
-    """*Her* becomes his or him, *his* becomes her or hers."""
+def pronoun(parts: Sequence[str], index: int, _: str) -> str | None:
+    """*Her* becomes his or him, *his* becomes her or hers; the rest of "T[his] court" stays."""
     given = parts[index]
+    if parts[index - 1] in {"]", "["} and index > 1:
+        return None
     index = _last_of_repeated(parts, index)
     if given.lower() == "her":
         other = "his" if her_is_possessive(parts, index) else "him"
@@ -176,7 +180,7 @@ def in_proper_name(parts: Sequence[str], index: int) -> bool:
         return False
     before = word_at(parts, index - 2) if parts[index - 1] in {" ", " & ", " and "} else ""
     behind = word_at(parts, index + 2) if parts[index + 1] in {" ", "-", "'s ", " & "} else ""
-    if word.lower() in _OFFICES:
+    if word.lower() in _OFFICES or word in {"He", "She"}:
         return False  # "State Democratic Chairman Herman Hill", "Vice Chairman"
     if _stands_as_name(parts, index, before, behind):
         return True
