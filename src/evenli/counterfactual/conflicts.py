@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import pairwise, permutations
 
 from evenli.counterfactual.names import is_capitalised, name_pairs, word_at
-from evenli.counterfactual.pronouns import context
+from evenli.counterfactual.pronouns import context, words
 from evenli.resources import read_table
 
 BODY, TITLE, NAME, COLLAPSE = "body", "title", "name", "collapse"
@@ -31,8 +31,8 @@ _CIVIL = frozenset({"Mr", "Mrs", "Ms", "Miss"})
 TITLES = _NAMED | _CIVIL
 """Gendered titles that stand before a name."""
 _FEMALE_TITLES = frozenset({"Mrs", "Ms", "Miss"})
-_NO_NOUN = frozenset(
-    {"he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"}
+_TITLE_OR_PRONOUN = frozenset(
+    ["he", "she", "him", "her", "his", "hers", "himself", "herself", "mr", "mrs", "ms", "miss", "sir", "madam"]
 )
 Changes = Sequence[tuple[int, str]]
 """Place and new word of everything that changes in one text."""
@@ -72,6 +72,8 @@ def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
     word, following = parts[index], word_at(parts, index + 2)
     if parts[index + 1] not in {" ", ". ", " . "} or not is_capitalised(following) or following in renamed:
         return False
+    if following in words.place_tail or following in context["place_tail"]:
+        return False  # "Duke University", "King Street"
     return word in _NAMED or (
         word in _CIVIL and following in name_pairs() and is_capitalised(word_at(parts, index + 4))
     )
@@ -95,13 +97,29 @@ def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], cha
     """
     if any(changes[one] and names[other] - names[one] for one, other in permutations(range(len(names)), 2)):
         return True
-    if changes[0] or not any(word in name_pairs() for word in texts[0][1::2]):
+    if changes[0]:
         return False
-    return any(
-        index % 2 and parts[index].lower() not in _NO_NOUN
+    if any(_titled(parts, found) & _surnames(texts[0]) for parts, found in zip(texts[1:], changes[1:], strict=True)):
+        return True
+    return any(word in name_pairs() for word in texts[0][1::2]) and any(
+        index % 2 and parts[index].lower() not in _TITLE_OR_PRONOUN
         for parts, found in zip(texts[1:], changes[1:], strict=True)
         for index, _ in found
     )
+
+
+def _titled(parts: Sequence[str], found: Changes) -> set[str]:
+    """The names behind Mr, Mrs, Ms and Miss."""
+    return {word_at(parts, index + 2) for index, _ in found if parts[index] in _CIVIL}
+
+
+def _surnames(parts: Sequence[str]) -> set[str]:
+    """Capitalised words behind a capitalised word, such as a first name that no list has: "Gerhard Schroeder"."""
+    return {
+        two
+        for one, gap, two in zip(parts[1::2], parts[2::2], parts[3::2], strict=False)
+        if gap == " " and is_capitalised(one) and is_capitalised(two)
+    }
 
 
 def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:

@@ -31,6 +31,7 @@ _COMPOUNDS = {
     "lady": {"bug", "bugs", "luck", "liberty", "justice"},
     "daddy": {"longlegs"},
     "male": {"pattern"},
+    "daughter": {"cell", "cells"},
     "gentlemen": {"club"},
     "dude": {"ranch"},
     "pa": {"day", "days"},
@@ -40,7 +41,7 @@ _BEFORE = {
     "queens": {"drag", "dairy"},
     "king": {"burger", "lion", "drag", "martin"},
     "daddy": {"sugar"},
-    "boy": {"oh", "but"},
+    "boy": {"oh", "but", "uh", "um"},
     "man": {"oh", "hey", "spider", "iron", "burning", "bat"},
     "father": {"god"},
 }
@@ -70,7 +71,8 @@ def man(parts: Sequence[str], index: int, target: str) -> str | None:
     """The noun; the verb of "man the lifeboats" and the exclamation "oh man" stay."""
     before, behind = neighbours(parts, index)
     if behind in _OBJECTS and parts[index + 1] == " ":
-        if before in _VERBAL:
+        # "deckhands man the ropes": a plural before it is its subject.
+        if before in _VERBAL or (before.endswith("s") and not before.endswith("ss")):
             return None
         # "Man the lifeboats!" begins a sentence; a caption such as "Man the size of a bear" is rarer.
         if starts_sentence(parts, index) and behind in {"the", "your", "their"}:
@@ -114,8 +116,10 @@ def if_title(parts: Sequence[str], index: int, target: str) -> str | None:
 
 def unless_word_part(parts: Sequence[str], index: int, target: str) -> str | None:
     """Leave the *he* of "s/he" and "(s)he" alone."""
-    before = word_at(parts, index - 2).lower()
-    return None if before == "s" and parts[index - 1] in {"/", ")", "/ ", " /"} else target
+    before = word_at(parts, index - 2)
+    if before == "T" and parts[index - 1] == " ":
+        return None  # "T he", a capital that was set apart
+    return None if before.lower() == "s" and parts[index - 1] in {"/", ")", "/ ", " /"} else target
 
 
 def sir(parts: Sequence[str], index: int, target: str) -> str:
@@ -162,6 +166,10 @@ def _stands_as_name(parts: Sequence[str], index: int, before: str, behind: str) 
     word = parts[index]
     if word in {"Brotherhood", "Sisterhood", "Godfather"}:
         return not starts_sentence(parts, index)
+    if word in {"Sisters", "Brothers", "Sons", "Daughters"} and behind == "of":
+        return is_capitalised(word_at(parts, index + 4))
+    if parts[index - 1] == "-" and word_at(parts, index - 2) == "au":
+        return True  # "Port-au-Prince"
     if word not in {"King", "Queen", "Prince", "Duke", "Monk", "Abbot"} or is_capitalised(behind):
         return False
     if starts_sentence(parts, index):
@@ -176,17 +184,19 @@ def in_proper_name(parts: Sequence[str], index: int) -> bool:
     capitalised for that reason. A title before a name ("King Charles", "Mr. Hill") is none of these.
     """
     word = parts[index]
-    if not is_capitalised(word) or in_title_case(parts):
+    if not is_capitalised(word):
         return False
     before = word_at(parts, index - 2) if parts[index - 1] in {" ", " & ", " and "} else ""
     behind = word_at(parts, index + 2) if parts[index + 1] in {" ", "-", "'s ", " & "} else ""
+    possessed = parts[index + 1] in {"'", "’"} and parts[index + 2 : index + 4] == ["s", " "]
+    if possessed:
+        behind = word_at(parts, index + 4)  # "Queen's University"
+    if in_title_case(parts):
+        return behind in words.place_tail and word in TITLES
     if word.lower() in _OFFICES or word in {"He", "She"}:
         return False  # "State Democratic Chairman Herman Hill", "Vice Chairman"
     if _stands_as_name(parts, index, before, behind):
         return True
-    possessed = parts[index + 1] in {"'", "’"} and parts[index + 2 : index + 4] == ["s", " "]
-    if possessed:
-        behind = word_at(parts, index + 4)  # "Queen's University"
     if starts_sentence(parts, index):
         if behind in words.place_tail and word in TITLES:
             return True
