@@ -178,6 +178,20 @@ def test_mlp_still_finds_what_no_linear_probe_can() -> None:
     assert found.mlp.low > 0.7
 
 
+def test_an_interrupt_ends_the_neural_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """scikit-learn goes on with the half-trained probe, whose accuracy would be reported."""
+    network = pytest.importorskip("sklearn.neural_network")
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(network.MLPClassifier, "_backprop", interrupt)
+    generator = np.random.default_rng(0)
+    rows, classes = generator.normal(size=(40, 3)), np.arange(40) % 2
+    with pytest.raises(KeyboardInterrupt):
+        leakage(rows, classes, rows, classes, generator)
+
+
 def test_rows_of_the_fit_must_be_apart_from_those_of_the_probe() -> None:
     rng = np.random.default_rng(0)
     y = np.tile([0, 1], 450)

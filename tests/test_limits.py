@@ -158,3 +158,33 @@ def test_a_pipe_is_refused_and_not_waited_for(read: object, tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(InputError, match="pipe"):
         read(tmp_path / "pipe.json")  # type: ignore[operator]
+
+
+def test_a_zst_file_is_read_whole_or_not_at_all(tmp_path: Path) -> None:
+    """The library's own reader ends without a word where a file was cut."""
+    zstandard = pytest.importorskip("zstandard")
+    lines = [f"line {number} of {number**3}" for number in range(5_000)]
+    packed = zstandard.ZstdCompressor().compress("".join(f"{line}\n" for line in lines).encode())
+    file = tmp_path / "lines.txt.zst"
+
+    def read(content: bytes) -> list[str]:
+        file.write_bytes(content)
+        return [line.decode() for _, line in iter_lines(file)]
+
+    assert read(packed) == lines
+    assert read(packed * 2) == lines * 2  # frame behind frame, as parallel packers write
+    assert read(b"") == []
+    changed = bytearray(packed)
+    changed[len(packed) // 2] ^= 16
+    rest = (packed[:-1], packed[:5], packed[: len(packed) // 3], packed + packed[:9], packed + b"more", bytes(changed))
+    for content in rest:
+        with pytest.raises(InputError, match=r"lines\.txt\.zst"):
+            read(content)
+
+
+def test_a_zst_bomb_is_refused(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    file = tmp_path / "bomb.txt.zst"
+    file.write_bytes(zstandard.ZstdCompressor(level=1).compress(b"a" * 10_000_000 + b"\n") * 20)
+    with pytest.raises(InputError, match="unpacks to more than"):
+        list(iter_lines(file))

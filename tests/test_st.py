@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from conftest import make_checkpoint
 from evenli.encoders.base import load_encoder
-from evenli.errors import ModelError
+from evenli.errors import EvenliError, ModelError
 
 torch = pytest.importorskip("torch")
 library = pytest.importorskip("sentence_transformers")
@@ -289,3 +290,19 @@ def test_half_a_model_is_not_taken_for_the_whole(model: Path) -> None:
         load_encoder(str(model), device="cpu")
     half = load_encoder(str(model), pooling="mean", device="cpu")
     assert half.encode(TEXTS).shape == (2, 32) and "Dense" in half.note
+
+
+@pytest.mark.parametrize("form", ["st:{}", "hf:{}", "{}"])
+@pytest.mark.parametrize("part", ["config_sentence_transformers.json", "1_Pooling/config.json", "more.txt"])
+def test_a_pipe_in_a_folder_does_not_block(plain: Path, form: str, part: str) -> None:
+    (plain / part).unlink(missing_ok=True)
+    os.mkfifo(plain / part)
+    with pytest.raises(EvenliError, match="a pipe, a socket or a device"):
+        load_encoder(form.format(plain))
+
+
+@pytest.mark.parametrize("form", ["hf:{}", "{}"])
+def test_a_pooling_without_its_file_is_not_guessed(plain: Path, form: str) -> None:
+    (plain / "1_Pooling" / "config.json").unlink()
+    with pytest.raises(EvenliError, match=r"1_Pooling.config\.json"):
+        load_encoder(form.format(plain))

@@ -3,6 +3,7 @@
     python tools/fuzz.py --inputs 20000 --out /tmp/fuzz       resumable; findings are kept in /tmp/fuzz/findings
     python tools/fuzz.py --minutes 1 --quick                  without torch
     python tools/fuzz.py --seed 123 --case 4567               one case again, with its output
+    python tools/fuzz.py --undamaged                          every target once without damage, which has to work
 
 A finding is an error that is not ours, an exit code other than 0 and 2 (1 where a gate failed), more than one line on
 stderr for bad input, a hang, a raw control character or a forged line on the terminal, or damaged evidence that is
@@ -48,6 +49,8 @@ def main() -> int:
         return _work(options)
     if options.case is not None:
         return _repeat(options)
+    if options.undamaged:
+        return _undamaged(options)
     _chosen(options)  # a wrong name is said before anything is built
     with tempfile.TemporaryDirectory(prefix="fuzz-") as temporary:
         return Session(options, Path(options.out or temporary), Path(temporary)).run()
@@ -59,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=None, help="Stop after so many minutes.")
     parser.add_argument("--seed", default=None, help="Repeat a session; default: a new one.")
     parser.add_argument("--case", type=int, default=None, help="Run this case alone and show it.")
+    parser.add_argument("--undamaged", action="store_true", help="Run every target once without damage.")
     parser.add_argument("--only", default="", help="Only targets whose name contains this.")
     parser.add_argument("--quick", action="store_true", help="Without the targets that need torch.")
     parser.add_argument("--out", default=None, help="Folder for seeds, progress and findings; makes it resumable.")
@@ -124,6 +128,18 @@ def _repeat(options: argparse.Namespace) -> int:
     shown = f"{finding.kind}: {finding.what}\n{finding.case}\n{finding.details}" if finding else "no finding"
     screen.write(f"{name}: {shown}\n".encode("utf-8", "backslashreplace").decode())
     return int(finding is not None)
+
+
+def _undamaged(options: argparse.Namespace) -> int:
+    """Every target without damage; those whose valid input does not work are shown."""
+    screen = os.fdopen(os.dup(1), "w")
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as temporary:
+        cases = _cases(options, Path(options.out or temporary) / "seeds", Path(temporary) / "work")
+        tried = {target.name: cases.undamaged(target) for target in cases.targets if target.change is None}
+    wrong = {name: problem for name, problem in tried.items() if problem}
+    screen.write("".join(f"{name}: {problem.strip()}\n" for name, problem in wrong.items()))
+    screen.write(f"{len(tried)} targets without damage, {len(wrong)} do not work\n")
+    return int(bool(wrong))
 
 
 class Worker:

@@ -100,3 +100,41 @@ def write_csv(frame: pl.DataFrame, target: Path | IO[bytes], *, header: bool = T
     returns = bool(texts) and frame.select(pl.any_horizontal(text.str.contains("\r").any() for text in texts)).item()
     named = frame.rename({name: escape_cell(name) for name in frame.columns})
     named.write_csv(target, include_header=header, quote_style="non_numeric" if returns else "necessary")
+
+
+class ZstdStream:
+    """What a Zstandard file holds, frame by frame.
+
+    The library's own reader takes a file that was cut for a shorter one; this one says so, as those of .gz and .xz do.
+    """
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self._library = need("zstandard", extra="scale", purpose=f"reading {name}")
+        self._stream, self._frame = stream, self._library.ZstdDecompressor().decompressobj()
+        self._begun = False  # whether some of a frame was read and its end was not
+        self._ready = memoryview(b"")
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        while not self._ready:
+            # Of a kilobyte at most 32 MB come, so that who reads can stop a bomb in time.
+            packed = self._stream.read(1024)
+            if not packed:
+                if self._begun:
+                    raise EOFError("the file ends before its last frame does")
+                return b""
+            self._ready = memoryview(self._unpack(packed))
+        content, self._ready = self._ready[:size], self._ready[size:]
+        return bytes(content)
+
+    def _unpack(self, packed: bytes) -> bytes:
+        content = b""
+        try:
+            while packed:
+                content += self._frame.decompress(packed)
+                packed, self._begun = self._frame.unused_data, not self._frame.eof
+                if self._frame.eof:
+                    self._frame = self._library.ZstdDecompressor().decompressobj()
+        except self._library.ZstdError as error:
+            raise OSError(str(error)) from error
+        return content

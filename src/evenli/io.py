@@ -28,9 +28,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
-from evenli._extras import need
 from evenli._temporary import leftovers, process_mark
-from evenli.binary import read_parquet
+from evenli.binary import ZstdStream, read_parquet
 from evenli.errors import InputError, PairError, RunError
 from evenli.parse import LINE_BYTES, check_ratio, check_regular, parse_json_object, parse_table
 
@@ -107,8 +106,7 @@ def open_binary(file: Readable) -> Iterator[IO[bytes]]:
         elif packing == ".bz2":
             raw = stack.enter_context(bz2.BZ2File(raw))
         elif packing == ".zst":
-            zstandard = need("zstandard", extra="scale", purpose=f"reading {file.name}")
-            raw = stack.enter_context(zstandard.ZstdDecompressor().stream_reader(raw))
+            raw = ZstdStream(raw, file.name)
         yield raw if raw is packed else io.BufferedReader(_Unpacked(file, packed, raw), 1 << 20)
 
 

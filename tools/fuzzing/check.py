@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -16,9 +17,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzzing import mutate
+import typer.main
+
+from fuzzing import more_seeds, mutate  # noqa: F401  (registers its seeds)
 from fuzzing.seeds import copy_seeds
-from fuzzing.targets import Target
+from fuzzing.target import Target
 
 _GATES = {"gate", "reproduce"}
 """Commands whose exit code 1 means something."""
@@ -73,6 +76,8 @@ class Runner:
             signal.signal(number, _stop)
         # As on the command line, an unexpected error would be one line and a log; the fuzzer wants the traceback.
         os.environ["EVENLI_DEBUG"] = "1"
+        # Two thirds of a case would go into making the same command line anew from the same functions.
+        typer.main.get_command = functools.cache(typer.main.get_command)
 
     def __call__(self, words: tuple[str, ...]) -> Outcome:
         """Run one command line in the current folder."""
@@ -203,6 +208,16 @@ class Cases:
                 finding.case = {"seed": seed, "index": index, "target": target.name, "words": words, "damage": done}
                 finding.details += f"\n--- stderr\n{outcome.stderr[:2000]}\n--- stdout\n{outcome.stdout[:2000]}"
         return target.name, finding
+
+    def undamaged(self, target: Target) -> str:
+        """What is wrong with a target itself: damage to what is refused anyway, or to no file, tries nothing."""
+        with self._folder(target, "undamaged") as folder:
+            empty = [pattern for pattern in target.files if not any(map(Path.is_file, folder.glob(pattern)))]
+            outcome = self.run(target.words)
+        if empty:
+            return f"no file {', '.join(empty)}"
+        accepted = outcome.code == 0 or (outcome.code == 1 and target.words[0] in _GATES)
+        return "" if accepted != target.refused else f"exit code {outcome.code}: {outcome.stderr}{outcome.error}"
 
     def _undamaged(self, target: Target) -> Any:
         if target.name not in self._expected:

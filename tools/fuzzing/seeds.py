@@ -31,6 +31,7 @@ SENTENCES = (
     "People walk on a small street.",
     "A girl sleeps near the red house.",
 )
+PLACES = ("park", "rain", "hall", "house", "street", "car", "field")
 
 
 def seed(builder: Builder) -> Builder:
@@ -86,6 +87,21 @@ def _pairs() -> Any:
     return pairs.where(few & (pl.col("template").rank("dense").over("occupation") <= 2))
 
 
+def pack(name: str) -> None:
+    """The rows of a .jsonl and a .csv file, packed in every way."""
+    lines = Path(f"{name}.jsonl").read_bytes()
+    for ending, packed in ((".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)):
+        Path(f"{name}.jsonl{ending}").write_bytes(packed(lines))
+    rows = Path(f"{name}.csv").read_bytes()
+    try:
+        import zstandard
+
+        content = zstandard.ZstdCompressor().compress(rows)
+    except ImportError:  # then the command says which extra it needs
+        content = b"\x28\xb5\x2f\xfd" + rows
+    Path(f"{name}.csv.zst").write_bytes(content)
+
+
 @seed
 def pairs(root: Path) -> None:
     """A few NLI-CoAL pairs in every format and packing."""
@@ -97,15 +113,7 @@ def pairs(root: Path) -> None:
     rows.write_csv("pairs.csv")
     rows.write_csv("pairs.tsv", separator="\t", quote_style="never")
     rows.write_parquet("pairs.parquet")
-    for ending, pack in ((".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress)):
-        Path(f"pairs.jsonl{ending}").write_bytes(pack(lines.encode()))
-    try:
-        import zstandard
-
-        packed = zstandard.ZstdCompressor().compress(Path("pairs.csv").read_bytes())
-    except ImportError:  # then the command says which extra it needs
-        packed = b"\x28\xb5\x2f\xfd" + Path("pairs.csv").read_bytes()
-    Path("pairs.csv.zst").write_bytes(packed)
+    pack("pairs")
     few = rows.select(pl.col("premise"), pl.col("hypothesis"), gold=pl.lit("neutral")).head(4)
     few.write_ndjson("few.jsonl")
 
@@ -199,7 +207,7 @@ def axis(root: Path) -> None:
     rows = ("nurse,0.1,-0.8", "engineer,0.0,0.9", "student,0.0,0.1", "pilot,0.1,0.7", "mother,-0.9,-0.9")
     Path("words.csv").write_text("word,definitional,stereotype\n" + "\n".join(rows) + "\n", encoding="utf-8")
     Path("out.txt").write_text("mother\n", encoding="utf-8")
-    templates = [f"the [Sub] {verb} in the {place}" for verb in ("waits", "eats") for place in ("park", "rain", "hall")]
+    templates = [f"the [Sub] {verb} in the {place}" for verb in ("waits", "eats") for place in PLACES]
     Path("templates.txt").write_text("\n".join(templates) + "\n", encoding="utf-8")
     gold = [
         f"{label},a person eats.,{text}"
@@ -234,7 +242,8 @@ def vectors(root: Path) -> None:
     Path("vectors.bin").write_bytes(f"{len(words)} 6\n".encode() + binary)
     Path("vectors.txt.gz").write_bytes(gzip.compress("".join(lines).encode()))
     save_vectors(WordVectors.of(words, matrix), Path("vectors.npz"))
-    Path("wordpairs.csv").write_text("".join(f"{f},{m}\n" for f, m in read_pairs("ten")), encoding="utf-8")
+    pairs = "".join(f"{f},{m}\n" for f, m in read_pairs("ten"))
+    Path("wordpairs.csv").write_text(f"female,male\n{pairs}", encoding="utf-8")
 
 
 @seed

@@ -2,48 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from fuzzing import mutate
-
-Words = tuple[str, ...]
-SEAT = ("--tests", "own.json", "--permutations", "100")
-CPU = ("--device", "cpu")
-
-
-@dataclass(frozen=True)
-class Target:
-    """One command on one kind of input.
-
-    Attributes:
-        name: Its name for ``--only``.
-        words: The command line; file names are relative to the folder of the case.
-        seeds: Valid inputs that are copied there.
-        files: Patterns of the files that may be damaged; empty if the words themselves are.
-        change: Makes the words of a case, where words are damaged.
-        evidence: Whether what the command says must not change: damage is refused or changes nothing.
-        output: A file that is part of what it says.
-        weight: How often it is chosen.
-        torch: Whether it needs torch, which the quick mode leaves out.
-    """
-
-    name: str
-    words: Words
-    seeds: Words = ()
-    files: Words = ()
-    change: Callable[[random.Random, Words], Words] | None = None
-    evidence: bool = False
-    output: str = ""
-    weight: float = 1
-    torch: bool = False
+from fuzzing.more_targets import more_targets
+from fuzzing.target import CPU, SEAT, Target, Words
 
 
 def targets() -> list[Target]:
     """All of them."""
-    groups = (_pair_files, _runs, _words, _corpora, _encoders, _models, _training, _expressions, _options)
+    groups = (_pair_files, _runs, _words, _corpora, _encoders, _models, _training, _expressions, _options, more_targets)
     return [target for group in groups for target in group()]
 
 
@@ -53,8 +24,9 @@ def _pair_files() -> Iterator[Target]:
         yield Target(f"audit-{ending}", ("audit", "fake:even", "--data", file, "-o", "out"), ("pairs",), (file,))
         yield Target(f"predict-{ending}", ("predict", "fake:even", "--data", file, "-o", "out"), ("pairs",), (file,))
         yield Target(f"check-{ending}", ("data", "--check", file), ("pairs",), (file,))
+        file = f"probe.{ending}"
         suite = ("audit", "fake:even", "--suite", "probe", "--data", file, "-o", "out")
-        yield Target(f"audit-probe-{ending}", suite, ("pairs",), (file,), weight=0.3)
+        yield Target(f"audit-probe-{ending}", suite, ("probe",), (file,), weight=0.5)
     yield Target(
         "audit-dev2020",
         ("audit", "fake:even", "--suite", "dev2020", "--data", "dev.csv", "-o", "out"),
@@ -92,13 +64,13 @@ def _runs() -> Iterator[Target]:
         dev = ("measure", "dev", "--json")
         yield Target(f"measure-dev-{part}", dev, ("runs",), (f"dev/{part}",), evidence=True, weight=0.5)
         if part != "results.json":
-            yield Target(f"measure-predicted-{part}", ("measure", "run"), ("predicted",), files, weight=0.3)
+            predicted = ("measure", "run")
+            yield Target(f"measure-predicted-{part}", predicted, ("predicted",), files, weight=0.3, refused=True)
     resume = ("audit", "fake:biased", "--data", "pairs.jsonl", "-o", "run", "--token-budget", "200", "--json")
     for part in ("run.json", "shards/*"):
         yield Target(f"resume-{part}", resume, ("unfinished",), (f"run/{part}",), evidence=True, weight=2)
-        yield Target(
-            f"gate-unfinished-{part}", ("gate", "run", "--fail-if", "coal > 1"), ("unfinished",), (f"run/{part}",)
-        )
+        gate = ("gate", "run", "--fail-if", "coal > 1")
+        yield Target(f"gate-unfinished-{part}", gate, ("unfinished",), (f"run/{part}",), refused=True)
 
 
 def _words() -> Iterator[Target]:
@@ -112,9 +84,8 @@ def _words() -> Iterator[Target]:
     robust = ("robustness", "fake:neutral", "--data", "wordings.csv", "-o", "out", "--json")
     yield Target("robustness-wordings", robust, ("wordings",), ("wordings.csv",), weight=0.3)
     yield Target("data-axis", ("data", "--axis", "axis.toml", "--json"), ("axis",), ("axis.toml",))
-    yield Target(
-        "controlled-axis", ("build", "controlled", "--axis", "axis.toml", "-o", "out"), ("axis",), ("axis.toml",)
-    )
+    controlled = ("build", "controlled", "--axis", "axis.toml", "-o", "out", "--width", "2", "--rates", "0,0.5,1")
+    yield Target("controlled-axis", controlled, ("axis",), ("axis.toml",))
     own = (
         "build",
         "coal",
@@ -140,8 +111,6 @@ def _corpora() -> Iterator[Target]:
         kind = ".txt" if ".txt" in file else ".jsonl"
         swap = ("mitigate", "swap", "--corpus", file, "-o", f"out{kind}")
         yield Target(f"swap-{file}", swap, ("corpus",), (file,))
-        probe = ("build", "probe", "--corpus", file, "-o", "out.jsonl", "--per-occupation", "1")
-        yield Target(f"build-probe-{file}", probe, ("corpus",), (file,), weight=0.5)
     idf = ("score", "corpus.txt", "--vectors", "vectors.txt", "-o", "out", "--weights", "idf", "--counts", "corpus.csv")
     yield Target("score-counts", idf, ("corpus", "vectors"), ("corpus.csv",))
     for part in ("scores.json", "shards/*"):
@@ -153,8 +122,8 @@ def _corpora() -> Iterator[Target]:
         yield Target(f"augment-{part}", ("mitigate", "augment", "scored", "-o", "out", *split), ("scored",), files)
         again = ("score", "corpus.jsonl", "--vectors", "vectors.txt", "-o", "scored", "--json")
         yield Target(f"score-again-{part}", again, ("scored", "corpus", "vectors"), files, evidence=True)
-    captions = ("build", "controlled", "--captions", "corpus.txt", "-o", "out", "--width", "2")
-    yield Target("controlled-captions", captions, ("corpus",), ("corpus.txt",), weight=0.3)
+    captions = ("build", "controlled", "--captions", "captions.txt", "-o", "out", "--width", "2", "--rates", "0,0.5,1")
+    yield Target("controlled-captions", captions, ("captions",), ("captions.txt",), weight=0.3)
 
 
 def _encoders() -> Iterator[Target]:
@@ -185,10 +154,10 @@ def _encoders() -> Iterator[Target]:
     ):
         seat = ("seat", f"mitigated:{kind}", *SEAT)
         yield Target(f"seat-{kind}-{part}", seat, ("mitigated", "seat-test"), (f"{kind}/{part}",), evidence=True)
-    fit = ("mitigate", "sent-debias", "vectors:many.txt", "-o", "out", "--fit", "corpus.txt")
-    yield Target("fit-corpus", fit, ("mitigated", "corpus"), ("corpus.txt",), weight=0.5)
-    report = ("encoder-report", "vectors:vectors.npz", "-o", "out", "--permutations", "100", "--json")
-    yield Target("encoder-report", report, ("vectors",), ("vectors.npz",), weight=0.05, torch=True)
+    fit = ("mitigate", "sent-debias", "vectors:many.txt", "-o", "out", "--fit", "gendered.txt")
+    yield Target("fit-corpus", fit, ("mitigated", "captions"), ("gendered.txt",), weight=0.5)
+    report = ("encoder-report", "vectors:many.txt", "-o", "out", "--permutations", "100", "--json")
+    yield Target("encoder-report", report, ("mitigated",), ("many.txt",), weight=0.1, torch=True)
 
 
 def _models() -> Iterator[Target]:
@@ -446,6 +415,7 @@ _KEEP = {
 """Options that write, reach elsewhere or import what they name; the fuzzer leaves them alone."""
 
 
+@functools.cache
 def commands() -> dict[str, Any]:
     """Every command of the command line by name, as the command line itself lists them; hidden ones are old names."""
     import click

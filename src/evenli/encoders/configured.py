@@ -14,7 +14,7 @@ from typing import Any
 from evenli.errors import InputError, ModelError
 from evenli.io import read_text
 from evenli.models.loading import read_fields
-from evenli.parse import parse_json
+from evenli.parse import check_regular, parse_json
 
 MODULES = "modules.json"
 _MODES = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max"}
@@ -39,7 +39,7 @@ class Configured:
             return cls()
         modules = read_modules(folder / MODULES)
         kinds = [(kind.rpartition(".")[2], path) for kind, path in modules]
-        poolings = [read_fields(folder / path / "config.json") for kind, path in kinds if kind == "Pooling"]
+        poolings = [_pooling(folder / path / "config.json") for kind, path in kinds if kind == "Pooling"]
         modes = [mode for fields in poolings for mode in _modes(fields)]
         about, whole = _transformer(folder), read_fields(folder / "config_sentence_transformers.json")
         prompts, name = whole.get("prompts"), whole.get("default_prompt_name")
@@ -93,6 +93,14 @@ def read_modules(file: Path) -> list[tuple[str, str]]:
         if not (file.parent / path).resolve().is_relative_to(file.parent.resolve()):
             raise ModelError(f"{file} names a module at '{path}', which is not inside {file.parent}")
     return named
+
+
+def _pooling(file: Path) -> dict[str, Any]:
+    """Fields of a pooling; without its file nobody knows which, and any other gives other numbers."""
+    check_regular(file)
+    if not file.is_file():
+        raise ModelError(f"no such file: {file}; {MODULES} names a pooling whose kind stands in it")
+    return read_fields(file)
 
 
 def _modes(fields: dict[str, Any]) -> list[str]:

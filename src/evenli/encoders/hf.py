@@ -20,7 +20,7 @@ from evenli.encoders.configured import MODULES, Configured, read_modules
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files, hash_text, read_text
 from evenli.models import loading
-from evenli.parse import parse_json
+from evenli.parse import check_regular, parse_json
 
 _LIBRARY = "sentence_transformers."
 _PICKLES = {".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"}
@@ -153,6 +153,8 @@ def _check_folder(folder: Path) -> None:
     if not any((folder / name).is_file() for name in ("modules.json", "config.json")):
         raise ModelError(f"{folder} is no sentence-transformers model: neither modules.json nor config.json in it")
     for file in sorted(folder.rglob("*")):
+        if not file.is_dir():
+            check_regular(file)  # the library opens what it finds, and would wait for a pipe
         # Torch's loaders ignore a pickle beside safetensors of the same weights, or of another backend.
         ignored = file.with_name("model.safetensors").is_file() or file.stem.startswith("openvino")
         if file.suffix in _PICKLES and not ignored:

@@ -175,7 +175,12 @@ def _fitted(model: Any, *data: Any) -> Any:
         # A probe that could still improve is a probe all the same, and clusters of equal rows are a finding.
         sklearn = need("sklearn.exceptions", extra="encoders", purpose="a probe")
         warnings.simplefilter("ignore", sklearn.ConvergenceWarning)
-        return model.fit(*data)
+        # The neural probe takes an interrupt for the end of its training and would be judged half-trained.
+        warnings.filterwarnings("error", message="Training interrupted")
+        try:
+            return model.fit(*data)
+        except UserWarning as stop:
+            raise KeyboardInterrupt from stop
 
 
 def _part(rows: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
