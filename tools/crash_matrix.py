@@ -121,7 +121,7 @@ WRITERS = [
 def main() -> int:
     """Run the matrix; 0 if everything holds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="Only writers whose name contains this.")
+    parser.add_argument("--only", default="", help="Only writers whose name contains this; several with commas.")
     parser.add_argument("--quick", action="store_true", help="A few writers with a few kills.")
     parser.add_argument("--kills", type=int, default=12, help="Kills at random writes for each writer.")
     parser.add_argument("--seed", default=None, help="Repeat a run; default: a new one.")
@@ -130,7 +130,8 @@ def main() -> int:
     options = parser.parse_args()
     seed = options.seed or str(secrets.randbelow(10**12))
     with tempfile.TemporaryDirectory(prefix="crash-") as temporary:
-        chosen = [one for one in WRITERS if options.only in one.name and (one.quick or not options.quick)]
+        only = options.only.split(",")
+        chosen = [one for one in WRITERS if any(map(one.name.__contains__, only)) and (one.quick or not options.quick)]
         seeds = Path(options.seeds or temporary) / "seeds"
         _build(seeds, {name for one in chosen for name in one.seeds})
         matrix = Matrix(seeds, Path(temporary), seed, 3 if options.quick else options.kills)
@@ -216,7 +217,7 @@ class Matrix:
             return None
         done = run(tuple(writer.reading.split()), folder)
         shutil.rmtree(folder / "answers", ignore_errors=True)
-        return None if done.code == 2 else (done.code, _plain(done.stdout))
+        return None if done.code == 2 else (done.code, _plain(done.stdout.replace(str(folder), "FOLDER")))
 
     def _again(self, writer: Writer, folder: Path, where: str) -> None:
         """The same command brings the folder to where it should be."""
