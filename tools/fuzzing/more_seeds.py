@@ -45,7 +45,7 @@ def suites(root: Path) -> None:
     """Audits with the other suites, two of each, and a policy."""
     shutil.copy(material(root, "corpus") / "corpus.jsonl", "corpus.jsonl")
     shutil.copy(material(root, "probe") / "probe.jsonl", "probe.jsonl")
-    for name, model in (("", "fake:oracle:0.3"), ("2", "fake:biased")):
+    for name, model in (("", "fake:oracle:0.3"), ("2", "fake:neutral")):  # no answers in common
         command("audit", model, "--suite", "probe", "--data", "probe.jsonl", "-o", f"probe{name}")
         command("audit", model, "--suite", "swap", "--data", "corpus.jsonl", "-o", f"swap{name}")
         command("audit", model, "--axis", "nationality", "--limit", "60", "-o", f"groups{name}")

@@ -155,7 +155,7 @@ def _encoders() -> Iterator[Target]:
         seat = ("seat", f"mitigated:{kind}", *SEAT)
         yield Target(f"seat-{kind}-{part}", seat, ("mitigated", "seat-test"), (f"{kind}/{part}",), evidence=True)
     fit = ("mitigate", "sent-debias", "vectors:many.txt", "-o", "out", "--fit", "gendered.txt")
-    yield Target("fit-corpus", fit, ("mitigated", "captions"), ("gendered.txt",), weight=0.5)
+    yield Target("fit-corpus", fit, ("mitigated", "captions"), ("gendered.txt",), weight=0.1)
     report = ("encoder-report", "vectors:many.txt", "-o", "out", "--permutations", "100", "--json")
     yield Target("encoder-report", report, ("mitigated",), ("many.txt",), weight=0.1, torch=True)
 

@@ -18,7 +18,7 @@ from evenli.corpus.bias import Note, SentenceBias, WordBias, exempt
 from evenli.corpus.direction import GenderDirection, Pairs, agreement, direction_from_sentences, read_pairs
 from evenli.corpus.importance import FloatArray
 from evenli.corpus.transformer import Pieces, TransformerArgmax
-from evenli.encoders.base import Embeddings
+from evenli.encoders.base import Embeddings, encode_checked
 from evenli.io import hash_text
 from evenli.resources import read_table
 from evenli.resources.words import GenderWords, is_word, sentence_starts
@@ -110,7 +110,7 @@ def describe_contextual(encoder: TransformerArgmax, pairs: Pairs = "ten") -> dic
     female, male = _encoded(encoder, sentences)
     whole = direction_from_sentences(female, male)
     halves = (direction_from_sentences(female[at::2], male[at::2]) for at in (0, 1))
-    rows = encoder.encode(TABLE_1).astype(np.float64)
+    rows = encode_checked(encoder, TABLE_1).astype(np.float64)
     cosines = rows @ whole.vector / np.linalg.norm(rows, axis=1)
     return {
         "encoder": encoder.spec,
@@ -130,5 +130,5 @@ def _sentences(pairs: Pairs) -> list[tuple[str, str]]:
 
 
 def _encoded(encoder: TransformerArgmax, sentences: Sequence[tuple[str, str]]) -> tuple[Embeddings, Embeddings]:
-    rows = encoder.encode(list(chain.from_iterable(sentences)))
+    rows = encode_checked(encoder, list(chain.from_iterable(sentences)))
     return rows[::2], rows[1::2]

@@ -16,6 +16,7 @@ from evenli.encoders.configured import Configured
 from evenli.encoders.hf import TransformerEncoder
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files
+from evenli.models.callables import foreign_code
 from evenli.models.loading import checkpoint_files, longest_input
 from evenli.resources.words import split_words
 
@@ -107,7 +108,12 @@ class TransformerArgmax(TransformerEncoder):
 
     def _attended(self, texts: Sequence[str]) -> Embeddings:
         batch = self._tokenizer(
-            list(texts), truncation=True, max_length=self._limit, padding=True, return_tensors="pt"
+            list(texts),
+            truncation=True,
+            max_length=self._limit,
+            padding=True,
+            return_tensors="pt",
+            return_attention_mask=True,
         ).to(self.device)
         with self._torch.inference_mode():
             hidden, shares = self._run(batch)
@@ -120,7 +126,8 @@ class TransformerArgmax(TransformerEncoder):
         found: dict[int, Pieces] = {}
         for start in range(0, len(order), self._batch):
             some = order[start : start + self._batch]
-            found.update(zip(some, self._encode_batch([prepared[at] for at in some], direction), strict=True))
+            with foreign_code(f"{self.spec} cannot encode the texts: "):
+                found.update(zip(some, self._encode_batch([prepared[at] for at in some], direction), strict=True))
         return [found[at] for at in range(len(prepared))]
 
     def _run(self, tensors: Any) -> tuple[Any, Any]:
@@ -140,6 +147,7 @@ class TransformerArgmax(TransformerEncoder):
             max_length=self._limit,
             padding=True,
             return_tensors="pt",
+            return_attention_mask=True,
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
         )

@@ -86,7 +86,12 @@ class TransformerEncoder:
         for start in range(0, len(order), self._batch):
             rows = order[start : start + self._batch]
             batch = self._tokenizer(
-                [texts[row] for row in rows], padding=True, truncation=True, max_length=self._limit, return_tensors="pt"
+                [texts[row] for row in rows],
+                padding=True,
+                truncation=True,
+                max_length=self._limit,
+                return_tensors="pt",
+                return_attention_mask=True,  # some tokenizers give none, and padding would count as text
             ).to(self._device)
             with self._torch.inference_mode():
                 hidden = self._model(**batch).last_hidden_state

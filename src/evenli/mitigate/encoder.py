@@ -205,7 +205,7 @@ def _check_names(out: Path, file: Path, overwrite: bool) -> None:
 
 
 def _check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
-    first, second = (encoder.encode(CHECK) for encoder in (base, debiased))
+    first, second = (encode_checked(encoder, CHECK) for encoder in (base, debiased))
     if first.shape == second.shape and np.array_equal(first, second) and first.any():
         raise ModelError(f"{where}: the vectors are those of the base; nothing was mitigated")
 
