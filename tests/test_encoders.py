@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +60,17 @@ def test_transformer_pooling_leaves_padding_out(checkpoint: Path, pooling: str) 
     alone = np.concatenate([encoder.encode([text]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert np.abs(together[0] - together[1]).max() > 0.01
+
+
+def test_padding_is_left_out_whatever_the_tokenizer_gives(checkpoint: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    about = folder / "tokenizer_config.json"
+    fields = json.loads(about.read_text(encoding="utf-8"))
+    about.write_text(json.dumps({**fields, "model_input_names": ["input_ids"]}), encoding="utf-8")
+    texts = ["the nurse walks", "the nurse walks in the rain near a small house"]
+    expected = load_encoder(f"hf:{checkpoint}", device="cpu").encode(texts)
+    np.testing.assert_allclose(load_encoder(f"hf:{folder}", device="cpu").encode(texts), expected, atol=1e-5)
 
 
 def test_poolings_differ_and_unknown_ones_are_refused(checkpoint: Path) -> None:
