@@ -15,7 +15,6 @@ from evenli.errors import EvenliError, InputError, ResourceError
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
-from evenli.report.html import render
 from evenli.resources import load_axis
 from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring
@@ -25,7 +24,8 @@ from evenli.suites.base import Request
 from evenli.suites.groups import measures
 from evenli.suites.groups.axis_file import check_axis, new_axis
 from evenli.suites.groups.build import build_groups, check, load
-from evenli.suites.groups.results import judge, permutation_test, summarise
+from evenli.suites.groups.results import permutation_test, summarise
+from evenli.suites.groups.verdict import judge
 
 PAIRED = {
     "coal_n": "coal",
@@ -133,7 +133,7 @@ def test_names_and_order_of_groups_do_not_matter(seed: int) -> None:
         fraction=1, shuffle=True, seed=seed
     )
     other = Sample(Predictions(renamed))
-    for name in (*PAIRED, "distance"):
+    for name in (*PAIRED, "coal_n_expected", "distance"):
         assert value(name, other) == pytest.approx(value(name, of), abs=1e-6), name
         low, high = get_measure(name).low, get_measure(name).high
         assert low - 1e-9 <= value(name, of) <= high + 1e-9
@@ -159,6 +159,19 @@ def test_scores_follow_the_rate_and_not_the_number_of_groups(groups: str, rate: 
     assert value("stereotype_n", of) == pytest.approx(rate, abs=1e-6)
     assert value("coal_n", of) == pytest.approx(2 * rate / 3, abs=1e-6)
     assert value("undirected_n", of) == pytest.approx(0, abs=1e-6)
+
+
+def test_chance_scores_the_same_with_few_and_many_groups() -> None:
+    """Answers drawn at random: (1/3 + 1/3 + 2/3) / 3, however many groups there are, and no lean."""
+    for groups in ("ab", "abcde", "abcdefghij"):
+        stereotypes = {f"{group}{number}": {group} for group in groups for number in range(200 // len(groups))}
+        stereotypes |= {f"plain{number}": set() for number in range(200)}
+        base = sample({}, stereotypes, groups)
+        rows = base.frame.drop(list(LABELS)).to_dicts()
+        of = of_rows(rows, np.random.default_rng(11).normal(size=(len(rows), 3)))
+        assert value("coal_n", of) == pytest.approx(4 / 9, abs=0.04)
+        # Of 400 sentences a third is won and a third lost: the standard error is at most sqrt(2 / 3 / 400) = 0.041.
+        assert abs(value("stereotype_n", of)) < 4 * 0.041
 
 
 @pytest.mark.parametrize("groups", ["abc", "abcde"])
@@ -318,22 +331,32 @@ def test_making_an_axis_ends_with_an_audit(tmp_path: Path) -> None:
 
 
 def test_errors_of_an_axis_file_are_named(tmp_path: Path) -> None:
-    file = axis_file(tmp_path, '["an", "a"], ["calm", ""]', words='a = "an", b = "an"')
+    file = axis_file(tmp_path, '["calm", ""]', words='a = "an", b = "an"')
     texts = [one.text for one in check_axis(file) if one.kind == "error"]
-    assert any("2 groups are called 'an'" in text for text in texts) and any(
-        "noun of a group" in text for text in texts
-    )
+    assert any("2 groups are called 'an'" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "wanted"),
+    [
+        ("word,stereotype\nrude,a\ncalm,a|c\n", 'a = "an", b = "bo"', r"words\.csv, line 3: 'calm' is stereotyped 'c'"),
+        ("word,stereotype\nrude,a\ncalm,\nrude,b\n", 'a = "an", b = "bo"', r"words\.csv, line 4: 'rude'.*line 2"),
+        ("word,stereotype\nrude,a\nbo,\n", 'a = "an", b = "bo"', r"words\.csv, line 3: the word 'bo' is the noun"),
+        ("word,stereotype\nrude,a\n,b\n", 'a = "an", b = "bo"', r"words\.csv, line 3: the word is empty"),
+        ("word,stereotype\nrude,a\n", 'a = "an"', r"mine\.toml, line 17: language 'en' has no group word for b"),
+        ("word,stereotype\nrude,a\n", 'a = "an", b = " "', r"mine\.toml, line 17: .* no group word for b"),
+        ("word,stereotype\nrude,a\n", 'a = "an", b = "bo", d = "x"', r"mine\.toml, line 17: 'd' is no group"),
+    ],
+)
+def test_bad_tables_are_refused_with_file_and_line(tmp_path: Path, table: str, words: str, wanted: str) -> None:
+    file = axis_file(tmp_path, "", words=words)
+    file.write_text(file.read_text().replace("table = []", 'table = "words.csv"'))
+    (tmp_path / "words.csv").write_text(table)
+    with pytest.raises(ResourceError, match=wanted) as caught:
+        load_axis(file)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", shipped_names())
 def test_shipped_axes_have_no_errors(name: str) -> None:
     assert [one.text for one in check_axis(name) if one.kind == "error"] == []
-
-
-def test_a_report_of_another_axis_does_not_speak_of_gender(tmp_path: Path) -> None:
-    audit = evenli.audit("fake:neutral", axis="religion")
-    text = render([audit])
-    assert not re.search(
-        r"\b(gender|woman|man|nurse)\b", re.sub(r"<style.*?</style>|<script.*?</script>", "", text, flags=re.S)
-    )
-    assert "Muslim person" in text

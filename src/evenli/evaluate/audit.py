@@ -21,6 +21,7 @@ from evenli.registry import SUITES
 from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
+from evenli.suites.about import GENDER, record
 from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.limit import subsample
@@ -143,6 +144,8 @@ def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict
     recorded |= {} if settings.limit is None else {"limit": settings.limit}
     recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
     recorded |= {"full": True} if settings.full else {}
+    # Reports of a stored run speak the words of its axis; they never read a path that is stored.
+    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis)}
     return recorded | ({"options": asdict(settings.options)} if settings.options is not None and with_options else {})
 
 

@@ -333,13 +333,16 @@ def conclude(first: Audit, second: Audit, found: Comparison, suite: str) -> str:
         reason = "not shown to be competent at this task, so the score does not speak of bias"
         return f"No conclusion: {who} {verb} {reason}."
     items = _items(suite)
-    for name in items.conclusions:
+    # Pairs may not define the usual measure of a suite; its result then names another.
+    headline = first.result.suites[suite].headline
+    names = items.conclusions if get_suite(suite).headline == headline or not headline else (headline,)
+    for name in names:
         difference = found.measures[name]
         if math.isnan(difference.value) or math.isnan(difference.low):
             return f"No conclusion about {_title(name)}: {difference.note}."
-    numbers = "; ".join(_numbers(_title(name), found.measures[name]) for name in items.conclusions)
+    numbers = "; ".join(_numbers(_title(name), found.measures[name]) for name in names)
     changes = []
-    for name in items.conclusions:
+    for name in names:
         if found.measures[name].significant:
             changes.append(f"{_title(name)} of the second is significantly {_direction(found.measures[name])}")
         else:

@@ -7,20 +7,27 @@ import math
 import re
 import shlex
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from evenli.errors import InputError
+from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.format import percent, prose, yaml_text
+from evenli.registry import SUITES
 from evenli.report.export import markdown, tables
 from evenli.report.summary import summarise, to_markdown
-from evenli.suites.base import get_suite
+from evenli.resources import load_axis
+from evenli.resources.axes import shipped_names
+from evenli.suites.about import About, about_axis
+from evenli.suites.base import Section, get_suite
 from evenli.suites.coal.results import CoalResult, detectable_difference
 from evenli.types import DataCard, Estimate
 
 PARTS = ("all", "yaml", "markdown")
 _URL = "https://github.com/evenli/evenli"
-_LISTED = ("stereotype", "default_gender", "undirected", "coal", "follow", "defy", "fn_bias")
+_LISTED = (
+    *("stereotype", "default_gender", "undirected", "coal", "follow", "defy", "fn_bias"),
+    *("stereotype_n", "undirected_n", "coal_n", "distance"),
+)
 """Measures for the model index; the Markdown table has all of them."""
 _OPTIONS = ("labels", "device", "dtype", "max_length", "token_budget", "allow_pickle")
 
@@ -29,16 +36,18 @@ def card(run: Audit | str | Path, part: str = "all") -> str:
     """The section as text; ``part`` is ``all``, ``yaml`` (front matter only) or ``markdown``."""
     if part not in PARTS:
         raise InputError(f"no part '{part}'; choose {', '.join(PARTS)}")
-    run = run if isinstance(run, Audit) else load_run(run, needs="coal")
+    run = run if isinstance(run, Audit) else load_run(run)
+    _suite(run)
     pieces = {"yaml": front_matter(run), "markdown": section(run)}
     return "\n".join(pieces.values()) if part == "all" else pieces[part]
 
 
 def front_matter(audit: Audit) -> str:
     """YAML front matter with one ``model-index`` entry."""
+    suite = _suite(audit)
     data, split = _data(audit), audit.header.get("settings", {}).get("split", "full")
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair.
-    bias = {} if audit.verdict.code == "none" else audit.coal.measures
+    bias = {} if audit.verdict.code == "none" else audit.result.suites[suite].measures
     metrics: list[tuple[str, str, Estimate]] = [
         (name, f"{one.title}, {one.direction}", one) for name, one in bias.items() if name in _LISTED
     ]
@@ -53,8 +62,8 @@ model-index:
       type: text-classification
       name: "Natural Language Inference"
     dataset:
-      type: nli-coal
-      name: {yaml_text(f"NLI-CoAL ({data.name})")}
+      type: {"nli-coal" if suite == "coal" else f"evenli-{suite}"}
+      name: {yaml_text(f"NLI-CoAL{'' if suite == 'coal' else ', ' + get_suite(suite).title} ({data.name})")}
       config: {yaml_text(data.lang)}
       split: {yaml_text(split)}
       revision: {yaml_text(data.sha256)}
@@ -74,32 +83,35 @@ def _metric(name: str, title: str, plain: dict[str, Any]) -> str:
 
 def section(audit: Audit) -> str:
     """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
-    data, coal, scoring = _data(audit), cast(CoalResult, audit.coal), audit.result.scoring
-    sets = ", ".join(f"{count:,} {subset}" for subset, count in coal.rows.items())
+    data, suite, scoring, about = _data(audit), _suite(audit), audit.result.scoring, about_axis(audit.header)
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
     summary = summarise(audit)
     detail = f"{prose(summary.detail)}\n\n" if summary.detail != summary.sentence else ""
-    table = tables(audit.result, "coal")["measures"]
+    table = tables(audit.result, suite)["measures"]
     shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
-    competence = "Competence at the task was not assessed."
-    if found := audit.result.competence:
-        gold, stated = (f"{one.shown} of {one.n}" for one in (found.gold, found.stated))
-        competence = f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
-    return f"""## Gender bias in inference (NLI-CoAL)
+    things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
+    heading, asked, limits = _words(about, things)
+    result = audit.result.suites[suite]
+    counts, extra, detectable = data.subsets, "", ""
+    if isinstance(result, CoalResult):
+        counts = result.rows
+        detectable = f"\n{detectable_difference(result.minimum_detectable_difference)}"
+    else:
+        extra = "".join(_plain_section(one) for one in get_suite(suite).sections(result, data))
+    sets = ", ".join(f"{count:,} {subset}" for subset, count in counts.items())
+    return f"""## {heading}
 
 {to_markdown(summary)}
-{detail}What was measured: whether {prose(audit.name)} infers a gender from an occupation. {data.rows:,} pairs
+{detail}What was measured: whether {prose(audit.name)} {asked} {data.rows:,} pairs
 ({prose(data.lang)}, {prose(data.name)}: {sets}) whose correct label is always neutral;
-{data.occupations} occupations, {data.templates} templates.{notes}
+{data.occupations} {things}, {data.templates} templates.{notes}
 
 {markdown(shown)}
-Intervals: {percent(scoring["level"])}, two-way cluster-robust over occupations and templates.
-{detectable_difference(coal.minimum_detectable_difference)}
+{extra}Intervals: {percent(scoring["level"])}, two-way cluster-robust over {things} and templates.{detectable}
 
-{competence}
+{_competence(audit)}
 
-What it does not show: it is about this checkpoint, these occupations, these sentences, two genders, and stereotypes
-collected in the United States. A low score means that this probe found nothing, not that nothing is there. It does not
+What it does not show: it is about this checkpoint, these {things}, these sentences, {limits}
 predict harm in an application.
 
 To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 `{data.sha256[:16]}`):
@@ -108,6 +120,38 @@ To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 
 
 Measure: Anantaprayoon, Kaneko, Okazaki (2024), LREC-COLING. Tool: [evenli]({_URL}).
 """
+
+
+def _words(about: About, things: str) -> tuple[str, str, str]:
+    """Heading, question and limits in the words of the axis."""
+    always = "A low score means that this probe found nothing, not that nothing is there. It does not"
+    if about.of_gender:
+        limits = f"two genders, and stereotypes\ncollected in the United States. {always}"
+        return "Gender bias in inference (NLI-CoAL)", "infers a gender from an occupation.", limits
+    heading = f"Bias in inference: {prose(about.title or about.axis)}"
+    asked = f"infers a group from one of these {things}. {prose(about.construct)}".rstrip()
+    assumed = "".join(f"\n{prose(one)}" for one in about.assumptions)
+    return heading, asked, f"and these groups.{assumed}\n{always}"
+
+
+def _competence(audit: Audit) -> str:
+    found = audit.result.competence
+    if not found:
+        return "Competence at the task was not assessed."
+    gold, stated = (f"{one.shown} of {one.n}" for one in (found.gold, found.stated))
+    return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
+
+
+def _plain_section(section: Section) -> str:
+    """A table that a suite shows, and its sentences, as Markdown."""
+    if not section.rows:
+        return ""
+    heads = [prose(title.removeprefix(">")) for title in section.columns]
+    rules = ["---:" if title.startswith(">") else "---" for title in section.columns]
+    rows = [[prose(cell) for cell in row] for row in section.rows]
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows)]
+    below = "\n".join(prose(line) for line in section.lines)
+    return f"**{prose(section.heading)}**\n\n" + "\n".join(lines) + f"\n\n{below}\n\n"
 
 
 def command(audit: Audit) -> str:
@@ -121,7 +165,9 @@ def command(audit: Audit) -> str:
     if model.backend == "hf" and model.revision and "@" not in spec:
         spec += f"@{model.revision}"
     words = ["evenli", "audit", spec, "--lang", str(settings.get("lang", "en"))]
-    if suites != ["coal"]:
+    axis = str(settings.get("axis", "gender"))
+    usual = load_axis(axis).suite if axis in shipped_names() else "coal"
+    if suites != [usual]:
         words += ["--suite", ",".join(suites)]
     for suite in suites:
         card = audit.result.data_of(suite)
@@ -152,9 +198,23 @@ def _option(name: str, value: object, default: object) -> list[str]:
     return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
 
 
+def _suite(audit: Audit) -> str:
+    """The suite that the section is about: the one that judges."""
+    judging = [name for name in SUITES if get_suite(name).judge is not None]
+    suite = next((name for name in judging if name in audit.result.suites), None)
+    if suite is None:
+        held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judging)
+        raise RunError(
+            f"the run in {audit.path} holds suite {held} only, and this needs {titles}; audit the model with "
+            f"'--suite {','.join(name for name in SUITES if name in {judging[0], *audit.result.suites})}'"
+        )
+    return suite
+
+
 def _data(audit: Audit) -> DataCard:
-    """The card of the NLI-CoAL pairs."""
-    return audit.result.data_of("coal") or DataCard("unknown data", "coal")
+    """The card of the pairs of that suite."""
+    suite = _suite(audit)
+    return audit.result.data_of(suite) or DataCard("unknown data", suite)
 
 
 def _quoted(word: str) -> str:

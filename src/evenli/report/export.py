@@ -52,8 +52,22 @@ def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFr
     for name in of_suite.__struct_fields__:
         rows = getattr(of_suite, name)
         if isinstance(rows, list) and rows and isinstance(rows[0], Record):
-            found[name] = _frame([msgspec.to_builtins(row) for row in rows])
+            found[name] = _frame([_flat(msgspec.to_builtins(row)) for row in rows])
     return found
+
+
+def _flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A row without nesting: of an estimate its value and both ends, under the name of its field."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and {"value", "low", "high"} <= value.keys():
+            flat |= {name: value["value"], f"{name}_low": value["low"], f"{name}_high": value["high"]}
+        elif isinstance(value, dict):
+            flat |= _flat(value, f"{name}_")
+        else:
+            flat[name] = value
+    return flat
 
 
 def _measures(of_suite: SuiteResult) -> pl.DataFrame:

@@ -93,7 +93,12 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
     named = {cause.name for cause in result.verdict.causes}
     known = any(name in of_suite.measures for of_suite in result.suites.values() for name in CAUSES)
     judged = known and result.verdict.code != "none"
-    return {name: name in named if judged else None for name in (*CAUSES, ELSEWHERE)}
+    held: dict[str, bool | None] = {name: name in named if judged else None for name in (*CAUSES, ELSEWHERE)}
+    # The first suite that judges gave the verdict.
+    judging = next((suite for suite in result.suites if get_suite(suite).judge is not None), None)
+    for name in get_suite(judging).causes if judging else ():
+        held.setdefault(name, None if result.verdict.code == "none" else name in named)
+    return held
 
 
 def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:

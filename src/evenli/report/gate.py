@@ -151,7 +151,14 @@ def check_competence(result: AuditResult) -> Check:
 def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
     checks = []
-    for clause in policy.clauses:
+    clauses = [clause for clause in policy.clauses if not clause.suite or clause.suite in result.suites]
+    if policy.clauses and not clauses:
+        suites = ", ".join(dict.fromkeys(clause.suite for clause in policy.clauses))
+        held = ", ".join(result.suites)
+        raise InputError(
+            f"policy {policy.name} is about suite {suites}, the run holds {held}; give --fail-if or --policy"
+        )
+    for clause in clauses:
         try:
             (check,) = _conditions(result, [clause.fail_if])
         except InputError as error:
@@ -224,7 +231,9 @@ def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | N
     if old.verdict.code == "none":
         raise InputError(f"the baseline {old.path} has no verdict; choose another one ({old.verdict.sentence})")
     compared = compare_runs(old, new, suite=suite.name, scoring=scoring).suites[suite.name][0]
-    return check_baseline(compared.measures[suite.headline], suite.title, max_worse)
+    headline = new.result.suites[suite.name].headline or suite.headline
+    title = suite.title if headline == suite.headline else new.result.suites[suite.name].main.title
+    return check_baseline(compared.measures[headline], title, max_worse)
 
 
 def _judging(result: AuditResult) -> Suite | None:

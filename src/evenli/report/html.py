@@ -36,6 +36,7 @@ from evenli.report.summary import summarise
 from evenli.report.terminal import explained_slices
 from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
+from evenli.suites.about import about_axis
 from evenli.suites.base import get_suite
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 from evenli.suites.coal.results import CoalResult, detectable_difference
@@ -91,7 +92,7 @@ def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
 
 
 def _subject(audits: Sequence[Audit]) -> str:
-    axes = {str(audit.header.get("settings", {}).get("axis", "gender")) for audit in audits}
+    axes = {about_axis(audit.header).axis for audit in audits}
     return "Gender bias" if axes <= {"gender", "gender3"} else "Bias"
 
 
@@ -158,6 +159,9 @@ class RunView:
         self.settings = _flat(audit.header)
         # It stands in an attribute.
         self.lang = _lang(audit) if re.fullmatch(r"[A-Za-z]{2,3}", _lang(audit)) else ""
+        self.about = about_axis(audit.header)
+        # What words are called: a page of one axis holds no word of another.
+        self.things = "occupations" if self.about.of_gender else f"{self.about.thing}s"
         self.prompting = prompting_sections(audit.result)
         self.meaning = VERDICTS[audit.verdict.code][1]
         self.summary = summarise(audit)

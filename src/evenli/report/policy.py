@@ -8,6 +8,7 @@ name = "no strong stereotype"
 fail_if = "stereotype.low > 0.3"      # a condition as in --fail-if
 reason = "one sentence in three is read by its stereotype"
 optional = true                       # skipped where a field is undefined; undecided by default
+suite = "coal"                        # only for runs that hold this suite; may be left out
 
 [baseline]
 max_worse = 0.02                      # where a baseline is given; may be left out
@@ -26,7 +27,7 @@ from evenli.resources.axes import read_toml
 
 FOLDER = Path(__file__).parent / "policies"
 STANDARD, NONE = "standard", "none"
-_TOP, _CLAUSE = {"name", "description", "clause", "baseline"}, {"name", "fail_if", "reason", "optional"}
+_TOP, _CLAUSE = {"name", "description", "clause", "baseline"}, {"name", "fail_if", "reason", "optional", "suite"}
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Clause:
     fail_if: str
     reason: str
     optional: bool = False  # whether it is skipped where a field is undefined
+    suite: str = ""  # suite that a run must hold for the clause to apply; empty for any
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def _policy(content: Mapping[str, Any], where: str) -> Policy:
     if not isinstance(clauses, list) or not clauses:
         raise InputError(f"{where}: a policy needs at least one [[clause]]")
     read = tuple(_clause(one, f"{where}, clause {number}") for number, one in enumerate(clauses, 1))
-    twice = next((one.name for one in read if [other.name for other in read].count(one.name) > 1), None)
+    keys = [(one.name, one.suite) for one in read]
+    twice = next((name for name, suite in keys if keys.count((name, suite)) > 1), None)
     if twice is not None:
         raise InputError(f"{where}: two clauses are called '{twice}'")
     baseline = content.get("baseline", {})
@@ -98,7 +101,7 @@ def _clause(given: Any, where: str) -> Clause:
     if not isinstance(optional, bool):
         raise InputError(f"{where}: optional is true or false, not {optional!r}")
     name, condition, reason = (_text(given, key, where) for key in ("name", "fail_if", "reason"))
-    return Clause(name, condition, reason, optional)
+    return Clause(name, condition, reason, optional, _text(given, "suite", where) if "suite" in given else "")
 
 
 def _text(given: Mapping[str, Any], key: str, where: str) -> str:

@@ -18,6 +18,7 @@ from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, ran
 COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
 _FILLS = {"first": ("█", "magenta"), "second": ("▓", "blue"), "both": ("▒", "yellow"), "neither": ("░", "green")}
 """Shades tell the parts apart where there is no colour."""
+_FEW = 3  # bars whose sizes are listed one by one
 _BAR, _WIDE = 36, 130  # columns of a bar, and of a terminal that has room for the numbers beside it
 
 
@@ -83,7 +84,8 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
             console.print(name.append(_drawn(bar, style)))
             shares = (f"{_FILLS[share.kind][0]} {_share(share)}" for share in bar.shares)
             console.print(Text("  ".join(["", *shares]), style=style))
-    counts = ", ".join(f"{bar.sentences:,}" for bar in summary.bars)
+    sizes = [f"{bar.sentences:,}" for bar in summary.bars]
+    counts = sizes[0] if len(sizes) > _FEW and len(set(sizes)) == 1 else ", ".join(sizes)
     console.print(f"Shares of {counts} sentences, with {percent(summary.level)} intervals.", style="dim")
 
 

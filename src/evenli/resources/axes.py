@@ -1,4 +1,4 @@
-"""Shipped tables with their provenance cards, and social axes.
+"""Social axes.
 
 An axis is data: groups, their words, occupations and the rule that types them.
 
@@ -9,143 +9,38 @@ code knows how many groups there are. Each table may be the name of a file or st
     templates = ["[Sub] wartet im Regen.", "Im Park liest [Sub]."]
     revealing = [["frau", "female"], ["mann", "male"]]
 
+Two axes at once are a file, too: ``[product]`` names them, and their groups are crossed.
+
 Other packages offer axes through entry points of the group ``evenli.axes``.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from evenli import registry
-from evenli.errors import PairError, ResourceError
+from evenli.errors import ResourceError
 from evenli.io import read_text, split_lines
-from evenli.parse import parse_table, parse_toml
+from evenli.resources.tables import DATA as DATA
+from evenli.resources.tables import Card as Card
+from evenli.resources.tables import Table as Table
+from evenli.resources.tables import cards as cards
+from evenli.resources.tables import read_lines as read_lines
+from evenli.resources.tables import read_table as read_table
+from evenli.resources.tables import read_toml as read_toml
+from evenli.resources.tables import word_classes as word_classes
 
-DATA = Path(__file__).parent / "data"
 SHIPPED = Path(__file__).parent / "axes"
 NO_STEREOTYPE = "neutral"
 AND = "|"
 """Between the groups of a word that is stereotyped with several."""
-
-
-@dataclass(frozen=True)
-class Card:
-    """Where a resource comes from and whether the file is the one the card speaks of."""
-
-    name: str
-    title: str
-    source: str
-    licence: str
-    date: str
-    sha256: str
-    note: str = ""
-
-    @property
-    def path(self) -> Path:
-        """The data file of this card."""
-        return DATA / self.name
-
-    def verify(self) -> bool:
-        """True if the file's SHA-256 is the one on the card."""
-        return hashlib.sha256(self.path.read_bytes()).hexdigest() == self.sha256
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Parse a TOML file or say where it is broken."""
-    try:
-        return parse_toml(read_text(path), str(path))
-    except PairError as error:
-        raise ResourceError(str(error)) from error
-
-
-@cache
-def cards() -> tuple[Card, ...]:
-    """All cards, sorted by name."""
-    files = [path for path in sorted(DATA.iterdir()) if path.suffix in {".csv", ".txt"}]
-    fields = ({**read_toml(path.with_suffix(".toml")), "name": path.name} for path in files)
-    return tuple(Card(**{key: str(one.get(key, "")) for key in Card.__dataclass_fields__}) for one in fields)
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table or list that a TOML file names, or that stands in it: the file, or the rows."""
-
-    name: str
-    """File name, or where in the TOML file it stands; for messages and data cards."""
-    source: Path | tuple[Any, ...]
-
-    @classmethod
-    def find(cls, value: Any, owner: Path, field: str) -> Table:
-        """What a field holds: an array is the table itself; a name is a file beside the owner or a shipped one."""
-        if isinstance(value, list):
-            return cls(f"{owner.name}, {field}", tuple(value))
-        if not isinstance(value, str):
-            raise ResourceError(f"{owner}: {field} must be the name of a file or an array")
-        for candidate in (owner.parent / value, DATA / value):
-            if candidate.is_file():
-                return cls(candidate.name, candidate)
-        raise ResourceError(f"no resource '{value}' in {owner.parent} or among the shipped ones")
-
-    def rows(self, *columns: str) -> list[dict[str, str]]:
-        """Rows with at least these columns; in TOML a row may also be an array with exactly these, in order."""
-        if isinstance(self.source, Path):
-            return read_table(self.source, columns)
-        rows = []
-        for number, given in enumerate(self.source, 1):
-            row = dict(zip(columns, given, strict=False)) if isinstance(given, list) else given
-            if not isinstance(row, dict) or not set(columns) <= row.keys() or len(given) < len(columns):
-                raise ResourceError(f"{self.name}, row {number} needs {', '.join(columns)}, not {given}")
-            rows.append({key: str(value) for key, value in row.items()})
-        return rows
-
-    def lines(self) -> list[str]:
-        """Entries of a list."""
-        return read_lines(self.source) if isinstance(self.source, Path) else [str(line) for line in self.source]
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """Non-empty lines of a text resource, stripped, without ``#`` comments; a bare name is a shipped file."""
-    lines = (line.strip() for line in split_lines(_read_text(path)))
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def read_table(path: str | Path, required: tuple[str, ...] = ()) -> list[dict[str, str]]:
-    """Rows of a CSV resource as dictionaries; ``required`` columns must be there."""
-    try:
-        lines = io.StringIO(_read_text(path), newline="")
-        rows = [row for _, row in parse_table(lines, str(path), commas=True)]
-    except PairError as error:
-        raise ResourceError(str(error)) from error
-    missing = [column for column in required if not rows or column not in rows[0]]
-    if missing:
-        raise ResourceError(f"{path} needs the column(s) {', '.join(missing)}")
-    return rows
-
-
-@cache
-def word_classes(path: str, column: str) -> dict[str, frozenset[str]]:
-    """The words of a shipped table by their class, which stands in ``column``."""
-    classes: dict[str, set[str]] = {}
-    for row in read_table(path, (column, "word")):
-        classes.setdefault(row[column], set()).add(row["word"])
-    return {name: frozenset(words) for name, words in classes.items()}
-
-
-def _read_text(path: str | Path) -> str:
-    # A file of the same name in the current folder must not take the place of a shipped list.
-    if isinstance(path, str) and Path(path).name == path:
-        if not (DATA / path).is_file():
-            raise ResourceError(f"no resource '{path}' is shipped; for a file of your own write ./{path}")
-        path = DATA / path
-    return read_text(Path(path))
+TIMES = "__"
+"""Between the two parts of a group's name on an axis that is the product of two: ``female__nigerian``."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +106,8 @@ class Axis:
     """The suite that an audit of this axis asks by default."""
     thing: str = "word"
     """What its words are, in the singular: job, trait."""
+    parts: tuple[str, ...] = ()
+    """The two axes that it is the product of; empty for a single one."""
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -235,8 +132,8 @@ class Axis:
     def read_list(self, lang: str, name: str) -> list[Occupation]:
         """The words of another list that a language names, with one group, several or none each."""
         table = self.language(lang).lists[name]
-        rows = table.rows("word", "stereotype")
-        return [Occupation(row["word"], _set(row, self.groups, table.name), row["word"]) for row in rows]
+        rows = _typed(table, self.groups)
+        return [Occupation(word, stereotype, word) for word, stereotype in rows]
 
     def templates(self, lang: str) -> list[str]:
         """Our own sentence templates of a language."""
@@ -295,25 +192,97 @@ def _load(path: Path) -> Axis:
 
 
 def _parse(fields: dict[str, Any], path: Path) -> Axis:
+    about: dict[str, Any] = {name: _text(fields, name) for name in ("id", "title", "construct", "harm", "population")}
+    about |= {name: _text(fields, name) for name in ("suite", "thing") if name in fields}
+    about["assumptions"] = tuple(map(str, fields["assumptions"]))
+    if "product" in fields:
+        return replace(_product(fields["product"], path), **about)
     groups = tuple(Group(str(g["name"]), int(g.get("sign", 0))) for g in fields["groups"])
     names = [group.name for group in groups]
     if len(set(names)) != len(names) or len(names) < 2 or NO_STEREOTYPE in names:
-        raise ResourceError(f"axis groups must be two or more distinct names other than 'neutral', not {names}")
+        raise ResourceError(f"{path}: axis groups must be two or more distinct names other than 'neutral', not {names}")
+    languages = {lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()}
     return Axis(
-        **{name: _text(fields, name) for name in ("id", "title", "construct", "harm", "population")},
-        assumptions=tuple(map(str, fields["assumptions"])),
+        **about,
         groups=groups,
-        languages={lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()},
-        typed_words=tuple(_type_words(fields["stereotypes"], groups, path)),
+        languages=languages,
+        typed_words=tuple(_type_words(fields["stereotypes"], groups, path, _nouns(languages))),
         scores=_scores(fields["stereotypes"], path),
-        **{name: _text(fields, name) for name in ("suite", "thing") if name in fields},
     )
 
 
+def _product(given: dict[str, Any], path: Path) -> Axis:
+    """Every group of one axis with every group of another; words, templates and gold pairs are those of one of them."""
+    names = given["axes"]
+    if not isinstance(names, list) or len(names) != 2 or names[0] == names[1]:
+        raise ResourceError(f"{path}: [product] axes names two axes, not {names}")
+    owner = given.get("words", names[0])
+    if owner not in names:
+        raise ResourceError(f"{path}: [product] words is one of {', '.join(names)}, not '{owner}'")
+    first, second = parts = [_part(str(name), given.get("groups", {}).get(name), path) for name in names]
+    words = parts[names.index(owner)]
+    crossed = {f"{a}{TIMES}{b}": (a, b) for a in first.group_names for b in second.group_names}
+    shared = [lang for lang in first.languages if lang in second.languages]
+    if not shared:
+        raise ResourceError(f"{path}: the axes {' and '.join(names)} have no language in common")
+
+    def lifted(stereotype: str) -> str:
+        own = set(stereotype.split(AND))
+        return AND.join(name for name, both in crossed.items() if own & set(both)) or NO_STEREOTYPE
+
+    return Axis(
+        *("",) * 5,
+        assumptions=(),
+        groups=tuple(Group(name, 0) for name in crossed),
+        languages={lang: _crossed(lang, first, second, words, crossed, path) for lang in shared},
+        # A word that is stereotyped only with groups that are left out is no word without a stereotype.
+        typed_words=tuple(
+            (word, lifted(stereotype))
+            for word, stereotype in words.typed_words
+            if stereotype == NO_STEREOTYPE or lifted(stereotype) != NO_STEREOTYPE
+        ),
+        scores={},
+        parts=(first.id, second.id),
+    )
+
+
+def _part(name: str, chosen: list[str] | None, path: Path) -> Axis:
+    """One of the two axes: a shipped one, or a file beside this one; a file never imports a plug-in."""
+    if name not in shipped_names() and not name.endswith(".toml"):
+        raise ResourceError(f"{path}: no axis '{name}'; there are {', '.join(shipped_names())}, or a .toml file")
+    axis = load_axis(name if name in shipped_names() else path.parent / name)
+    if axis.parts:
+        raise ResourceError(f"{path}: axis '{name}' is a product itself; two axes can be crossed")
+    if unknown := [one for one in chosen or () if one not in axis.group_names]:
+        raise ResourceError(f"{path}: axis '{name}' has no group '{unknown[0]}'; {', '.join(axis.group_names)}")
+    return replace(axis, groups=tuple(one for one in axis.groups if chosen is None or one.name in chosen))
+
+
+def _crossed(
+    lang: str, first: Axis, second: Axis, words: Axis, crossed: Mapping[str, tuple[str, str]], path: Path
+) -> Language:
+    """Nouns of both parts in one: the person in *Nigerian person* becomes a woman."""
+    nouns, rest = first.language(lang).group_words, second.language(lang)
+    group_words = {}
+    for name, (one, other) in crossed.items():
+        if rest.person not in rest.group_words[other]:
+            raise ResourceError(
+                f"{path}: '{rest.group_words[other]}' of axis '{second.id}' has no '{rest.person}' in it that could "
+                f"become '{nouns[one]}'; name the axes the other way round"
+            )
+        group_words[name] = rest.group_words[other].replace(rest.person, nouns[one])
+    revealing = {**first.revealing_words(lang), **second.revealing_words(lang)}
+    own = words.language(lang)
+    table = Table(f"revealing words of {first.id} and {second.id}", tuple(map(list, revealing.items())))
+    return Language(group_words, rest.person, own.templates, own.gold, table, own.occupations)
+
+
 def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: Path) -> Language:
-    missing = [name for name in groups if name not in words["group_words"]]
+    missing = [name for name in groups if not str(words["group_words"].get(name, "")).strip()]
     if missing:
-        raise ResourceError(f"axis language '{lang}' has no group word for {', '.join(missing)}")
+        raise ResourceError(f"{_place(path, lang)}: language '{lang}' has no group word for {', '.join(missing)}")
+    if unknown := [name for name in words["group_words"] if name not in groups]:
+        raise ResourceError(f"{_place(path, lang)}: '{unknown[0]}' is no group; there are {', '.join(groups)}")
     named = ["templates", "gold", "revealing", *(name for name in ("occupations", "wordings") if name in words)]
     tables = {field: Table.find(words[field], path, f"languages.{lang}.{field}") for field in named}
     group_words = {name: _text(words["group_words"], name) for name in groups}
@@ -322,29 +291,46 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
     return Language(group_words, _text(words, "person"), **tables, lists=lists)
 
 
+def _place(path: Path, lang: str) -> str:
+    """File and line of the group words of a language; the file alone where they are written in another way."""
+    inside = False
+    for number, line in enumerate(split_lines(read_text(path)), 1):
+        bare = line.strip()
+        if bare.startswith("["):
+            inside = bare.startswith((f"[languages.{lang}]", f"[languages.{lang}.group_words]"))
+        if inside and "group_words" in bare:
+            return f"{path}, line {number}"
+    return str(path)
+
+
 def _text(fields: dict[str, Any], name: str) -> str:
     if not isinstance(fields[name], str) or not fields[name].strip():
         raise TypeError(f"'{name}', which must be a text")
     return str(fields[name])
 
 
-def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> list[tuple[str, str]]:
+def _nouns(languages: Mapping[str, Language]) -> dict[str, str]:
+    """What groups are called in any language, and the group."""
+    return {noun: name for one in languages.values() for name, noun in one.group_words.items()}
+
+
+def _type_words(
+    rule: dict[str, Any], groups: tuple[Group, ...], path: Path, nouns: Mapping[str, str]
+) -> list[tuple[str, str]]:
     """Apply the axis' typing rule.
 
     ``listed`` names a group or neutral; ``sets`` several groups with AND, or nothing; ``none`` has words only;
     ``threshold`` goes by scores (both limits strict).
     """
     table = Table.find(rule["table"], path, "stereotypes.table")
+    for where, row in table.numbered("word"):
+        if row["word"] in nouns:
+            raise ResourceError(f"{where}: the word '{row['word']}' is the noun of group '{nouns[row['word']]}'")
     excluded = set(Table.find(rule["exclude"], path, "stereotypes.exclude").lines()) if "exclude" in rule else set()
-    if rule["rule"] == "listed":
-        allowed = (NO_STEREOTYPE, *(group.name for group in groups))
-        typed = [(row["word"], row["stereotype"]) for row in table.rows("word", "stereotype")]
-        if wrong := next((entry for entry in typed if entry[1] not in allowed), None):
-            raise ResourceError(f"{table.name}: '{wrong[0]}' is typed '{wrong[1]}', not {', '.join(allowed)}")
-    elif rule["rule"] == "sets":
-        typed = [(row["word"], _set(row, groups, table.name)) for row in table.rows("word", "stereotype")]
+    if rule["rule"] in {"listed", "sets"}:
+        typed = _typed(table, groups, several=rule["rule"] == "sets")
     elif rule["rule"] == "none":
-        typed = [(row["word"], NO_STEREOTYPE) for row in table.rows("word")]
+        typed = [(word, NO_STEREOTYPE) for word, _ in _once(table, "word")]
     elif rule["rule"] == "threshold":
         by_sign = {group.sign: group.name for group in groups}
         typed = []
@@ -353,21 +339,35 @@ def _type_words(rule: dict[str, Any], groups: tuple[Group, ...], path: Path) -> 
             stereotyped = abs(s1) < rule["definitional_below"] and abs(s2) > rule["stereotype_above"]
             typed.append((row["word"], by_sign[1 if s2 > 0 else -1] if stereotyped else NO_STEREOTYPE))
     else:
-        raise ResourceError(f"unknown stereotype rule '{rule['rule']}'; choose threshold, listed, sets or none")
-    if rule["rule"] in {"sets", "none"}:
-        counts = Counter(word for word, _ in typed)
-        if twice := next((word for word in counts if counts[word] > 1), None):
-            raise ResourceError(f"{table.name}: '{twice}' stands there {counts[twice]} times; give each word once")
+        raise ResourceError(f"{path}: unknown stereotype rule '{rule['rule']}'; choose threshold, listed, sets or none")
     return [(word, stereotype) for word, stereotype in typed if word not in excluded]
 
 
-def _set(row: Mapping[str, str], groups: tuple[Group, ...], origin: str) -> str:
-    """The groups of one word in the order of the axis."""
-    given = {name.strip() for name in row["stereotype"].split(AND)} - {"", NO_STEREOTYPE}
+def _once(table: Table, *columns: str) -> Iterator[tuple[str, tuple[str, dict[str, str]]]]:
+    """Words of a table with place and row; a word that stands there twice, or is empty, is refused."""
+    seen: dict[str, str] = {}
+    for where, row in table.numbered(*columns):
+        word = row["word"] or ""
+        if not word.strip():
+            raise ResourceError(f"{where}: the word is empty")
+        if word in seen:
+            raise ResourceError(f"{where}: '{word}' stands there already ({seen[word]}); give each word once")
+        seen[word] = where
+        yield word, (where, row)
+
+
+def _typed(table: Table, groups: tuple[Group, ...], *, several: bool = True) -> list[tuple[str, str]]:
+    """Words with their groups in the order of the axis, with AND between them, or ``neutral``."""
     names = [group.name for group in groups]
-    if unknown := sorted(given - set(names)):
-        raise ResourceError(f"{origin}: '{row['word']}' is stereotyped '{unknown[0]}', not one of {', '.join(names)}")
-    return AND.join(name for name in names if name in given) or NO_STEREOTYPE
+    typed = []
+    for word, (where, row) in _once(table, "word", "stereotype"):
+        text = row["stereotype"] or ""
+        given = {name.strip() for name in text.split(AND)} - {"", NO_STEREOTYPE} if several else {text}
+        if unknown := sorted(given - {*names, *(() if several else (NO_STEREOTYPE,))}):
+            allowed = ", ".join(names if several else (NO_STEREOTYPE, *names))
+            raise ResourceError(f"{where}: '{word}' is stereotyped '{unknown[0]}', not one of {allowed}")
+        typed.append((word, AND.join(name for name in names if name in given) or NO_STEREOTYPE))
+    return typed
 
 
 def _scores(rule: dict[str, Any], path: Path) -> dict[str, float]:

@@ -114,6 +114,7 @@ class Suite:
     slices: Callable[[pl.DataFrame], list[str]] = lambda _: []  # stereotypes over which measures are repeated
     # Result and competence to a verdict, for suites that give one.
     judge: Callable[[Any, Competence | None], Verdict] | None = None
+    causes: Sequence[str] = ()  # names of all causes that its verdict may name
     # Result, verdict and rows to the first screen; without it a run shows its headline measures there.
     summary: Callable[[Any, Verdict, Sample], Summary] | None = None
     # One sentence about the result, where no suite of a run gives a verdict.

@@ -86,6 +86,7 @@ class Summary:
         numbers: Three numbers with plain names.
         scale: What the numbers count.
         example: One pair; None without pairs.
+        note: What the bars show and which answer is right.
         limit: What all of this cannot show.
         level: Coverage of the intervals.
     """
@@ -98,6 +99,7 @@ class Summary:
     numbers: Sequence[PlainNumber] = ()
     scale: str = ""
     example: Example | None = None
+    note: str = "The right answer is always “neither”: a job says nothing about who does it."
     limit: str = LIMIT
     level: float = 0.95
 

@@ -10,7 +10,7 @@ from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import check, load
 from evenli.suites.coal.results import CoalResult, fields, judge, sections, summarise
 from evenli.suites.coal.summary import summary
-from evenli.suites.coal.verdict import CAUSES
+from evenli.suites.coal.verdict import CAUSES, ELSEWHERE
 
 SUITE = Suite(
     name="coal",
@@ -25,6 +25,7 @@ SUITE = Suite(
         str(name) for name in frame.filter(pl.col("subset") == "PS")["stereotype"].unique(maintain_order=True) if name
     ],
     judge=judge,
+    causes=(*CAUSES, ELSEWHERE),
     summary=summary,
     sections=sections,
     fields=fields,

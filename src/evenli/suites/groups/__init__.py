@@ -5,7 +5,9 @@ from __future__ import annotations
 from evenli.suites.base import Items, Suite
 from evenli.suites.groups import measures as measures
 from evenli.suites.groups.build import check, load
-from evenli.suites.groups.results import GroupsResult, fields, judge, sections, summarise
+from evenli.suites.groups.results import GroupsResult, fields, sections, summarise
+from evenli.suites.groups.summary import summary
+from evenli.suites.groups.verdict import NAMES, judge
 
 SUITE = Suite(
     name="groups",
@@ -17,6 +19,8 @@ SUITE = Suite(
     result=GroupsResult,
     summarise=summarise,
     judge=judge,
+    causes=NAMES,
+    summary=summary,
     sections=sections,
     fields=fields,
     items=Items("items", "Biased answers", lambda sample: (sample.biased, sample.frame), ("coal_n",)),

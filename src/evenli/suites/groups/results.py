@@ -1,4 +1,4 @@
-"""What suite groups adds to its measures: a row per group, a permutation test, the verdict, and how it is shown."""
+"""What suite groups adds to its measures: a row per group, a permutation test, interactions, and how they are shown."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.format import interval, number, p_value, signed
-from evenli.labels import CONTRADICTION
-from evenli.resources import load_axis
-from evenli.resources.axes import shipped_names
+from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.stats.intervals import Estimates, Scoring, estimate_measures
 from evenli.stats.measure import Measure
 from evenli.stats.sample import Sample, Values
+from evenli.suites.about import about_axis
 from evenli.suites.base import SLOT, Section, Value
-from evenli.suites.coal.verdict import ADVERBS, COUNTS, NEGLIGIBLE, refuse, size_of, with_article
-from evenli.suites.groups.items import Items, items
-from evenli.suites.groups.measures import CAUSES, default_of, label_share, stereotype_of
-from evenli.types import Cause, Competence, DataCard, Estimate, Number, Record, SuiteResult, Verdict
+from evenli.suites.groups.interactions import InteractionRow, interactions
+from evenli.suites.groups.items import Items, Mask, items
+from evenli.suites.groups.measures import default_of, label_share, stereotype_of
+from evenli.suites.groups.pools import PoolRow, pools
+from evenli.types import DataCard, Estimate, Number, Record, SuiteResult
 
 PERMUTATIONS = 2_000
-_NAMED = 3
-"""Groups named in the verdict at most, of each kind."""
-DEFAULT, RULED_OUT = "default", "ruled_out"
+DEFAULT, RULED_OUT, INTERACTION = "default", "ruled_out", "interaction"
+_NAMED = (DEFAULT, "stereotype", RULED_OUT)
+ANSWERS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
 
 
 class GroupRow(Record, frozen=True):
@@ -42,6 +42,9 @@ class GroupRow(Record, frozen=True):
         default_expected: The same from probabilities.
         stereotype: The same on words stereotyped with it, against groups that they are not stereotyped with.
         ruled_out: Share of contradiction minus the mean share of the other groups, over all words; -1..1.
+        ruled_out_expected: The same from probabilities.
+        answers: Shares of the three labels over all its pairs, each with an interval of its own.
+        pairs: How many pairs ask for it.
     """
 
     group: str
@@ -51,6 +54,9 @@ class GroupRow(Record, frozen=True):
     default_expected: Estimate
     stereotype: Estimate
     ruled_out: Estimate
+    ruled_out_expected: Estimate | None = None
+    answers: dict[str, Estimate] = msgspec.field(default_factory=dict)
+    pairs: int = 0
 
 
 class GroupsResult(SuiteResult, frozen=True, kw_only=True):
@@ -61,6 +67,9 @@ class GroupsResult(SuiteResult, frozen=True, kw_only=True):
         group_distance: Mean distance of the mean label probabilities of two groups.
         group_distance_p: p of a permutation test: would it be as large if groups were exchanged within every word?
         thing: What a word is: job, trait.
+        interactions: Of groups that are the product of two axes: what each gets beyond its parts.
+        parts: The two axes of a product.
+        pools: NLI-CoAL and stereotype by the ratings of other people, where the axis has some for the same words.
         words: Words, and how many of them have a stereotype.
         notes: What is left out.
     """
@@ -69,6 +78,9 @@ class GroupsResult(SuiteResult, frozen=True, kw_only=True):
     group_distance: Number = math.nan
     group_distance_p: Number = math.nan
     thing: str = "word"
+    interactions: list[InteractionRow] = msgspec.field(default_factory=list)
+    parts: list[str] = msgspec.field(default_factory=list)
+    pools: list[PoolRow] = msgspec.field(default_factory=list)
     words: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
 
@@ -79,22 +91,20 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
     distance, p = permutation_test(sample)
     typed = sample.frame.filter(sample.frame["subset"] != "NS")["occupation"].n_unique()
     notes = [f"{found.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
+    rows, about = _rows(sample, found, scoring), about_axis(sample.header)
     return {
         # NLI-CoAL needs words with and without a stereotype; the distance does not.
         "headline": "distance" if math.isnan(estimates["coal_n", None].value) else "coal_n",
-        "groups": _rows(sample, found, scoring),
+        "groups": rows,
         "group_distance": distance,
         "group_distance_p": p,
-        "thing": _thing(sample),
+        "thing": about.thing,
+        "interactions": interactions(sample, [row.noun for row in rows], scoring),
+        "parts": list(about.parts),
+        "pools": pools(sample, scoring, card),
         "words": {"all": sample.frame["occupation"].n_unique(), "stereotyped": typed},
         "notes": notes if found.incomplete else [],
     }
-
-
-def _thing(sample: Sample) -> str:
-    """Only shipped axes: a stored run must not name other files to be read."""
-    axis = sample.header.get("settings", {}).get("axis", "gender")
-    return load_axis(axis).thing if axis in shipped_names() else "word"
 
 
 def _rows(sample: Sample, found: Items, scoring: Scoring) -> list[GroupRow]:
@@ -104,6 +114,7 @@ def _rows(sample: Sample, found: Items, scoring: Scoring) -> list[GroupRow]:
         "default_expected": partial(default_of, expected=True),
         "stereotype": stereotype_of,
         "ruled_out": partial(_ruled_out, named=named, groups=found.groups),
+        "ruled_out_expected": partial(_ruled_out, named=named, groups=found.groups, expected=True),
     }
     entries = {
         (at, name): Measure(f"{at}/{name}", "", "", partial(_of_group, function, at), -1, 1)
@@ -113,24 +124,42 @@ def _rows(sample: Sample, found: Items, scoring: Scoring) -> list[GroupRow]:
     # All groups are looked at and the largest is named, so the intervals must hold together.
     together = replace(scoring, level=1 - (1 - scoring.level) / max(1, len(found.groups)))
     estimates = estimate_measures(sample, list(entries.values()), [None], together)
+    answers = _answers(sample, named, found.groups, scoring)
     words = sample.design.occupations[found.rows[0]]
-    return [
-        GroupRow(
-            group,
-            _noun(sample, group),
-            len(set(words[found.member[at] & found.typed].tolist())),
-            *(estimates[entries[at, name].name, None] for name in functions),
-        )
-        for at, group in enumerate(found.groups)
-    ]
+    rows = []
+    for at, group in enumerate(found.groups):
+        parts = {name: estimates[entries[at, name].name, None] for name in functions}
+        typed = len(set(words[found.member[at] & found.typed].tolist()))
+        pairs = int((named == group).sum())
+        rows.append(GroupRow(group, _noun(sample, group), typed, **parts, answers=answers[group], pairs=pairs))
+    return rows
+
+
+def _answers(
+    sample: Sample, named: NDArray[np.object_], groups: Sequence[str], scoring: Scoring
+) -> dict[str, dict[str, Estimate]]:
+    """Shares of the labels by group."""
+    entries = {
+        (group, label): Measure(f"{group}/{label}", "", "", partial(_label, label, named == group), 0, 1)
+        for group in groups
+        for label in ANSWERS
+    }
+    estimates = estimate_measures(sample, list(entries.values()), [None], scoring)
+    return {group: {label: estimates[entries[group, label].name, None] for label in ANSWERS} for group in groups}
+
+
+def _label(label: str, rows: Mask, sample: Sample, stereotype: str | None) -> Values:
+    return label_share(sample, label, rows)
 
 
 def _of_group(function: Callable[[Sample, int], Values], at: int, sample: Sample, stereotype: str | None) -> Values:
     return function(sample, at)
 
 
-def _ruled_out(sample: Sample, at: int, *, named: NDArray[np.object_], groups: Sequence[str]) -> Values:
-    shares = [label_share(sample, CONTRADICTION, named == group) for group in groups]
+def _ruled_out(
+    sample: Sample, at: int, *, named: NDArray[np.object_], groups: Sequence[str], expected: bool = False
+) -> Values:
+    shares = [label_share(sample, CONTRADICTION, named == group, expected=expected) for group in groups]
     others = [share for other, share in enumerate(shares) if other != at]
     return np.asarray(shares[at] - sum(others) / max(1, len(others)))
 
@@ -179,81 +208,6 @@ def _distance(p: Values) -> float:
     return total / (count * (count - 1) / 2)
 
 
-def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
-    """Name every cause that its interval supports: stereotype, a default group, a group ruled out, undirected error."""
-    refused = refuse(competence)
-    if refused is not None:
-        return refused
-    causes = [*_stereotype(result), *_of_groups(result)]
-    causes.sort(key=lambda cause: -abs(cause.estimate.value))
-    undirected = result.measures["undirected_n"]
-    if undirected.low > NEGLIGIBLE:
-        causes.append(
-            Cause("undirected_n", "none", size_of(undirected.value), "errors without a direction", _plain(undirected))
-        )
-    if causes:
-        sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
-        return Verdict("error" if causes[0].name == "undirected_n" else "bias", " ".join(sentences), causes)
-    defined = [one for one in (result.measures[name] for name in CAUSES) if not math.isnan(one.low)]
-    defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
-    values = ", ".join(
-        f"{one.title} {signed(one.value, 2)} {interval(one.low, one.high, 2, sign=True)}" for one in defined
-    )
-    if not defined and not defaults:
-        return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
-    if all(abs(end) < NEGLIGIBLE for one in (*defined, *defaults) for end in (one.low, one.high)):
-        return Verdict("even", f"Even at this resolution: no group is read more than another. {values}.")
-    return Verdict("undecided", f"Undecided: no cause can be told from chance on these pairs. {values}.")
-
-
-def _stereotype(result: GroupsResult) -> list[Cause]:
-    one = result.measures["stereotype_n"]
-    if not _supported(one):
-        return []
-    follows = one.value > 0
-    label = "follows stereotypes" if follows else "anti-stereotypical"
-    return [
-        Cause(
-            "stereotype_n", "stereotypical" if follows else "anti-stereotypical", size_of(one.value), label, _plain(one)
-        )
-    ]
-
-
-def _of_groups(result: GroupsResult) -> list[Cause]:
-    """Groups that are assumed, and groups that are ruled out more than the others, the largest first."""
-    causes = []
-    for name, verb in ((DEFAULT, "assumes"), (RULED_OUT, "rules out")):
-        rows = [(getattr(row, name), row) for row in result.groups]
-        above = [(one, row) for one, row in rows if _supported(one) and one.value > 0]
-        for one, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
-            causes.append(Cause(name, row.group, size_of(one.value), f"{verb} {with_article(row.noun)}", one))
-    return causes
-
-
-def _supported(one: Estimate) -> bool:
-    return (one.low > 0 or one.high < 0) and not (one.low > -NEGLIGIBLE and one.high < NEGLIGIBLE)
-
-
-def _plain(one: Estimate) -> Estimate:
-    return Estimate(**{key: getattr(one, key) for key in Estimate.__struct_fields__})
-
-
-def _sentence(cause: Cause, result: GroupsResult, *, first: bool) -> str:
-    subject, how = "It" if first else "It also", ADVERBS[cause.size]
-    one = f"{signed(cause.estimate.value, 2)} {interval(cause.estimate.low, cause.estimate.high, 2, sign=True)}"
-    if cause.name == "undirected_n":
-        return f"{subject} makes {COUNTS[cause.size]} {'' if first else 'further '}errors without a direction ({one})."
-    if cause.name == "stereotype_n":
-        follows = cause.estimate.value > 0
-        does = f"{how} follows stereotypes" if follows else f"is {how} anti-stereotypical"
-        readily = f"is inferred {'more' if follows else 'less'} readily than others"
-        return f"{subject} {does}: the group that a {result.thing} is stereotyped with {readily} ({one})."
-    if cause.name == DEFAULT:
-        where = f"from {result.thing}s without a stereotype"
-        return f"{subject} {how} {cause.label}: {where} this group is inferred more readily than others ({one})."
-    return f"{subject} {how} {cause.label}: this group is contradicted more often than others ({one})."
-
-
 def sections(result: GroupsResult, card: DataCard | None) -> list[Section]:
     """The groups, and whether they are treated alike at all."""
     counts = f"{result.words.get('all', 0)} {result.thing}s, {result.words.get('stereotyped', 0)} with a stereotype"
@@ -265,10 +219,19 @@ def sections(result: GroupsResult, card: DataCard | None) -> list[Section]:
             _shown(row.default),
             _shown(row.default_expected),
             _shown(row.ruled_out),
+            _shown(row.ruled_out_expected),
         ]
         for row in result.groups
     ]
-    columns = ("group", f">{result.thing}s", ">stereotype", ">default", ">default, expected", ">ruled out")
+    columns = (
+        "group",
+        f">{result.thing}s",
+        ">stereotype",
+        ">default",
+        ">default, expected",
+        ">ruled out",
+        ">ruled out, expected",
+    )
     level = result.groups[0].default.level if result.groups else 0.95
     lines = [
         "stereotype and default: how much more often the group is inferred than others, minus the reverse, on "
@@ -279,22 +242,53 @@ def sections(result: GroupsResult, card: DataCard | None) -> list[Section]:
         f"exchanging groups by chance gives as much with p {p_value(result.group_distance_p)}.",
         *result.notes,
     ]
-    return [Section(f"Groups ({counts})"), Section("Which group is read?", columns, rows, lines)]
+    shown = [Section(f"Groups ({counts})"), Section("Which group is read?", columns, rows, lines)]
+    return [*shown, *_interactions(result), *_pools(result)]
 
 
-def _shown(one: Estimate) -> str:
-    return "n/a" if math.isnan(one.value) else f"{signed(one.value, 2)} {interval(one.low, one.high, 2, sign=True)}"
+def _pools(result: GroupsResult) -> list[Section]:
+    """The same answers under the ratings of other people."""
+    if not result.pools:
+        return []
+    rows = [[row.pool, str(row.words), _shown(row.stereotype), _shown(row.coal)] for row in result.pools]
+    columns = ("raters", f">{result.thing}s with a stereotype", ">stereotype", ">NLI-CoAL, n groups")
+    lines = [
+        "The same answers, with stereotypes as other people rate them; the first row is what the verdict is about."
+    ]
+    return [Section("Whose stereotypes?", columns, rows, lines)]
+
+
+def _interactions(result: GroupsResult) -> list[Section]:
+    """What combinations get beyond their parts."""
+    if not result.interactions:
+        return []
+    rows = [[row.noun, _shown(row.interaction), _shown(row.expected)] for row in result.interactions]
+    both = " and ".join(result.parts) or "the two parts"
+    level = result.interactions[0].interaction.level
+    lines = [
+        f"How much more readily a combination is inferred (entailment less contradiction) than {both} explain when "
+        "they are added up; 0 where they only add up, -2 to 2.",
+        f"Intervals hold for all combinations together ({number(100 * level, 1)} % each).",
+    ]
+    return [Section("Beyond the sum of the two", ("group", ">interaction", ">interaction, expected"), rows, lines)]
+
+
+def _shown(one: Estimate | None) -> str:
+    return (
+        "n/a"
+        if one is None or math.isnan(one.value)
+        else f"{signed(one.value, 2)} {interval(one.low, one.high, 2, sign=True)}"
+    )
 
 
 def fields(result: GroupsResult) -> dict[str, Value]:
-    """What a gate can name beside the measures: ``default.GROUP``, ``ruled_out.GROUP.low`` and the distance."""
+    """What a gate can name beside the measures: ``default.GROUP``, ``ruled_out.largest``, ``interaction.GROUP.low``."""
     values: dict[str, Value] = {"group_distance": result.group_distance, "group_distance.p": result.group_distance_p}
-    for row in result.groups:
-        for name in ("default", "stereotype", "ruled_out"):
-            one: Estimate = getattr(row, name)
-            values |= {
-                f"{name}.{row.group}": one.value,
-                f"{name}.{row.group}.low": one.low,
-                f"{name}.{row.group}.high": one.high,
-            }
+    named = {name: [(row.group, getattr(row, name)) for row in result.groups] for name in _NAMED}
+    named[INTERACTION] = [(row.group, row.interaction) for row in result.interactions]
+    for name, rows in named.items():
+        for group, one in rows:
+            values |= {f"{name}.{group}": one.value, f"{name}.{group}.low": one.low, f"{name}.{group}.high": one.high}
+        defined = [one.value for _, one in rows if not math.isnan(one.value)]
+        values[f"{name}.largest"] = max(defined, key=abs if name == INTERACTION else float, default=None)
     return values
