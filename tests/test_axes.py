@@ -286,6 +286,21 @@ def test_a_product_needs_two_axes_that_fit(tmp_path: Path, product: str, wanted:
     assert "mine.toml" in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_the_walk_through_can_be_crossed(tmp_path: Path) -> None:
+    """A product names a file beside it, as docs/axes.md shows."""
+    from evenli.suites.groups.axis_file import check_axis, new_axis
+
+    new_axis("region", tmp_path)
+    text = (SHIPPED / "gender_nationality.toml").read_text()
+    product = 'axes = ["gender", "region.toml"]\nwords = "region.toml"\ngroups = { "region.toml" = ["north", "south"] }'
+    file = tmp_path / "both.toml"
+    file.write_text(f"{text[: text.index('[product]')]}[product]\n{product}\n")
+    assert load_axis(file).language("en").group_words["female__south"] == "southern woman"
+    assert [one for one in check_axis(file) if one.kind == "error"] == []
+    audit = evenli.audit(model(str(file)), axis=str(file), limit=300)
+    assert len(audit.groups.interactions) == 4  # type: ignore[attr-defined]
+
+
 def test_only_full_crossings_are_products() -> None:
     assert crossing(["a__x", "a__y", "b__x", "b__y"]) is not None
     for groups in (["a__x", "a__y"], ["a", "b"], ["a__x", "b__y"], ["a__x__z", "b__x__z"], []):

@@ -47,7 +47,7 @@ rule = "sets"                           # groups of a word, with | between them;
 table = "{name}_words.csv"
 
 [languages.en]
-group_words = {{ north = "northerner", south = "southerner" }}  # what stands in the hypothesis
+group_words = {{ north = "northern person", south = "southern person" }}  # what stands in the hypothesis
 person = "person"                       # a word that names no group
 templates = "templates_en.txt"          # 300 sentences that ship with evenli; or a file of your own
 gold = "gold_en.csv"                    # pairs beyond doubt that ship with evenli
