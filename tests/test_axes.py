@@ -86,8 +86,9 @@ def foreign_words(axis: str) -> set[str]:
     every = {word for words in SUBJECTS.values() for word in words} | JOBS
     for name in shipped_names():
         every |= set(re.findall(r"[\w-]+", " ".join(load_axis(name).language("en").group_words.values()).lower()))
-    # Words of any sentence: they tell nothing about an axis.
-    return every - own_words(axis) - {"person", "who", "uses", "they", "them", "he", "him", "her", "she"}
+    # Words of any sentence tell nothing about an axis: an old bicycle, a white wall.
+    common = set(re.findall(r"[\w-]+", " ".join(load_axis(axis).templates("en")).lower()))
+    return every - own_words(axis) - common - {"person", "who", "uses", "they", "them", "he", "him", "her", "she"}
 
 
 @cache
