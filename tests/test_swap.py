@@ -375,11 +375,26 @@ def test_other_languages_are_refused_and_mixed_files_reported(tmp_path: Path) ->
         swap_corpus(write(chinese), out, SwapSettings(mode="paper"))
     assert not out.exists()
     counts = swap_corpus(write(*[english] * 9, chinese), out)
-    assert counts["other_language"] == 1
+    assert (counts["other_language"], counts["without_gender"], counts["unlabelled"]) == (1, 0, 0)
     assert sum("一个女人" in row["premise"] for row in read_rows(out)) == 0
-    counts = swap_corpus(write(english, chinese), out, SwapSettings(lang="zh"), overwrite=True)
-    assert (counts["added"], counts["other_language"]) == (1, 1)
+    review = tmp_path / "review.csv"
+    counts = swap_corpus(write(english, chinese), out, SwapSettings(lang="zh"), review=review, overwrite=True)
+    assert (counts["added"], counts["other_language"], counts["conflicts"]) == (1, 1, 0)
+    rows = list(csv.DictReader(review.read_text(encoding="utf-8").splitlines()))
+    assert [(row["row"], row["copied"]) for row in rows] == [("1", "no"), ("2", "yes")]
     assert [row["premise"] for row in read_rows(out)][-1] == "一个女人在公园。"
+
+
+@pytest.mark.parametrize("options", [{"mode": "paper", "conflicts": "swap"}, {"mode": "released", "names": True}])
+def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="leave"):
+        SwapSettings(**options)
+
+
+def test_rows_without_a_label_are_counted(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"premise": "A man runs.", "hypothesis": "He moves."}\n')
+    assert swap_corpus(corpus, tmp_path / "out.jsonl")["unlabelled"] == 1
 
 
 # --- the published ways -----------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """How often is the gender swap right? The blind sample by genre, with intervals, and a plain word list beside it.
 
     python tools/swap_quality.py DATA                 # DATA holds the corpora of the sample (see swap_sample.py)
-    python tools/swap_quality.py DATA --json out.json
+    python tools/swap_quality.py DATA --judged MORE   # also the judged pairs of three languages (see swap_judged.py)
+    python tools/swap_quality.py DATA --compare langfair nlaugmenter=FILE chat=URL#MODEL    # see swap_compare.py
     python tools/swap_quality.py DATA --errors        # list what was judged wrong; do not tune the rules on it
 
 The sample was labelled before the rules were written: every word that must change and what it may become, every first
@@ -12,24 +13,28 @@ missed        of the words that had to change, the share that did not, or became
 names         the same for first names, with names=True
 labels kept   of the pairs that got a copy, the share in which every word is right in both sentences, or where a
               deviation is the same word in both sentences, treated the same way; everything else counts as broken
+whole         of the sentences with a word that must change, the share in which all of them and nothing else changed
+
+Of the judged pairs a reader said whether the label is still right, whatever the words; that is less strict.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import swap_judged
 from evenli.counterfactual.names import name_pairs
-from evenli.counterfactual.swapper import Change, Swapper
+from evenli.counterfactual.swapper import Change, Lang, Swapper
 from evenli.stats.intervals import wilson
+from swap_compare import Edits, named
 from swap_sample import LABELS, WORD, digest, texts
 
-Edits = Sequence[Sequence[Change]] | None
-"""Changes by text; None where the swapper makes no copy."""
 PAIRS = (
     "man woman,men women,boy girl,boys girls,he she,him her,his her,himself herself,mr mrs,sir madam,father mother,"
     "fathers mothers,dad mom,dads moms,son daughter,sons daughters,brother sister,brothers sisters,husband wife,"
@@ -147,6 +152,10 @@ def score(rows: list[dict[str, Any]], swap: Callable[[Sequence[str]], Edits], na
             elif not (conflict and edits is None):
                 count["changes"] += found["right"] + found["wrong"] + found["wrong target"]
                 count["right"] += found["right"]
+                if found["right"] + found["missed"] + found["wrong target"]:
+                    bad = found["wrong"] + found["wrong target"] + found["missed"] + found["name wrong"]
+                    count["sentences"] += 1
+                    count["whole"] += not bad
                 count["words"] += found["right"] + found["missed"] + found["wrong target"]
                 count["missed"] += found["missed"] + found["wrong target"]
                 count["names changed"] += found["name right"] + found["name wrong"]
@@ -170,35 +179,71 @@ def share(good: int, total: int) -> str:
     return f"{100 * good / total:.1f} [{100 * low:.1f}, {100 * high:.1f}] ({good}/{total})"
 
 
+def show(way: str, scored: dict[str, Any], errors: bool) -> None:
+    """One table: shares by genre."""
+    columns = f"{'precision %':32} {'missed %':30} {'names right %':30} {'labels kept %':30} whole sentences %"
+    print(f"\n{way}\n{'genre':10} {columns}")
+    for genre, c in scored["counts"].items():
+        print(
+            f"{genre:10} {share(c['right'], c['changes']):32} {share(c['missed'], c['words']):30} "
+            f"{share(c['names right'], c['names changed']):30} {share(c['kept'], c['pairs']):30} "
+            f"{share(c['whole'], c['sentences'])}"
+        )
+    c = scored["counts"]["all"]
+    print(f"left alone as a conflict: {c['conflicts']} texts or pairs ({c['conflicts right']} labelled so)")
+    if errors:
+        for identity, wrong, found in scored["errors"]:
+            print(f"  {identity}: {'; '.join(wrong)} | {' || '.join(found)}"[:400])
+
+
+def show_judged(data: Path, more: Path) -> dict[str, Any]:
+    """The judged pairs of every language, as they were read and as far as the rules of today make the same copies."""
+    results = {}
+    for lang in get_args(Lang):
+        for path in swap_judged.judged(lang):
+            header, rows = swap_judged.read(data, more, path)
+            print(f"\n{path.name}, judged {header['judged_on']} by {header['judged_by']}")
+            for today in (False, True):
+                counts = results[f"{path.stem}{' today' * today}"] = swap_judged.score(rows, lang, today)
+                print(f"{'today' if today else 'as read':14} {'labels kept %':32} {'precision %':32} missed %")
+                for genre, c in counts.items():
+                    rest = f"without a copy {c['without copy']}, not judged {c['not judged']}" if today else ""
+                    print(
+                        f"  {genre:12} {share(c['kept'], c['copies']):32} {share(c['right'], c['changes']):32} "
+                        f"{share(c['missed'], c['words']):28} {rest}"
+                    )
+    return results
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("--judged", type=Path, metavar="MORE")
+    parser.add_argument("--compare", nargs="+", default=[])
+    parser.add_argument("--sentences", type=int, help="only so many sentences with a gender word, and no pairs")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--errors", action="store_true")
     arguments = parser.parse_args()
     rows = read_sample(arguments.data)
+    if arguments.sentences:
+        gendered = [row for row in rows if row["kind"] == "sentence" and any(one[3] == "word" for one in row["words"])]
+        rows = random.Random(0).sample(gendered, arguments.sentences)
     ways = {
         "evenli": (ours(), False),
         "evenli, with names": (ours(names=True), True),
         "word list": (word_list(), False),
     }
+    ways |= {name: (swap, False) for name, swap in map(named, arguments.compare)}
     results = {}
     for way, (swap, names) in ways.items():
-        results[way] = scored = score(rows, swap, names)
-        print(f"\n{way}\n{'genre':10} {'precision %':32} {'missed %':30} {'names right %':30} labels kept % of copies")
-        for genre, c in scored["counts"].items():
-            print(
-                f"{genre:10} {share(c['right'], c['changes']):32} {share(c['missed'], c['words']):30} "
-                f"{share(c['names right'], c['names changed']):30} {share(c['kept'], c['pairs'])}"
-            )
-        c = scored["counts"]["all"]
-        print(f"left alone as a conflict: {c['conflicts']} texts or pairs ({c['conflicts right']} labelled so)")
-        if arguments.errors:
-            for identity, wrong, found in scored["errors"]:
-                print(f"  {identity}: {'; '.join(wrong)} | {' || '.join(found)}"[:400])
+        scored = score(rows, swap, names)
+        results[way] = scored["counts"]
+        show(way, scored, arguments.errors)
+    if arguments.judged:
+        results |= show_judged(arguments.data, arguments.judged)
     if arguments.json:
-        arguments.json.write_text(json.dumps({way: one["counts"] for way, one in results.items()}, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

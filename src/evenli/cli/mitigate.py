@@ -76,7 +76,9 @@ def swap(
         f"{counts['duplicates']:,} duplicates dropped"
     )
     if counts["other_language"]:
-        shared.warn(f"{counts['other_language']:,} rows are in another language or hold no letters; they have no copy")
+        shared.warn(f"{counts['other_language']:,} rows are in another language; they have no copy")
+    if counts.get("unlabelled"):
+        shared.warn(f"{counts['unlabelled']:,} rows have no gold label, nor have their copies")
 
 
 Scored = Annotated[Path, argument("Folder that evenli score wrote.")]

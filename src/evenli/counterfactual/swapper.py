@@ -99,12 +99,12 @@ class Swapper:
             if value not in get_args(known):
                 raise InputError(f"swap {what} '{value}' is unknown; choose {', '.join(get_args(known))}")
         if lang != "en" and (mode != "default" or names):
-            raise InputError(f"mode {mode} and first names are English only, the language is '{lang}'; leave them out")
+            what = f"mode {mode} is" if mode != "default" else "first names are swapped in"
+            raise InputError(f"{what} English only, the language is '{lang}'; leave it out")
         self.mode: Mode = mode
         self.names = mode == "paper" if names is None else names
         self.lang: Lang = lang
         self.conflicts: Conflicts = conflicts
-        self.other_languages = 0  # texts of the corpus it was made for that are in another language
         self._arrows: dict[str, str] = {}
         self._decide: dict[str, Decision] = {}
         if mode == "released":

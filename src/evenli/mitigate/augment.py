@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from evenli.counterfactual.conflicts import LANGUAGE, REASONS
-from evenli.counterfactual.language import corpus_language, text_language
+from evenli.counterfactual.language import EMPTY, corpus_language, text_language
 from evenli.counterfactual.swapper import Conflicts, Mode, Swapped, Swapper
 from evenli.errors import InputError
 from evenli.io import COLUMNS, find_columns, is_plain_text, iter_text, read_rows, write_atomic
@@ -76,13 +76,19 @@ def swap_augment(
     swapper = mode if isinstance(mode, Swapper) else Swapper(mode, names)
     order, counts = _select(rows, columns[0], select, occupations, swapper.mode == "released", shuffle_seed)
     copies, conflicts = _copies(rows, columns, order, swapper, sharma=select == "occupation")
-    counts |= {"considered": len(order), "without_gender": len(order) - len(copies) - len(conflicts)}
-    counts |= {"conflicts": len(conflicts), "swapped": len(copies)}
+    counts |= _tally(len(order), len(copies), conflicts)
     result = [dict(row) for row in rows] + copies
     kept = _first_of_each(result, columns) if drop_duplicates else list(range(len(result)))
     added = sum(index >= len(rows) for index in kept)
     counts |= {"duplicates": len(result) - len(kept), "added": added, "rows": len(kept)}
     return Augmented(tuple(result[index] for index in kept), counts, conflicts)
+
+
+def _tally(considered: int, swapped: int, conflicts: Mapping[int, str]) -> dict[str, int]:
+    """How many of the rows that were looked at have a copy, and why the others have none."""
+    other = sum(reason == LANGUAGE for reason in conflicts.values())
+    counts = {"considered": considered, "without_gender": considered - swapped - len(conflicts)}
+    return {**counts, "other_language": other, "conflicts": len(conflicts) - other, "swapped": swapped}
 
 
 def _check_texts(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
@@ -149,10 +155,9 @@ def swap_pair(swapper: Swapper, texts: Sequence[str]) -> Swapped:
         gendered = any(map(swapper.gendered, texts))
         done = swapper.swap_document(texts)
         return done if gendered else Swapped(tuple(texts), ((),) * len(texts))
-    done = swapper.swap_document(texts)
-    if done.changed and text_language(" ".join(texts)) != swapper.lang:
+    if text_language(" ".join(texts)) not in {swapper.lang, EMPTY}:
         return Swapped(tuple(texts), ((),) * len(texts), LANGUAGE)
-    return done
+    return swapper.swap_document(texts)
 
 
 def mark_copy(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
@@ -180,16 +185,17 @@ class SwapSettings:
                 raise InputError(f"no {name} '{value}'; choose {', '.join(get_args(known))}")
         if self.occupations is not None and not self.occupations:
             raise InputError("the list of occupations is empty; leave it out to take the 38 of Sharma et al.")
+        if self.mode != "default" and self.conflicts != "skip":
+            raise InputError(f"mode {self.mode} knows no conflicts; leave --conflicts out, or --mode")
+        if self.mode == "released" and self.names:
+            raise InputError("mode released swaps no first names; leave --names out, or --mode")
 
     def swapper(self, texts: Iterable[str], what: str) -> Swapper:
         """The swapper for a corpus; refuses one of another language."""
-        lang, counts = corpus_language(texts, what, self.lang)
-        others = {name: count for name, count in counts.items() if name != lang}
+        lang, _ = corpus_language(texts, what, self.lang)
         if self.mode != "default" and lang != "en":
             raise InputError(f"mode {self.mode} is English only, {what} is '{lang}'; leave --mode out")
-        swapper = Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
-        swapper.other_languages = sum(others.values())
-        return swapper
+        return Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
 
 
 def swap_corpus(
@@ -240,7 +246,9 @@ def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | P
     if review is not None:
         _write_review(Path(review), rows, columns, swapper, result.conflicts)
     write_atomic(out, lambda file: _write_rows(written, file))
-    return {**result.counts, "other_language": swapper.other_languages, "written": len(written)}
+    gold = roles.get("gold")
+    unlabelled = sum(gold is None or row.get(gold) in {None, "", "-"} for row in rows)
+    return {**result.counts, "unlabelled": unlabelled, "written": len(written)}
 
 
 def _swap_lines(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> dict[str, int]:
@@ -257,9 +265,8 @@ def _swap_lines(corpus: Path, out: Path, settings: SwapSettings, review: str | P
         _write_review(Path(review), [{"text": line} for line in given], ("text",), swapper, conflicts)
     write_atomic(out, "".join(f"{line}\n" for line in written))
     size, swapped, added = len(given), sum(one.changed for one in done), len(copies)
-    counts = {"rows_given": size, "considered": size, "without_gender": size - swapped - len(conflicts)}
-    counts |= {"conflicts": len(conflicts), "swapped": swapped, "duplicates": swapped - added, "added": added}
-    return {**counts, "rows": size + added, "other_language": swapper.other_languages, "written": len(written)}
+    counts = {"rows_given": size, **_tally(size, swapped, conflicts), "duplicates": swapped - added, "added": added}
+    return {**counts, "rows": size + added, "written": len(written)}
 
 
 def _write_review(

@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.counterfactual.conflicts import REASONS
-from evenli.counterfactual.language import LANGUAGES, corpus_language, text_language
+from evenli.counterfactual.conflicts import LANGUAGE, REASONS
+from evenli.counterfactual.language import EMPTY, LANGUAGES, corpus_language, text_language
 from evenli.counterfactual.swapper import Swapped, Swapper
 from evenli.errors import InputError
 from evenli.labels import ENTAILMENT, LABELS
@@ -105,10 +105,11 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
     rows: list[dict[str, Any]] = []
     for row in pairs.frame.iter_rows(named=True):
         texts = row["premise"], row["hypothesis"]
+        if text_language(" ".join(texts)) not in {pairs.lang, EMPTY}:
+            left_out[LANGUAGE] += 1
+            continue
         done = swapper.swap_document(texts)
-        if text_language(" ".join(texts)) != pairs.lang and done.changed:
-            left_out["language"] += 1
-        elif done.conflict:
+        if done.conflict:
             left_out[done.conflict] += 1
         elif not done.changed:
             left_out[""] += 1
