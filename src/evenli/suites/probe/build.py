@@ -222,7 +222,12 @@ def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
     kept = kept.filter(pl.col("stereotype").is_not_null())
     groups = sorted(kept["stereotype"].unique())
     if len(groups) < 2:
-        raise InputError(f"dominance {dominance:g} leaves {' and '.join(groups) or 'no'} occupations only; lower it")
+        known = sum(name in women for name in named.unique())
+        left = f"only {groups[0]} occupations" if groups else "no occupation"
+        raise InputError(
+            f"dominance {dominance:g} leaves {left}; {known} of {named.n_unique()} have a labour share; lower it, or "
+            "leave it out to use your labels"
+        )
     left_out = sorted(set(pairs.frame["occupation"]) - set(kept["occupation"]))
     note = f"labels by the share of women in US occupations (CPS 2019), {dominance:g} % or more of one gender"
     note += f"; left out: {', '.join(left_out)}" if left_out else ""
