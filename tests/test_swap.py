@@ -500,6 +500,7 @@ def test_augment_all() -> None:
         "rows_given": 7,
         "considered": 7,
         "without_gender": 2,
+        "other_language": 0,
         "conflicts": 0,
         "swapped": 5,
         "duplicates": 2,
