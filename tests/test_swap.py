@@ -148,6 +148,7 @@ def test_twice_gives_the_original(words: list[tuple[str, object, str]], capital:
         assert once != text
 
 
+@settings(deadline=None)
 @given(st.text(max_size=80))
 def test_any_text_goes_through(text: str) -> None:
     for mode in ("default", "paper", "released"):
