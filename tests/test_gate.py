@@ -492,7 +492,7 @@ def test_a_broken_policy_is_one_line(change: str, problem: str, runs: Path, tmp_
 
 def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
     alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
-    with pytest.raises(InputError, match="policy standard, clause 'no strong stereotype'"):
+    with pytest.raises(InputError, match="policy standard is about suite coal, groups, the run holds dev2020"):
         evenli.gate(alone, policy="standard")
 
 
