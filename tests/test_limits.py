@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from evenli import parse
-from evenli.binary import read_array, read_arrays, read_parquet, read_tensors
+from evenli.binary import read_array, read_arrays, read_parquet, read_tensors, unheard
 from evenli.corpus.direction import load_direction
 from evenli.errors import EvenliError, InputError, ModelError, PairError, RunError
 from evenli.evaluate.audit import load_run
@@ -23,6 +23,7 @@ from evenli.evaluate.seat import read_test
 from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text
 from evenli.mitigate.erasers import load_eraser
 from evenli.models.loading import check_folder, read_fields
+from evenli.models.onnx import data_files
 from evenli.parse import parse_json, parse_toml
 from evenli.resources.axes import read_toml
 
@@ -188,3 +189,25 @@ def test_a_zst_bomb_is_refused(tmp_path: Path) -> None:
     file.write_bytes(zstandard.ZstdCompressor(level=1).compress(b"a" * 10_000_000 + b"\n") * 20)
     with pytest.raises(InputError, match="unpacks to more than"):
         list(iter_lines(file))
+
+
+def test_what_a_panic_says_is_not_heard_and_all_else_is(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyError), unheard():
+        os.write(2, b"thread 'async-executor-0' panicked\n")
+        raise KeyError
+    os.write(2, b"afterwards\n")
+    assert capfd.readouterr().err == "afterwards\n"
+
+
+def test_external_data_at_a_name_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    weights = [onnx.numpy_helper.from_array(np.zeros(400, dtype=np.float32), name) for name in ("a", "b")]
+    graph = onnx.helper.make_graph([], "g", [], [], weights)
+    file = tmp_path / "model.onnx"
+    onnx.save_model(onnx.helper.make_model(graph), str(file), save_as_external_data=True, all_tensors_to_one_file=False)
+    assert [one.name for one in data_files(file)] == ["a", "b"]
+    content = file.read_bytes()
+    at = content.index(b"location") + len("location") + 2  # behind it the number of the field and the length
+    file.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
+    with pytest.raises(ModelError, match="xff"):
+        data_files(file)

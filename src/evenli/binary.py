@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import zipfile
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -38,11 +39,28 @@ def decoding(path: Path | str) -> Iterator[None]:
         raise InputError(f"cannot read {path}: {reason}{hint}") from error
 
 
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Let nobody hear what Rust writes to stderr when it panics: who reads the table says in a line what is wrong."""
+    try:
+        heard, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # there is no stderr, or no file can be opened
+        yield
+        return
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(heard, 2)
+        os.close(heard)
+        os.close(nowhere)
+
+
 def read_parquet(file: Path, columns: Sequence[str] | None = None, content: bytes | None = None) -> pl.DataFrame:
     """A Parquet table, all columns or those named; ``content`` are the bytes of the file where they are at hand."""
     polars = need("polars", extra="all", purpose="reading Parquet")
     check_regular(file)
-    with decoding(file):
+    with decoding(file), unheard():
         size = file.stat().st_size if content is None else len(content)
         source = file if content is None else BytesIO(content)
         rows = int(polars.scan_parquet(source).select(polars.len()).collect().item())

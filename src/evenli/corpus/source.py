@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from evenli._extras import need
-from evenli.binary import decoding
+from evenli.binary import decoding, unheard
 from evenli.errors import EvenliError, InputError, MissingExtraError, PairError
 from evenli.io import COLUMNS, PACKED, file_kind, find_columns, hash_files, hash_text, iter_lines
 from evenli.parse import check_regular, csv_reader, parse_json_object, unescape_cell
@@ -254,11 +254,11 @@ def _parquet_records(file: SourceFile) -> Iterator[Record]:
 
     with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
         check_regular(path)
-        with decoding(str(file)):
+        with decoding(str(file)), unheard():
             table = pl.scan_parquet(path)
             total = int(table.select(pl.len()).collect().item())
         for start in range(0, total, _PARQUET_ROWS):
-            with decoding(str(file)):
+            with decoding(str(file)), unheard():
                 part = table.slice(start, _PARQUET_ROWS).collect()
             for number, row in enumerate(part.iter_rows(named=True), start + 1):
                 data = json.dumps(row, ensure_ascii=False, default=str).encode()

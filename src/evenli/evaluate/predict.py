@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from evenli._temporary import is_temporary
 from evenli._version import __version__
-from evenli.binary import read_parquet
+from evenli.binary import decoding, read_parquet, unheard
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.asking import Asker, ask_again, remark
 from evenli.io import hash_files, hash_text
@@ -386,6 +386,7 @@ def _is_shard(file: Path) -> bool:
         return True
     try:
         named = file.is_file() and _SHARD.fullmatch(file.name)
-        return bool(named) and pl.read_parquet_schema(file).keys() >= {"row", *LABELS}
-    except (OSError, pl.exceptions.PolarsError):
+        with decoding(file), unheard():
+            return bool(named) and pl.read_parquet_schema(file).keys() >= {"row", *LABELS}
+    except (OSError, InputError):
         return False

@@ -210,7 +210,8 @@ def data_files(path: Path) -> list[Path]:
     except Exception as error:  # protobuf raises classes of its own
         raise ModelError(f"{path} is not an ONNX model: {' '.join(str(error).split())[:200]}") from error
     entries = (entry for tensor in _tensors(model, onnx.TensorProto) for entry in tensor.external_data)
-    locations = sorted({entry.value for entry in entries if entry.key == "location"})
+    # What is no UTF-8 comes as bytes.
+    locations = sorted({_text(entry.value) for entry in entries if _text(entry.key) == "location"})
     for location in locations:
         # Read as either system would: a path that leaves the folder on one of them is no path to trust.
         ways = (PurePosixPath(location), PureWindowsPath(location))
@@ -222,6 +223,10 @@ def data_files(path: Path) -> list[Path]:
         if not (path.parent / location).is_file():
             raise ModelError(f"{path} keeps weights in {location}, which is missing; copy it there")
     return [path.parent / location for location in locations]
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode("utf-8", "backslashreplace")
 
 
 def _tensors(message: Any, kind: Any) -> Iterator[Any]:
