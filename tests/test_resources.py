@@ -53,6 +53,14 @@ def test_a_quoted_cell_may_hold_lines(tmp_path: Path) -> None:
     assert read_table(tmp_path / "t.csv") == [{"word": "a", "note": "b\nc"}]
 
 
+def test_a_line_that_ends_early_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    file.write_text("occupation,gender,note\nnurse,female\npilot\n", encoding="utf-8")
+    assert read_table(file, ("occupation",))[0] == {"occupation": "nurse", "gender": "female", "note": None}
+    with pytest.raises(ResourceError, match=r"jobs\.csv, line 3 .*gender"):
+        read_table(file, ("occupation", "gender"))
+
+
 def test_an_axis_finds_its_tables_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (DATA.parent / "axes" / "gender.toml").read_text(encoding="utf-8")
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
