@@ -772,6 +772,8 @@ def encode(texts): return [_row(text) for text in texts]
 def other(texts): return [_row(text) for text in texts]
 def ragged(texts): return [[1.0] * len(text) for text in texts]
 def wide(texts): return [[1.0] * len(texts[0]) for text in texts]
+def unmarked(texts): return [_row(text) for text in texts]
+encode.fingerprint = "1"
 """
 
 
@@ -820,6 +822,18 @@ def test_a_stopped_run_continues(command, tmp_path: Path, monkeypatch: pytest.Mo
     fresh = command("-o", tmp_path / "fresh.json", "--json")
     assert json.loads(whole.stdout) == json.loads(fresh.stdout)
     assert list(json.loads(whole.stdout)["tasks"]) == ["SST2", "SST5", "STS14"]
+
+
+def test_what_nothing_tells_from_a_changed_encoder_is_not_used_again(command, tmp_path: Path) -> None:
+    """Its code may read weights that are others by now."""
+    out, spec = tmp_path / "result.json", "py:evenli_senteval_mine:unmarked"
+    kept = command("--tasks", "STS14", "--cache", tmp_path / "kept", spec=spec)
+    assert isinstance(kept.exception, InputError) and "fingerprint" in str(kept.exception)
+    assert command("--tasks", "STS14", "-o", out, spec=spec).exit_code == 0
+    again = command("--tasks", "STS14", "-o", out, spec=spec)
+    assert isinstance(again.exception, InputError) and "fingerprint" in str(again.exception)
+    assert command("--tasks", "STS14", "-o", out, "--overwrite", spec=spec).exit_code == 0
+    assert command("--tasks", "STS14", "--cache", tmp_path / "kept").exit_code == 0
 
 
 def test_a_file_of_something_else_is_refused(command, tmp_path: Path) -> None:

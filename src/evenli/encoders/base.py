@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from evenli.binary import read_array
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files, hash_text, write_atomic
-from evenli.models.callables import foreign_code
+from evenli.models.callables import fingerprint_of, foreign_code
 from evenli.registry import ENCODERS
 
 Embeddings = NDArray[np.float32]
@@ -143,6 +143,18 @@ def encode_checked(encoder: Encoder, texts: Sequence[str]) -> Embeddings:
     return check_rows(rows, texts, name_of(encoder))
 
 
+def check_reusable(encoder: Encoder, what: str) -> None:
+    """Refuse to use again what an encoder gave earlier, where nothing tells it from a changed one."""
+    inner: Any = encoder
+    while inner is not None:
+        if not getattr(inner, "reusable", True):
+            raise InputError(
+                f"nothing tells {name_of(inner)} from a changed one, so {what}; give it an attribute 'fingerprint' "
+                "that changes when its embeddings may"
+            )
+        inner = getattr(inner, "encoder", None)
+
+
 def name_of(encoder: Encoder) -> str:
     """What to call an encoder in a message: its ``spec``, if it has one."""
     spec = getattr(encoder, "spec", None)
@@ -186,20 +198,30 @@ def _detached(output: Any) -> Any:
 
 
 class CallableEncoder:
-    """Any function on a list of texts; ``files`` are what its outputs depend on, such as the file of its code."""
+    """Any function on a list of texts; ``files`` are what its outputs depend on, such as the file of its code.
+
+    ``reusable`` says that spec and files tell it from every other, so that what it gave earlier may be used again. By
+    default it is what the function, or the object it belongs to, says by an attribute ``fingerprint`` or ``identity``.
+    """
 
     def __init__(
-        self, function: Callable[[list[str]], Any], spec: str = "", files: Iterable[Path] = (), note: str = ""
+        self,
+        function: Callable[[list[str]], Any],
+        spec: str = "",
+        files: Iterable[Path] = (),
+        note: str = "",
+        *,
+        reusable: bool = False,
     ) -> None:
-        self._function = function
+        self._function, self._fingerprint = function, fingerprint_of(function)
         self.spec = spec or f"{function.__module__}:{getattr(function, '__qualname__', type(function).__name__)}"
         self._files, self.note = tuple(files), note
+        self.reusable = reusable or bool(self._fingerprint)
 
     @cached_property
     def identity(self) -> str:
-        """Hash of spec, files and the identity of an object behind it; code that the file imports is not in it."""
-        own = getattr(getattr(self._function, "__self__", None), "identity", None)
-        content = f"{self.spec}|{hash_files(self._files)}" + (f"|{own}" if own else "")
+        """Hash of spec, files and what the function says of itself; code that the file imports is not in it."""
+        content = f"{self.spec}|{hash_files(self._files)}" + (f"|{self._fingerprint}" if self._fingerprint else "")
         return f"callable:{hash_text(content)[:32]}"
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
@@ -255,6 +277,8 @@ class EmbeddingCache:
                     f"{type(encoder).__name__} has no identity, so its embeddings in {folder} could be confused with "
                     "those of others; pass EmbeddingCache(encoder, folder, identity=…)"
                 )
+            if identity is None:
+                check_reusable(encoder, f"its embeddings cannot be kept in {folder}")
             self._folder = Path(folder) / hash_text(str(known))[:32]
             self._load(self._folder)
         self.identity = str(known) if known is not None else type(encoder).__name__

@@ -147,7 +147,7 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
             model.max_seq_length = loading.longest_input(config, model.max_seq_length)
     # A model on the hub is identified by its commit, a folder by its files.
     spec, files = ("st", loading.checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
-    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files, note)
+    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files, note, reusable=True)
 
 
 def _check_folder(folder: Path) -> None:

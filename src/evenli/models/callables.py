@@ -68,7 +68,7 @@ class CallableModel:
             raise ModelError(f"outputs of {shown} are {' or '.join(OUTPUTS)}, not {declared!r}")
         self._outputs: str | None = declared
         self._declared = declared is not None
-        identity = fingerprint or _fingerprint(function)
+        identity = fingerprint or fingerprint_of(function)
         self.note = "" if identity else _NO_IDENTITY.format(shown)
         identity = identity or f"once-{uuid.uuid4().hex}"
         self.info = ModelInfo(
@@ -187,7 +187,7 @@ def _read_labels(answer: Sequence[Any], expected: str) -> NDArray[np.float64]:
         raise ModelError(f"{expected}; it returned {answer[0]!r}") from error
 
 
-def _fingerprint(function: Any) -> str:
+def fingerprint_of(function: Any) -> str:
     """What the callable says of itself, else nothing: its code does not tell which weights it reads."""
     for holder in (function, getattr(function, "__self__", None)):
         for attribute in ("fingerprint", "identity"):

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from evenli._extras import need
-from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, encode_checked, name_of
+from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, check_reusable, encode_checked, name_of
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.io import read_json, to_plain, write_json
@@ -227,6 +227,8 @@ def senteval(
     description, name = settings.describe(store.identity), name or store.identity
     report = on_progress or (lambda progress: None)
     done = {} if file is None else file.tasks(description, data)
+    if done:
+        check_reusable(encoder, f"the tasks in {getattr(file, 'path', '')} may be of the old one; {_ADVICE}")
     for task, kept in done.items():
         report(TaskProgress(task, kept, remark=f"kept from {getattr(file, 'path', '')}"))
     missing: dict[str, str] = {}
@@ -292,16 +294,16 @@ class _Batched:
     """An encoder that is asked for some texts at a time, of similar length."""
 
     def __init__(self, encoder: Encoder, size: int) -> None:
-        self._encoder, self._size = encoder, size
+        self.encoder, self._size = encoder, size
         self.identity = getattr(encoder, "identity", None)
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]."""
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         parts = [order[start : start + self._size] for start in range(0, len(order), self._size)]
-        batches = [encode_checked(self._encoder, [texts[row] for row in part]) for part in parts]
+        batches = [encode_checked(self.encoder, [texts[row] for row in part]) for part in parts]
         widths = sorted({batch.shape[1] for batch in batches})
         if len(widths) > 1:
-            name = name_of(self._encoder)
+            name = name_of(self.encoder)
             raise ModelError(f"{name} gave rows of {widths[0]} and of {widths[-1]} numbers; give all one length")
         return np.concatenate(batches)[np.argsort(order)]
