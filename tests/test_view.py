@@ -92,6 +92,16 @@ def test_runs_are_found_and_damaged_ones_named(runs: Path) -> None:
         find_runs(runs / "none")
 
 
+def test_an_edited_result_is_not_listed_as_one(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "old", tmp_path / "old")
+    file = tmp_path / "old" / "results.json"
+    (before,) = find_runs(tmp_path)
+    file.write_text(file.read_text(encoding="utf-8").replace("stereotype", "something"), encoding="utf-8")
+    (after,) = find_runs(tmp_path)
+    assert before.verdict and not before.problem
+    assert "edited" in after.problem and not after.verdict and not after.score
+
+
 def test_the_list_is_escaped_and_under_a_policy(site: Site) -> None:
     status, page, headers = site.get()
     assert status == 200 and "&lt;b&gt;ja" in page and "<b>ja" not in page

@@ -14,7 +14,7 @@ from typing import Any
 from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.compare import RunComparison, compare_runs
-from evenli.evaluate.predict import SCHEMA, read_header
+from evenli.evaluate.predict import SCHEMA, RunFolder, read_header
 from evenli.format import interval, number, p_bound, signed
 from evenli.io import write_atomic
 from evenli.page import policy as content_policy
@@ -70,6 +70,7 @@ def _entry(root: Path, folder: Path) -> RunEntry:
             return RunEntry(identity, folder, name, created=created, problem="not complete: run its command again")
         if not (folder / "results.json").is_file():
             return RunEntry(identity, folder, name, created=created, problem="predictions only, no audit")
+        RunFolder(folder).verify("results.json")
         stored = read_manifest(folder / "results.json", kind="prediction run", schema=SCHEMA)
         result = AuditResult.from_dict(stored)
     except EvenliError as error:
