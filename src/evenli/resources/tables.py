@@ -116,6 +116,9 @@ def numbered_rows(path: str | Path, required: tuple[str, ...] = ()) -> list[tupl
     missing = [column for column in required if not rows or column not in rows[0][1]]
     if missing:
         raise ResourceError(f"{path} needs the column(s) {', '.join(missing)}")
+    for line, row in rows:
+        if short := [column for column in required if row[column] is None]:
+            raise ResourceError(f"{path}, line {line} ends before the column(s) {', '.join(short)}")
     return rows
 
 
