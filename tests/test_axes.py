@@ -136,7 +136,9 @@ def test_no_word_of_another_axis(axis: str) -> None:
 def test_the_first_screen_and_the_gate_name_what_was_planted(axis: str) -> None:
     audit = audited(axis)
     last, noun = load_axis(axis).group_names[-1], list(load_axis(axis).language("en").group_words.values())[-1]
-    assert any(cause.name == "ruled_out" and cause.direction == last for cause in audit.verdict.causes)
+    assert next((cause.name, cause.direction) for cause in audit.verdict.causes) == ("ruled_out", last)
+    # Nobody is inferred: that the others stand above one who is ruled out is no default.
+    assert not any(cause.name == "default" for cause in audit.verdict.causes)
     summary = summarise(audit)
     assert noun in summary.sentence and len(summary.bars) == len(load_axis(axis).groups)
     ruled_out = {bar.name: bar.shares[1].value for bar in summary.bars}

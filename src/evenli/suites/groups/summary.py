@@ -92,8 +92,8 @@ def _numbers(result: GroupsResult) -> list[PlainNumber]:
         meaning = "the stereotyped group is inferred more readily than others" if up else "it is inferred less readily"
         numbers.append(_plain(name, one, f"{meaning}, less the reverse"))
     if (row := _largest(result, DEFAULT)) is not None:
-        where = f"{result.thing}s without a stereotype: inferred more readily than others, less the reverse"
-        name = f"Assumes {with_article(row.noun)}" if row.default.value > 0 else "Assumes one group"
+        where = f"{result.thing}s without a stereotype: its answer stands higher than others', less the reverse"
+        name = f"Favours {with_article(row.noun)}" if row.default.value > 0 else "Favours one group"
         numbers.append(_plain(name, row.default, where))
     if (row := _largest(result, RULED_OUT)) is not None:
         name = f"Rules out {with_article(row.noun)}" if row.ruled_out.value > 0 else "Rules out one group"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from evenli.format import interval, signed
+from evenli.labels import ENTAILMENT
 from evenli.suites.coal.verdict import ADVERBS, COUNTS, NEGLIGIBLE, refuse, size_of, with_article
 from evenli.suites.groups.measures import CAUSES
-from evenli.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupsResult
+from evenli.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
 from evenli.types import Cause, Competence, Estimate, Verdict
 
 NAMES = (*CAUSES, DEFAULT, RULED_OUT, INTERACTION)
@@ -63,9 +64,23 @@ def _of_groups(result: GroupsResult) -> list[Cause]:
     for name, verb in ((DEFAULT, "assumes"), (RULED_OUT, "rules out")):
         rows = [(getattr(row, name), row) for row in result.groups]
         above = [(one, row) for one, row in rows if _supported(one) and one.value > 0]
+        if name == DEFAULT:
+            above = [(one, row) for one, row in above if _inferred(row, result)]
         for one, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
             causes.append(Cause(name, row.group, size_of(one.value), f"{verb} {with_article(row.noun)}", one))
     return causes
+
+
+def _inferred(row: GroupRow, result: GroupsResult) -> bool:
+    """Whether a group leads because it is inferred itself: by entailment for at least half of its lead.
+
+    Where another group is ruled out, all the others stand above it, and nobody is assumed.
+    """
+    others = [one.answers[ENTAILMENT].value for one in result.groups if one is not row and one.answers]
+    if not row.answers or not others:
+        return True  # a run of an older version does not say
+    lead = row.answers[ENTAILMENT].value - sum(others) / len(others)
+    return bool(lead >= row.default.value / 2)
 
 
 def _interaction(result: GroupsResult) -> list[Cause]:
