@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 import evenli
-from evenli.errors import ResourceError
+from evenli.errors import InputError, ResourceError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.predictions import Predictions
@@ -331,6 +331,14 @@ def test_one_run_is_scored_by_both_pools_of_raters() -> None:
     # It follows the ratings of North America to the letter, which people of the region share in part.
     assert other.stereotype.value == pytest.approx(1) and other.coal.value == pytest.approx(1 / 3)
     assert 0 < own.stereotype.value < 0.9
+
+
+def test_another_list_is_called_by_its_name() -> None:
+    audit = evenli.audit(model("religion"), axis="religion", occupations="activities", limit=600)
+    assert audit.groups.thing == "description" and audit.groups.words["all"] == 50  # type: ignore[attr-defined]
+    assert not re.search(r"\bjobs?\b", summarise(audit).question)
+    with pytest.raises(InputError, match="activities"):
+        build_groups("en", axis="religion", words="mars")
 
 
 def test_tables_of_groups_are_flat(tmp_path: Path) -> None:

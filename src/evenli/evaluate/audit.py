@@ -145,7 +145,7 @@ def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict
     recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
     recorded |= {"full": True} if settings.full else {}
     # Reports of a stored run speak the words of its axis; they never read a path that is stored.
-    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis)}
+    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
     return recorded | ({"options": asdict(settings.options)} if settings.options is not None and with_options else {})
 
 

@@ -106,6 +106,8 @@ class Axis:
     """The suite that an audit of this axis asks by default."""
     thing: str = "word"
     """What its words are, in the singular: job, trait."""
+    list_things: Mapping[str, str] = field(default_factory=dict)
+    """What the words of a further list are, where that is something else."""
     parts: tuple[str, ...] = ()
     """The two axes that it is the product of; empty for a single one."""
 
@@ -194,6 +196,7 @@ def _load(path: Path) -> Axis:
 def _parse(fields: dict[str, Any], path: Path) -> Axis:
     about: dict[str, Any] = {name: _text(fields, name) for name in ("id", "title", "construct", "harm", "population")}
     about |= {name: _text(fields, name) for name in ("suite", "thing") if name in fields}
+    about["list_things"] = {name: _text(fields["things"], name) for name in fields.get("things", {})}
     about["assumptions"] = tuple(map(str, fields["assumptions"]))
     if "product" in fields:
         return replace(_product(fields["product"], path), **about)

@@ -32,10 +32,11 @@ class About:
         return self.axis == GENDER
 
 
-def record(axis: Axis | str) -> dict[str, Any]:
-    """What run.json keeps of an axis, so that a stored run can be shown without the file."""
+def record(axis: Axis | str, words: str = "") -> dict[str, Any]:
+    """What run.json keeps of an axis, so that a stored run can be shown without the file; ``words`` is its list."""
     loaded = load_axis(axis)
     texts = {one.name: getattr(loaded, one.name) for one in fields(About) if one.name != "axis"}
+    texts["thing"] = loaded.list_things.get(words, loaded.thing)
     return {name: list(text) if isinstance(text, tuple) else text for name, text in texts.items()}
 
 
