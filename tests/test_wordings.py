@@ -255,6 +255,14 @@ def test_a_model_is_not_judged_where_it_does_not_understand(small: None) -> None
     assert row.holds == row.wordings < COUNT and row.lowest == 1.0
 
 
+def test_two_models_are_compared_in_the_wordings_that_both_understand(small: None) -> None:
+    deaf, knowing = audited(deaf_to("male p")), audited("fake:biased")
+    for pair in ((deaf, knowing), (knowing, deaf)):
+        (found,) = compare_runs(*pair, suite="robust").to_dict()["robust"]["comparisons"]
+        assert found["measures"]["stereotype_mean"]["value"] == pytest.approx(0, abs=1e-6)
+        assert 0 < found["contrast"]["wordings"] < COUNT
+
+
 def shifty(premises: list[str], hypotheses: list[str]) -> list[str]:
     """Follows stereotypes in the usual sentence only, and defies them in all other frames."""
     pairs = [evenli.models.fakes.FakeModel(kind)(premises, hypotheses) for kind in ("biased", "wrong")]

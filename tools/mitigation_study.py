@@ -18,7 +18,8 @@ aug - aug_random          copies of the most biased pairs, against as many at ra
 
 ``train`` fine-tunes every base on every arm with every seed and stores the logits of all questions as float16
 (run_BASE+ARM+SEED.npz), so that anyone can score them again. ``analyse`` computes every measure per run, and a mixed
-model of each measure: arms are fixed, seeds random (statsmodels). A contrast whose interval holds 0 shows no effect.
+model of each measure: arms are fixed, seeds random (statsmodels). A contrast whose interval holds 0 shows no effect;
+in bold those that do not. Intervals are over seeds, for these questions, and not corrected for their number.
 """
 
 from __future__ import annotations
@@ -45,6 +46,22 @@ CONTRASTS = (
 SUITES = {"coal": "coal", "probe": "probe", "released_snli": "probe", "released_mnli": "probe", "swap": "swap"}
 """Sets that are asked, and the suite whose measures read them."""
 PERCENTILE = 90
+MAIN = {
+    "accuracy": "test accuracy",
+    "coal.stereotype": "stereotype",
+    "coal.default_gender": "default gender",
+    "coal.undirected": "undirected error",
+    "coal.coal": "NLI-CoAL",
+    "coal.fn_bias": "FN score (bias)",
+    "released_snli.probe_s": "S, released SNLI set",
+    "released_snli.probe_dp": "ΔP, released SNLI set",
+    "released_snli.probe_b": "B, released SNLI set",
+    "released_mnli.probe_dp": "ΔP, released MNLI set",
+    "probe.probe_dp": "ΔP, our set",
+    "probe.probe_lean": "lean, our set (+ = woman)",
+    "swap.swap_flips": "answers that change after a swap",
+}
+"""What the printed table shows; analysis.json has every measure."""
 SWAP_PAIRS = 3_000
 """Test pairs of the counterfactual-consistency measure."""
 
@@ -221,11 +238,25 @@ def analyse(arguments: argparse.Namespace) -> None:
     effects = [one for base in sorted({run["base"] for run in runs}) for one in contrasts(runs, base)]
     result = {"runs": runs, "effects": effects}
     (folder / "analysis.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    for one in effects:
-        print(
-            f"{one['base']:10} {one['measure']:28} {one['arm']} - {one['control']}: {one['effect']:+.4f} "
-            f"[{one['low']:+.4f}, {one['high']:+.4f}] ({one['seeds']} seeds){' ' + one['note'] if one['note'] else ''}"
-        )
+    for base in sorted({run["base"] for run in runs}):
+        print_table([run for run in runs if run["base"] == base], [one for one in effects if one["base"] == base])
+
+
+def print_table(runs: list[dict[str, Any]], effects: list[dict[str, Any]]) -> None:
+    """The main measures of one base as Markdown: the plain corpus, and every contrast with its interval."""
+    shown = [pair for pair in CONTRASTS if any((one["arm"], one["control"]) == pair for one in effects)]
+    print(f"\n{runs[0]['base']}: {len(runs)} models\n")
+    heads = ["measure", "original (sd of seeds)", *(f"{arm} - {control}" for arm, control in shown)]
+    print(f"| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
+    for name, title in MAIN.items():
+        plain = [run[name] for run in runs if run["arm"] == "original"]
+        cells = [title, f"{np.mean(plain):.3f} ({np.std(plain, ddof=1):.3f})" if plain else ""]
+        for pair in shown:
+            one = next(e for e in effects if e["measure"] == name and (e["arm"], e["control"]) == pair)
+            found = one["low"] > 0 or one["high"] < 0
+            text = f"{one['effect']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
+            cells.append(f"**{text}**" if found else text)
+        print(f"| {' | '.join(cells)} |")
 
 
 def measure_run(frame: Any, logits: np.ndarray) -> dict[str, float]:
@@ -267,6 +298,7 @@ def contrasts(runs: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:
 
 def mixed_effect(runs: list[dict[str, Any]], arm: str, name: str) -> dict[str, Any]:
     """Effect of the arm with its 95 % interval: value ~ arm, random intercept of the seed."""
+    from scipy.stats import t as student
     from statsmodels.regression.mixed_linear_model import MixedLM
 
     values = np.array([run[name] for run in runs])
@@ -281,10 +313,12 @@ def mixed_effect(runs: list[dict[str, Any]], arm: str, name: str) -> dict[str, A
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fitted = MixedLM(values, design, groups=groups).fit(reml=True)
-    low, high = fitted.conf_int()[1]
+    # Few seeds: Student's quantile. Every seed trained both arms, so the degrees of freedom are those of a paired test.
+    half = float(student.ppf(0.975, len(set(groups)) - 1) * fitted.bse_fe[1])
+    low, high = (float(fitted.fe_params[1]) + sign * half for sign in (-1, 1))
     # A seed variance at its bound of 0 is common with few seeds; the interval is then that of a plain regression.
     note = "seed variance 0" if any("singular" in str(w.message).lower() for w in caught) else ""
-    return {"effect": float(fitted.fe_params[1]), "low": float(low), "high": float(high), "note": note}
+    return {"effect": float(fitted.fe_params[1]), "low": low, "high": high, "note": note}
 
 
 def main() -> None:

@@ -161,6 +161,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def _compare(first: Sample, second: Sample, suite: str, level: float, items: Items) -> Comparison:
     same = np.array_equal(first.probabilities, second.probabilities)
+    first, second = items.shared(first, second)
     differences = {entry.name: _difference(entry, first, second, level, same=same) for entry in measures(suite)}
     (before, rows), (after, _) = items.biased(first), items.biased(second)
     lost, gained = int((before & ~after).sum()), int((after & ~before).sum())

@@ -95,6 +95,8 @@ class Items:
     biased: Callable[[Sample], tuple[NDArray[np.bool_], pl.DataFrame]]
     conclusions: Sequence[str]  # measures named in the conclusion
     causes: Sequence[str] = ()  # measures that say why; the conclusion names those that differ
+    # Two samples of the same rows to what both are measured on, where a suite leaves out rows by the model's answers.
+    shared: Callable[[Sample, Sample], tuple[Sample, Sample]] = lambda first, second: (first, second)
 
 
 @dataclass(frozen=True)

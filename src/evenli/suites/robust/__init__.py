@@ -12,6 +12,7 @@ from evenli.stats.sample import Sample
 from evenli.suites.base import Items, Suite
 from evenli.suites.robust import measures as measures
 from evenli.suites.robust.build import load
+from evenli.suites.robust.curve import on_shared
 from evenli.suites.robust.results import RobustResult, contrast, fields, sections, statement, summarise
 
 
@@ -32,7 +33,7 @@ SUITE = Suite(
     statement=lambda result: statement(cast(RobustResult, result)),
     sections=sections,
     fields=fields,
-    items=Items("pairs", "Biased answers", _biased, ("stereotype_mean",)),
+    items=Items("pairs", "Biased answers", _biased, ("stereotype_mean",), shared=on_shared),
     stressed=frozenset({"stereotype_mean"}),
     samples=True,
     announce=lambda pairs: pairs.notes[0],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,6 +112,15 @@ def layout(sample: Sample) -> Layout:
         sample.kept["wordings"] = _layout(sample)
     found: Layout = sample.kept["wordings"]
     return found
+
+
+def on_shared(first: Sample, second: Sample) -> tuple[Sample, Sample]:
+    """Two models on the same rows, each judged only in the wordings that both understand."""
+    both = layout(first).judged & layout(second).judged
+    one, two = copy(first), copy(second)
+    for sample in (one, two):
+        sample.kept = {**sample.kept, "wordings": replace(layout(sample), judged=both)}
+    return one, two
 
 
 def _layout(sample: Sample) -> Layout:
