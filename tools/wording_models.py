@@ -95,7 +95,10 @@ def train(arguments: argparse.Namespace) -> None:
 
 def table(arguments: argparse.Namespace) -> None:
     """In how many wordings the levels keep their order, and how far the wordings move them."""
-    curves = {file.stem.removeprefix("logits_"): curve_of(arguments.folder, file) for file in sorted_logits(arguments)}
+    samples = {
+        file.stem.removeprefix("logits_"): sample_of(arguments.folder, file) for file in sorted_logits(arguments)
+    }
+    curves = {name: curve_of(sample) for name, sample in samples.items()}
     seeds = sorted({name.split("+")[1] for name in curves if "+" in name})
     levels = [f"{level:g}" for level in LEVELS]
     summary: list[dict[str, Any]] = []
@@ -118,6 +121,9 @@ def table(arguments: argparse.Namespace) -> None:
         )
         for name in about["out_of_order"]:
             print(f"    {name}: {', '.join(f'{one[name]:+.2f}' for one in models)}")
+            for first, second in pairwise(levels):
+                if curves[f"{first}+{seed}"][name] >= curves[f"{second}+{seed}"][name]:
+                    print(f"        {first} to {second}: {step(samples, name, first, second, seed)}")
     (arguments.folder / "table.json").write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
 
 
@@ -129,20 +135,41 @@ def sorted_logits(arguments: argparse.Namespace) -> list[Path]:
     return files
 
 
-def curve_of(folder: Path, file: Path) -> dict[str, float]:
-    """The cause *stereotype* of one model, by wording that it is competent in."""
+def sample_of(folder: Path, file: Path) -> Any:
+    """The answers of one model, ready to be measured."""
     import polars as pl
 
     from evenli.labels import LABELS
     from evenli.predictions import Predictions
     from evenli.stats.sample import Sample
-    from evenli.suites.robust.curve import curve, judged_rows
 
     frame = pl.DataFrame(read(folder / "asked.jsonl.xz"), infer_schema_length=None)
     logits = np.load(file)["logits"].astype(np.float32)
-    frame = frame.with_columns(*(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS)))
-    rows = judged_rows(curve(Sample(Predictions(frame))))
-    return {row.wording.key: row.estimate("stereotype").value for row in rows}
+    return Sample(Predictions(frame.with_columns(*(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS)))))
+
+
+def curve_of(sample: Any) -> dict[str, float]:
+    """The cause *stereotype* of one model, by wording that it is competent in."""
+    from evenli.suites.robust.curve import curve, judged_rows
+
+    return {row.wording.key: row.estimate("stereotype").value for row in judged_rows(curve(sample))}
+
+
+def step(samples: dict[str, Any], wording: str, first: str, second: str, seed: str) -> str:
+    """The difference between two levels in one wording, with its interval: is the reversal more than chance?"""
+    import polars as pl
+
+    from evenli.predictions import Predictions
+    from evenli.stats.intervals import estimate_difference
+    from evenli.stats.measure import get_measure
+    from evenli.stats.sample import Sample
+    from evenli.suites.robust.build import CONTROL, PERSON
+
+    here = pl.col("id").str.starts_with(f"{wording}; ") & ~pl.col("subset").is_in([CONTROL, PERSON])
+    pair = [Sample(Predictions(samples[f"{level}+{seed}"].frame.filter(here))) for level in (first, second)]
+    found = estimate_difference(get_measure("stereotype"), *pair, 0.95)
+    value = float(get_measure("stereotype")(pair[1])) - float(get_measure("stereotype")(pair[0]))
+    return f"{value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
 
 
 def examples(rows: list[dict[str, Any]]) -> Any:
