@@ -28,7 +28,8 @@ from evenli.stats.intervals import (
 )
 from evenli.stats.measure import Measure, as_measure, get_measure, measures
 from evenli.stats.sample import Sample
-from evenli.stats.variance import jackknife_scores, scores_of_means, spread
+from evenli.stats.tracing import parts_of_means
+from evenli.stats.variance import design_effect, jackknife_scores, spread, unseen
 from evenli.suites.base import load_suite
 from evenli.suites.coal.breakdown import by_occupation
 from evenli.suites.coal.build import build_coal
@@ -71,8 +72,11 @@ def test_one_template_is_the_textbook_share_of_occupations() -> None:
     found = estimate(crossed(20, 1, np.arange(20)[:, None] < 6))
     assert found.value == pytest.approx(0.3)
     assert found.se == pytest.approx(np.sqrt(0.3 * 0.7 / 19))
-    # Wilson's interval with the t of 19 degrees of freedom.
-    t, n = student.ppf(0.975, 19), 19
+    # Wilson's interval with the t of 19 degrees of freedom, less what is borrowed: of answers that differ there are
+    # (sum of squares)^2 / sum of fourth powers, and 4 more count as if the normal t were right.
+    differing = (20 * 0.21) ** 2 / (6 * 0.7**4 + 14 * 0.3**4)
+    t = np.sqrt((differing * student.ppf(0.975, 19) ** 2 + 4 * 1.959964**2) / (differing + 4))
+    n = 19
     middle, half = (0.3 + t**2 / 2 / n) / (1 + t**2 / n), t / (1 + t**2 / n) * np.sqrt(0.21 / n + t**2 / 4 / n**2)
     assert (found.low, found.high) == pytest.approx((middle - half, middle + half), rel=1e-3)
 
@@ -103,10 +107,11 @@ def test_closed_form_is_the_jackknife_in_the_limit() -> None:
         return share / (1 - share)
 
     for function in (get_measure("coal_pro"), Measure("odds", "odds", "", odds)):
-        closed = scores_of_means(function, [sample], None)
+        closed = parts_of_means(function, [sample], None)
         assert closed is not None
+        (part,) = closed.parts
         left_out = jackknife_scores(function, [sample], None)
-        assert np.sqrt(spread(closed).variance) == pytest.approx(np.sqrt(spread(left_out).variance), rel=0.05)
+        assert np.sqrt(spread(part.scores).variance) == pytest.approx(np.sqrt(spread(left_out).variance), rel=0.05)
     # The delta method: the derivative of p / (1 - p) is 1 / (1 - p)^2.
     share, ratio = (
         estimate_measures(sample, [one])[one.name, None]
@@ -160,6 +165,72 @@ def test_parts_that_are_0_and_1_leave_a_width_in_the_middle() -> None:
     rows += [("AS", f"o{o}", "male", f"t{o % 7}", "neutral") for o in range(40)]
     found = estimate(Sample(table(rows)), "follow")
     assert found.value == 0.5 and 0.3 < found.low < 0.49 and 0.51 < found.high < 0.7
+
+
+def two_classes(female: np.ndarray, male: np.ndarray) -> Sample:
+    """PS rows of two stereotypes that share no template; an array of [occupations, templates] each."""
+    rows = [
+        ("PS", f"{name}{o}", name, f"{name}{t}", ENTAILMENT if answers[o, t] else "neutral")
+        for name, answers in (("female", female), ("male", male))
+        for o, t in np.ndindex(answers.shape)
+    ]
+    return Sample(table(rows))
+
+
+def test_ends_of_stereotypes_add_up_as_standard_errors_do() -> None:
+    generator = np.random.default_rng(3)
+    female, male = (generator.random((20, 10)) < p for p in (0.04, 0.5))
+    sample = two_classes(female, male)
+    whole = estimate(sample)
+    parts = [estimate(sample, stereotype=name) for name in ("female", "male")]
+    assert whole.value == pytest.approx(np.mean([part.value for part in parts]))
+    down, up = (np.hypot(*(getattr(part, end) - part.value for part in parts)) / 2 for end in ("low", "high"))
+    assert (whole.value - whole.low, whole.high - whole.value) == pytest.approx((down, up))
+    # A class near 0 can only be further up, and the whole knows.
+    assert parts[0].high - parts[0].value > 1.5 * (parts[0].value - parts[0].low)
+
+
+def test_what_was_never_seen_widens_on_one_side() -> None:
+    none, some = np.zeros((20, 10)), np.random.default_rng(4).random((20, 10)) < 0.5
+    whole, male = (estimate(two_classes(none, some), stereotype=name) for name in (None, "male"))
+    assert whole.value - whole.low == pytest.approx((male.value - male.low) / 2)
+    effect = design_effect([two_classes(none, some)])
+    rule = unseen(20, 200, effect)
+    assert whole.high - whole.value == pytest.approx(np.hypot(male.high - male.value, rule) / 2)
+    assert unseen(20, 200, 1) == pytest.approx(3 / 200, rel=0.01) and unseen(20, 200, 4) > 1.5 * unseen(20, 200, 1)
+
+
+def test_one_answer_borrows_the_clustering_of_all() -> None:
+    # One word says it once. Where the others of the table answer by occupation, that may be the tip of a word.
+    generator = np.random.default_rng(5)
+    rare = np.zeros((20, 10))
+    rare[0, 0] = 1
+    alone, by_word = generator.random((40, 10)) < 0.5, np.repeat(generator.random((40, 1)) < 0.5, 10, axis=1)
+    narrow, wide = (estimate(two_classes(rare, others), stereotype="female") for others in (alone, by_word))
+    assert narrow.value == wide.value and wide.high > 1.3 * narrow.high
+
+
+def smaller_share(sample: Sample, stereotype: str | None = None) -> np.ndarray:
+    return sample.smaller(sample.rate(ENTAILMENT, "PS"), sample.rate("contradiction", "PS"))
+
+
+def test_at_a_corner_both_shares_count() -> None:
+    own = Measure("smaller", "smaller", "", smaller_share, 0, 1)
+
+    def answered(entailed: int, contradicted: int) -> Estimate:
+        labels = [ENTAILMENT] * entailed + ["contradiction"] * contradicted
+        labels += ["neutral"] * (400 - len(labels))
+        np.random.default_rng(6).shuffle(labels)
+        cells = zip(np.ndindex(20, 20), labels, strict=True)
+        sample = Sample(table([("PS", f"o{o}", "female", f"t{t}", label) for (o, t), label in cells]))
+        return estimate_measures(sample, [own])["smaller", None]
+
+    clear, even = answered(40, 150), answered(40, 40)
+    # Far from the corner it is the interval of the smaller share; at it, that of the mean of two shares.
+    assert clear.se == pytest.approx(np.sqrt(0.1 * 0.9 / 400), rel=0.3)
+    assert even.se == pytest.approx(np.sqrt(0.2 * 0.8 / 400) / 2, rel=0.3)
+    # The smaller of two equal shares comes out too small: the interval lies higher.
+    assert even.high - even.value > 1.5 * (even.value - even.low) > 0
 
 
 def test_strata_that_are_0_and_1_leave_a_width() -> None:
@@ -247,31 +318,42 @@ SLACK = 0.035
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "measured"),
     [
-        "all, both effects",
-        "female, 13 words, occupation effects",
-        "near 0, both effects",
-        "3 templates for all",
-        "difference, null, both effects",
+        ("all, both effects", ("coal", "stereotype", "undirected")),
+        ("female, 13 words, occupation effects", ("coal", "order_entailment")),
+        ("female near 0, occupation effects", ("coal_pro",)),
+        ("near 0, both effects", ("coal", "undirected")),
+        ("3 templates for all", ("coal", "order_entailment")),
+        ("difference, null, both effects", ("coal", "undirected")),
     ],
 )
-def test_intervals_cover_neither_too_often_nor_too_rarely(name: str) -> None:
+def test_intervals_cover_neither_too_often_nor_too_rarely(name: str, measured: tuple[str, ...]) -> None:
     tool = coverage_tool()
     scenario = next(one for one in tool.scenarios() if one.name == name)
-    chosen = {"all, both effects": ("coal", "stereotype", "undirected"), "near 0, both effects": ("coal",)}
-    scenario = replace(scenario, names=chosen.get(name, ("coal", "order_entailment")))
-    for row in tool.simulate(scenario, SIMULATIONS, 11, lambda: None):
+    for row in tool.simulate(replace(scenario, names=measured), SIMULATIONS, 11):
         assert 0.95 - SLACK <= row["coverage"] <= 0.95 + SLACK, row
         assert row["zero_width"] == 0
         if row["rejected"] is not None:
             assert row["rejected"] == pytest.approx(0.05, abs=SLACK)
 
 
+def test_a_doubtful_coverage_is_simulated_again() -> None:
+    tool = coverage_tool()
+    scenario = replace(next(tool.scenarios()), names=("coal", "nn"))
+    first = {row["measure"]: row for row in tool.simulate(scenario, 4, 1)}
+    again = {row["measure"]: row for row in tool.judged(scenario, 4, 6, 1, lambda: None)}
+    for name, row in first.items():
+        expected = 6 if tool.doubtful(row, 4) else 4
+        assert again[name]["simulations"] == expected
+    limits = [tool.doubtful({"coverage": share}, 1000) for share in (0.92, 0.932, 0.935, 0.965, 0.968, 0.98)]
+    assert limits == [True, True, False, False, True, True]
+
+
 def test_single_occupations_are_covered() -> None:
     tool = coverage_tool()
     scenario = next(one for one in tool.scenarios() if one.name == "single occupations, both effects")
-    (row,) = tool.simulate(scenario, 20, 3, lambda: None)
+    (row,) = tool.simulate(scenario, 20, 3)
     assert 0.93 <= row["coverage"] <= 0.97 and row["zero_width"] == 0
 
 

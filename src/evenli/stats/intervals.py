@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
-from scipy.special import ndtr, ndtri, stdtr, stdtrit
+from scipy.special import ndtr, ndtri, stdtr, stdtridf, stdtrit
 
 from evenli.errors import InputError
 from evenli.stats.measure import Measure
 from evenli.stats.proportion import wilson as wilson
-from evenli.stats.sample import Sample
-from evenli.stats.variance import Scores, Spread, jackknife_scores, scores_of_means, spread
+from evenli.stats.sample import Sample, Values
+from evenli.stats.tracing import Part, Parts, parts_of_means
+from evenli.stats.variance import Scores, Z, centred, design_effect, jackknife_scores, spread, unseen
 from evenli.types import Estimate as Estimate
 
 POWER_FACTOR = 1.959964 + 0.841621
@@ -22,6 +24,8 @@ Estimates = Mapping[tuple[str, str | None], Estimate]
 """Estimates by measure and stereotype; None is all occupations."""
 LEAST_P = 1e-6
 """A p is never given as less: the approximation does not reach further, and stored numbers have six decimals."""
+_LEVEL = 0.95
+"""The level of an interval that agrees with a p below 0.05."""
 _NOTHING = 1e-16
 """A variance below this is rounding."""
 _ALIKE = "the interval has no width: the same number in every occupation and template leaves nothing that varies"
@@ -85,69 +89,112 @@ def _estimate(
 ) -> Interval:
     if math.isnan(value):
         return Interval(note=_UNDEFINED)
-    scores = scores_of_means(entry, samples, stereotype)
-    if scores is None:
-        scores = jackknife_scores(entry, samples, stereotype)
-    if math.isnan(scores.total):
+    found = parts_of_means(entry, samples, stereotype)
+    if found is None:
+        # The parts of a measure of another kind cannot be told; it is one part, with the range of the measure.
+        whole = jackknife_scores(entry, samples, stereotype)
+        found = Parts([Part(whole, value, entry.low, entry.high)])
+    if math.isnan(sum(part.scores.total for part in found.parts)):
         return Interval(note="no interval: undefined where an occupation or a template is left out")
-    if reason := nothing_varies(scores):
+    if reason := nothing_varies([part.scores for part in found.parts]):
         return Interval(note=reason)
-    found = spread(scores)
-    if found.variance + found.floor < _NOTHING:
-        return Interval(value, value, 0.0, _p(value, 0.0, math.inf), note=_ALIKE)
-    # A difference is not a share: it has no ends near which its spread would have to shrink.
-    if len(samples) == 1:
-        return interval(value, found, (entry.low, entry.high), level)
-    return interval(value, found, (-math.inf, math.inf), level)
+    return interval(value, found, samples, (entry.low, entry.high), level)
 
 
-def nothing_varies(scores: Scores) -> str:
+def nothing_varies(scores: Sequence[Scores]) -> str:
     """Why these clusters have no spread; empty if they have."""
-    within = np.bincount(scores.stratum[scores.occupation_mass > 0])
-    if within.max() > 1 or (scores.template_mass > 0).sum() > 1:
+    within = np.array([(np.bincount(one.stratum[one.occupation_mass > 0])).max() for one in scores])
+    if within.max() > 1 or max((one.template_mass > 0).sum() for one in scores) > 1:
         return ""
-    alone = "one occupation" if (within > 0).sum() == 1 else "one occupation per stereotype"
+    alone = "one occupation" if len(within) == 1 else "one occupation per stereotype"
     return f"no interval: {alone} and one template leave nothing that varies"
 
 
-def interval(value: float, found: Spread, bounds: tuple[float, float], level: float = 0.95) -> Interval:
-    """From variance to interval: Student's t, bent at the ends of the range as Wilson's interval of a share is.
+def interval(
+    value: float, found: Parts, samples: Sequence[Sample], bounds: tuple[float, float], level: float = 0.95
+) -> Interval:
+    """From the parts of an estimate to its interval, by recovery of variances (MOVER; Zou and Donner 2008).
+
+    Every part has an interval of its own. The distances from value to end add up as standard errors do, so that each
+    end is as far away as the parts allow on its side.
+    """
+    effect, paired = design_effect(samples), len(samples) == 2
+    sides = [_side(part, effect, paired, level) for part in found.parts]
+    correlations = _correlations([part.scores for part in found.parts], [side.variance for side in sides])
+    distances = np.array([(side.down, side.up, math.sqrt(side.variance)) for side in sides]).T
+    # Parts that seem to cancel are not believed beyond a quarter of what they would be alone.
+    down, up, se = (math.sqrt(max(float(one @ correlations @ one), float(one @ one) / 4)) for one in distances)
+    if se**2 < _NOTHING:
+        return Interval(value, value, 0.0, _p(value, 0.0, 0.0), note=_ALIKE)
+    if paired:
+        half = down if level == _LEVEL else interval(value, found, samples, bounds).high - value
+        return Interval(value - down, value + up, se, _p(value, se, half))
+    low, high = value + found.excess - down, value + found.excess + up
+    # Whatever is added for a corner, the value itself is never outside.
+    return Interval(max(bounds[0], min(low, value)), min(bounds[1], max(high, value)), se)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Variance of a part, and how far its interval reaches down and up."""
+
+    variance: float
+    down: float
+    up: float
+
+
+def _side(part: Part, effect: float, paired: bool, level: float) -> _Side:
+    # A difference is not a share: it has no ends near which its spread would have to shrink, and is not skewed.
+    found = spread(part.scores, None if paired else effect)
+    t = float(stdtrit(found.df, (1 + level) / 2)) if math.isfinite(found.df) else float(ndtri((1 + level) / 2))
+    low, high = (-math.inf, math.inf) if paired else (part.low, part.high)
+    down, up = _bent(part.value, found.variance, t, (low, high))
+    # An answer that was never given is not one that cannot be given.
+    reach = [one * unseen(part.occupations, part.cells, effect, level) if one else 0.0 for one in part.hidden]
+    floor = max(reach) / float(ndtri((1 + level) / 2))
+    return _Side(max(found.variance, floor**2), max(down, reach[0]), max(up, reach[1]))
+
+
+def _correlations(scores: Sequence[Scores], variances: Sequence[float]) -> Values:
+    """How far parts move together: they share templates, and nothing else."""
+    of_templates = np.zeros((len(scores), len(scores[0].templates)))
+    for row, one in zip(of_templates, scores, strict=True):
+        chosen = one.template_mass > 0
+        row[chosen] = centred(one.templates[chosen], one.template_mass[chosen]) if chosen.sum() > 1 else 0
+    found = np.eye(len(scores))
+    for a, b in combinations(range(len(scores)), 2):
+        both = math.sqrt(variances[a] * variances[b])
+        found[a, b] = found[b, a] = np.clip(of_templates[a] @ of_templates[b] / both, -1, 1) if both > 0 else 0
+    return found
+
+
+def _bent(value: float, variance: float, t: float, bounds: tuple[float, float]) -> tuple[float, float]:
+    """How far an interval reaches down and up: Student's t, bent at the ends of the range as Wilson's of a share is.
 
     Near 0 and 1 the spread of a share depends on the share, ``V(p) = p (1 - p) / n``. The interval holds the
     shares from which the observed one is not too far under their own spread, with the ``n`` of the observed variance.
     """
-    t = float(stdtrit(found.df, (1 + level) / 2)) if math.isfinite(found.df) else float(ndtri((1 + level) / 2))
-    low = high = value
-    se = math.sqrt(found.variance + found.floor)
-    if found.variance > 0:
-        low, high = _bent(value, found.variance, t, bounds)
-    # What shares that are 0 or 1 throughout may hide comes on top.
-    hidden = float(ndtri((1 + level) / 2)) * math.sqrt(found.floor)
-    low = max(bounds[0], value - math.hypot(value - low, hidden))
-    high = min(bounds[1], value + math.hypot(high - value, hidden))
-    return Interval(low, high, se, _p(value, se, found.df))
-
-
-def _bent(value: float, variance: float, t: float, bounds: tuple[float, float]) -> tuple[float, float]:
     start, width = bounds[0], bounds[1] - bounds[0]
-    share = (value - start) / width if math.isfinite(width) else 0.0
-    if not 0 < share < 1:
-        half = t * math.sqrt(variance)
-        return value - half, value + half
+    share = (value - start) / width if math.isfinite(width) and width > 0 else 0.0
+    if variance == 0 or not 1e-9 < share < 1 - 1e-9:
+        return t * math.sqrt(variance), t * math.sqrt(variance)
     # The number of independent answers that would have this variance; clusters make it smaller than the rows.
     n = share * (1 - share) * width**2 / variance
     middle = (share + t**2 / (2 * n)) / (1 + t**2 / n)
     half = t / (1 + t**2 / n) * math.sqrt(share * (1 - share) / n + t**2 / (4 * n**2))
-    return start + width * (middle - half), start + width * (middle + half)
+    return width * (share - middle + half), width * (middle + half - share)
 
 
-def _p(value: float, se: float, df: float) -> float:
+def _p(value: float, se: float, half: float) -> float:
+    """Two-sided p of a difference, from the t that its 95 % interval has: ``half`` is half its width."""
     if value == 0:
         return 1.0
     if se == 0:
         return LEAST_P
-    tail = float(stdtr(df, -abs(value) / se)) if math.isfinite(df) else float(ndtr(-abs(value) / se))
-    return max(LEAST_P, 2 * tail)
+    t = half / se
+    if t <= 1.001 * Z:
+        return max(LEAST_P, 2 * float(ndtr(-abs(value) / half * Z)))
+    return max(LEAST_P, 2 * float(stdtr(stdtridf(0.975, t), -abs(value) / se)))
 
 
 def minimum_detectable_difference(estimate: Estimate) -> float:

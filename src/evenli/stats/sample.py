@@ -47,6 +47,7 @@ class Sample:
         """Arg-max label index of every row."""
         self.weights = weights
         self._masks: dict[tuple[str | None, str | None], NDArray[np.bool_] | slice] = {}
+        self._where: dict[tuple[str, str], NDArray[np.bool_]] = {}
         self._pair_means: dict[str, tuple[Values, Values]] = {}
         self._pair_columns: dict[str, Weights] = {}
         self.kept: dict[str, Any] = {}
@@ -130,6 +131,10 @@ class Sample:
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray(np.where(total > 0, summed / total, np.nan), dtype=np.float64)
 
+    def smaller(self, first: Values, second: Values) -> Values:
+        """The smaller of two means; asked of the sample, so that its interval knows of the corner."""
+        return np.asarray(np.minimum(first, second))
+
     def _mask(self, subset: str | None, stereotype: str | None) -> NDArray[np.bool_] | slice:
         """The rows of a slice; nothing is copied where it is everything."""
         key = (subset, stereotype)
@@ -189,8 +194,12 @@ class Sample:
         return order, np.flatnonzero(np.diff(pairs[order], prepend=-1))
 
     def where(self, column: str, value: str) -> NDArray[np.bool_]:
-        """Rows with a value in a column."""
-        return (self.frame[column].fill_null("") == value).to_numpy()
+        """Rows with a value in a column, found once."""
+        if (column, value) not in self._where:
+            found = (self.frame[column].fill_null("") == value).to_numpy()
+            found.setflags(write=False)
+            self._where[column, value] = found
+        return self._where[column, value]
 
 
 @dataclass(frozen=True, eq=False)

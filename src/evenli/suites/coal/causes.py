@@ -209,7 +209,7 @@ def without_direction(sample: Sample, name: str, *, expected: bool = False, amon
     second, first, crossed = (
         share(sample, name, one, expected=expected, among=among) for one in (SECOND, FIRST, INCOHERENT)
     )
-    return np.asarray(2 * np.minimum(second, first) + crossed)
+    return np.asarray(2 * sample.smaller(second, first) + crossed)
 
 
 def cause_among(sample: Sample, name: str, rows: NDArray[np.bool_]) -> Values:

@@ -128,7 +128,7 @@ def _undirected(sample: Sample, *, expected: bool = False) -> Values:
     for part in (of_stereotype, of_default):
         found = [one for one in (part(sample, at, expected=expected) for at in groups) if one is not None]
         if found:
-            means.append(sum(2 * np.minimum(won, lost) + alike for won, lost, alike in found) / len(found))
+            means.append(sum(2 * sample.smaller(won, lost) + alike for won, lost, alike in found) / len(found))
     if len(means) < 2:
         return np.asarray(means[0]) if means else _undefined(sample)
     # Two classes with a stereotype to one without, as in NLI-CoAL.

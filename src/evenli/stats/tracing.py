@@ -1,0 +1,257 @@
+"""How a measure depends on the means that it reads, and what each stereotype brings to its error.
+
+A measure that reads its sample through ``Sample.mean`` is a function of means. Each mean is moved a little to see how
+the measure follows (the delta method), and the rows of each stereotype become a ``Part`` with scores of its own: a part
+can lie near an end of its range while the whole does not.
+
+``Sample.smaller`` has a corner where the two means are equal. Within a standard error or so of it nobody knows which of
+the two is smaller: both then count, in proportion, and the smaller of two estimates is too small on average.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.stats.sample import Design, Paired, Sample, Values
+from evenli.stats.variance import Function, Scores, spread, summed
+
+_STEP = 1e-5
+"""How far a mean is moved to see how a measure depends on it."""
+_REACH = 1.0
+"""Within so many standard errors of their difference two means both count as the smaller one, in proportion."""
+_EXCESS = 0.4
+"""The smaller of two equal means is estimated too small by so many standard errors of their difference, phi(0)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """What the rows of one stereotype bring to an estimate.
+
+    Attributes:
+        value: Its share of the value, which can lie from ``low`` to ``high``; infinite where that is not known.
+        hidden: How far down and up the value could go by answers of which there are none (or nothing else).
+        occupations: How many there are, and how many ``cells``.
+    """
+
+    scores: Scores
+    value: float = 0.0
+    low: float = -math.inf
+    high: float = math.inf
+    hidden: tuple[float, float] = (0.0, 0.0)
+    occupations: int = 0
+    cells: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """All parts of an estimate, and how much too small it is on average because of corners."""
+
+    parts: list[Part]
+    excess: float = 0.0
+
+
+class NotOfMeansError(Exception):
+    """A measure reads more of its sample than means, so its scores have no closed form."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """One mean that a measure asked for: the column, its rows in the slice, and where these stand in the table."""
+
+    values: NDArray[np.floating]
+    rows: NDArray[np.int64]
+    mean: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Corner:
+    """Two numbers of which a measure took the smaller."""
+
+    first: Values
+    second: Values
+
+
+_Entry = _Call | _Corner
+
+
+class _Traced(Sample):
+    """A sample that writes down what a measure asks for and moves each answer a little, one after the other."""
+
+    entries: list[_Entry]
+    moves: int
+    places: NDArray[np.int64] | None
+    shares: dict[int, float]
+
+    @classmethod
+    def of(
+        cls,
+        sample: Sample,
+        entries: list[_Entry],
+        moves: int = 0,
+        shares: dict[int, float] | None = None,
+        places: NDArray[np.int64] | None = None,
+    ) -> _Traced:
+        # Shares everything with the sample, so that tracing a million rows copies none of them.
+        traced = cls.__new__(cls)
+        traced.__dict__.update(sample.__dict__)
+        for name in ("paired", "weights"):
+            traced.__dict__.pop(name, None)
+        traced.__dict__.update(entries=entries, moves=moves, places=places, shares=shares or {})
+        return traced
+
+    @property
+    def weights(self) -> NoReturn:  # type: ignore[override]
+        raise NotOfMeansError
+
+    @property
+    def paired(self) -> Paired:
+        groups, rows, first = self._pairing
+        return Paired(groups, rows, _Traced.of(first, self.entries, self.moves, self.shares, rows[0]))
+
+    def mean(
+        self,
+        values: NDArray[np.floating],
+        subset: str | None = None,
+        stereotype: str | None = None,
+        rows: NDArray[np.bool_] | None = None,
+    ) -> Values:
+        mask = self._mask(subset, stereotype) if rows is None else rows
+        places = np.arange(self.frame.height)[mask] if self.places is None else self.places[mask]
+        chosen = values[mask]
+        mean = float(chosen.mean(dtype=np.float64)) if chosen.size else math.nan
+        return self._moved(np.full(max(1, 2 * self.moves), mean), _Call(chosen, places, mean))
+
+    def smaller(self, first: Values, second: Values) -> Values:
+        share = self.shares.get(len(self.entries))
+        found = np.minimum(first, second) if share is None else share * first + (1 - share) * second
+        return self._moved(np.array(found, dtype=np.float64), _Corner(first, second))
+
+    def _moved(self, values: Values, entry: _Entry) -> Values:
+        # Each answer is moved up and down in two weightings of its own; in all others it stands still. One call of the
+        # measure then gives all central differences.
+        at = 2 * len(self.entries)
+        if self.moves:
+            values[at : at + 2] += (_STEP, -_STEP)
+        self.entries.append(entry)
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class _Dependence:
+    """The means that a measure reads, how it depends on each, and how much too small its corners make it."""
+
+    calls: list[_Call]
+    slopes: Values
+    excess: float
+
+
+def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: str | None) -> Parts | None:
+    """The parts of a measure that is a function of means, or of its difference between two samples on the same rows.
+
+    None where it reads more than means, or cannot be differentiated.
+    """
+    design = samples[0].design
+    try:
+        found = [_dependence(function, sample, stereotype) for sample in samples]
+    except NotOfMeansError:
+        return None
+    row_scores, row_mass = np.zeros((2, len(design.occupations)))
+    for sign, one in zip((1, -1), reversed(found), strict=False):
+        _add_scores(one.calls, sign * one.slopes, design, row_scores, row_mass)
+    chosen = [stratum for stratum in np.unique(design.stratum) if row_mass[design.strata == stratum].any()]
+    # What two models have in common is too small in both.
+    excess = found[0].excess if len(found) == 1 else 0.0
+    return Parts([_part_of(stratum, found, design, row_scores, row_mass) for stratum in chosen], excess)
+
+
+def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _Dependence:
+    first: list[_Entry] = []
+    function(_Traced.of(sample, first), stereotype)
+    entries, slopes = _slopes(function, sample, stereotype, len(first), {})
+    shares, gaps = {}, {}
+    for at, (fixed, moved) in enumerate(zip(first, entries, strict=True)):
+        if isinstance(fixed, _Corner) and isinstance(moved, _Corner):
+            error = _error_of_gap(entries, moved, sample.design)
+            gap = float(np.ravel(fixed.second - fixed.first)[0])
+            reach = _REACH * error
+            shares[at] = float(np.clip(0.5 + gap / (2 * reach), 0, 1)) if reach > 0 else 0.5 + 0.5 * np.sign(gap)
+            # The excess of equal means; none from half the reach on, where it is too small to be told.
+            gaps[at] = _EXCESS * max(0.0, error - 2 * abs(gap) / _REACH)
+    excess = float(sum(slopes[at] * gap for at, gap in gaps.items()))
+    if shares:
+        entries, slopes = _slopes(function, sample, stereotype, len(first), shares)
+    calls = [(entry, slope) for entry, slope in zip(entries, slopes, strict=True) if isinstance(entry, _Call)]
+    if not calls:
+        raise NotOfMeansError
+    return _Dependence([call for call, _ in calls], np.array([slope for _, slope in calls]), excess)
+
+
+def _slopes(
+    function: Function, sample: Sample, stereotype: str | None, count: int, shares: dict[int, float]
+) -> tuple[list[_Entry], Values]:
+    entries: list[_Entry] = []
+    moved = np.asarray(function(_Traced.of(sample, entries, count, shares), stereotype), dtype=np.float64)
+    if moved.shape != (2 * count,) or not np.isfinite(moved).all():
+        raise NotOfMeansError
+    return entries, (moved[0::2] - moved[1::2]) / (2 * _STEP)
+
+
+def _error_of_gap(entries: Sequence[_Entry], corner: _Corner, design: Design) -> float:
+    """Standard error of the difference of the two sides of a corner."""
+    moved = corner.second - corner.first
+    slopes = (moved[0::2] - moved[1::2]) / (2 * _STEP)
+    row_scores, row_mass = np.zeros((2, len(design.occupations)))
+    read = [(entry, slope) for entry, slope in zip(entries, slopes, strict=True) if isinstance(entry, _Call)]
+    _add_scores([call for call, _ in read], [slope for _, slope in read], design, row_scores, row_mass)
+    return math.sqrt(spread(summed(row_scores, row_mass, design)).variance) if row_mass.any() else 0.0
+
+
+def _add_scores(
+    calls: Sequence[_Call], slopes: Sequence[float] | Values, design: Design, row_scores: Values, row_mass: Values
+) -> None:
+    for call, slope in zip(calls, slopes, strict=True):
+        strata = design.strata[call.rows]
+        # Around the mean of its stratum: how many rows a stratum has is fixed, so its level brings no error.
+        means = np.bincount(strata, call.values) / np.maximum(np.bincount(strata), 1)
+        row_scores[call.rows] += slope * (call.values - means[strata]) / len(call.rows)
+        row_mass[call.rows] += abs(slope) / len(call.rows)
+
+
+def _part_of(
+    stratum: np.int64, found: Sequence[_Dependence], design: Design, row_scores: Values, row_mass: Values
+) -> Part:
+    inside = design.strata == stratum
+    scores = summed(np.where(inside, row_scores, 0), np.where(inside, row_mass, 0), design)
+    counts = [int((np.bincount(codes, inside * row_mass) > 0).sum()) for codes in (design.occupations, design.cells)]
+    value = low = high = down = up = 0.0
+    one = found[-1]
+    for at, (call, slope) in enumerate(zip(one.calls, one.slopes, strict=True)):
+        here = inside[call.rows]
+        if not here.any():
+            continue
+        columns = [other.calls[at].values[here] for other in found]
+        weight = float(slope) * float(here.mean())
+        value += weight * float(columns[-1].mean(dtype=np.float64))
+        # A share lies from 0 to 1; anything else has no known range.
+        known = all(((column >= 0) & (column <= 1)).all() for column in columns)
+        low, high = (low + min(weight, 0), high + max(weight, 0)) if known else (-math.inf, math.inf)
+        smaller, larger = _unseen_side(columns)
+        down += smaller * max(weight, 0) + larger * max(-weight, 0)
+        up += larger * max(weight, 0) + smaller * max(-weight, 0)
+    return Part(scores, value, low, high, (down, up), *counts)
+
+
+def _unseen_side(columns: Sequence[NDArray[np.floating]]) -> tuple[bool, bool]:
+    """Whether a share could be smaller, or larger, by answers of which there are none; of two models, their gap."""
+    if not all(((column == 0) | (column == 1)).all() for column in columns):
+        return False, False
+    if len(columns) == 2:
+        alike = bool(np.ptp(columns[1] - columns[0]) == 0)
+        return alike, alike
+    return bool((columns[0] == 1).all()), bool((columns[0] == 0).all())
