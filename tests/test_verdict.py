@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -351,6 +352,20 @@ def test_every_share_has_an_interval(english: Audit) -> None:
     for shares, intervals in ((found.per_label, found.labels), (found.controls, found.kinds)):
         assert {name: one.value for name, one in intervals.items()} == pytest.approx(shares)
         assert all(one.low < one.high for one in intervals.values())
+
+
+def test_every_share_in_the_terminal_has_an_interval(english: Audit) -> None:
+    text = shown(english)
+    after = {
+        "set   ": 3 * 5,  # three labels of three sets, and of the set without stereotype by gender
+        "entailment in PS": 2,  # the columns of single stereotypes; the value itself has a column of its own
+        "Competence": 2 + 3 + 4,
+    }
+    ends = {"set   ": "Order condition", "entailment in PS": "contradiction in AS", "Competence": "In numbers"}
+    for start, count in after.items():
+        part = text[text.index(start) :].split(ends[start])[0]
+        found = re.findall(r"\d\.\d+\s+\[\d\.\d+,\s+\d\.\d+\]", part)
+        assert len(found) == count + (start == "entailment in PS"), part
 
 
 def test_words_that_state_a_gender_are_never_the_worst(english: Audit) -> None:

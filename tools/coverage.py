@@ -363,10 +363,12 @@ def main() -> None:
     parser.add_argument("--again", type=int, default=0, help="simulations of a second round for doubtful coverage")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="scenarios whose name contains this")
+    parser.add_argument("--measures", default="", help="in scenarios without a list of their own, with commas")
     parser.add_argument("--summary", action="store_true", help="one line per scenario: smallest to largest")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    chosen = [one for one in scenarios() if options.only in one.name]
+    names = tuple(filter(None, options.measures.split(",")))
+    chosen = [replace(one, names=one.names or names) for one in scenarios() if options.only in one.name]
     if not chosen or options.simulations < 2:
         parser.error("no scenario with that name, or fewer than 2 simulations")
     rows: list[dict[str, Any]] = []
@@ -381,13 +383,9 @@ def main() -> None:
         _summarise(rows)
         return
     print("| scenario | measure | truth | coverage | se / true sd | null or 0 rejected |\n|---|---|---|---|---|---|")
+    forms = {"truth": "{:.3f}", "coverage": "{:.1%}", "se_ratio": "{:.2f}", "rejected": "{:.1%}"}
     for row in rows:
-        cells = [
-            _cell(row["truth"], "{:.3f}"),
-            _cell(row["coverage"], "{:.1%}"),
-            _cell(row["se_ratio"], "{:.2f}"),
-            _cell(row["rejected"], "{:.1%}"),
-        ]
+        cells = ["" if row[key] is None else form.format(row[key]) for key, form in forms.items()]
         print(f"| {row['scenario']} | {row['measure']} | {' | '.join(cells)} |")
 
 
@@ -411,10 +409,6 @@ def _span(rows: Sequence[dict[str, Any]], key: str, form: str) -> str:
     values = [row[key] for row in rows if row[key] is not None]
     ends = dict.fromkeys(form.format(end) for end in (min(values), max(values))) if values else {}
     return " to ".join(ends)
-
-
-def _cell(value: object, form: str) -> str:
-    return "" if value is None else form.format(value)
 
 
 if __name__ == "__main__":

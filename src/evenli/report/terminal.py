@@ -17,7 +17,7 @@ from evenli.report.prompting import prompting_lines, prompting_sections
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
-from evenli.types import AuditResult, Competence, DataCard, SuiteResult
+from evenli.types import AuditResult, Competence, DataCard, Estimate, SuiteResult
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
 Row = Sequence[str]
@@ -159,13 +159,20 @@ def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: 
             rows.append([title, number(one.value), one.note])
             continue
         stressed += [at] if name in suite.stressed else []
-        parts = [number(one.by_stereotype[part].value) for part in slices]
+        parts = [_short(one.by_stereotype[part]) for part in slices]
         meaning = [one.span, one.direction] if wide else [f"{one.ideal:g}"]
         rows.append([title, number(one.value), interval(one.low, one.high), *parts, *meaning])
     heads = ["measure", ">value", f">{percent(result.main.level)} interval", *titles]
     made = table([*heads, *([">range", "reading"] if wide else [">ideal"])], rows, stressed)
     made.columns[0].no_wrap = wide
     return made
+
+
+def _short(estimate: Estimate) -> str:
+    """Value and interval in two decimals each."""
+    if math.isnan(estimate.value):
+        return number(estimate.value)
+    return f"{number(estimate.value, 2)} {interval(estimate.low, estimate.high, 2)}"
 
 
 def does_the_task(competence: Competence | None) -> str:
@@ -181,9 +188,12 @@ def _competence(competence: Competence | None, console: Console) -> None:
     if competence is None:
         console.print("Competence: not assessed (the table holds no gold pairs)", style="yellow")
         return
+    # Runs of older versions have shares without intervals.
     labels, controls = (
-        ", ".join(f"{name} {number(share, 2)}" for name, share in shares.items())
-        for shares in (competence.per_label, competence.stated_kinds)
+        ", ".join(
+            f"{name} {_short(found[name]) if name in found else number(share, 2)}" for name, share in shares.items()
+        )
+        for shares, found in ((competence.per_label, competence.labels), (competence.stated_kinds, competence.kinds))
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))

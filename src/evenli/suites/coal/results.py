@@ -183,15 +183,22 @@ def _readings(result: CoalResult) -> list[Section]:
 
 
 def _labels(result: CoalResult) -> Section:
-    """Label shares per set; those without a stereotype also by group. Their intervals stand in results.json."""
+    """Label shares per set with intervals; those without a stereotype also by group."""
+    intervals = {(row.set, row.group, row.label): row for row in result.shares}
+
+    def shown(subset: str, group: str, shares: Mapping[str, float]) -> list[str]:
+        found = {label: intervals.get((subset, group, label)) for label in SHOWN}
+        # Runs of older versions have no intervals.
+        return [number(shares[at]) + (f" {interval(row.low, row.high, 2)}" if row else "") for at, row in found.items()]
+
     rows = []
     for subset, of in result.proportions.items():
         name = f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
-        rows.append([name, str(result.rows[subset]), *(number(of[label]) for label in SHOWN)])
+        rows.append([name, str(result.rows[subset]), *shown(subset, "", of)])
         by_group = {row.group: row.pairs for row in result.shares if row.set == subset == "NS" and row.group}
         for group, pairs in by_group.items():
             shares = {row.label: row.value for row in result.shares if (row.set, row.group) == (subset, group)}
-            rows.append([f"  hypothesis names {group}", str(pairs), *(number(shares[label]) for label in SHOWN)])
+            rows.append([f"  hypothesis names {group}", str(pairs), *shown(subset, group, shares)])
     columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
     return Section("Predicted labels (gold is always neutral)", columns, rows)
 
