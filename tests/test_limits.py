@@ -211,3 +211,12 @@ def test_external_data_at_a_name_that_is_no_text_is_one_line(tmp_path: Path) -> 
     file.write_bytes(content[:at] + b"\xff" + content[at + 1 :])
     with pytest.raises(ModelError, match="xff"):
         data_files(file)
+
+
+@pytest.mark.parametrize("name", ["[1]", "[", "1*", "?"])
+def test_the_name_of_a_folder_is_no_pattern(name: str, tmp_path: Path) -> None:
+    for number, folder in enumerate((name, "1", "12")):
+        (tmp_path / folder).mkdir()
+        with (tmp_path / folder / "table.parquet").open("wb") as file:
+            pl.DataFrame({"number": [number]}).write_parquet(file)
+    assert read_parquet(tmp_path / name / "table.parquet")["number"].to_list() == [0]

@@ -42,6 +42,8 @@ def test_label_columns() -> None:
         label_columns(["entailment", "not_entailment"], origin="x")
     with pytest.raises(LabelError, match="LABEL_0"):
         label_columns(["LABEL_0", "LABEL_1", "LABEL_2"], origin="x")
+    with pytest.raises(LabelError, match="neutral, 7"):
+        label_columns(["entailment", "neutral", 7], origin="x")  # type: ignore[list-item]
     with pytest.raises(LabelError, match="entail, neutral"):
         label_columns(["entailment", "entail", "neutral"], origin="x")
 

@@ -138,6 +138,9 @@ def test_modules_outside_of_the_folder_are_refused(model: Path) -> None:
     changed(model / "modules.json", lambda modules: modules[2].update(path="../dense"))
     with pytest.raises(ModelError, match=r"\.\./dense"):
         load_encoder(f"st:{model}", device="cpu")
+    changed(model / "modules.json", lambda modules: modules[2].update(path="den\0se"))
+    with pytest.raises(ModelError, match="not inside"):
+        load_encoder(f"st:{model}", device="cpu")
 
 
 def cut(file: Path) -> None:

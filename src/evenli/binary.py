@@ -63,10 +63,12 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None, content: byte
     with decoding(file), unheard():
         size = file.stat().st_size if content is None else len(content)
         source = file if content is None else BytesIO(content)
-        rows = int(polars.scan_parquet(source).select(polars.len()).collect().item())
+        # A folder may be called [1] or a*: its name is no pattern, and must not stand for another folder.
+        rows = int(polars.scan_parquet(source, glob=False).select(polars.len()).collect().item())
         if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
             raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes; is it what it should be?")
-        frame: pl.DataFrame = polars.read_parquet(source, columns=None if columns is None else list(columns))
+        wanted = None if columns is None else list(columns)
+        frame: pl.DataFrame = polars.read_parquet(source, columns=wanted, glob=False)
         return frame
 
 

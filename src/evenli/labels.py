@@ -49,6 +49,7 @@ def label_columns(names: Sequence[str], *, origin: str) -> tuple[int, int, int]:
     >>> label_columns(["CONTRADICTION", "NEUTRAL", "ENTAILMENT"], origin="config")
     (2, 1, 0)
     """
+    names = [str(name) for name in names]  # a configuration may hold anything
     shown = ", ".join(names)
     if len(names) != 3:
         raise LabelError(

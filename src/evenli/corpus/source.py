@@ -255,7 +255,7 @@ def _parquet_records(file: SourceFile) -> Iterator[Record]:
     with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
         check_regular(path)
         with decoding(str(file)), unheard():
-            table = pl.scan_parquet(path)
+            table = pl.scan_parquet(path, glob=False)
             total = int(table.select(pl.len()).collect().item())
         for start in range(0, total, _PARQUET_ROWS):
             with decoding(str(file)), unheard():

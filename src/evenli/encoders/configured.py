@@ -90,7 +90,8 @@ def read_modules(file: Path) -> list[tuple[str, str]]:
     except (InputError, KeyError, TypeError) as error:
         raise ModelError(f"{file} is broken ({type(error).__name__}: {error})") from error
     for _, path in named:
-        if not (file.parent / path).resolve().is_relative_to(file.parent.resolve()):
+        # A NUL is in no path, and asking for one is an error of its own.
+        if "\0" in path or not (file.parent / path).resolve().is_relative_to(file.parent.resolve()):
             raise ModelError(f"{file} names a module at '{path}', which is not inside {file.parent}")
     return named
 

@@ -387,6 +387,6 @@ def _is_shard(file: Path) -> bool:
     try:
         named = file.is_file() and _SHARD.fullmatch(file.name)
         with decoding(file), unheard():
-            return bool(named) and pl.read_parquet_schema(file).keys() >= {"row", *LABELS}
+            return bool(named) and {"row", *LABELS} <= pl.scan_parquet(file, glob=False).collect_schema().keys()
     except (OSError, InputError):
         return False

@@ -139,7 +139,7 @@ class SwappedRows:
     def frames(self, among: Mask) -> Iterator[pl.DataFrame]:
         """Of the rows asked for: ``row``, ``pair_max``, then the copy as JSON, the texts before and those after."""
         for file in sorted(self.directory.iterdir()):
-            frame = pl.read_parquet(file)
+            frame = pl.read_parquet(file, glob=False)
             yield frame.filter(pl.Series(among[frame["row"].to_numpy()], dtype=pl.Boolean))
 
 
