@@ -524,3 +524,15 @@ def test_the_github_action_runs_audit_and_gate(tmp_path: Path) -> None:
     assert "no strong stereotype" in (folder / "github_step_summary").read_text()
     code, said, folder = run(folder="evil", model="fake:even; touch hacked", policy="$(touch hacked)")
     assert code == 2 and not (folder / "hacked").exists(), said
+
+
+def test_a_policy_cannot_forge_a_line(runs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    clause = (
+        '[[clause]]\nname = "low\\npassed  clause"\nfail_if = "coal.low > 0"\nreason = "\\u001b[2J\\npassed  all"\n'
+    )
+    file.write_text(f'name = "ours\\npassed: fake even"\n{clause}', encoding="utf-8")
+    out = invoke(runs / "new", "--policy", file)
+    lines = out.output.splitlines()
+    assert out.exit_code == 1 and "\x1b" not in out.output
+    assert [line.split()[0] for line in lines] == ["passed", "failed", "FAILED"], lines

@@ -23,7 +23,7 @@ from evenli.evaluate.seat import read_test
 from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text
 from evenli.mitigate.erasers import load_eraser
 from evenli.models.loading import check_folder, read_fields
-from evenli.models.onnx import data_files
+from evenli.models.onnx import data_files, open_session
 from evenli.parse import parse_json, parse_toml
 from evenli.resources.axes import read_toml
 
@@ -220,3 +220,16 @@ def test_the_name_of_a_folder_is_no_pattern(name: str, tmp_path: Path) -> None:
         with (tmp_path / folder / "table.parquet").open("wb") as file:
             pl.DataFrame({"number": [number]}).write_parquet(file)
     assert read_parquet(tmp_path / name / "table.parquet")["number"].to_list() == [0]
+
+
+def test_a_model_whose_parts_are_no_text_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """onnxruntime cannot say what is wrong with it, and would announce that it tries again."""
+    onnx = pytest.importorskip("onnx")
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.INT64, [1]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("NopX", ["x"], ["y"])], "g", values[:1], values[1:])
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)
+    file = tmp_path / "model.onnx"
+    file.write_bytes(model.SerializeToString().replace(b"NopX", b"Nop\xef"))
+    with pytest.raises(ModelError, match=r"model\.onnx"):
+        open_session(file, None)
+    assert capfd.readouterr() == ("", "")

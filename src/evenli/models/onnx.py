@@ -122,7 +122,8 @@ def open_session(path: Path, threads: int | None) -> Any:
     if threads:
         options.intra_op_num_threads = threads
     with foreign_code(f"cannot load {path}: "):
-        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        # There is nothing to fall back to from the CPU, and trying it again is announced in four lines.
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"], enable_fallback=0)
 
 
 def open_tokenizer(folder: Path) -> Any:

@@ -20,7 +20,7 @@ from xml.etree import ElementTree as ET
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.evaluate.compare import Difference, compare_runs
-from evenli.format import interval, number, percent, signed
+from evenli.format import interval, number, percent, printable, signed
 from evenli.io import to_plain, write_atomic
 from evenli.registry import SUITES
 from evenli.report.expressions import evaluate, fields
@@ -46,7 +46,7 @@ class Check:
 
     def __str__(self) -> str:
         """One line."""
-        return f"{self.status:<7} {self.name}: {self.detail}"
+        return printable(f"{self.status:<7} {self.name}: {self.detail}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,7 +86,7 @@ class GateResult:
         """The checks and the outcome, one line each."""
         outcome = {True: "passed", False: "FAILED", None: "UNDECIDED"}[self.passed]
         named = f" by policy {self.policy}" if self.policy else ""
-        return "\n".join([*map(str, self.checks), f"{outcome}{named}: {self.model} ({self.run})"])
+        return "\n".join([*map(str, self.checks), printable(f"{outcome}{named}: {self.model} ({self.run})")])
 
 
 def gate(

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli.errors import InputError
+from evenli.format import printable
 from evenli.resources.axes import read_toml
 
 FOLDER = Path(__file__).parent / "policies"
@@ -108,7 +109,7 @@ def _text(given: Mapping[str, Any], key: str, where: str) -> str:
     value = given.get(key)
     if not isinstance(value, str) or not value.strip():
         raise InputError(f"{where}: {key} is missing or no text")
-    return value.strip()
+    return printable(" ".join(value.split()))  # a line of the gate is one line, whoever wrote the policy
 
 
 def _only(given: Mapping[str, Any], known: set[str], where: str) -> None:
