@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ import pytest
 from conftest import make_checkpoint
 from evenli.encoders.base import CallableEncoder, encode_checked, load_encoder
 from evenli.encoders.vectors import VectorMean, WordVectors
-from evenli.errors import InputError, ModelError
+from evenli.errors import EvenliError, InputError, ModelError
 from evenli.evaluate.seat import read_test
+from evenli.models import load_model
 
 
 @pytest.fixture
@@ -71,6 +73,23 @@ def test_padding_is_left_out_whatever_the_tokenizer_gives(checkpoint: Path, tmp_
     texts = ["the nurse walks", "the nurse walks in the rain near a small house"]
     expected = load_encoder(f"hf:{checkpoint}", device="cpu").encode(texts)
     np.testing.assert_allclose(load_encoder(f"hf:{folder}", device="cpu").encode(texts), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("ask", [lambda folder: load_encoder(f"hf:{folder}"), load_model], ids=["encoder", "model"])
+def test_a_tokenizer_that_panics_is_one_line(
+    checkpoint: Path, tmp_path: Path, ask: Callable[[str], object], capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint, folder)
+    about = folder / "tokenizer.json"
+    fields = json.loads(about.read_text(encoding="utf-8"))
+    piece, kind = {"SpecialToken": {"id": "[CLS]", "type_id": 0}}, "TemplateProcessing"
+    both = [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}]
+    fields["post_processor"] = {"type": kind, "single": [piece, both[0]], "pair": [piece, *both], "special_tokens": {}}
+    about.write_text(json.dumps(fields), encoding="utf-8")
+    with pytest.raises(EvenliError, match="tokenizer"):
+        ask(str(folder))
+    assert "panicked" not in capfd.readouterr().err
 
 
 def test_poolings_differ_and_unknown_ones_are_refused(checkpoint: Path) -> None:

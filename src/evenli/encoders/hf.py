@@ -53,6 +53,7 @@ class TransformerEncoder:
         transformers = loading.quiet_transformers("a transformer encoder")
         with loading.one_line(source.name):
             self._tokenizer = loading.load_part(transformers.AutoTokenizer, source)
+            loading.try_tokenizer(self._tokenizer, source.name, "a b")
             model, report = loading.load_network(transformers.AutoModel, source)
         # Checkpoints of other tasks bring a head along, and many have no pooling layer; neither is used here.
         loading.check_tensors({**report, "unexpected_keys": ()}, source.name, optional=("pooler.", "lm_head.", "cls."))

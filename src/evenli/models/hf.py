@@ -39,6 +39,7 @@ class HFModel:
         with loading.one_line(source.name):
             config = loading.load_part(transformers.AutoConfig, source)
             self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
+            loading.try_tokenizer(tokenizer, source.name, "a b", "b")
             self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
             self._types = "token_type_ids" in tokenizer.model_input_names
             names = tuple(config.id2label[index] for index in sorted(config.id2label))

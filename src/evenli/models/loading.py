@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli._extras import need
+from evenli.binary import decoding, unheard
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.io import hash_files, read_json
 from evenli.parse import check_regular
@@ -170,6 +171,12 @@ def one_line(name: str) -> Iterator[None]:
         if "trust_remote_code" in text or "custom code" in text:
             raise ModelError(f"{name} asks to run code of its own; evenli runs no remote code") from error
         raise ModelError(f"cannot load the checkpoint {name}: {text[:300]}") from error
+
+
+def try_tokenizer(tokenizer: Any, name: str, *texts: str) -> None:
+    """Let a tokenizer whose parts do not fit fail here, where nobody hears the panic of its library."""
+    with decoding(f"the tokenizer of {name}"), unheard():
+        tokenizer(*texts)
 
 
 def pick_device(torch: Any, wanted: str | None) -> str:
