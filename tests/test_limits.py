@@ -233,3 +233,10 @@ def test_a_model_whose_parts_are_no_text_is_one_line(tmp_path: Path, capfd: pyte
     with pytest.raises(ModelError, match=r"model\.onnx"):
         open_session(file, None)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("fields", [{"num_hidden_layers": 10**30}, {"text_config": {"n_layer": 10**9}}])
+def test_a_network_without_end_is_not_built(fields: dict[str, object], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(fields), encoding="utf-8")
+    with pytest.raises(ModelError, match="layer"):
+        check_folder(tmp_path)

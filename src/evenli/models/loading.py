@@ -20,6 +20,8 @@ from evenli.io import hash_files, read_json
 from evenli.parse import check_regular
 
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
+_LAYERS = 10_000
+"""Layers of the largest network that is built; published ones have a few hundred."""
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 CONVERT = "convert it to safetensors"
 OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"  # advice of commands that have the option
@@ -43,7 +45,9 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
     for entry in folder.iterdir():  # the libraries open what they find, and would wait for a pipe
         if entry.exists() and not entry.is_dir():
             check_regular(entry)
-    if "auto_map" in read_fields(config):
+    fields = read_fields(config)
+    _check_layers(fields, config)
+    if "auto_map" in fields:
         raise ModelError(
             f"{folder} asks to run code of its own (auto_map in config.json); evenli runs no remote code. "
             "Load it yourself and pass it as py:module:function"
@@ -55,6 +59,15 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
         raise ModelError(
             f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; {advice}"
         )
+
+
+def _check_layers(fields: dict[str, Any], file: Path) -> None:
+    """Refuse a network that nobody can have trained: the libraries would build layer after layer."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            _check_layers(value, file)
+        elif "layer" in name and isinstance(value, int | float) and value > _LAYERS:
+            raise ModelError(f"{file} asks for {name} = {value:g}; more than {_LAYERS:,} are not built")
 
 
 def read_fields(file: Path) -> dict[str, Any]:
