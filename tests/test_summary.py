@@ -108,7 +108,7 @@ def test_the_terminal_answers_first(man: Audit, width: int) -> None:
     assert len(lines) <= (30 if width > 60 else 50), "fits a screen"
     bars = [line for line in lines if "▓▓▓▓" in line]
     assert len(bars) == 3
-    assert "100%" in text and "(97–100)" in text, "shares come with intervals"
+    assert re.search(r"100% \(9\d–100\)", text), "shares come with intervals"
     screen = text[: text.index("cannot show")]
     assert not [word for word in JARGON if word in screen]
 

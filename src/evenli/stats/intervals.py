@@ -104,7 +104,8 @@ def _estimate(
 def nothing_varies(scores: Sequence[Scores]) -> str:
     """Why these clusters have no spread; empty if they have."""
     within = np.array([(np.bincount(one.stratum[one.occupation_mass > 0])).max() for one in scores])
-    if within.max() > 1 or max((one.template_mass > 0).sum() for one in scores) > 1:
+    # Templates of all parts together: one template in each of several parts still varies from part to part.
+    if within.max() > 1 or np.logical_or.reduce([one.template_mass > 0 for one in scores]).sum() > 1:
         return ""
     alone = "one occupation" if len(within) == 1 else "one occupation per stereotype"
     return f"no interval: {alone} and one template leave nothing that varies"
