@@ -139,6 +139,9 @@ def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_pat
     assert copy.damaged_lines() == 1
     with pytest.raises(RunError, match="sweep"):
         score_sweep(copy)
+    # A whole line that does not say what a model's line says counts as damaged, too.
+    file.write_text("\n".join([first, second.replace("dev_accuracy", "dev_accuracz"), third]))
+    assert copy.damaged_lines() == 1 and len(copy.models()) == 2
     file.write_text(f"{first}\n{third}\n{second[:-1]}")
     before = copy.logits(Cell(0, "bias", 0.5))
     assert train_sweep(copy, str(base), replace(TRAINED, shown=True)) == 1

@@ -246,7 +246,8 @@ def _parse_facts(line: bytes) -> dict[str, Any]:
         facts = parse_json_object(line, _MODELS)
     except InputError:
         return {}
-    return facts if {"seed", "axis", "level"} <= set(facts) else {}
+    kinds = {"seed": int, "axis": str, "level": int | float | list, "dev_accuracy": int | float}
+    return facts if all(isinstance(facts.get(name), kind) for name, kind in kinds.items()) else {}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
