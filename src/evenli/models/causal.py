@@ -142,7 +142,9 @@ class CausalModel:
             if self._device.startswith("cuda"):
                 self._torch.cuda.empty_cache()
             raise OutOfMemory from error
-        return prompts.combine(scores, np.exp(np.logaddexp.reduce(scores, axis=2)))
+        # Undefined scores of a damaged model are refused by the caller, in one line; numpy would add its own.
+        with np.errstate(invalid="ignore"):
+            return prompts.combine(scores, np.exp(np.logaddexp.reduce(scores, axis=2)))
 
     def _score(self, view: int, endings: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
         """[questions, 3] log-probability of each label's answer, over the ways to write it."""
