@@ -396,6 +396,9 @@ def test_rows_without_a_label_are_counted(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"premise": "A man runs.", "hypothesis": "He moves."}\n')
     assert swap_corpus(corpus, tmp_path / "out.jsonl")["unlabelled"] == 1
+    odd = {"premise": "A man sleeps.", "hypothesis": "He rests.", "label": ["entailment"]}
+    corpus.write_text(json.dumps(odd) + "\n")
+    assert swap_corpus(corpus, tmp_path / "odd.jsonl")["unlabelled"] == 0
 
 
 # --- the published ways -----------------------------------------------------------------------------------------

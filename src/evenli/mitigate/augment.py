@@ -247,7 +247,7 @@ def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | P
         _write_review(Path(review), rows, columns, swapper, result.conflicts)
     write_atomic(out, lambda file: _write_rows(written, file))
     gold = roles.get("gold")
-    unlabelled = sum(gold is None or row.get(gold) in {None, "", "-"} for row in rows)
+    unlabelled = sum(gold is None or row.get(gold) in (None, "", "-") for row in rows)
     return {**result.counts, "unlabelled": unlabelled, "written": len(written)}
 
 
