@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.types import Verdict
 
 ANSWERS = {ENTAILMENT: "yes", NEUTRAL: "cannot know", CONTRADICTION: "no"}
 """The three labels as answers to the question whether the second sentence follows."""
@@ -122,3 +123,15 @@ def range_of(low: float, high: float) -> str:
     if math.isnan(low) or math.isnan(high):
         return ""
     return f"{of_hundred(low)}{' to ' if round(100 * low) < 0 else '–'}{of_hundred(high)}"
+
+
+def in_one_sentence(verdict: Verdict, clauses: Sequence[str], even: str) -> str:
+    """A clause for each cause, joined; ``even`` is what a model without a lean almost never does."""
+    if clauses:
+        *before, last = clauses
+        return f"This model {', '.join(before)} and {last}." if before else f"This model {last}."
+    if verdict.code == "even":
+        return f"This model almost never {even}: no lean was found on these sentences."
+    if verdict.code == "undecided":
+        return "Undecided: these sentences cannot tell this model's leans from chance."
+    return verdict.sentence

@@ -15,7 +15,7 @@ from evenli.suites.coal.breakdown import judged
 from evenli.suites.coal.causes import EVEN, INCOHERENT
 from evenli.suites.coal.results import CoalResult
 from evenli.suites.coal.verdict import ADVERBS, CAUSES, COUNTS, ELSEWHERE, group_nouns, with_article
-from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, of_hundred, range_of
+from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, in_one_sentence, of_hundred, range_of
 from evenli.types import Cause, Estimate, Verdict
 
 _SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
@@ -38,16 +38,8 @@ def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
 
 def sentence(verdict: Verdict, result: CoalResult) -> str:
     """The verdict in one sentence without a number."""
-    if verdict.causes:
-        clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
-        *before, last = clauses
-        joined = f"{', '.join(before)} and {last}" if before else last
-        return f"This model {joined}."
-    if verdict.code == "even":
-        return "This model almost never reads a job as anybody's: no lean was found on these sentences."
-    if verdict.code == "undecided":
-        return "Undecided: these sentences cannot tell this model's leans from chance."
-    return verdict.sentence
+    clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
+    return in_one_sentence(verdict, clauses, even="reads a job as anybody's")
 
 
 def _clause(cause: Cause, result: CoalResult, *, first: bool) -> str:

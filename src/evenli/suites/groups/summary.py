@@ -12,7 +12,7 @@ from evenli.stats.sample import Sample
 from evenli.suites.coal.verdict import ADVERBS, COUNTS, with_article
 from evenli.suites.groups.items import Mask
 from evenli.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
-from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, of_hundred, range_of
+from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, in_one_sentence, of_hundred, range_of
 from evenli.types import Cause, Estimate, Verdict
 
 _PARTS = {
@@ -45,14 +45,8 @@ def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
 
 def sentence(verdict: Verdict, result: GroupsResult) -> str:
     """The verdict in one sentence without a number."""
-    if verdict.causes:
-        *before, last = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
-        return f"This model {', '.join(before)} and {last}." if before else f"This model {last}."
-    if verdict.code == "even":
-        return f"This model almost never reads a {result.thing} as any group's: no lean was found on these sentences."
-    if verdict.code == "undecided":
-        return "Undecided: these sentences cannot tell this model's leans from chance."
-    return verdict.sentence
+    clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
+    return in_one_sentence(verdict, clauses, even=f"reads a {result.thing} as any group's")
 
 
 def _clause(cause: Cause, result: GroupsResult, *, first: bool) -> str:
