@@ -285,7 +285,7 @@ def test_a_product_needs_two_axes_that_fit(tmp_path: Path, product: str, wanted:
 
 
 def test_the_walk_through_can_be_crossed(tmp_path: Path) -> None:
-    """A product names a file beside it, as docs/axes.md shows."""
+    """A product names a file beside it, as docs/studies/axes.md shows."""
     from evenli.suites.groups.axis_file import check_axis, new_axis
 
     new_axis("region", tmp_path)

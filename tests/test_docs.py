@@ -18,7 +18,7 @@ def test_command_line_page_is_current() -> None:
 
 
 def test_links_between_pages_resolve() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / Path(target)).exists(), f"{page.name} links to {target}"

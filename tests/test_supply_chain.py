@@ -140,7 +140,7 @@ def test_the_page_of_licences_names_everything() -> None:
     from evenli.models import embedded_models
     from evenli.resources import cards
 
-    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "licences.md").read_text(encoding="utf-8")
     names = [*(model.name for model in embedded_models()), *(card.name for card in cards())]
     names += [one.name.lower() for one in [*needed(), *needed("report")]]  # type: ignore[attr-defined]
     assert not [name for name in names if f"| {name} |" not in page]

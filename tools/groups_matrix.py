@@ -1,4 +1,4 @@
-"""The response matrix of docs/axes.md: models of known causes with three and five groups.
+"""The response matrix of docs/studies/axes.md: models of known causes with three and five groups.
 
     python tools/groups_matrix.py prepare matrix_groups/
     PYTHONPATH=src python tools/groups_matrix.py run matrix_groups/ --out OUT --time-limit 140         # GPU

@@ -1,4 +1,4 @@
-"""Write docs/cli.md from the ``--help`` texts; ``--check`` fails if the page is stale."""
+"""Write docs/reference/cli.md from the ``--help`` texts; ``--check`` fails if the page is stale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
 
 def commands() -> list[list[str]]:

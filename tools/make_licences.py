@@ -1,4 +1,4 @@
-"""Write docs/licences.md: what evenli consists of and what it needs, with the licence of each.
+"""Write docs/reference/licences.md: what evenli consists of and what it needs, with the licence of each.
 
     python tools/make_licences.py
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from make_sbom import installed
 
-PAGE = Path(__file__).parents[1] / "docs" / "licences.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "licences.md"
 EXTRAS = ("hf", "onnx", "report", "encoders", "view")
 HEAD = """# Licences
 

@@ -1,4 +1,4 @@
-"""The response matrices of docs/meta.md: models of known causes, trained on a machine that has a GPU and little else.
+"""The response matrices of docs/studies/meta.md: models of known causes, trained where there is a GPU and little else.
 
     python tools/meta_matrix.py prepare matrix/ --mpnet all-mpnet-base-v2/ --data SHARED_DATA
     PYTHONPATH=src python tools/meta_matrix.py run matrix/ --work runs/matrix --out OUT --time-limit 520      # GPU

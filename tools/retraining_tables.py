@@ -1,4 +1,4 @@
-"""Write the tables and the chart of docs/retraining.md from the stored figures of tools/retraining_study.py.
+"""Write the tables and the chart of docs/studies/retraining.md from the stored figures of tools/retraining_study.py.
 
 python tools/retraining_tables.py
 """
@@ -35,7 +35,7 @@ def main() -> None:
         ours[row["encoder"]].append(row)
     seat = {row["model"]: row for row in read_table("published_seat.csv")}
     senteval = {row["model"]: row for row in read_table("published_senteval.csv")}
-    page = DOCS / "retraining.md"
+    page = DOCS / "studies" / "retraining.md"
     text = page.read_text(encoding="utf-8")
     tables = {
         "summary": summary(ours, seat, senteval),

@@ -238,7 +238,7 @@ def write_card(arguments: argparse.Namespace, lines: list[str], loss: str, ident
         "base": language.base,
         "accuracy": lines,
         "compression": f"weights in int8, arithmetic in fp32; {loss}",
-        "made_by": "tools/prepare_base.py and tools/train_embedded.py; the commands are in docs/models.md",
+        "made_by": "tools/prepare_base.py and tools/train_embedded.py; the commands are in docs/reference/models.md",
     }
     recipe = {key: identity[key] for key in Recipe.__dataclass_fields__ if identity.get(key) is not None}
     text = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())

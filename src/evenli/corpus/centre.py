@@ -9,7 +9,7 @@ function-words  function words have no lean, like gender words
 length          that, and five words without lean are added to every sentence, so that a short one does not come out
                 on top because it is short
 
-``docs/sentences.md`` has how well each finds 300 sentences that were labelled before any of them was scored.
+``docs/explanation/sentences.md`` has how well each finds 300 sentences that were labelled before any was scored.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ _COUNTS2 = (497, 716, 342, 602, 526, 609)
 _TABLE12 = {"likes": 0.37394, "the": 0.39881, "new": 0.37113, "pink": 0.35007, "dress": 0.37273}
 _COUNTS12 = (87, 82, 64, 65, 87, 108)
 
-_GLOVE = "needs the GloVe file; evenli direction --vectors FILE shows ours, docs/sentences.md has figures"
-_WEIGHTS = "needs the authors' encoder, whose weights are not to be had; docs/sentences.md has ours"
+_GLOVE = "needs the GloVe file; evenli direction --vectors FILE shows ours, docs/explanation/sentences.md has figures"
+_WEIGHTS = "needs the authors' encoder, whose weights are not to be had; docs/explanation/sentences.md has ours"
 _OUT_OF_REACH = (
     ("variance on the first component, ten pairs", "prose", 0.58, _GLOVE),
     ("variance on the first component, long list", "prose", 0.41, _GLOVE),
