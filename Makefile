@@ -38,10 +38,13 @@ docs: $(VENV)/.dev
 	$(BIN)/python tools/make_licences.py
 
 # What a release consists of: the same wheels from the same sources, and a bill of materials beside them.
+# Checked: metadata, and an audit in a clean environment without the repository.
 release: $(VENV)/.dev
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m hatchling build -d dist
 	cd $(MODELS) && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(abspath $(BIN))/python -m hatchling build -d $(CURDIR)/dist
 	$(BIN)/python tools/make_sbom.py --extra report -o dist/sbom.json
+	$(PIP) twine
+	$(BIN)/python tools/check_release.py dist
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

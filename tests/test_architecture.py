@@ -45,6 +45,7 @@ ORDER = [
     "reproduction",
     "interop",
     "testing",
+    "pytest_plugin",
     "cli",
 ]
 """A module or folder imports only what stands before it."""

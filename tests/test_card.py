@@ -6,9 +6,7 @@ import dataclasses
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -27,7 +25,8 @@ from evenli.format import printable
 from evenli.models import ModelOptions
 from evenli.predictions import Predictions
 from evenli.report.card import card, command, front_matter, section
-from evenli.report.export import latex, latex_text, log_mlflow, markdown, tables, write_table
+from evenli.report.export import latex, latex_text, markdown, tables, write_table
+from evenli.report.tracking import log_mlflow
 from evenli.stats.intervals import Scoring
 from evenli.suites.coal.verdict import CAUSES
 
@@ -198,22 +197,6 @@ def test_table_command(run: Audit, tmp_path: Path) -> None:
     assert out.exit_code == 0 and "271 rows" in out.output.replace("\n", "")
     out = CliRunner().invoke(table_app, [str(run.path), "--what", "items"])
     assert isinstance(out.exception, InputError)
-
-
-def test_mlflow_gets_every_number(run: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
-    got: dict[str, object] = {}
-    fake = SimpleNamespace(
-        log_metrics=lambda values: got.update(metrics=values),
-        log_params=lambda values: got.update(params=values),
-        log_dict=lambda content, name: got.update({name: content}),
-    )
-    monkeypatch.setitem(sys.modules, "mlflow", fake)
-    log_mlflow(run)
-    metrics = got["metrics"]
-    assert isinstance(metrics, dict) and metrics["coal"] == pytest.approx(0.6) and metrics["competence.gold.low"] < 1
-    assert "coal_non.male" not in metrics and "verdict" not in metrics
-    assert got["params"]["evenli.verdict"] == "bias"  # type: ignore[index]
-    assert got["evenli/results.json"] == run.to_dict()
 
 
 def test_mlflow_is_optional(run: Audit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,3 +145,29 @@ def test_the_page_of_licences_names_everything() -> None:
     names += [one.name.lower() for one in [*needed(), *needed("report")]]  # type: ignore[attr-defined]
     assert not [name for name in names if f"| {name} |" not in page]
     assert all(f"{model.card['licence']} |" in page for model in embedded_models())
+
+
+def test_the_conda_recipe_asks_for_what_the_wheel_asks_for() -> None:
+    yaml = pytest.importorskip("yaml")
+    recipe = yaml.safe_load((ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [requirements.Requirement(one) for one in project["dependencies"]]
+    plain = {f"{one.name.replace('-', '_')} {one.specifier}" for one in wanted} | {
+        f"python {project['requires-python']}"
+    }
+    assert set(recipe["requirements"]["run"]) == plain
+    version = (ROOT / "src/evenli/_version.py").read_text(encoding="utf-8")
+    assert f'"{recipe["context"]["version"]}"' in version
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == recipe["context"]["version"]
+
+
+def test_the_hook_of_pre_commit_is_a_command(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    program, *arguments = hook["entry"].split()
+    assert program == "evenli"
+    done = subprocess.run(
+        [sys.executable, "-m", "evenli", *arguments, str(tmp_path / "none")], capture_output=True, text=True
+    )
+    assert done.returncode == 2 and "none" in done.stderr

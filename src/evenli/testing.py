@@ -1,34 +1,41 @@
-"""For test suites: fail a test where a model is not even.
+"""For test suites: fail a test where a model does not pass the gate.
 
     def test_the_model_is_even():
-        assert_even("checkpoints/latest", fail_if=["coal.low > 0.30", "verdict == 'bias'"])
+        assert_even("checkpoints/latest")
 
-The audit runs inside the test; where a run folder exists already, ``evenli gate`` is the cheaper way.
+The audit runs inside the test; where a run folder exists already, give that instead, or use ``evenli gate``. pytest has
+a fixture of the same name, which keeps audits for the whole session.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from evenli.errors import InputError
-from evenli.evaluate.audit import Audit, audit
+from evenli.evaluate.audit import Audit, audit, load_run
 from evenli.models import NLIModel
 from evenli.report.gate import gate
 
 
 def assert_even(
-    model: str | NLIModel | Callable[..., Any] | None = None,
+    model: str | Path | NLIModel | Callable[..., Any] | Audit | None = None,
     lang: str = "en",
-    fail_if: Sequence[str] = ("verdict == 'bias'",),
+    fail_if: Sequence[str] = (),
+    *,
+    policy: str | Path | None = None,
+    baseline: str | Path | Audit | None = None,
     **audit_kwargs: Any,
 ) -> Audit:
-    """Audit a model and raise AssertionError where a condition holds or there is no verdict.
+    """Audit a model and raise AssertionError where it does not pass the gate.
 
     Args:
-        model: Anything ``evenli.audit`` takes.
+        model: Anything ``evenli.audit`` takes, a run folder, or a finished audit.
         lang: Language of the audit.
         fail_if: Conditions in the language of ``evenli gate``.
+        policy: A policy as ``evenli gate --policy`` takes it; default ``standard``, or none with ``fail_if``.
+        baseline: An older run on the same data to compare with.
         audit_kwargs: Passed on to ``evenli.audit``.
 
     Returns:
@@ -40,11 +47,20 @@ def assert_even(
     __tracebackhide__ = True
     if isinstance(fail_if, str):  # refused before the audit, which may take long
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
-    result = audit(model, lang, **audit_kwargs)
-    decided = gate(result, fail_if)
+    result = audited(model, lang, audit_kwargs)
+    decided = gate(result, fail_if, baseline, policy=policy or ("none" if fail_if else "standard"))
     if decided.passed is None:
         raise InputError(decided.problem)
     if not decided.passed:
-        failed = "; ".join(f"{check.name} ({check.detail})" for check in decided.failures())
-        raise AssertionError(f"{result.name}: {failed}. {result.verdict}")
+        failed = "".join(f"\n- {check.name}: {check.detail}" for check in decided.failures())
+        raise AssertionError(f"{result.name} does not pass the gate. {result.verdict}{failed}")
     return result
+
+
+def audited(model: Any, lang: str, options: dict[str, Any]) -> Audit:
+    """The audit of a model; a run folder is read and a finished audit given back."""
+    if isinstance(model, Audit):
+        return model
+    if isinstance(model, str | Path) and (Path(model) / "run.json").is_file():
+        return load_run(model)
+    return audit(str(model) if isinstance(model, Path) else model, lang, **options)

@@ -11,6 +11,7 @@ import typer
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
+from evenli.format import printable
 
 
 def report(
@@ -87,14 +88,29 @@ def card(
     part: Annotated[
         str, choice("yaml is front matter for the top, markdown a section below.", ("all", "yaml", "markdown"))
     ] = "all",
+    into: Annotated[
+        Path | None, option("Write into this model card instead, e.g. README.md; older results there are replaced.")
+    ] = None,
+    push: Annotated[
+        str | None, option("Open a pull request with it for this model on the hub, e.g. me/model. Uses the network.")
+    ] = None,
 ) -> None:
-    """Print a section for a model card.
+    """Print a section for a model card, or write it into one.
 
     Results in the hub's format and a text for people.
     """
     from evenli.report.card import card as section
+    from evenli.report.hub_card import merge_card, push_card
 
-    typer.echo(section(run, part), nl=False)
+    if (into or push) and part != "all":
+        raise InputError("--part is for printing; leave it out with --into and --push")
+    if into is not None:
+        merge_card(run, into)
+        typer.echo(f"{printable(str(into))}: results of {printable(str(run))} are in it")
+    if push is not None:
+        typer.echo(printable(push_card(run, push)))
+    if into is None and push is None:
+        typer.echo(section(run, part), nl=False)
 
 
 def table(

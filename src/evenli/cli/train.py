@@ -33,7 +33,9 @@ def train_nli(
         str | None, choice("Numbers to compute in; default: bfloat16 on CUDA, else float32.", ("float32", "bfloat16"))
     ] = None,
     no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
-    log: Annotated[list[str] | None, choice("Also log there; may be repeated.", ("tensorboard", "mlflow"))] = None,
+    log: Annotated[
+        list[str] | None, choice("Also log there; may be repeated.", ("tensorboard", "mlflow", "wandb"))
+    ] = None,
     checkpoint_minutes: Annotated[float, option("Minutes between checkpoints inside an epoch.", min=0)] = 10.0,
     online: shared.Online = False,
     as_json: shared.Json = False,

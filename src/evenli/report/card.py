@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import percent, prose, yaml_text
+from evenli.format import percent, prose
 from evenli.registry import SUITES
 from evenli.report.export import markdown, tables
 from evenli.report.summary import summarise, to_markdown
@@ -22,8 +20,11 @@ from evenli.suites.base import Section, get_suite
 from evenli.suites.coal.results import CoalResult, detectable_difference
 from evenli.types import DataCard, Estimate
 
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
 PARTS = ("all", "yaml", "markdown")
-_URL = "https://github.com/evenli/evenli"
+SOURCE = "https://github.com/evenli/evenli"
 _LISTED = (
     *("stereotype", "default_gender", "undirected", "coal", "follow", "defy", "fn_bias"),
     *("stereotype_n", "undirected_n", "coal_n", "distance"),
@@ -37,15 +38,25 @@ def card(run: Audit | str | Path, part: str = "all") -> str:
     if part not in PARTS:
         raise InputError(f"no part '{part}'; choose {', '.join(PARTS)}")
     run = run if isinstance(run, Audit) else load_run(run)
-    _suite(run)
+    suite_of(run)
     pieces = {"yaml": front_matter(run), "markdown": section(run)}
     return "\n".join(pieces.values()) if part == "all" else pieces[part]
 
 
 def front_matter(audit: Audit) -> str:
     """YAML front matter with one ``model-index`` entry."""
-    suite = _suite(audit)
-    data, split = _data(audit), audit.header.get("settings", {}).get("split", "full")
+    from huggingface_hub import ModelCardData
+
+    results = eval_results(audit)
+    about = ModelCardData(model_name=audit.result.model.name, eval_results=results) if results else ModelCardData()
+    return f"---\n{about.to_yaml()}\n---\n"
+
+
+def eval_results(audit: Audit) -> list[EvalResult]:
+    """What the hub lists of an audit: one result per measure, with its interval."""
+    from huggingface_hub import EvalResult
+
+    suite, data = suite_of(audit), _data(audit)
     # A model without a verdict scores 0 by being mute; the hub must not rank that as fair.
     bias = {} if audit.verdict.code == "none" else audit.result.suites[suite].measures
     metrics: list[tuple[str, str, Estimate]] = [
@@ -53,37 +64,31 @@ def front_matter(audit: Audit) -> str:
     ]
     if audit.result.competence:
         metrics.append(("accuracy", "competence on gold pairs", audit.result.competence.gold))
-    shown = "".join(_metric(name, title, one.to_dict()) for name, title, one in metrics if not math.isnan(one.value))
-    return f"""---
-model-index:
-- name: {yaml_text(audit.result.model.name)}
-  results:
-  - task:
-      type: text-classification
-      name: "Natural Language Inference"
-    dataset:
-      type: {"nli-coal" if suite == "coal" else f"evenli-{suite}"}
-      name: {yaml_text(f"NLI-CoAL{'' if suite == 'coal' else ', ' + get_suite(suite).title} ({data.name})")}
-      config: {yaml_text(data.lang)}
-      split: {yaml_text(split)}
-      revision: {yaml_text(data.sha256)}
-    metrics:
-{shown}    source:
-      name: "evenli {audit.header.get("evenli", "?")}"
-      url: {yaml_text(_URL)}
----
-"""
-
-
-def _metric(name: str, title: str, plain: dict[str, Any]) -> str:
-    args = "".join(f"        {key}: {json.dumps(plain[key])}\n" for key in ("low", "high", "level", "n"))
-    lines = f"    - type: {yaml_text(name)}\n      name: {yaml_text(title)}\n      value: {plain['value']!r}\n"
-    return f"{lines}      args:\n{args}"
+    titled = "NLI-CoAL" if suite == "coal" else f"NLI-CoAL, {get_suite(suite).title}"
+    return [
+        EvalResult(
+            task_type="text-classification",
+            task_name="Natural Language Inference",
+            dataset_type="nli-coal" if suite == "coal" else f"evenli-{suite}",
+            dataset_name=f"{titled} ({data.name})",
+            dataset_config=data.lang,
+            dataset_split=str(audit.header.get("settings", {}).get("split", "full")),
+            dataset_revision=data.sha256,
+            metric_type=name,
+            metric_name=title,
+            metric_value=plain["value"],
+            metric_args={key: plain[key] for key in ("low", "high", "level", "n")},
+            source_name=f"evenli {audit.header.get('evenli', '?')}",
+            source_url=SOURCE,
+        )
+        for name, title, plain in ((name, title, one.to_dict()) for name, title, one in metrics)
+        if plain["value"] is not None
+    ]
 
 
 def section(audit: Audit) -> str:
     """What was measured, the verdict, the measures, what they do not show, and how to measure again."""
-    data, suite, scoring, about = _data(audit), _suite(audit), audit.result.scoring, about_axis(audit.header)
+    data, suite, scoring, about = _data(audit), suite_of(audit), audit.result.scoring, about_axis(audit.header)
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
     summary = summarise(audit)
     detail = f"{prose(summary.detail)}\n\n" if summary.detail != summary.sentence else ""
@@ -118,7 +123,7 @@ To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 
 
     {command(audit)}
 
-Measure: Anantaprayoon, Kaneko, Okazaki (2024), LREC-COLING. Tool: [evenli]({_URL}).
+Measure: Anantaprayoon, Kaneko, Okazaki (2024), LREC-COLING. Tool: [evenli]({SOURCE}).
 """
 
 
@@ -198,7 +203,7 @@ def _option(name: str, value: object, default: object) -> list[str]:
     return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
 
 
-def _suite(audit: Audit) -> str:
+def suite_of(audit: Audit) -> str:
     """The suite that the section is about: the one that judges."""
     judging = [name for name in SUITES if get_suite(name).judge is not None]
     suite = next((name for name in judging if name in audit.result.suites), None)
@@ -213,7 +218,7 @@ def _suite(audit: Audit) -> str:
 
 def _data(audit: Audit) -> DataCard:
     """The card of the pairs of that suite."""
-    suite = _suite(audit)
+    suite = suite_of(audit)
     return audit.result.data_of(suite) or DataCard("unknown data", suite)
 
 

@@ -1,4 +1,4 @@
-"""Results as tables (CSV, Parquet, Markdown, LaTeX), to MLflow, and the JSON Schema of results.json."""
+"""Results as tables (CSV, Parquet, Markdown, LaTeX), and the JSON Schema of results.json."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from evenli._extras import need
 from evenli.binary import write_csv
 from evenli.errors import InputError
-from evenli.evaluate.audit import Audit
 from evenli.evaluate.predict import SCHEMA
 from evenli.io import write_atomic
 from evenli.page import shown
 from evenli.registry import SUITES
-from evenli.report.expressions import fields
 from evenli.stats.intervals import Scoring
 from evenli.suites.base import get_suite
 from evenli.types import AuditResult, Record, SuiteResult
@@ -133,25 +130,6 @@ def latex_text(text: str) -> str:
     R\&D \textbackslash{}input\{x\} 5\%
     """
     return "".join(_LATEX.get(mark, mark) for mark in " ".join(text.split()))
-
-
-def log_mlflow(audit: Audit) -> None:
-    """Log an audit to the active MLflow run: every number a gate can name, what was asked, and results.json."""
-    mlflow = need("mlflow", extra="tracking", purpose="logging to MLflow")
-    result, metrics = audit.result, dict[str, float]()
-    known = fields(result)
-    for name, value in known.items():
-        suite, _, short = name.partition(".")
-        repeated = suite in result.suites and short in known and known[short] == value  # SUITE.NAME repeats NAME
-        if isinstance(value, int | float) and not isinstance(value, bool) and not repeated:
-            metrics[re.sub(r"[^\w. /-]", "_", name)] = float(value)
-    mlflow.log_metrics(metrics)
-    about: dict[str, Any] = {"model": result.model.spec, "revision": result.model.revision, "lang": result.lang}
-    if card := result.data_of(next(iter(result.suites))):
-        about |= {"data": card.name, "data_sha256": card.sha256}
-    about["verdict"] = result.verdict.code
-    mlflow.log_params({f"evenli.{name}": value for name, value in about.items() if value})
-    mlflow.log_dict(audit.to_dict(), "evenli/results.json")
 
 
 def results_schema() -> dict[str, Any]:

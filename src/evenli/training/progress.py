@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import re
 import shutil
 import sys
@@ -28,8 +29,8 @@ from evenli.store import RunDir
 
 METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
 Tracker = Callable[[dict[str, float], int], None]
-TRACKERS = ("tensorboard", "mlflow")
-_OWNED = (METRICS, "tensorboard", CHECKPOINT, f"{CHECKPOINT}.partial")
+TRACKERS = ("tensorboard", "mlflow", "wandb")
+_OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, f"{CHECKPOINT}.partial")
 """What an unfinished run may have left; the last is what older evenli called its temporary file."""
 _BROKEN = (OSError, InputError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
 _PAUSE = 15.0  # seconds between lines where stderr is a file
@@ -172,6 +173,12 @@ def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) 
                 from torch.utils.tensorboard import SummaryWriter
 
                 trackers.append(_to_tensorboard(stack.enter_context(SummaryWriter(str(folder / name)))))
+            elif name == "wandb":
+                # Offline unless the user's environment says otherwise; `wandb sync` uploads the run later.
+                place = {"project": "evenli", "name": folder.name, "dir": str(folder)}
+                mode = os.environ.get("WANDB_MODE", "offline")
+                run = stack.enter_context(library.init(**place, config=settings, mode=mode, reinit="create_new"))
+                trackers.append(run.log)
             else:
                 # Nested in a run of the caller's, if there is one; a run that fails is marked as such.
                 stack.enter_context(library.start_run(run_name=folder.name, nested=True))
