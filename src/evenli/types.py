@@ -16,6 +16,7 @@ from evenli.errors import RunError
 from evenli.format import interval, number, printable
 from evenli.io import to_plain
 from evenli.registry import SUITES
+from evenli.renamed import renamed
 
 if TYPE_CHECKING:
     Number = float
@@ -26,9 +27,6 @@ else:
 
 VerdictCode = Literal["bias", "error", "undecided", "even", "none"]
 Self = TypeVar("Self", bound="Record")
-
-RENAMED = {"dev": "dev2020", "standing": "published", "even": "ideal"}
-"""Keys of results.json whose names changed with schema 2: old to new. Old names go with the next release."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -390,15 +388,8 @@ class AuditResult(Record, frozen=True, kw_only=True):
         """Read results.json of this and of older versions; suites that are not installed are left out."""
         if not isinstance(content, Mapping):
             raise RunError(f"not an audit: expected an object, found {type(content).__name__}")
-        content = _renamed(content)
+        content = renamed(content)
         fields = {name: content[name] for name in cls.__struct_fields__ if name in content and name != "suites"}
         suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
         result: AuditResult = super().from_dict(fields)
         return msgspec.structs.replace(result, suites=suites)
-
-
-def _renamed(content: Any) -> Any:
-    """Old keys under their new names, at any depth."""
-    if isinstance(content, Mapping):
-        return {RENAMED.get(key, key): _renamed(value) for key, value in content.items()}
-    return [_renamed(item) for item in content] if isinstance(content, list) else content

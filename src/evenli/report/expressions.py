@@ -22,9 +22,10 @@ from typing import Any, NamedTuple, get_args
 
 from evenli.errors import InputError
 from evenli.io import to_plain
+from evenli.renamed import RENAMED
 from evenli.suites.base import Value, get_suite
 from evenli.suites.coal.verdict import CAUSES, ELSEWHERE
-from evenli.types import RENAMED, AuditResult, Estimate, SuiteResult, VerdictCode
+from evenli.types import AuditResult, Estimate, SuiteResult, VerdictCode
 
 VERDICTS: tuple[str, ...] = get_args(VerdictCode)
 REMOVED = {"dominance": "write stereotype.low > 0 or default_gender.low > 0; follow and defy are still there"}
