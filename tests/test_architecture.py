@@ -27,6 +27,7 @@ ORDER = [
     "page",
     "store",
     "registry",
+    "renamed",
     "types",
     "pairs",
     "predictions",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import tracemalloc
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from evenli.corpus.run import score_corpus
 from evenli.errors import InputError, RunError
 from evenli.mitigate import review
-from evenli.mitigate.corpora import fairer_corpus
+from evenli.mitigate.corpora import _QUANTILES, _summary, fairer_corpus
 from evenli.mitigate.plan import CorpusSettings, Split
 
 subtract, augment, combined = (partial(fairer_corpus, method) for method in ("subtract", "augment", "combined"))
@@ -363,3 +365,25 @@ def test_snli(tmp_path: Path, shared_data: Path) -> None:
     assert 0.3 < counts["added"] / counts["above_threshold"] < 0.9
     assert counts["result"] == 9_824 + counts["added"]
     assert len(everything(tmp_path / "out")) == counts["result"]
+
+
+def test_summary_of_many_scores_does_not_hold_them_all() -> None:
+    size, parts = 100_000, 40
+
+    def scores() -> Iterator[np.ndarray]:
+        return (np.random.default_rng(seed).random(size) for seed in range(parts))
+
+    tracemalloc.start()
+    summary = _summary(scores, size * parts)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert summary is not None and summary["mean"] == pytest.approx(0.5, abs=1e-3)
+    assert [summary[f"p{q}"] for q in _QUANTILES[1:-1]] == pytest.approx([q / 100 for q in _QUANTILES[1:-1]], abs=2e-3)
+    assert peak < 0.8 * 8 * size * parts  # all scores at once would be 8 bytes each
+
+
+def test_mean_is_the_same_over_one_part_and_over_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).random(1_000)
+    whole = _summary(lambda: iter([values]), len(values))
+    monkeypatch.setattr("evenli.mitigate.corpora.HELD_ROWS", 10)
+    assert _summary(lambda: iter(np.array_split(values, 7)), len(values)) == pytest.approx(whole)

@@ -15,7 +15,7 @@ from evenli.corpus.bias import SentenceBias
 from evenli.corpus.contextual import describe_contextual
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import ScoredDir, is_scored, top_sentences
-from evenli.corpus.scoring import ScoreSettings, is_corpus, score, score_sentence, summarise
+from evenli.corpus.scoring import ScoreSettings, is_corpus, score, summarise
 from evenli.corpus.transformer import TransformerArgmax
 from evenli.errors import InputError
 from evenli.mitigate.corpora import fairer_corpus
@@ -80,7 +80,7 @@ def test_one_sentence(run_cli, vectors: Path) -> None:
 @pytest.mark.parametrize("sentence", ["Does she like the pink dress?", "the pink dress " * 30])
 def test_questions_and_long_sentences_are_sentences(vectors: Path, tmp_path: Path, sentence: str) -> None:
     assert not is_corpus(sentence) and not is_scored(sentence)
-    assert score_sentence(sentence, ScoreSettings(vectors)).female > 0
+    assert score(sentence, settings=ScoreSettings(vectors)).female > 0
     (tmp_path / "my file.txt").touch()
     assert is_corpus(f"{tmp_path}/my *.txt") and is_corpus(f"{tmp_path}/absent*.txt") and is_corpus(str(tmp_path))
 
@@ -156,7 +156,7 @@ def test_what_a_cleaning_takes_out_is_said(run_cli, vectors: Path, corpus: Path,
 
 def test_centre_and_published(run_cli, vectors: Path) -> None:
     def found(**settings: Any) -> SentenceBias:
-        return score_sentence("the new football", ScoreSettings(vectors, **settings))
+        return score("the new football", settings=ScoreSettings(vectors, **settings))
 
     published, ours = found(centre="none"), found()
     assert ours == found(centre="length") != published
@@ -203,7 +203,7 @@ def test_the_command_is_one_call_in_python(run_cli, vectors: Path, corpus: Path,
     shard = "shards/000000.parquet"
     assert (tmp_path / "python" / shard).read_bytes() == (tmp_path / "command" / shard).read_bytes()
     assert (scored.rows, progress) == (4, [4])
-    assert score_sentence("the pink dress", ScoreSettings(vectors)).female > 0
+    assert score("the pink dress", vectors=vectors).female > 0
     with pytest.raises(InputError, match="spark"):
         ScoreSettings(vectors, engine="spark")  # type: ignore[arg-type]
 

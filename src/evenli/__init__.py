@@ -58,7 +58,7 @@ _FORMER = {
     "load_coal": "suites.coal.load:load_coal",
     "predict": "evaluate.predict:predict",
 }
-"""Names that stood here once; they go with the next release."""
+"""Names that stood here once, and where they live."""
 
 __all__ = ["__version__", *_PUBLIC]
 
@@ -68,6 +68,10 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'evenli' has no attribute '{name}'; it has {', '.join(_PUBLIC)}")
     module, _, attribute = home.partition(":")
+    if name in _FORMER:
+        from evenli.renamed import deprecated
+
+        deprecated(f"evenli.{name}", f"evenli.{module}.{attribute}")
     return getattr(import_module(f"evenli.{module}"), attribute)
 
 

@@ -1,11 +1,17 @@
-"""Packages whose name is also a function of the public API."""
+"""The public API: packages whose name is also a function, and settings from keyword arguments."""
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
+
+from evenli.errors import InputError
+
+Settings = TypeVar("Settings")
 
 
 def make_callable(package: str, target: str) -> None:
@@ -15,9 +21,32 @@ def make_callable(package: str, target: str) -> None:
     that name. A package that can be called is both.
     """
 
+    def function() -> Any:
+        module, _, name = target.partition(":")
+        return getattr(importlib.import_module(module), name)
+
     class Callable(ModuleType):
         def __call__(self, *arguments: Any, **options: Any) -> Any:
-            module, _, function = target.partition(":")
-            return getattr(importlib.import_module(module), function)(*arguments, **options)
+            return function()(*arguments, **options)
+
+        @property
+        def __signature__(self) -> inspect.Signature:  # help() and editors show the function's parameters
+            return inspect.signature(function())
 
     sys.modules[package].__class__ = Callable
+
+
+def settings_of(kind: type[Settings], given: Mapping[str, Any], what: str, *further: str) -> Settings:
+    """A settings object from keyword arguments.
+
+    Args:
+        kind: A dataclass.
+        given: Its fields by name; an unknown name is refused.
+        what: What has the settings, for the message.
+        further: Names that the caller has taken out of ``given``, for the message.
+    """
+    known = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
+    unknown = sorted(given.keys() - set(known))
+    if unknown:
+        raise InputError(f"{what} has no option '{unknown[0]}'; it has {', '.join([*known, *further])}")
+    return kind(**given)

@@ -14,6 +14,7 @@ from evenli.binary import read_parquet
 from evenli.errors import InputError, RunError
 from evenli.labels import LABELS
 from evenli.pairs import PAIR_COLUMNS
+from evenli.renamed import OLD_SUITES
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
 """Columns of predictions.parquet: the pair, then its logits under the label names; columns of the user's own follow."""
@@ -103,12 +104,14 @@ class Predictions:
         problem = _damage(frame, (header or {}).get("data", []))
         if problem:
             raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
-        # Suite dev2020 was called dev before version 0.2.
-        frame = frame.with_columns(pl.col("suite").replace("dev", "dev2020"))
+        frame = frame.with_columns(pl.col("suite").replace(OLD_SUITES))
         more = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in _further(frame, header or {})]
         named = {*COLUMNS, *_further(frame, header or {})}
         own = [name for name in frame.columns if name not in named]
-        return cls(frame.select(*COLUMNS, *more, *own), _renamed(header or {}))
+        header = dict(header or {})
+        if "data" in header:
+            header["data"] = [_renamed(card) for card in header["data"]]
+        return cls(frame.select(*COLUMNS, *more, *own), header)
 
 
 def _further(frame: pl.DataFrame, header: dict[str, Any]) -> list[str]:
@@ -119,9 +122,10 @@ def _further(frame: pl.DataFrame, header: dict[str, Any]) -> list[str]:
     return [name for name in frame.columns if name in given and name not in COLUMNS]
 
 
-def _renamed(header: dict[str, Any]) -> dict[str, Any]:
-    cards = [{**card, "suite": "dev2020"} if card.get("suite") == "dev" else card for card in header.get("data", [])]
-    return {**header, "data": cards} if cards else header
+def _renamed(card: dict[str, Any]) -> dict[str, Any]:
+    """The card of a pair set with the name of its suite today."""
+    new = OLD_SUITES.get(str(card.get("suite")))
+    return {**card, "suite": new} if new else card
 
 
 def _damage(frame: pl.DataFrame, data: list[dict[str, Any]]) -> str:

@@ -150,9 +150,13 @@ MITIGATIONS: Registry[Any] = Registry(
         "inlp": "evenli.mitigate.methods:INLP",
         "leace": "evenli.mitigate.methods:LEACE",
         "sent-debias": "evenli.mitigate.methods:SENT_DEBIAS",
+        "hard-debias": "evenli.mitigate.methods:HARD_DEBIAS",
+        "swap": "evenli.mitigate.methods:SWAP",
+        "subtract": "evenli.mitigate.methods:SUBTRACT",
+        "augment": "evenli.mitigate.methods:AUGMENT",
     },
 )
-"""Ways to fit an eraser to an encoder; see ``evenli.mitigate.methods.Method``."""
+"""Ways to make an encoder, word vectors or a corpus fairer; see ``evenli.mitigate.methods.Method``."""
 
 AXES: Registry[Any] = Registry("axis", "evenli.axes", {})
 """TOML files of axes in other packages; the shipped ones lie in ``resources/axes``."""

@@ -1,16 +1,49 @@
-"""Keys of results.json whose names changed with schema 2. Old names go with the next release."""
+"""Names that changed. The old ones are deprecated and will be removed in the next release."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-RENAMED = {"dev": "dev2020", "standing": "published", "even": "ideal"}
-"""Old to new."""
+OLD_SUITES = {"dev": "dev2020"}
+RENAMED = {**OLD_SUITES, "standing": "published", "even": "ideal"}
+"""Names of results: old to new."""
 
 
-def renamed(content: Any) -> Any:
-    """Old keys under their new names, at any depth."""
-    if isinstance(content, Mapping):
-        return {RENAMED.get(key, key): renamed(value) for key, value in content.items()}
-    return [renamed(item) for item in content] if isinstance(content, list) else content
+def deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
+    """Warn that an old name is used; by default the line that called the caller is blamed."""
+    message = f"{old} is deprecated and will be removed in the next release; use {new}"
+    warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
+
+
+def canonical_suite(name: str, *, quiet: bool = False) -> str:
+    """The name of a suite today; an old one is warned about, unless it is read from a file."""
+    new = OLD_SUITES.get(name, name)
+    if new != name and not quiet:
+        deprecated(f"suite {name}", new, stacklevel=4)
+    return new
+
+
+def upgraded(results: Mapping[str, Any]) -> Mapping[str, Any]:
+    """results.json of schema 1 with the keys of today.
+
+    Only keys that evenli itself wrote: a user's own measure may be called ``dev`` or ``even``.
+    """
+    if results.get("schema") != 1:
+        return results
+    return {canonical_suite(key, quiet=True): _upgraded_suite(value) for key, value in results.items()}
+
+
+def _upgraded_suite(value: Any) -> Any:
+    if not isinstance(value, Mapping) or not isinstance(value.get("measures"), Mapping):
+        return value
+    suite = {"published" if key == "standing" else key: item for key, item in value.items()}
+    measures = {name: _upgraded_measure(measure) for name, measure in value["measures"].items()}
+    return {**suite, "measures": measures}
+
+
+def _upgraded_measure(measure: Any) -> Any:
+    if not isinstance(measure, Mapping):
+        return measure
+    return {"ideal" if key == "even" else key: item for key, item in measure.items()}

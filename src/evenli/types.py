@@ -16,7 +16,7 @@ from evenli.errors import RunError
 from evenli.format import interval, number, printable
 from evenli.io import to_plain
 from evenli.registry import SUITES
-from evenli.renamed import renamed
+from evenli.renamed import upgraded
 
 if TYPE_CHECKING:
     Number = float
@@ -388,7 +388,7 @@ class AuditResult(Record, frozen=True, kw_only=True):
         """Read results.json of this and of older versions; suites that are not installed are left out."""
         if not isinstance(content, Mapping):
             raise RunError(f"not an audit: expected an object, found {type(content).__name__}")
-        content = renamed(content)
+        content = upgraded(content)
         fields = {name: content[name] for name in cls.__struct_fields__ if name in content and name != "suites"}
         suites = {name: SUITES.get(name).result.from_dict(content[name]) for name in SUITES if name in content}
         result: AuditResult = super().from_dict(fields)

@@ -12,13 +12,12 @@ from typer.main import get_command
 from evenli.cli import _shared as shared
 from evenli.cli._help import FullHelp
 from evenli.cli._shared import SEEDS, argument, choice, option
-from evenli.errors import EvenliError, InputError
+from evenli.errors import EvenliError
 from evenli.registry import MITIGATIONS
 
 if TYPE_CHECKING:
     from evenli.mitigate.corpora import FairerCorpus
     from evenli.mitigate.methods import Method
-    from evenli.mitigate.plan import CorpusSettings
 
 
 _SELECT = ("all", "occupation")
@@ -120,11 +119,10 @@ def subtract(
     Sub97 to Sub90 of Dolci et al. 2023.
     """
     from evenli.mitigate.corpora import fairer_corpus
+    from evenli.mitigate.plan import CorpusSettings
 
-    settings = _settings(percentile, split, seed, random=random)
-    _print_corpus(
-        fairer_corpus("subtract", scored, out, settings, scorer=_scorer(scored, vectors), overwrite=overwrite), as_json
-    )
+    settings = CorpusSettings(percentile, split=split, seed=seed, random=random)
+    _print_corpus(fairer_corpus("subtract", scored, out, settings, scorer=vectors, overwrite=overwrite), as_json)
 
 
 def augment(
@@ -147,37 +145,11 @@ def augment(
     Aug97 to Aug90 of Dolci et al. 2023.
     """
     from evenli.mitigate.corpora import fairer_corpus
+    from evenli.mitigate.plan import CorpusSettings
 
-    settings = _settings(percentile, split, seed, mode=mode, names=names, lang=lang, random=random)
+    settings = CorpusSettings(percentile, cast(Any, mode), names, lang, split, seed, random)
     method: Any = "combined" if replace else "augment"
-    _print_corpus(
-        fairer_corpus(method, scored, out, settings, scorer=_scorer(scored, vectors), overwrite=overwrite), as_json
-    )
-
-
-def _scorer(scored: Path, vectors: Path | None) -> Any:
-    """The scorer of a corpus with its vectors at another place; None lets the corpus find them."""
-    if vectors is None:
-        return None
-    from evenli.corpus.scored import CorpusScores
-    from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
-
-    corpus = CorpusScores.read(scored)
-    found, _ = stored_scorer(corpus, vectors)
-    return found or make_scorer(ScoreSettings(vectors))
-
-
-def _settings(percentile: float, split: str, seed: int, **options: Any) -> CorpusSettings:
-    from evenli.mitigate.plan import CorpusSettings, Split
-
-    chosen: Any = {"auto": "auto", "none": None}.get(split, split)
-    if chosen not in {"auto", None}:
-        try:
-            dev, test = (int(part) for part in split.split(","))
-        except ValueError:
-            raise InputError(f"--split {split} is unknown; choose auto, none or two numbers as in 1000,1000") from None
-        chosen = Split(dev=dev, test=test)
-    return CorpusSettings(percentile, split=chosen, seed=seed, **options)
+    _print_corpus(fairer_corpus(method, scored, out, settings, scorer=vectors, overwrite=overwrite), as_json)
 
 
 def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
@@ -206,7 +178,7 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     shared.say("look through removed.csv or added.csv before training on it; card.json says what was done")
 
 
-_AFTER = "probe"  # options of a method stand behind this one
+_BEFORE = ("overwrite", "seed")  # options of a method stand before this one
 FitOn = Annotated[
     str,
     option(
@@ -226,7 +198,7 @@ class MitigateGroup(FullHelp):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names in the order of the help."""
-        return [*super().list_commands(ctx), *MITIGATIONS]
+        return list(dict.fromkeys([*super().list_commands(ctx), *MITIGATIONS]))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """A command by name; that of a method comes from the registry."""
@@ -252,7 +224,8 @@ def method_command(name: str) -> Any:
 
 def _runner(method: Method) -> Any:
     """A function with the common options and those of the method, from which typer makes the command."""
-    common = list(inspect.signature(_mitigate, eval_str=True).parameters.values())[1:]
+    work = _mitigate if method.kind == "encoder" else _apply
+    common = list(inspect.signature(work, eval_str=True).parameters.values())[1:]
     own = [
         inspect.Parameter(
             given.name,
@@ -262,13 +235,13 @@ def _runner(method: Method) -> Any:
         )
         for given in method.options
     ]
-    # Typer reads a signature, so one is put together: the common options with those of the method behind --fit.
-    place = 1 + [parameter.name for parameter in common].index(_AFTER)
+    # Typer reads a signature, so one is put together: the common options with those of the method among them.
+    place = [parameter.name for parameter in common].index(_BEFORE[method.kind == "encoder"])
     parameters = [parameter for parameter in (*common[:place], *own, *common[place:]) if parameter.name != "options"]
 
     def run(**given: Any) -> None:
         options = {one.name: given.pop(one.name) for one in method.options}
-        _mitigate(method, **given, options=options)
+        work(method, **given, options=options)
 
     run.__doc__ = f"{method.title}.\n\n{method.reference}."
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -312,6 +285,24 @@ def _mitigate(
     if left_out:
         shared.say(f"left out of the fit: {left_out.replace('with without', 'without')}")
     print_leakage(about["leakage"]["before"], about["leakage"]["after"], shared.console())
+
+
+def _apply(
+    method: Any,
+    source: Annotated[str, argument("What to make fairer: a file or a directory.")],
+    out: Annotated[Path, option("File or directory to write.", "--out", "-o")],
+    overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
+    as_json: shared.Json = False,
+    options: Any = None,
+) -> None:
+    about = method.apply(source, out, method.settings(options), overwrite)
+    about = about.to_dict() if hasattr(about, "to_dict") else about
+    if as_json:
+        shared.print_json(about)
+        return
+    shared.say(f"{out}: written by {method.name}")
+    for name, value in (about or {}).items():
+        shared.say(f"{name}: {value}")
 
 
 def hard_debias(

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -33,8 +33,8 @@ SCORES = ("F", "M", "Abs")
 PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 """Of the published corpora."""
 SIDES = {"female": "F", "male": "M"}
-_HELD_ROWS = 1_000_000
-"""Up to so many scores, 8 MB, are sorted at once."""
+HELD_ROWS = 1_000_000
+"""Up to so many scores, 8 MB, are held at once."""
 _BINS = 1 << 16
 Parts = Callable[[], Iterable[NDArray[np.float64]]]
 """Gives the values anew, a part at a time, each time it is called."""
@@ -171,11 +171,9 @@ class CorpusScores:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Percentiles of the pair score."""
+    """Percentiles of the pair score, exactly as numpy's linear interpolation gives them."""
 
     values: Mapping[float, float]  # percentile to threshold
-    method: Literal["exact"]  # as numpy with linear interpolation; earlier versions had another for large corpora
-    error_bound: float  # no threshold is further than this from the exact one
     rows: int  # rows they were taken over; pairs without gold label are left out
 
 
@@ -206,20 +204,20 @@ def thresholds(scored: CorpusScores | str | Path, percentiles: Iterable[float]) 
 def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:
     """Percentiles of any number of values, exactly as numpy's linear interpolation gives them.
 
-    Up to ``_HELD_ROWS`` values are sorted at once. Of more, the order statistics are found in a few passes over the
+    Up to ``HELD_ROWS`` values are sorted at once. Of more, the order statistics are found in a few passes over the
     values, in memory that does not depend on their number.
     """
     wanted = [float(percentile) for percentile in percentiles]
     wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
     if wrong or not wanted:
         raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
-    if rows <= _HELD_ROWS:
+    if rows <= HELD_ROWS:
         values, at = np.empty(rows), 0
         for part in parts():  # each goes to its place at once, so that no value is held twice
             values[at : at + len(part)] = part
             at += len(part)
         exact = np.percentile(values[:at], wanted, overwrite_input=True).tolist()
-        return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
+        return Thresholds(dict(zip(wanted, exact, strict=True)), rows)
     places = [(rows - 1) * (percentile / 100) for percentile in wanted]
     ranks = {rank for place in places for rank in (int(place), min(int(place) + 1, rows - 1))}
     found = _order_statistics(parts, ranks)
@@ -229,7 +227,7 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
         # From the nearer end, as numpy does: the result is the same to the last digit.
         near = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
         exact.append(float(near))
-    return Thresholds(dict(zip(wanted, exact, strict=True)), "exact", 0.0, rows)
+    return Thresholds(dict(zip(wanted, exact, strict=True)), rows)
 
 
 def _order_statistics(parts: Parts, ranks: Iterable[int]) -> dict[int, float]:

@@ -6,8 +6,9 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
+from evenli._callable import settings_of
 from evenli.corpus.balance import Balance
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
@@ -35,7 +36,7 @@ PERCENTILES = (50, 90, 93, 95, 97, 100)
 class ScoreSettings:
     """How sentences are scored."""
 
-    vectors: str | Path | None  # word vectors: a GloVe, word2vec or fastText file; None leaves all to the encoder
+    vectors: str | Path | None = None  # word vectors: a GloVe, word2vec or fastText file; None leaves all to the encoder
     weights: Weighting = "uniform"  # importance of words, unless an encoder gives it
     counts: str | Path | None = None  # corpus to count words in, for idf and sif; by default the one that is scored
     encoder: str | None = None  # encoder whose max pooling gives the importance: infersent:FOLDER, or a transformer
@@ -132,24 +133,44 @@ def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str |
     return (Idf if settings.weights == "idf" else Sif)(Counts.count(corpus_texts(counts)))
 
 
-def score_sentence(text: str, settings: ScoreSettings) -> SentenceBias:
-    """Score one sentence, word by word."""
-    return make_scorer(settings).score(text)
+@overload
+def score(source: str, out: None = None, settings: ScoreSettings | None = None, **options: Any) -> SentenceBias: ...
+
+
+@overload
+def score(
+    source: str | Path, out: str | Path, settings: ScoreSettings | None = None, **options: Any
+) -> CorpusScores: ...
 
 
 def score(
     source: str | Path,
-    out: str | Path,
-    settings: ScoreSettings,
+    out: str | Path | None = None,
+    settings: ScoreSettings | None = None,
     *,
     on_progress: Callable[[int], None] | None = None,
     on_note: Callable[[str], None] | None = None,
     overwrite: bool = False,
-) -> CorpusScores:
-    """Score every text of a corpus and write the directory ``out``; the arguments are those of ``score_corpus``.
+    **options: Any,
+) -> SentenceBias | CorpusScores:
+    """Score a sentence word by word, or every text of a corpus.
 
-    ``on_note`` is called with what should be known of the encoder.
+    Args:
+        source: The sentence; with ``out`` a corpus: a file, a directory, a glob pattern or an address.
+        out: Directory for the scores of a corpus.
+        settings: How sentences are scored.
+        on_progress: Called with the number of rows that are done.
+        on_note: Called with what should be known of the encoder.
+        overwrite: Replace another scored corpus in ``out``.
+        options: Fields of ``ScoreSettings``, in place of ``settings``: ``vectors="glove.txt"``.
     """
+    if settings is not None and options:
+        raise InputError(f"give settings or {', '.join(options)}, not both")
+    settings = settings or settings_of(ScoreSettings, options, "score", "on_progress", "on_note", "overwrite")
+    if out is None:
+        if is_corpus(str(source)):
+            raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
+        return make_scorer(settings).score(str(source))
     common: dict[str, Any] = {"columns": settings.columns, "batch": settings.batch}
     common |= {"on_progress": on_progress, "overwrite": overwrite}
     # The machine that distributes the work needs no GPU; the encoder is loaded where it works.
@@ -210,7 +231,7 @@ def summarise(scored: CorpusScores | str | Path, top: int = 5) -> dict[str, Any]
     return {
         "folder": str(scored.path),
         **scored.header,
-        "method": percentiles.method,
+        "method": "exact",  # of the percentiles; earlier versions had another for large corpora
         "balance": balance.to_dict(),
         "top": top_sentences(scored, top) if top else {},
         "percentiles": {f"{name:g}": value for name, value in percentiles.values.items()},

@@ -94,6 +94,11 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
     return encoder
 
 
+def as_encoder(encoder: Encoder | str) -> Encoder:
+    """The encoder, loaded where it is given by its spec."""
+    return load_encoder(encoder) if isinstance(encoder, str) else encoder
+
+
 def parse_spec(spec: str) -> tuple[str, str]:
     """Kind and target; a bare path is a mitigated encoder, a checkpoint, or a file of word vectors."""
     kind, colon, target = spec.partition(":")

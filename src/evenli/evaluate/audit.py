@@ -18,6 +18,7 @@ from evenli.models import CallableModel, ModelOptions, NLIModel, Prompting, load
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
 from evenli.registry import SUITES
+from evenli.renamed import canonical_suite
 from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
@@ -197,7 +198,7 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
                 f"data={{'{suites[-1]}': ...}}"
             )
         data = {suites[0]: data}
-    data = {"dev2020" if name == "dev" else name: given for name, given in data.items()}
+    data = {canonical_suite(name): given for name, given in data.items()}
     others = [name for name in data if name not in suites]
     if others:
         raise InputError(f"data is given for {', '.join(others)}; the suites of this audit are {', '.join(suites)}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, cast
 
 from evenli.predictions import Predictions
+from evenli.renamed import deprecated
 from evenli.types import AuditResult, SuiteResult, Verdict
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Audit:
 
     @property
     def header(self) -> dict[str, Any]:
-        """run.json: what was asked of whom, and how."""
+        """Contents of run.json: model, data, settings."""
         return self.predictions.header
 
     @property
@@ -51,11 +51,7 @@ class Audit:
     @property
     def results(self) -> dict[str, Any]:
         """Plain values under their old names; use attributes or ``to_dict`` instead."""
-        warnings.warn(
-            "audit.results goes with the next release; use audit.coal.value or audit.to_dict()",
-            DeprecationWarning,
-            stacklevel=2,
-        )
+        deprecated("audit.results", "audit.coal.value or audit.to_dict()")
         return self.to_dict()
 
     def __getattr__(self, name: str) -> SuiteResult:

@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from evenli.counterfactual.swapper import Lang, Mode, Swapper
-from evenli.errors import InputError
-from evenli.mitigate.augment import SwapSettings, swap_corpus
-from evenli.mitigate.corpora import fairer_corpus
-from evenli.mitigate.encoder import HardDebiasSettings, MitigationSettings, hard_debias_file, mitigate_encoder
-from evenli.mitigate.plan import CorpusSettings, Method
+from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
+from evenli.mitigate.methods import Method
 from evenli.registry import MITIGATIONS
+from evenli.renamed import deprecated
 
 
 def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: bool = False, **options: Any) -> Any:
     """Make an encoder, word vectors or a training corpus fairer, as ``evenli mitigate METHOD`` does.
 
     Args:
-        method: ``inlp``, ``leace``, ``sent-debias`` or one of another package (an encoder); ``hard-debias`` (word
-            vectors); ``subtract``, ``augment`` or ``combined`` (a scored corpus); ``swap`` (a training file).
+        method: ``inlp``, ``leace`` or ``sent-debias`` (an encoder); ``hard-debias`` (word vectors); ``subtract``,
+            ``augment`` or ``combined`` (a scored corpus); ``swap`` (a training file); or one of another package.
         source: The encoder's spec, or the file or directory.
         out: Where the result is written.
         overwrite: Replace an earlier result.
-        options: Fields of the method's settings.
+        options: The options of the command, by name: ``iterations=10``, ``percentile=90``, ``review="list.csv"``.
     """
-    if method in MITIGATIONS:
-        placed = {name: options.pop(name) for name in ("pooling", "device") if name in options}
-        settings = MitigationSettings(method, **options)
-        return mitigate_encoder(str(source), out, settings, overwrite=overwrite, **placed)
-    if method == "hard-debias":
-        return hard_debias_file(source, out, HardDebiasSettings(**options), overwrite=overwrite)
-    if method in get_args(Method):
-        return fairer_corpus(method, source, out, CorpusSettings(**options), overwrite=overwrite)  # type: ignore[arg-type]
-    if method == "swap":
-        return swap_corpus(source, out, SwapSettings(**options), overwrite=overwrite)
-    known = ", ".join([*MITIGATIONS, "hard-debias", *get_args(Method), "swap"])
-    raise InputError(f"no mitigation '{method}'; there are {known}")
+    if method == "hard":
+        deprecated("the mitigation hard", "hard-debias")
+        method = "hard-debias"
+    if method == "combined":
+        method, options = "augment", {**options, "replace": True}
+    chosen: Method = MITIGATIONS.get(method)
+    if chosen.apply is not None:
+        return chosen.apply(source, out, options if chosen.checks_settings else chosen.settings(options), overwrite)
+    loading = {name: options.pop(name) for name in ("pooling", "device", "online") if name in options}
+    common = {name: options.pop(name) for name in ("fit", "seed", "probe") if name in options}
+    settings = MitigationSettings(method, options={**options.pop("options", {}), **options}, **common)
+    return mitigate_encoder(str(source), out, settings, overwrite=overwrite, **loading)
 
 
 def swap(text: str, *, mode: Mode = "default", names: bool | None = None, lang: Lang = "en") -> str:

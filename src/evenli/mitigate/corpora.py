@@ -29,8 +29,8 @@ from evenli._version import __version__
 from evenli.corpus.balance import Balance, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.run import LONG_TEXT, Scorer
-from evenli.corpus.scored import SCORES, CorpusScores, Parts, percentiles_of
-from evenli.corpus.scoring import stored_scorer
+from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
+from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 from evenli.errors import InputError
 from evenli.io import COLUMNS, hash_files, json_text, read_json
 from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
@@ -76,7 +76,7 @@ def fairer_corpus(
     out: str | Path,
     settings: CorpusSettings,
     *,
-    scorer: Scorer | None = None,
+    scorer: Scorer | str | Path | None = None,
     overwrite: bool = False,
 ) -> FairerCorpus:
     """Change the pairs whose score lies strictly above a percentile; ``out`` appears when all of it is written.
@@ -86,47 +86,61 @@ def fairer_corpus(
     copies end in ``-swapped``. ``combined`` replaces the pairs by their copies.
 
     ``scorer`` scores the copies for the card and names the words that drive the score of a removed row; without it the
-    one is made again that the corpus was scored with, if its files are still there.
-    ``overwrite`` replaces a fairer corpus that is already in ``out``.
+    one is made again that the corpus was scored with, if its files are still there. A path says where its word vectors
+    are now. ``overwrite`` replaces a fairer corpus that is already in ``out``.
     """
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
     corpus = ScoredRows.load(scored, settings.percentile)
-    before, missing = corpus.scored.header["scorer"], ""
-    if scorer is None:
-        scorer, missing = stored_scorer(corpus.scored)
-    elif scorer.identity != before:
-        raise InputError(f"the corpus was scored by '{before}', not by '{scorer.identity}'; use the same scorer")
-    split = settings.split
-    if split == "auto":
-        split = Split() if len(corpus.scored.columns) > 1 else None
+    found, missing = _scorer(corpus.scored, scorer)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         plan = Plan.make(method, corpus, settings, folder / ".swapped")
-        splits, places = _arrange(corpus, plan, split, settings)
-        # Places are given out in the order of the rows: first those that are kept, then the copies.
-        sorter, remaining = Sorter(folder, len(places)), iter(places.tolist())
-        for _, frame in corpus.frames(["original"], plan.keep):
-            for original in frame["original"]:
-                sorter.add(next(remaining), original)
-        added = _sort_copies(corpus, plan, sorter, remaining, scorer)
-        _write_splits(folder, splits, sorter.sorted())
-        removed = corpus.eligible & ~plan.keep
-        if removed.any():
-            _review_removed(corpus, removed, folder, scorer, drawn=settings.random)
-        if plan.swapped is not None and plan.swapped.conflicts:
-            cells = [["row", "reason", *corpus.scored.columns], *plan.swapped.conflicts]
-            (folder / "skipped.csv").write_bytes("".join(map(csv_line, cells)).encode())
-        shutil.rmtree(folder / ".swapped", ignore_errors=True)
-        card = _card(corpus, plan, removed, added)
-        card["balance"] = _balance(corpus, plan)
-        card["warnings"] = warnings(card["balance"]["before"], card["balance"]["after"])
-        card["driving_words"] = "shown" if scorer is not None else f"not shown: {missing}"
-        chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
-        card["settings"] = {**plan.settings, **chosen, "split": asdict(split) if split else None}
-        card["counts"]["splits"] = splits
+        card = _write(corpus, plan, settings, folder, found)
+        card["driving_words"] = f"not shown: {missing}" if missing else "shown"
         card["files"] = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
         (folder / "card.json").write_text(json_text(card), encoding="utf-8")
     return FairerCorpus(Path(out), card)
+
+
+def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Scorer | None, str]:
+    """The scorer of a corpus, or None and why there is none."""
+    if given is None:
+        return stored_scorer(scored)
+    if isinstance(given, str | Path):
+        given = stored_scorer(scored, given)[0] or make_scorer(ScoreSettings(given))
+    before = scored.header["scorer"]
+    if given.identity != before:
+        raise InputError(f"the corpus was scored by '{before}', not by '{given.identity}'; use the same scorer")
+    return given, ""
+
+
+def _write(
+    corpus: ScoredRows, plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None
+) -> dict[str, Any]:
+    """Write the rows and the lists for review; returns the card."""
+    split: Any = settings.split
+    if split == "auto":
+        split = Split() if len(corpus.scored.columns) > 1 else None
+    splits, places = _arrange(corpus, plan, split, settings)
+    # Places are given out in the order of the rows: first those that are kept, then the copies.
+    sorter, remaining = Sorter(folder, len(places)), iter(places.tolist())
+    for _, frame in corpus.frames(["original"], plan.keep):
+        for original in frame["original"]:
+            sorter.add(next(remaining), original)
+    added = _sort_copies(corpus, plan, sorter, remaining, scorer)
+    _write_splits(folder, splits, sorter.sorted())
+    removed = corpus.eligible & ~plan.keep
+    if removed.any():
+        _review_removed(corpus, removed, folder, scorer, drawn=settings.random)
+    if plan.swapped is not None and plan.swapped.conflicts:
+        cells = [["row", "reason", *corpus.scored.columns], *plan.swapped.conflicts]
+        (folder / "skipped.csv").write_bytes("".join(map(csv_line, cells)).encode())
+    shutil.rmtree(folder / ".swapped", ignore_errors=True)
+    card, balance = _card(corpus, plan, removed, added), _balance(corpus, plan)
+    chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
+    card["settings"] = {**plan.settings, **chosen, "split": asdict(split) if split else None}
+    card["counts"]["splits"] = splits
+    return {**card, "balance": balance, "warnings": warnings(balance["before"], balance["after"])}
 
 
 def _write_splits(folder: Path, splits: Mapping[str, int], lines: Iterator[str]) -> None:
@@ -218,8 +232,7 @@ def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path, scorer: Any
 
 
 def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float64] | None) -> dict[str, Any]:
-    limit = corpus.threshold
-    ((percentile, value),) = limit.values.items()
+    ((percentile, value),) = corpus.threshold.values.items()
     kept, copies, eligible = (int(mask.sum()) for mask in (plan.keep, plan.copy, corpus.eligible))
     extra = [] if added is None else [added]
     return {
@@ -227,12 +240,8 @@ def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float
         "evenli": __version__,
         "kind": "fairer corpus",
         **{key: corpus.scored.header[key] for key in ("source", "scorer", "columns")},
-        "threshold": {
-            "percentile": percentile,
-            "value": value,
-            "method": limit.method,
-            "error_bound": limit.error_bound,
-        },
+        # Earlier versions had a method that was not exact for large corpora.
+        "threshold": {"percentile": percentile, "value": value, "method": "exact", "error_bound": 0.0},
         "counts": {
             "rows": corpus.scored.rows,
             "no_gold": corpus.scored.rows - eligible,
@@ -256,6 +265,6 @@ def _summary(parts: Parts, rows: int) -> dict[str, float] | None:
         return None
     percentiles = percentiles_of(parts, rows, _QUANTILES)
     # One sum over all where they fit: the last digit of a mean depends on the order of adding.
-    exact = percentiles.method == "exact"
-    mean = np.concatenate([*parts()]).mean() if exact else sum(float(part.sum()) for part in parts()) / rows
+    held = rows <= HELD_ROWS
+    mean = np.concatenate([*parts()]).mean() if held else sum(float(part.sum()) for part in parts()) / rows
     return {**{f"p{percentile:g}": value for percentile, value in percentiles.values.items()}, "mean": float(mean)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from evenli.io import hash_files, read_json
 from evenli.mitigate.erasers import CHECK, Affine, Erased, Projection, load_eraser
 from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
-from evenli.mitigate.methods import GenderedEmbeddings, Method
+from evenli.mitigate.methods import Fit, GenderedEmbeddings, Method
 from evenli.mitigate.residual import Residual, known_sentences, leakage_report
 from evenli.registry import MITIGATIONS
 from evenli.store import UNREADABLE, RunDir, replacing
@@ -59,6 +59,8 @@ class MitigationSettings:
 
     def __post_init__(self) -> None:
         method: Method = MITIGATIONS.get(self.method)
+        if method.kind != "encoder":
+            raise InputError(f"the method '{self.method}' is for {method.kind}, not for encoders")
         object.__setattr__(self, "options", method.settings(self.options))
 
 
@@ -115,7 +117,7 @@ def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) ->
     # The versions of a pair stand in the same order in both halves.
     female, male = np.split(encode_checked(base, sentences.rows("fit")[0]), 2)
     data = GenderedEmbeddings(female, male, tuple(pair.concept for pair in sentences.fit))
-    eraser = method.fit(data, settings.options, np.random.default_rng(settings.seed))
+    eraser = cast(Fit, method.fit)(data, settings.options, np.random.default_rng(settings.seed))
     if not isinstance(eraser, Projection | Affine):
         raise InputError(f"the method '{settings.method}' gave {type(eraser).__name__}, not a Projection or an Affine")
     return eraser
@@ -279,8 +281,8 @@ def _load_base(folder: Path, stored: dict[str, Any], request: EncoderRequest, gi
     spec = given or stored["spec"]
     if not given and parse_spec(spec)[0] not in DATA_BACKENDS:
         raise ModelError(
-            f"the base of {folder} is code ({spec}), which is never imported because a file names it; if you trust it, "
-            f"write mitigated:{folder},{spec}"
+            f"the base of {folder} is code ({spec}); refusing to import code named in a file. If you trust it, pass "
+            f"mitigated:{folder},{spec}"
         )
     for place in map(Path, parts_of(spec)):
         if place.is_absolute() and not place.exists():

@@ -1,4 +1,4 @@
-"""Methods that fit an eraser to an encoder; each is a command ``evenli mitigate NAME``.
+"""Mitigations of encoders, word vectors and corpora; each is a command ``evenli mitigate NAME``.
 
 Other packages add methods through entry points of the group ``evenli.mitigations`` that name a ``Method``. This module
 imports no numerics, because the command line reads it for its help.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
+from evenli._callable import settings_of
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ class GenderedEmbeddings:
         return np.concatenate([self.female, self.male]), np.repeat([0, 1], len(self.female))
 
 
+Kind = Literal["encoder", "vectors", "corpus"]
 Fit = Callable[[GenderedEmbeddings, Mapping[str, Any], "np.random.Generator"], "Projection | Affine"]
+Apply = Callable[["str | Path", "str | Path", Mapping[str, Any], bool], Any]
 
 
 @dataclass(frozen=True)
@@ -60,17 +64,28 @@ class Option:
         return value
 
 
+_NEEDS = {"encoder": "fit", "vectors": "apply", "corpus": "apply"}
+
+
 @dataclass(frozen=True)
 class Method:
-    """A way to fit an eraser."""
+    """A mitigation: of an encoder it fits an eraser, of word vectors or a corpus it writes fairer ones."""
 
     name: str  # also of the command
     title: str  # what it does, in one sentence without a full stop
     reference: str  # the paper, as "Author et al. 2020"
-    fit: Fit = field(repr=False)  # embeddings, settings by name and a random generator in, an eraser out
+    # Kind encoder: embeddings, settings by name and a random generator in, an eraser out.
+    fit: Fit | None = field(default=None, repr=False)
     options: tuple[Option, ...] = ()
+    kind: Kind = "encoder"
+    # The other kinds: source, output, settings by name and whether to overwrite in; it writes the output and gives back
+    # what there is to know of it, as values for JSON or with a ``to_dict`` that gives them.
+    apply: Apply | None = field(default=None, repr=False)
+    checks_settings: bool = False  # whether apply checks the names of its settings itself
 
     def __post_init__(self) -> None:
+        if (self.fit is None) is (self.kind == "encoder") or (self.apply is None) is (self.kind != "encoder"):
+            raise InputError(f"the method '{self.name}' for {self.kind} needs {_NEEDS[self.kind]}, and nothing else")
         taken = [option.name for option in self.options if option.name in RESERVED]
         if taken:
             raise InputError(f"the method '{self.name}' has an option '{taken[0]}', which every method has")
@@ -121,4 +136,72 @@ SENT_DEBIAS = Method(
     "Liang et al. 2020",
     lambda data, settings, generator: _erasers().fit_sentence_debias(data.female, data.male, settings["components"]),
     (Option("components", 1, "Directions to remove.", minimum=1),),
+)
+
+
+def _hard_debias(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
+    from evenli.mitigate.encoder import HardDebiasSettings, hard_debias_file
+
+    return hard_debias_file(source, out, settings_of(HardDebiasSettings, given, "hard-debias"), overwrite=overwrite)
+
+
+def _swap(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
+    from evenli.mitigate.augment import SwapSettings, swap_corpus
+
+    options = dict(given)
+    review = options.pop("review", None)
+    settings = settings_of(SwapSettings, options, "swap", "review")
+    return swap_corpus(source, out, settings, review=review, overwrite=overwrite)
+
+
+def _subtract(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
+    return _fairer("subtract", source, out, {"percentile": 95.0, **given}, overwrite)
+
+
+def _augment(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
+    options = {"percentile": 90.0, **given}
+    return _fairer("combined" if options.pop("replace", False) else "augment", source, out, options, overwrite)
+
+
+def _fairer(method: Any, source: str | Path, out: str | Path, options: dict[str, Any], overwrite: bool) -> Any:
+    from evenli.mitigate.corpora import fairer_corpus
+    from evenli.mitigate.plan import CorpusSettings
+
+    scorer = options.pop("vectors", None)
+    further = ["vectors"] if method == "subtract" else ["vectors", "replace"]
+    settings = settings_of(CorpusSettings, options, method, *further)
+    return fairer_corpus(method, source, out, settings, scorer=scorer, overwrite=overwrite)
+
+
+HARD_DEBIAS = Method(
+    "hard-debias",
+    "Neutralise and equalise word vectors",
+    "Bolukbasi et al. 2016",
+    kind="vectors",
+    apply=_hard_debias,
+    checks_settings=True,
+)
+SWAP = Method(
+    "swap",
+    "Add gender-swapped copies to a training set",
+    "Sharma et al. 2021",
+    kind="corpus",
+    apply=_swap,
+    checks_settings=True,
+)
+SUBTRACT = Method(
+    "subtract",
+    "Leave out the most biased pairs of a scored corpus",
+    "Dolci et al. 2023",
+    kind="corpus",
+    apply=_subtract,
+    checks_settings=True,
+)
+AUGMENT = Method(
+    "augment",
+    "Add swapped copies of the most biased pairs of a scored corpus",
+    "Dolci et al. 2023",
+    kind="corpus",
+    apply=_augment,
+    checks_settings=True,
 )

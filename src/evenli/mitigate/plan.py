@@ -36,6 +36,17 @@ class Split:
         if self.dev < 0 or self.test < 0:
             raise InputError(f"split sizes must be 0 or more, not {self.dev} and {self.test}")
 
+    @classmethod
+    def parse(cls, text: str) -> Split | None:
+        """A split as it is written on the command line: ``none``, or the sizes of dev and test as in ``1000,1000``."""
+        if text == "none":
+            return None
+        try:
+            dev, test = (int(part) for part in text.split(","))
+        except ValueError:
+            raise InputError(f"--split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
+        return cls(dev=dev, test=test)
+
 
 @dataclass(frozen=True)
 class CorpusSettings:
@@ -46,13 +57,15 @@ class CorpusSettings:
     names: bool | None = None  # whether first names are swapped too; None: in mode paper only
     lang: str = "en"  # of the corpus: en, ja or zh
     # Sizes of the new split; None keeps one file in the old order. auto splits pairs 10,000/10,000/rest and leaves
-    # plain sentences in one file.
-    split: Split | Literal["auto"] | None = "auto"
+    # plain sentences in one file. Another text is parsed as ``Split.parse`` does.
+    split: Split | str | None = "auto"
     seed: int = 0  # of the shuffle, and of the choice of a random control
     # Pick as many pairs at random from all those with a gold label, whatever their score: the control.
     random: bool = False
 
     def __post_init__(self) -> None:
+        if isinstance(self.split, str) and self.split != "auto":
+            object.__setattr__(self, "split", Split.parse(self.split))
         if self.seed < 0:
             raise InputError(f"the seed must be 0 or more, not {self.seed}")
         if self.mode not in get_args(Mode):

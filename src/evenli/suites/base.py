@@ -6,7 +6,6 @@ evenli knows a suite by name.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from evenli.errors import InputError
 from evenli.pairs import PairSet
 from evenli.registry import SUITES
+from evenli.renamed import canonical_suite
 from evenli.resources import Axis, load_axis
 from evenli.stats.intervals import Estimates, Scoring, estimate_measures
 from evenli.stats.measure import Measure, measures
@@ -193,12 +193,10 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
     """
     if not names:
         raise InputError(f"no suite given; choose one or more of {', '.join(SUITES)}")
-    if "dev" in names:
-        warnings.warn("suite dev is now called dev2020; the old name goes with the next release", DeprecationWarning, 2)
-    renamed = ["dev2020" if name == "dev" else name for name in names]
-    for name in renamed:
+    asked = [canonical_suite(name) for name in names]
+    for name in asked:
         get_suite(name)
-    return tuple(name for name in SUITES if name in renamed)
+    return tuple(name for name in SUITES if name in asked)
 
 
 def load_suite(name: str, request: Request | None = None) -> PairSet:
@@ -222,7 +220,7 @@ def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]
     files: dict[str, str] = {}
     for text in given:
         suite, equals, path = text.partition("=")
-        suite = "dev2020" if suite == "dev" else suite
+        suite = canonical_suite(suite, quiet=True)  # an old name was warned about where the suite was asked
         if not equals or suite not in SUITES:
             if len(suites) > 1:
                 raise InputError(

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
 from evenli._version import __version__
-from evenli.encoders.base import Embeddings, Encoder, encode_checked
+from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked
 from evenli.errors import InputError, ResourceError
 from evenli.evaluate.compare import holm
 from evenli.evaluate.seat import association
@@ -272,18 +272,18 @@ class SeatResult:
 
 
 def seat(
-    encoder: Encoder,
+    encoder: Encoder | str,
     tests: Sequence[str | Path | AssociationTest] | None = None,
     settings: SeatSettings = DEFAULTS,
 ) -> SeatResult:
     """Run association tests on an encoder (Caliskan et al. 2017, May et al. 2019).
 
     Args:
-        encoder: Anything with ``encode(texts)`` that gives [n, d].
+        encoder: Anything with ``encode(texts)`` that gives [n, d], or a spec as ``load_encoder`` takes it.
         tests: Names such as ``C6``, JSON files of your own, or test objects; default: all eight.
         settings: Level, seed, permutations and resamples.
     """
-    chosen = choose_tests(tests, settings.level)
+    encoder, chosen = as_encoder(encoder), choose_tests(tests, settings.level)
     result = seat_from_vectors(chosen, encode_tests(encoder, chosen), settings)
     results = [_with_missing(encoder, test, one) for test, one in zip(chosen, result.tests, strict=True)]
     return dataclasses.replace(result, tests=tuple(results), encoder=str(getattr(encoder, "identity", "")))

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from evenli._extras import need
-from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, check_reusable, encode_checked, name_of
+from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, as_encoder, check_reusable, encode_checked, name_of
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.io import read_json, to_plain, write_json
@@ -194,7 +194,7 @@ OnProgress = Callable[[TaskProgress], None]
 
 
 def senteval(
-    encoder: Encoder,
+    encoder: Encoder | str,
     data: str | Path,
     settings: SentEvalSettings = DEFAULTS,
     *,
@@ -209,7 +209,7 @@ def senteval(
     task's result depends on the seed and its own data, not on which tasks run beside it.
 
     Args:
-        encoder: Anything with ``encode(texts)`` that gives [n, d].
+        encoder: Anything with ``encode(texts)`` that gives [n, d], or a spec as ``load_encoder`` takes it.
         data: Directory with the task files, flat or as SentEval's download lays them out.
         settings: Tasks, seed, folds and classifier.
         out: JSON file, written after every task; tasks in it are not run again, and are part of the result.
@@ -223,14 +223,11 @@ def senteval(
     device = pick_device(need("torch", extra="hf", purpose="SentEval"), settings.device)
     settings, data = dataclasses.replace(settings, device=device), task_folder(data)
     file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
+    encoder = as_encoder(encoder)
     store = _cache_of(encoder, cache, settings.batch_size)
     description, name = settings.describe(store.identity), name or store.identity
     report = on_progress or (lambda progress: None)
-    done = {} if file is None else file.tasks(description, data)
-    if done:
-        check_reusable(encoder, f"the tasks in {getattr(file, 'path', '')} may be of the old one; {_ADVICE}")
-    for task, kept in done.items():
-        report(TaskProgress(task, kept, remark=f"kept from {getattr(file, 'path', '')}"))
+    done = {} if file is None else _kept(file, description, data, encoder, report)
     missing: dict[str, str] = {}
 
     def result() -> SentEvalResult:
@@ -247,6 +244,18 @@ def senteval(
         except UnsavedResultError as error:  # the tasks to come are worth having all the same
             report(TaskProgress(task, outcome, remark=str(error)))
     return _write(file, result())
+
+
+def _kept(
+    file: ResultFile, description: Mapping[str, Any], data: Path, encoder: Encoder, report: OnProgress
+) -> dict[str, TaskResult]:
+    """The tasks that a file holds already."""
+    done = file.tasks(description, data)
+    if done:
+        check_reusable(encoder, f"the tasks in {file.path} may be of the old one; {_ADVICE}")
+    for task, kept in done.items():
+        report(TaskProgress(task, kept, remark=f"kept from {file.path}"))
+    return done
 
 
 def _write(file: ResultFile | None, result: SentEvalResult) -> SentEvalResult:

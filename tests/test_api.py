@@ -1,0 +1,158 @@
+"""The public API: everything on the command line is one call, and old names still work with a warning."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evenli
+from evenli import registry
+from evenli.errors import InputError
+from evenli.mitigate.methods import Method
+from evenli.renamed import upgraded
+from evenli.types import AuditResult
+
+
+def dev(sample: Any) -> float:
+    """A measure with the old name of a suite."""
+    return float(sample.frame.height)
+
+
+def even(sample: Any) -> float:
+    """A measure with the old name of a key."""
+    return 0.25
+
+
+def test_own_measures_keep_names_that_evenli_once_used(tmp_path: Path) -> None:
+    audit = evenli.audit("fake:oracle:0.3", measures=[dev, even], limit=60, out=tmp_path / "run")
+    assert audit.coal.even.value == pytest.approx(0.25) and audit.coal.dev.value == audit.coal.dev.n
+    stored = json.loads((tmp_path / "run" / "results.json").read_text())["coal"]["measures"]
+    assert {"dev", "even"} <= stored.keys() and not {"dev2020", "ideal"} & stored.keys()
+    assert evenli.load_run(tmp_path / "run").coal.dev.value == audit.coal.dev.value
+
+
+def test_results_of_schema_1_are_read_under_the_names_of_today() -> None:
+    new = evenli.audit("fake:oracle:0.3", suites=("coal", "dev2020"), limit=60, measures=[even]).to_dict()
+    old: dict[str, Any] = {("dev" if key == "dev2020" else key): value for key, value in new.items()} | {"schema": 1}
+    old["coal"] = {("standing" if key == "published" else key): value for key, value in old["coal"].items()}
+    for suite in (old["coal"], old["dev"]):
+        suite["measures"] = {
+            name: {("even" if key == "ideal" else key): value for key, value in measure.items()}
+            for name, measure in suite["measures"].items()
+        }
+    assert AuditResult.from_dict(old).to_dict() == new
+    assert upgraded({**new, "schema": 2}) == {**new, "schema": 2}
+
+
+@pytest.mark.parametrize("name", ["predict", "Predictions", "build_coal", "load_coal"])
+def test_former_names_warn(name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=name):
+        assert callable(getattr(evenli, name))
+
+
+def test_the_old_name_of_a_suite_warns_wherever_it_is_given() -> None:
+    with pytest.warns(DeprecationWarning, match="dev2020"):
+        assert evenli.audit("fake:even", suites=("dev",), limit=30).dev2020.n > 0
+    with pytest.warns(DeprecationWarning, match="dev2020"):
+        evenli.audit("fake:even", suites=("dev2020",), data={"dev": None}, limit=30)
+
+
+@pytest.mark.parametrize("name", sorted(set(evenli.__all__) - {"__version__"}))
+def test_every_public_name_has_a_signature_with_names(name: str) -> None:
+    parameters = inspect.signature(getattr(evenli, name)).parameters
+    assert "arguments" not in parameters and parameters
+
+
+@pytest.fixture
+def vectors(tmp_path: Path) -> Path:
+    """Vectors in which the first number is gender; a few hundred words, so that probes have something to learn from."""
+    generator = np.random.default_rng(0)
+    female = "she her woman women girl girls mother daughter female queen sister aunt wife mary herself gal".split()
+    male = "he his man men boy boys father son male king brother uncle husband john himself guy".split()
+    plain = "nurse engineer the a dress football likes plays walks with park dog".split() + [f"w{n}" for n in range(200)]
+    lean = dict.fromkeys(female, 2.0) | dict.fromkeys(male, -2.0) | {"nurse": 1.0, "engineer": -1.0, "dress": 1.5}
+    rows = [
+        " ".join([word, *(f"{value:.4f}" for value in (lean.get(word, 0.0), *generator.normal(size=7)))])
+        for word in [*female, *male, *plain]
+    ]
+    file = tmp_path / "vectors.txt"
+    file.write_text("\n".join(rows) + "\n")
+    return file
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    file = tmp_path / "pairs.jsonl"
+    rows = [
+        {"id": f"p{n}", "premise": f"The {('woman', 'man', 'nurse')[n % 3]} {'walks ' * (n % 5)}with a dog.",
+         "hypothesis": "She likes the dress." if n % 2 else "The engineer plays football.", "gold": "neutral"}
+        for n in range(60)
+    ]  # fmt: skip
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return file
+
+
+def test_a_sentence_is_scored_without_a_directory(vectors: Path, corpus: Path) -> None:
+    scored = evenli.score("The nurse likes the dress.", vectors=vectors)
+    assert scored.female > 0 and [word.token for word in scored.words][:2] == ["The", "nurse"]
+    with pytest.raises(InputError, match="corpus"):
+        evenli.score(str(corpus), vectors=vectors)
+    with pytest.raises(InputError, match="'vector'"):
+        evenli.score("The nurse.", vector=vectors)
+
+
+def test_an_encoder_is_given_by_its_spec(vectors: Path) -> None:
+    settings = evenli.evaluate.seat.SeatSettings(permutations=200, resamples=50)
+    by_spec = evenli.seat(f"vectors:{vectors}", ["C6b"], settings)
+    assert by_spec.to_dict() == evenli.seat(evenli.load_encoder(f"vectors:{vectors}"), ["C6b"], settings).to_dict()
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "inlp": {"iterations": 3, "seed": 1},
+    "leace": {"online": True, "concepts": "one"},
+    "sent-debias": {"components": 2},
+    "hard-debias": {"pairs": "ten", "control": True},
+    "swap": {"review": "review.csv", "names": True},
+    "subtract": {"split": "none"},
+    "augment": {"percentile": 80, "split": None},
+    "combined": {"split": "5,5"},
+}
+
+
+def test_every_built_in_method_is_tried() -> None:
+    assert OPTIONS.keys() - {"combined"} == set(registry.MITIGATIONS.builtin)
+
+
+@pytest.mark.parametrize("method", OPTIONS)
+def test_every_method_takes_the_options_of_its_command(
+    method: str, vectors: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if method in {"subtract", "augment", "combined"}:
+        evenli.score(corpus, tmp_path / "scored", vectors=vectors)
+    kind = registry.MITIGATIONS.get("augment" if method == "combined" else method).kind
+    sources: dict[str, Any] = {"encoder": f"vectors:{vectors}", "vectors": vectors, "corpus": tmp_path / "scored"}
+    source, out = (corpus, "swapped.jsonl") if method == "swap" else (sources[kind], f"{method}-out")
+    evenli.mitigate(method, source, out, **OPTIONS[method])
+    assert Path(out).exists() and Path("review.csv").exists() is (method == "swap")
+    with pytest.raises(InputError, match="'colour'"):
+        evenli.mitigate(method, source, "other", colour="red")
+
+
+def test_the_old_name_of_hard_debiasing_warns(vectors: Path, tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="hard-debias"):
+        assert evenli.mitigate("hard", vectors, tmp_path / "out.npz").words == 244
+    with pytest.raises(InputError, match="leace"):
+        evenli.mitigate("nothing", vectors, tmp_path / "out")
+
+
+def test_a_method_has_what_its_kind_needs() -> None:
+    with pytest.raises(InputError, match="apply"):
+        Method("mine", "title", "reference", kind="corpus")
+    with pytest.raises(InputError, match="fit"):
+        Method("mine", "title", "reference")
