@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,11 @@ import pytest
 import evenli
 from evenli import registry
 from evenli.errors import InputError
+from evenli.evaluate.seat import SeatSettings, seat_tests, texts_of
+from evenli.mitigate.gendered import gendered_set
 from evenli.mitigate.methods import Method
 from evenli.renamed import upgraded
+from evenli.resources.words import split_words
 from evenli.types import AuditResult
 
 
@@ -38,7 +42,7 @@ def test_own_measures_keep_names_that_evenli_once_used(tmp_path: Path) -> None:
 
 def test_results_of_schema_1_are_read_under_the_names_of_today() -> None:
     new = evenli.audit("fake:oracle:0.3", suites=("coal", "dev2020"), limit=60, measures=[even]).to_dict()
-    old: dict[str, Any] = {("dev" if key == "dev2020" else key): value for key, value in new.items()} | {"schema": 1}
+    old = {("dev" if key == "dev2020" else key): value for key, value in deepcopy(new).items()} | {"schema": 1}
     old["coal"] = {("standing" if key == "published" else key): value for key, value in old["coal"].items()}
     for suite in (old["coal"], old["dev"]):
         suite["measures"] = {
@@ -57,7 +61,7 @@ def test_former_names_warn(name: str) -> None:
 
 def test_the_old_name_of_a_suite_warns_wherever_it_is_given() -> None:
     with pytest.warns(DeprecationWarning, match="dev2020"):
-        assert evenli.audit("fake:even", suites=("dev",), limit=30).dev2020.n > 0
+        assert evenli.audit("fake:even", suites=("dev",), limit=30).dev2020.main.n == 30
     with pytest.warns(DeprecationWarning, match="dev2020"):
         evenli.audit("fake:even", suites=("dev2020",), data={"dev": None}, limit=30)
 
@@ -68,20 +72,20 @@ def test_every_public_name_has_a_signature_with_names(name: str) -> None:
     assert "arguments" not in parameters and parameters
 
 
-@pytest.fixture
-def vectors(tmp_path: Path) -> Path:
-    """Vectors in which the first number is gender; a few hundred words, so that probes have something to learn from."""
-    generator = np.random.default_rng(0)
-    female = "she her woman women girl girls mother daughter female queen sister aunt wife mary herself gal".split()
-    male = "he his man men boy boys father son male king brother uncle husband john himself guy".split()
-    plain = "nurse engineer the a dress football likes plays walks with park dog".split() + [f"w{n}" for n in range(200)]
-    lean = dict.fromkeys(female, 2.0) | dict.fromkeys(male, -2.0) | {"nurse": 1.0, "engineer": -1.0, "dress": 1.5}
-    rows = [
-        " ".join([word, *(f"{value:.4f}" for value in (lean.get(word, 0.0), *generator.normal(size=7)))])
-        for word in [*female, *male, *plain]
-    ]
-    file = tmp_path / "vectors.txt"
-    file.write_text("\n".join(rows) + "\n")
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Vectors of the words that SEAT and the probes ask, in which the first number is gender."""
+    sentences = gendered_set()
+    texts = [text for part in ("fit", "probe", "test") for text in sentences.rows(part)[0]]  # type: ignore[arg-type]
+    texts += [*sentences.neutral, *texts_of(seat_tests("word", ["C6b"])), "likes dress football plays park"]
+    words = list(dict.fromkeys(word.lower() for text in texts for word in split_words(text) if word.isalpha()))
+    sides = zip(*(split_words(text) for text in ("she woman girl mother", "he man boy father")), strict=True)
+    lean = {word: side for pair in sides for word, side in zip(pair, (2.0, -2.0), strict=True)} | {"nurse": 1.0}
+    numbers = np.random.default_rng(0).normal(size=(len(words), 8))
+    numbers[:, 0] += [lean.get(word, 0.0) for word in words]
+    lines = (f"{word} {' '.join(f'{one:.4f}' for one in row)}\n" for word, row in zip(words, numbers, strict=True))
+    file = tmp_path_factory.mktemp("vectors") / "vectors.txt"
+    file.write_text("".join(lines))
     return file
 
 
@@ -99,7 +103,7 @@ def corpus(tmp_path: Path) -> Path:
 
 def test_a_sentence_is_scored_without_a_directory(vectors: Path, corpus: Path) -> None:
     scored = evenli.score("The nurse likes the dress.", vectors=vectors)
-    assert scored.female > 0 and [word.token for word in scored.words][:2] == ["The", "nurse"]
+    assert scored.female != 0 and [word.token for word in scored.words][:2] == ["The", "nurse"]
     with pytest.raises(InputError, match="corpus"):
         evenli.score(str(corpus), vectors=vectors)
     with pytest.raises(InputError, match="'vector'"):
@@ -107,7 +111,7 @@ def test_a_sentence_is_scored_without_a_directory(vectors: Path, corpus: Path) -
 
 
 def test_an_encoder_is_given_by_its_spec(vectors: Path) -> None:
-    settings = evenli.evaluate.seat.SeatSettings(permutations=200, resamples=50)
+    settings = SeatSettings(permutations=200, resamples=100)
     by_spec = evenli.seat(f"vectors:{vectors}", ["C6b"], settings)
     assert by_spec.to_dict() == evenli.seat(evenli.load_encoder(f"vectors:{vectors}"), ["C6b"], settings).to_dict()
 
@@ -133,6 +137,8 @@ def test_every_method_takes_the_options_of_its_command(
     method: str, vectors: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # What is left of gender is measured in test_mitigated_encoders.py, and takes long.
+    monkeypatch.setattr("evenli.mitigate.encoder.leakage_report", lambda *_, **__: {})
     if method in {"subtract", "augment", "combined"}:
         evenli.score(corpus, tmp_path / "scored", vectors=vectors)
     kind = registry.MITIGATIONS.get("augment" if method == "combined" else method).kind
@@ -146,7 +152,7 @@ def test_every_method_takes_the_options_of_its_command(
 
 def test_the_old_name_of_hard_debiasing_warns(vectors: Path, tmp_path: Path) -> None:
     with pytest.warns(DeprecationWarning, match="hard-debias"):
-        assert evenli.mitigate("hard", vectors, tmp_path / "out.npz").words == 244
+        assert evenli.mitigate("hard", vectors, tmp_path / "out.npz").words > 500
     with pytest.raises(InputError, match="leace"):
         evenli.mitigate("nothing", vectors, tmp_path / "out")
 

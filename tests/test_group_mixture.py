@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,12 +13,17 @@ import pytest
 
 from evenli.errors import InputError
 from evenli.labels import LABELS
-from evenli.meta.group_mixture import GroupMixture, Mixture
 from evenli.predictions import Predictions
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample
 from evenli.suites.groups import measures
 
+SPEC = importlib.util.spec_from_file_location("group_mixture", Path(__file__).parents[1] / "tools" / "group_mixture.py")
+assert SPEC is not None and SPEC.loader is not None
+group_mixture = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(group_mixture)
+GroupMixture: Any = group_mixture.GroupMixture
+Mixture = tuple[float, float, float]
 SIZE = 10
 LEVELS = [levels for levels in itertools.product((0.0, 0.4, 1.0), (0.0, 0.4, 0.8), (0.0, 0.4, 0.8)) if sum(levels) <= 1]
 

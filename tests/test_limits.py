@@ -16,7 +16,6 @@ import pytest
 
 from evenli import parse
 from evenli.binary import read_array, read_arrays, read_parquet, read_tensors, unheard
-from evenli.corpus.direction import load_direction
 from evenli.errors import EvenliError, InputError, ModelError, PairError, RunError
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.seat import read_test
@@ -93,7 +92,7 @@ def test_what_unpacks_without_proportion_is_refused(tmp_path: Path, monkeypatch:
         buffer = BytesIO()
         np.save(buffer, np.zeros(1 << 20))
         archive.writestr("vector.npy", buffer.getvalue())
-    for reader in (read_arrays, load_direction, load_eraser):
+    for reader in (read_arrays, load_eraser):
         with pytest.raises(InputError, match="bomb"):
             reader(tmp_path / "bomb.npz")
     pl.DataFrame({"row": pl.repeat(1, 10_000_000, eager=True)}).write_parquet(tmp_path / "bomb.parquet")

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import evenli
 from evenli.encoders import load_encoder
 from evenli.errors import InputError
-from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
+from evenli.mitigate.encoder import MitigationSettings
 from evenli.registry import ENCODERS, MITIGATIONS
 from plugin_package import installed, plugin_environment, write_plugin
 
@@ -68,11 +69,35 @@ METHOD = Method(
 )
 NOTHING = Method("nothing", "Return no eraser", "Nobody 2026", fit_nothing)
 '''
+SHORTER = '''
+"""Leave out the long lines of a text: a mitigation of a corpus."""
+from pathlib import Path
+
+from evenli.mitigate.methods import Method, Option
+
+
+def apply(source, out, settings, overwrite):
+    lines = Path(source).read_text().splitlines(keepends=True)
+    kept = [line for line in lines if len(line) <= settings["longest"]]
+    Path(out).write_text("".join(kept))
+    return {"file": str(out), "kept": len(kept), "of": len(lines)}
+
+
+METHOD = Method(
+    "shorter",
+    "Leave out the long lines of a text",
+    "Nobody 2026",
+    options=(Option("longest", 80, "Letters at most.", minimum=1),),
+    kind="corpus",
+    apply=apply,
+)
+'''
 POINTS = {
     "evenli.encoders": {"letters": "evenli_letters.backend:load", "hf": "evenli_letters.backend:load"},
     "evenli.mitigations": {
         "means": "evenli_letters.means:METHOD",
         "nothing": "evenli_letters.means:NOTHING",
+        "shorter": "evenli_letters.shorter:METHOD",
         "broken": "evenli_letters.absent:METHOD",
     },
 }
@@ -80,7 +105,8 @@ POINTS = {
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    modules = {"evenli_letters.__init__": "", "evenli_letters.backend": LETTERS, "evenli_letters.means": MEANS}
+    modules = {"backend": LETTERS, "means": MEANS, "shorter": SHORTER, "__init__": ""}
+    modules = {f"evenli_letters.{name}": text for name, text in modules.items()}
     return write_plugin(tmp_path_factory.mktemp("site"), "evenli-letters", modules, POINTS)
 
 
@@ -115,16 +141,32 @@ def test_from_python(package: Path, tmp_path: Path) -> None:
         base = load_encoder("letters:32", pooling="max")
         assert base.identity == "letters:32:max"  # type: ignore[attr-defined]
         assert base.encode(["ab", "b"]).shape == (2, 32)
-        settings = MitigationSettings("means", options={"factor": 1.0})
-        mitigate_encoder("letters:32", tmp_path / "fairer", settings)
+        evenli.mitigate("means", "letters:32", tmp_path / "fairer", factor=1.0)
         fairer = load_encoder(f"mitigated:{tmp_path / 'fairer'},letters:32")
         difference = fairer.encode(["She walks."]) - load_encoder("letters:32").encode(["She walks."])
         assert np.abs(difference).max() > 0.1
         with pytest.raises(InputError, match="factor"):
-            MitigationSettings("means", options={"factor": 0.1})
+            evenli.mitigate("means", "letters:32", tmp_path / "other", factor=0.1)
         with pytest.raises(InputError, match="Projection"):
-            mitigate_encoder("letters:32", tmp_path / "nothing", MitigationSettings("nothing"))
+            evenli.mitigate("nothing", "letters:32", tmp_path / "nothing")
         assert not (tmp_path / "nothing").exists()
         # A package cannot take the place of a built-in backend.
         assert ENCODERS.get("hf").__module__ == "evenli.encoders.hf"
     assert "letters" not in ENCODERS and "means" not in MITIGATIONS
+
+
+def test_a_mitigation_of_a_corpus(package: Path, run_cli: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("short\nmuch too long\n")
+    with installed(package, MITIGATIONS):
+        about = evenli.mitigate("shorter", tmp_path / "text.txt", tmp_path / "python.txt", longest=6)
+        with pytest.raises(InputError, match="longest"):
+            evenli.mitigate("shorter", tmp_path / "text.txt", tmp_path / "other.txt", longest=0)
+        with pytest.raises(InputError, match="corpus"):
+            MitigationSettings("shorter")
+    assert about["kept"] == 1 and (tmp_path / "python.txt").read_text() == "short\n"
+    given = ("mitigate", "shorter", "text.txt", "-o", "cli.txt", "--longest", "6")
+    done = run_cli(*given, "--json", cwd=tmp_path, env=plugin_environment(package))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["kept"] == 1 and (tmp_path / "cli.txt").read_text() == "short\n"
+    shown = run_cli(*given, cwd=tmp_path, env=plugin_environment(package)).stdout
+    assert "cli.txt" in shown and "kept: 1" in shown

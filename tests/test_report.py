@@ -203,9 +203,8 @@ def test_several_runs_are_ranked_with_ties(folders: dict[str, Path]) -> None:
     assert said.startswith("fake oracle:0.8 (en) and fake oracle:0.81 are the least biased of these models")
     assert "fake biased (1.00) differ most, in how far they follow stereotypes." in said
     assert said.endswith("1 of 4 models cannot be judged.")
-    assert (
-        compared(ranked[:2]) == "By the published score fake oracle:0.8 (en) and fake oracle:0.81 cannot be told apart."
-    )
+    tied = compared(ranked[:2])
+    assert "fake oracle:0.8 (en) and fake oracle:0.81" in tied and "significantly" in tied
     assert "the only model" in compared(alone) and compared(ranked[3:]) == "No model here can be judged."
     assert len(page.encode()) < LIMIT
 

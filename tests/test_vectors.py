@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import os
 import pickle
@@ -19,7 +20,6 @@ from evenli.corpus.direction import (
     bias_of,
     direction_from_sentences,
     gender_direction,
-    load_direction,
     nearest,
     read_pairs,
     save_direction,
@@ -507,22 +507,12 @@ def test_unusable_sentences(female, male, says) -> None:
 def test_a_stored_direction_is_the_same(tmp_path) -> None:
     vectors, names, _ = synthetic()
     direction = gender_direction(vectors, [*names, ("not", "there")])
-    loaded = load_direction(save_direction(direction, tmp_path / "g.npz"))
-    assert np.array_equal(loaded.vector, direction.vector)
-    assert {**vars(loaded), "vector": 0} == {**vars(direction), "vector": 0}
+    with np.load(save_direction(direction, tmp_path / "g.npz")) as stored:
+        np.testing.assert_array_equal(stored["vector"], direction.vector)
+        about = json.loads(str(stored["about"]))
+    assert about["count"] == direction.count and about["missing"] == [["not", "there"]]
     with pytest.raises(InputError, match=r"\.npz"):
         save_direction(direction, tmp_path / "g.npy")
-    with pytest.raises(InputError, match="absent.npz"):
-        load_direction(tmp_path / "absent.npz")
-    np.savez(tmp_path / "bad.npz", vector=np.ones(3))
-    (tmp_path / "text.npz").write_text("x")
-    for name in ("bad.npz", "text.npz"):
-        with pytest.raises(InputError, match="direction"):
-            load_direction(tmp_path / name)
-    with np.load(tmp_path / "g.npz") as stored:
-        np.savez(tmp_path / "long.npz", vector=stored["vector"] * 2, about=stored["about"])
-    with pytest.raises(InputError, match="unit"):
-        load_direction(tmp_path / "long.npz")
 
 
 def test_identity_rests_on_the_inputs() -> None:
@@ -545,7 +535,8 @@ def test_chart(tmp_path) -> None:
     direction = gender_direction(vectors, names)
     report = DirectionReport(vectors, direction, stability(vectors, names), {}, nearest(vectors, direction))
     npz, svg, png = write_direction(report, tmp_path)
-    assert load_direction(npz).pairs == tuple(names)
+    with np.load(npz) as stored:
+        assert json.loads(str(stored["about"]))["pairs"] == [list(pair) for pair in names]
     text = svg.read_text(encoding="utf-8")
     assert "explained variance" in text and "cosine with the direction" in text and "f3–m3" in text
     assert png.read_bytes().startswith(b"\x89PNG")

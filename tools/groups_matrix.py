@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from evenli.meta.group_mixture import GroupMixture, Mixture
+from group_mixture import GroupMixture, Mixture
 from meta_matrix import EMBEDDED, last_line, pack, read_embedded, unpack
 
 SEEDS = (0, 1, 2)

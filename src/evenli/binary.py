@@ -41,7 +41,7 @@ def decoding(path: Path | str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unheard() -> Iterator[None]:
-    """Let nobody hear what Rust writes to stderr when it panics: who reads the table says in a line what is wrong."""
+    """Silence stderr during calls into Rust, which writes there when it panics; the caller reports the error."""
     try:
         heard, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     except OSError:  # there is no stderr, or no file can be opened
@@ -66,7 +66,7 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None, content: byte
         # A folder may be called [1] or a*: its name is no pattern, and must not stand for another folder.
         rows = int(polars.scan_parquet(source, glob=False).select(polars.len()).collect().item())
         if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
-            raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes; is it what it should be?")
+            raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes, above the limit; refusing to read it")
         wanted = None if columns is None else list(columns)
         frame: pl.DataFrame = polars.read_parquet(source, columns=wanted, glob=False)
         return frame

@@ -175,7 +175,7 @@ def read_text(file: Readable, *, fallback: str | None = None, limit: int | None 
     with reading(file), open_binary(file) as stream:
         content = stream.read(limit + 1)  # one more tells a file at the limit from one beyond it
     if len(content) > limit:
-        raise InputError(f"{file} is larger than {limit >> 20} MB when unpacked; is it what it should be?")
+        raise InputError(f"{file} exceeds the limit of {limit >> 20} MB when unpacked; refusing to read it")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -250,7 +250,7 @@ def archive_texts(path: Path, wanted: Callable[[str], bool]) -> dict[str, str]:
                 check_ratio(path, WHOLE_BYTES - left, path.stat().st_size)
                 if left < 0 or count >= MEMBERS:
                     limit = f"{MEMBERS:,} files" if left >= 0 else f"{WHOLE_BYTES >> 20} MB"
-                    raise InputError(f"{path} unpacks to more than {limit}; is it what it should be?")
+                    raise InputError(f"{path} exceeds the limit of {limit} when unpacked; refusing to read it")
                 if member.isfile() and wanted(member.name):
                     content = cast("IO[bytes]", archive.extractfile(member)).read()
                     texts[member.name] = content.decode("utf-8")

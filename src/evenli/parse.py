@@ -1,4 +1,4 @@
-"""Limits on what strangers wrote, and the parsers that keep them: JSON, TOML and tables.
+"""Parsers for untrusted input, with limits: JSON, TOML and tables.
 
 A limit turns what would fail later, somewhere else, into one line that names the file and the line: numbers that no
 table holds, nesting that no writer survives, halves of characters that no file in UTF-8 can hold.
@@ -39,11 +39,11 @@ _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 def check_ratio(file: object, unpacked: int, packed: int) -> None:
     """Refuse a file that unpacks to far more than it holds."""
     if unpacked > max(RATIO_FREE, RATIO * packed):
-        raise InputError(f"{file} unpacks to more than {RATIO} times its size; is it what it should be?")
+        raise InputError(f"{file} unpacks to more than {RATIO} times its size, the limit; refusing to read it")
 
 
 def check_regular(path: Path) -> None:
-    """Refuse what is there but is no file: who opens a pipe waits until someone writes to it."""
+    """Refuse what is not a regular file; opening a FIFO would block."""
     with contextlib.suppress(OSError, ValueError):  # what is not there is said by who opens it
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):

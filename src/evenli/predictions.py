@@ -22,7 +22,7 @@ ABSTAINED, MASS = "abstained", "mass"
 """Further columns of language models: whether the row is no answer, and what the labels had of the probability."""
 MINIMUM_MASS = 0.5
 """Labels that have less of the probability are no answer: the model would rather say something else."""
-_ANEW = "make it anew: run the command that made it again, with --overwrite"
+_ANEW = "rerun the original command with --overwrite"
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ def read_manifest(
         version = int(stored["schema"])
         missing = [key for key in required if key not in stored]
     except UNREADABLE as error:
-        advice = "choose another directory or begin anew with --overwrite"
+        advice = "choose another directory or rerun with --overwrite"
         raise RunError(f"{file} is damaged ({error}); {advice}") from error
     if stored.get("kind", kind) != kind:
         raise RunError(f"{file.parent} holds a {stored['kind']}, not a {kind}; choose another directory")
@@ -227,9 +227,9 @@ def read_manifest(
     # A manifest of a version that has a hash is refused without one: cutting the hash out is an edit as well.
     expects_hash = hashed is not None and version >= hashed
     if stored[_HASH] != with_hash(stored)[_HASH] if _HASH in stored else expects_hash:
-        raise RunError(f"{file} was damaged or edited: it is not what its own hash says; begin anew with --overwrite")
+        raise RunError(f"{file} was damaged or edited: checksum mismatch; rerun with --overwrite")
     if missing:
-        raise RunError(f"{file} lacks {', '.join(missing)}; choose another directory or begin anew with --overwrite")
+        raise RunError(f"{file} lacks {', '.join(missing)}; choose another directory or rerun with --overwrite")
     return dict(stored)
 
 

@@ -155,7 +155,7 @@ class Verdict(Record, frozen=True):
     """A code for machines and a sentence for people; ``print`` shows the sentence.
 
     Codes: ``bias`` answers lean towards stereotypes, against them or towards one group; ``error`` errors have no
-    direction; ``undecided`` no cause can be told from chance; ``even`` all causes are negligible; ``none`` the model is
+    direction; ``undecided`` no cause is significant; ``even`` all causes are negligible; ``none`` the model is
     not competent, or the pairs do not define what a verdict needs.
 
     Attributes:

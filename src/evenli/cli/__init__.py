@@ -161,6 +161,6 @@ def _log_traceback() -> str:
 
 
 def _drop_output() -> None:
-    """Let what is still buffered go nowhere, or the interpreter fails on it once more when it ends."""
+    """Discard buffered output so that shutdown does not fail."""
     with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -199,7 +199,7 @@ def suite_name(text: str) -> str:
     """A suite as typed, without spaces; the old name of dev2020 still works."""
     name = text.strip()
     if name == "dev":
-        warn("suite dev is now called dev2020; the old name goes with the next release")
+        warn("suite dev is deprecated and will be removed in the next release; use dev2020")
         return "dev2020"
     return name
 
@@ -239,7 +239,7 @@ def print_json(content: Any) -> None:
 def renamed(value: Any, old: str, new: str) -> Any:
     """A value under an old spelling, with a remark if it was used."""
     if value is not None:
-        warn(f"{old} is written {new} now; the old spelling goes with the next release")
+        warn(f"{old} is deprecated and will be removed in the next release; write {new}")
     return value
 
 

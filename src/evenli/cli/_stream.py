@@ -1,4 +1,4 @@
-"""The one door to the terminal: whatever a file, a model or a sentence holds, it cannot move the cursor."""
+"""Escape control characters in all output: no text from a file or a model can move the cursor."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SafeStream:
 
 
 def guard() -> None:
-    """Put both streams of this process behind the door."""
+    """Escape control characters in what this process writes to stdout and stderr."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, SafeStream):

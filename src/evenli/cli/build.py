@@ -134,7 +134,7 @@ def dev2020(
     from evenli.suites.dev2020 import load_dev_lists, write_dev
 
     if ctx.info_name == "dev":
-        shared.warn("'build dev' is called 'build dev2020' now; the old name goes with the next release")
+        shared.warn("'build dev' is deprecated and will be removed in the next release; use build dev2020")
     lists = load_dev_lists(group_words=None if words == "all" else shared.split_names(words))
     with shared.progress_bar(not as_json) as progress:
         for written in write_dev(out, lists, determiner=determiner):

@@ -322,7 +322,7 @@ def hard_debias(
     from evenli.mitigate.encoder import HardDebiasSettings, hard_debias_file
 
     if ctx.info_name == "hard":
-        shared.warn("'mitigate hard' is called 'mitigate hard-debias' now; the old name goes with the next release")
+        shared.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")
     result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
     if as_json:
         shared.print_json(result.to_dict())

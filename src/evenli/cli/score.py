@@ -154,7 +154,7 @@ def direction(
 
     if encoder is not None:
         if vectors is not None or out is not None:
-            raise InputError("--encoder has a direction of its own; leave --vectors and --out away")
+            raise InputError("--encoder cannot be combined with --vectors or --out")
         _print_contextual(encoder, importance, device, online, pairs, as_json)
         return
     if vectors is None:

@@ -44,7 +44,7 @@ def robustness(
         check_extra("report", "the chart of the wordings")
     stored = is_run(target)
     if stored and (full or data or out):
-        raise InputError(f"{target} is a run that has been made; --full, --data and --out are for a model")
+        raise InputError(f"{target} is a finished run; --full, --data and --out need a model")
     request = Request(lang, axis=axis, full=full)
     folder = out or default_folder(target, {"robust": data} if data else {}, request, ("robust",))
     folder = Path(str(target)) if stored else folder

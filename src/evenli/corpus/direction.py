@@ -19,11 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from evenli.binary import read_arrays
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError
 from evenli.io import hash_text, read_rows, write_atomic
-from evenli.parse import parse_json_object
 from evenli.resources import read_lines, read_table
 
 LISTS = ("ten", "long")
@@ -244,21 +242,6 @@ def save_direction(direction: GenderDirection, path: str | Path) -> Path:
     about = json.dumps({key: value for key, value in vars(direction).items() if key != "vector"})
     write_atomic(path, lambda file: np.savez(file, vector=direction.vector, about=np.array(about)))
     return path
-
-
-def load_direction(path: str | Path) -> GenderDirection:
-    """Read a direction that ``save_direction`` wrote."""
-    try:
-        stored = read_arrays(Path(path), "vector", "about")
-        vector, about = stored["vector"], parse_json_object(str(stored["about"]), "about")
-        about["pairs"], about["missing"] = (tuple((f, m) for f, m in about[key]) for key in ("pairs", "missing"))
-        about["spectrum"], about["notes"] = (tuple(about[key]) for key in ("spectrum", "notes"))
-        direction = GenderDirection(vector=np.asarray(vector, dtype=np.float64), **about)
-    except (InputError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"{path} is not a stored direction ({error})") from error
-    if direction.vector.ndim != 1 or not abs(np.linalg.norm(direction.vector) - 1) < 1e-6:
-        raise InputError(f"{path} does not hold a unit vector")
-    return direction
 
 
 def _resolve(vectors: WordVectors, pairs: list[Pair]) -> tuple[dict[tuple[int, int], Pair], list[Pair], list[Pair]]:

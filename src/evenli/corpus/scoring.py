@@ -36,7 +36,7 @@ PERCENTILES = (50, 90, 93, 95, 97, 100)
 class ScoreSettings:
     """How sentences are scored."""
 
-    vectors: str | Path | None = None  # word vectors: a GloVe, word2vec or fastText file; None leaves all to the encoder
+    vectors: str | Path | None = None  # GloVe, word2vec or fastText file; None leaves all to the encoder
     weights: Weighting = "uniform"  # importance of words, unless an encoder gives it
     counts: str | Path | None = None  # corpus to count words in, for idf and sif; by default the one that is scored
     encoder: str | None = None  # encoder whose max pooling gives the importance: infersent:FOLDER, or a transformer

@@ -20,11 +20,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import chain
-from multiprocessing import get_context
+from functools import partial
 from typing import Literal, NamedTuple, get_args
 
 from evenli.counterfactual import cjk, conflicts
@@ -156,22 +153,6 @@ class Swapper:
                 return Swapped(tuple(texts), ((),) * len(texts), reason)
         changes = tuple(tuple(_with_places(parts, one)) for parts, one in zip(split, found, strict=True))
         return Swapped(tuple(_apply(parts, one) for parts, one in zip(split, found, strict=True)), changes)
-
-    def swap_all(self, texts: Iterable[str], workers: int = 1) -> list[str]:
-        """Swap many texts, in order; with ``workers`` > 1 in that many new processes.
-
-        Processes take a while to start: more than one pays off for very many texts.
-        """
-        if workers < 1:
-            raise InputError(f"workers must be 1 or more, not {workers}")
-        texts = list(texts)
-        if workers == 1 or len(texts) < 2 * workers:
-            return [self(text) for text in texts]
-        size = max(1, min(20_000, -(-len(texts) // (2 * workers))))
-        chunks = [texts[start : start + size] for start in range(0, len(texts), size)]
-        job = partial(_swap_chunk, self.mode, self.names, self.conflicts, self.lang)
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            return list(chain.from_iterable(pool.map(job, chunks)))
 
     def gendered(self, text: str) -> bool:
         """True if the text has a word that this swapper replaces."""
@@ -338,13 +319,3 @@ def _rename(parts: list[str], changes: list[tuple[int, str]], names: set[str]) -
         other = pairs[name]
         renamed.append((index, other if word == name else other.lower() if word.islower() else other.upper()))
     return sorted(changes + renamed)
-
-
-@lru_cache(maxsize=8)
-def _cached_swapper(mode: Mode, names: bool, conflicts: Conflicts, lang: Lang) -> Swapper:
-    return Swapper(mode, names, conflicts=conflicts, lang=lang)
-
-
-def _swap_chunk(mode: Mode, names: bool, conflicts: Conflicts, lang: Lang, texts: list[str]) -> list[str]:
-    # A worker gets many chunks; building the tables once for all of them is what the cache is for.
-    return list(map(_cached_swapper(mode, names, conflicts, lang), texts))

@@ -154,8 +154,8 @@ def check_reusable(encoder: Encoder, what: str) -> None:
     while inner is not None:
         if not getattr(inner, "reusable", True):
             raise InputError(
-                f"nothing tells {name_of(inner)} from a changed one, so {what}; give it an attribute 'fingerprint' "
-                "that changes when its embeddings may"
+                f"cannot detect changes to {name_of(inner)}, so {what}; add an attribute 'fingerprint' that changes "
+                "when its embeddings may"
             )
         inner = getattr(inner, "encoder", None)
 
@@ -337,10 +337,10 @@ class EmbeddingCache:
             try:
                 keys, embeddings = read_array(path), read_array(values, mapped=True)
             except InputError as error:
-                raise InputError(f"{error}; delete {folder} to encode anew") from error
+                raise InputError(f"{error}; the cache file is corrupt; delete {folder}") from error
             whole = keys.ndim == 2 and embeddings.ndim == 2 and len(keys) == len(embeddings) + 1
             if not whole or _seal(keys[:-1].tobytes(), embeddings) != keys[-1].tobytes():
-                raise InputError(f"{values} is not what was written with its keys; delete {folder} to encode anew")
+                raise InputError(f"{values}: the cache file is corrupt; delete {folder}")
             self._add([key.tobytes() for key in keys[:-1]], embeddings)
 
 

@@ -65,8 +65,8 @@ class Configured:
         if asked is None:
             if self.beyond:
                 raise ModelError(
-                    f"{name} is configured with {', '.join(self.beyond)}, which is left to sentence-transformers; load "
-                    "it as st:…, or name a pooling of its tokens, such as --pooling mean"
+                    f"{name} is configured with {', '.join(self.beyond)}, which is not supported here; load it as "
+                    "st:…, or set --pooling"
                 )
             return self.pooling or "mean", ""
         note = self.differs(asked, name)
@@ -100,7 +100,7 @@ def _pooling(file: Path) -> dict[str, Any]:
     """Fields of a pooling; without its file nobody knows which, and any other gives other numbers."""
     check_regular(file)
     if not file.is_file():
-        raise ModelError(f"no such file: {file}; {MODULES} names a pooling whose kind stands in it")
+        raise ModelError(f"no such file: {file}; {MODULES} refers to this missing pooling config")
     return read_fields(file)
 
 

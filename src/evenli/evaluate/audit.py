@@ -209,7 +209,7 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     if settings.occupations != PUBLISHED and not any(get_suite(suite).has_lists for suite in suites):
         raise InputError(f"suite {', '.join(suites)} has its own occupations; --occupations is for suite coal")
     if settings.dominance is not None and "probe" not in suites:
-        raise InputError(f"--dominance is for suite probe, asked are {', '.join(suites)}; leave it out")
+        raise InputError(f"--dominance applies only to suite probe (got {', '.join(suites)})")
     lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
     if settings.limit is not None and settings.limit < 1:
         raise InputError(f"a limit of {settings.limit} pairs leaves none; give 1 or more")
@@ -262,16 +262,16 @@ def measure_run(
     return Audit(result, predictions, folder.path)
 
 
-def _store(folder: RunFolder, result: AuditResult, tell: Callable[[str], None]) -> None:
+def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], None]) -> None:
     """Replace the results; say so if the old ones counted other words, for which reason alone the numbers differ."""
     now = before = result.scoring["published"]
     with suppress(InputError, AttributeError):  # there are none, or none that anyone could have read
         before = read_json(folder.results_file).get("scoring", {}).get("published", False)
     folder.write_results(result.to_dict())
     if before != now:
-        told = "now count words that state a group, as published scores do" if now else "leave out words that state"
+        change = f"{'include' if now else 'exclude'} words that state a group"
         back = f"evenli measure {folder.path}{'' if now else ' --published'}"
-        tell(f"{folder.results_file}: our own measures {told}{'' if now else ' a group again'}; '{back}' undoes it")
+        on_warning(f"{folder.results_file}: our own measures now {change}; to revert: '{back}'")
 
 
 def verify_run(path: str | Path) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def _check_run(folder: Path) -> None:
 
 def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
     file = folder / "results.json"
-    advice = f"make it anew with 'evenli measure {folder}'"
+    advice = f"recreate it with 'evenli measure {folder}'"
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
     RunFolder(folder).verify(file.name)

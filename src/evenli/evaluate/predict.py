@@ -124,7 +124,7 @@ def _header(model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings)
 
 
 def _described(stored: dict[str, Any]) -> str:
-    """Whose run a header is of, as far as it says so: that of an unfinished run may have been cut by hand."""
+    """Describe the run of a header, which may be incomplete."""
     model, data = stored.get("model"), stored.get("data")
     if not isinstance(model, dict) or not isinstance(data, list):
         return ""
@@ -335,7 +335,7 @@ class RunFolder(RunDir):
         files = sorted(file for file in self._shards.glob("*.parquet") if not is_temporary(file))
         for file in files:
             if not _SHARD.fullmatch(file.name):
-                raise RunError(f"{file} is no shard of this run; move it away and run the same command again")
+                raise RunError(f"unexpected file {file} among the shards; remove it and run the same command again")
         return files
 
     def read_shards(self, scores: NDArray[np.float32], columns: Sequence[str] = LABELS) -> list[str]:

@@ -186,7 +186,7 @@ class SwapSettings:
         if self.occupations is not None and not self.occupations:
             raise InputError("the list of occupations is empty; leave it out to take the 38 of Sharma et al.")
         if self.mode != "default" and self.conflicts != "skip":
-            raise InputError(f"mode {self.mode} knows no conflicts; leave --conflicts out, or --mode")
+            raise InputError(f"--conflicts cannot be combined with --mode {self.mode}")
         if self.mode == "released" and self.names:
             raise InputError("mode released swaps no first names; leave --names out, or --mode")
 

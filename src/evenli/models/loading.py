@@ -187,7 +187,7 @@ def one_line(name: str) -> Iterator[None]:
 
 
 def try_tokenizer(tokenizer: Any, name: str, *texts: str) -> None:
-    """Let a tokenizer whose parts do not fit fail here, where nobody hears the panic of its library."""
+    """Validate a tokenizer, with the output of its library suppressed."""
     with decoding(f"the tokenizer of {name}"), unheard():
         tokenizer(*texts)
 

@@ -184,7 +184,7 @@ def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
             return OnnxModel(str(model.path), request.options, spec=request.spec)
     if target in _ELSEWHERE:
         raise ModelError(
-            f"the embedded model '{target}' is not for commercial use and comes by itself: pip install "
+            f"the embedded model '{target}' is non-commercial and packaged separately: pip install "
             "evenli-models-nc (from a clone: pip install ./packages/evenli-models-nc), or name a model of your own"
         )
     shipped = ", ".join(f"{model.name} ({model.lang})" for model in models) or "none"
@@ -218,7 +218,7 @@ def data_files(path: Path) -> list[Path]:
         ways = (PurePosixPath(location), PureWindowsPath(location))
         if not location or any(way.drive or way.root or ".." in way.parts for way in ways):
             raise ModelError(
-                f"{path} wants its weights from '{location}', outside of its folder; export it again with the "
+                f"{path} references external weights outside its folder ('{location}'); export it again with the "
                 "weights beside it"
             )
         if not (path.parent / location).is_file():

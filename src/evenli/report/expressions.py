@@ -15,14 +15,13 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, get_args
 
 from evenli.errors import InputError
 from evenli.io import to_plain
-from evenli.renamed import RENAMED
+from evenli.renamed import RENAMED, deprecated
 from evenli.suites.base import Value, get_suite
 from evenli.suites.coal.verdict import CAUSES, ELSEWHERE
 from evenli.types import AuditResult, Estimate, SuiteResult, VerdictCode
@@ -206,8 +205,7 @@ class _Parser:
             hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
             raise self._refused(f" names an unknown field '{name}'; {hint}")
         if name not in self._known:
-            message = f"'{name}' in a condition is now called '{renamed}'; the old name goes with the next release"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            deprecated(f"'{name}' in a condition", f"'{renamed}'")
         self.values[name] = self._known[name if name in self._known else renamed]
         return self.values[name]
 

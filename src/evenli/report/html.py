@@ -316,11 +316,11 @@ def compared(rows: Sequence[RankingRow]) -> str:
         return f"{first[0]} is the only model here that can be judged." if first else "No model here can be judged."
     names = f"{', '.join(first[:-1])} and {first[-1]}" if len(first) > 1 else first[0]
     if len(first) == len(ranked):
-        said = f"By the published score {names} cannot be told apart."
+        said = f"By the published score {names} do not differ significantly."
     elif len(first) == 1:
         said = f"{names} is the least biased of these models."
     else:
-        said = f"{names} are the least biased of these models; which of them is cannot be told."
+        said = f"{names} are the least biased of these models; they do not differ significantly."
     return f"{said}{_most_different(ranked)}{unranked}"
 
 

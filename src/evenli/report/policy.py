@@ -27,7 +27,7 @@ from evenli.format import printable
 from evenli.resources.axes import read_toml
 
 FOLDER = Path(__file__).parent / "policies"
-STANDARD, NONE = "standard", "none"
+NONE = "none"
 _TOP, _CLAUSE = {"name", "description", "clause", "baseline"}, {"name", "fail_if", "reason", "optional", "suite"}
 
 

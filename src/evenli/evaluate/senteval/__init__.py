@@ -15,7 +15,15 @@ import msgspec
 import numpy as np
 
 from evenli._extras import need
-from evenli.encoders.base import EmbeddingCache, Embeddings, Encoder, as_encoder, check_reusable, encode_checked, name_of
+from evenli.encoders.base import (
+    EmbeddingCache,
+    Embeddings,
+    Encoder,
+    as_encoder,
+    check_reusable,
+    encode_checked,
+    name_of,
+)
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.io import read_json, to_plain, write_json

@@ -58,9 +58,7 @@ def judge(
     if all(negligible(one) for one in defined.values()) and not missing:
         almost = "Even at this resolution: jobs are almost never read as anybody's."
         return Verdict("even", f"{almost} All causes lie within 0.05 of 0: {values}.")
-    return Verdict(
-        "undecided", f"Undecided: no cause can be told from chance on these pairs. {values}.{''.join(missing)}"
-    )
+    return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.{''.join(missing)}")
 
 
 def refuse(competence: Competence | None) -> Verdict | None:

@@ -42,7 +42,7 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
         return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
     if all(abs(end) < NEGLIGIBLE for one in (*defined, *defaults) for end in (one.low, one.high)):
         return Verdict("even", f"Even at this resolution: no group is read more than another. {values}.")
-    return Verdict("undecided", f"Undecided: no cause can be told from chance on these pairs. {values}.")
+    return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.")
 
 
 def _stereotype(result: GroupsResult) -> list[Cause]:
