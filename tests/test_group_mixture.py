@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from evenli.suites.groups import measures
 SPEC = importlib.util.spec_from_file_location("group_mixture", Path(__file__).parents[1] / "tools" / "group_mixture.py")
 assert SPEC is not None and SPEC.loader is not None
 group_mixture = importlib.util.module_from_spec(SPEC)
+sys.modules["group_mixture"] = group_mixture  # where its dataclass looks its annotations up
 SPEC.loader.exec_module(group_mixture)
 GroupMixture: Any = group_mixture.GroupMixture
 Mixture = tuple[float, float, float]
