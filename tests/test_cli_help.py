@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -77,11 +78,39 @@ def test_closed_choices_are_listed_offered_and_checked() -> None:
         ("card", "--part", "[all|yaml|markdown]"),
         ("train nli", "--recipe", "[coal|control|sharma]"),
         ("mitigate swap", "--mode", "[default|paper|released]"),
+        ("mitigate leace", "--concepts", "[pairs|one]"),
+        ("table", "--what", "[measures|occupations|…]"),
+        ("table", "--suite", "[coal|probe|dev2020|robust|swap|groups|…]"),
     ):
         assert re.search(rf"{option}\s+{re.escape(values)}", invoke(*name.split(), "-h").output), (name, option)
-    # Free text is left where any text is right: names, files, formats of numbers.
-    out = invoke("card", "run", "--part", "html")
-    assert isinstance(out.exception, InputError) and "all, yaml or markdown" in str(out.exception)
+    for arguments, known in (
+        (["card", "run", "--part", "html"], "all, yaml or markdown"),
+        (["mitigate", "leace", "vectors:x", "-o", "y", "--concepts", "two"], "pairs or one"),
+    ):
+        out = invoke(*arguments)
+        assert isinstance(out.exception, InputError) and known in str(out.exception)
+
+
+def test_no_option_is_shown_as_any_text() -> None:
+    for name in commands():
+        text = invoke(*name.split(), "-h").output
+        assert not re.search(r"--[\w-]+ <str>", text), name
+
+
+def test_known_names_in_the_help_are_those_of_the_library() -> None:
+    from evenli.cli import build, encoders
+    from evenli.evaluate.seat import seat_tests
+    from evenli.evaluate.senteval.data import EXTRA, TASKS
+    from evenli.resources.axes import shipped_names
+    from evenli.suites.dev2020 import load_dev_lists
+
+    assert list(shared.AXES) == shipped_names()
+    assert list(encoders.TESTS) == [test.name for test in seat_tests()]
+    assert (*TASKS, *EXTRA) == encoders.TASKS
+    assert tuple(word for _, word in load_dev_lists().groups) == build.WORDS
+    for command, names in (("seat", encoders.TESTS), ("senteval", encoders.TASKS), ("audit", shared.AXES)):
+        text = " ".join(invoke(command, "-h").output.split())
+        assert ", ".join(names) in text, command
 
 
 def test_the_shell_completes_commands_and_choices() -> None:
@@ -115,6 +144,39 @@ def test_old_spellings_work_with_a_remark(case: str, tmp_path: Path, pair_file) 
     assert "next release" in out.stderr and "1 pairs: entailment 0" in out.output
     again = invoke("predict", "fake:neutral", "--data", places["pairs"], "-o", tmp_path / "new")
     assert "next release" not in again.stderr and again.exit_code == 0
+
+
+OLD = {
+    "suite dev": (["audit", "fake:even", "--suite", "dev", "--limit", "40", "-o", "{out}"], "dev2020"),
+    "resamples": (["audit", "fake:even", "--limit", "40", "--resamples", "10", "-o", "{out}"], "no effect"),
+    "bootstrap": (["measure", "{run}", "--bootstrap", "5", "--seed", "1"], "no effect"),
+    "build dev": (["build", "dev", "--words", "man", "-o", "{out}.csv"], "dev2020"),
+    "mitigate hard": (["mitigate", "hard", "{vectors}", "--control", "-o", "{out}"], "hard-debias"),
+}
+
+
+@pytest.mark.parametrize("case", OLD)
+def test_old_names_work_with_a_remark(case: str, tmp_path: Path) -> None:
+    words = ["he", "she", "man", "woman", "cat", "dog", "tree", "sky"]
+    rows = (f"{word} {i % 3 + 1} {i % 5} {i}" for i, word in enumerate(words))
+    (tmp_path / "v.txt").write_text("\n".join(rows) + "\n")
+    evenli.audit("fake:even", limit=40, out=tmp_path / "run")
+    places = {"out": tmp_path / "out", "run": tmp_path / "run", "vectors": tmp_path / "v.txt"}
+    out = invoke(*(word.format(**places) for word in OLD[case][0]))
+    assert out.exit_code == 0, (out.output, out.exception)
+    assert OLD[case][1] in out.stderr
+
+
+def test_old_places_of_the_model_are_understood(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments, said in (
+        (["train", "nli", "--base", "./none", "--data", "none.jsonl", "-o", "out"], "train nli ./none"),
+        (["meta", "no-such-sweep"], "meta -o no-such-sweep"),
+        (["meta", "--base", "./none", "-o", "sweep", "--stage", "train", "--width", "2"], "meta ./none"),
+    ):
+        out = invoke(*arguments)
+        assert said in out.stderr and "next release" in out.stderr, arguments
+        assert "which model" not in str(out.exception) and out.exit_code != 0  # there is no such model
 
 
 def test_the_model_stands_first_wherever_one_is_asked_for() -> None:
@@ -200,6 +262,15 @@ def test_limit_on_the_command_line(tmp_path: Path, monkeypatch) -> None:
         ("ray", ["score", "corpus.txt", "--vectors", "none.txt", "-o", "out", "--engine", "ray"]),
         ("sklearn", ["mitigate", "inlp", "vectors:none.txt", "-o", "out"]),
         ("sklearn", ["encoder-report", "vectors:none.txt"]),
+        ("altair", ["report", "no-such-run"]),
+        ("uvicorn", ["view", "no-such-folder"]),
+        ("transformers", ["train", "nli", "base", "--data", "none.jsonl", "-o", "out"]),
+        ("mlflow", ["train", "nli", "base", "--data", "none.jsonl", "-o", "out", "--log", "mlflow"]),
+        ("torch", ["train", "encoder", "--data", "none", "--vectors", "none.txt", "-o", "out"]),
+        ("torch", ["meta", "model", "-o", "sweep"]),
+        ("onnxscript", ["export", "checkpoint", "-o", "out"]),
+        ("torch", ["senteval", "vectors:none.txt", "--data", "none"]),
+        ("sklearn", ["senteval", "vectors:none.txt", "--data", "none", "--classifier", "sklearn"]),
     ],
 )
 def test_a_missing_extra_is_told_before_any_work(
@@ -225,6 +296,38 @@ def test_progress_in_a_log_is_a_line_every_ten_seconds(capsys) -> None:
     later = iter([0.0, 11.0, 11.0])
     shared.ProgressLog(lambda: next(later))(70_000)
     assert "70,000 rows" in capsys.readouterr().err
+
+
+def test_work_that_cannot_be_counted_says_what_it_is_at(monkeypatch) -> None:
+    said, spoken = [], threading.Event()
+
+    def warn(text: str) -> None:
+        said.append(text)
+        spoken.set()
+
+    monkeypatch.setattr(shared, "_PAUSE", 0.01)
+    monkeypatch.setattr(shared, "warn", warn)
+    with shared.heartbeat(True) as step:
+        step("encoding 12 texts")
+        assert spoken.wait(30)
+    assert re.fullmatch(r"encoding 12 texts, \d+ s so far", said[0])
+    ended = len(said)
+    with shared.heartbeat(False, "quiet"):
+        assert not spoken.wait(0) or len(said) == ended
+
+
+def test_seat_mitigate_and_meta_tell_their_steps(tmp_path: Path) -> None:
+    from evenli.encoders.base import CallableEncoder
+    from evenli.evaluate.seat import seat
+    from evenli.meta import Design, meta_evaluation
+
+    steps: list[str] = []
+    rng = np.random.default_rng(0)
+    seat(CallableEncoder(lambda texts: rng.normal(size=(len(texts), 4))), ["C6", "C7"], on_step=steps.append)
+    assert re.fullmatch(r"encoding [\d,]+ texts", steps[0]) and steps[1:] == ["test C6, 1 of 2", "test C7, 2 of 2"]
+    steps.clear()
+    meta_evaluation(tmp_path / "sweep", design=Design(width=2), stage="prepare", on_step=steps.append)
+    assert steps == ["preparing the pairs"]
 
 
 def test_a_piped_audit_speaks(tmp_path: Path) -> None:
@@ -289,3 +392,48 @@ def test_other_columns_are_part_of_what_a_run_is_about(tmp_path: Path, pair_file
     assert isinstance(plain, PairSet) and plain.sha256 != other.sha256
     with pytest.raises(InputError, match="'3'"):
         read_pairs(pair_file([{"premise": "a", "hypothesis": "b", "label": 3}]), "en", suite="user")
+
+
+def in_a_terminal(*arguments: object, columns: int = 80) -> str:
+    """What a terminal of so many columns is sent."""
+    pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
+    import fcntl
+    import os
+    import struct
+    import termios
+
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
+    command = [sys.executable, "-m", "evenli", *map(str, arguments)]
+    with subprocess.Popen(
+        command, stdout=follower, stderr=follower, env={**environment, "TERM": "xterm-256color"}
+    ) as process:
+        os.close(follower)
+        sent = b""
+        while chunk := _read(leader):
+            sent += chunk
+        assert process.wait() == 0, sent.decode()
+    os.close(leader)
+    return sent.decode()
+
+
+def _read(leader: int) -> bytes:
+    import os
+
+    try:
+        return os.read(leader, 65536)
+    except OSError:  # how Linux says that the other side is closed
+        return b""
+
+
+def test_a_terminal_of_eighty_columns_sees_a_bar_and_whole_lines(tmp_path: Path) -> None:
+    sent = in_a_terminal("audit", "fake:oracle:0.5", "--limit", 60, "-o", tmp_path / "one")
+    assert "\\u00" not in sent and "\\x" not in sent, "what draws the bar is no text"
+    assert "\x1b[2K" in sent, "there was a bar, and it is gone"
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sent.rpartition("\x1b[2K")[2])
+    assert shown.startswith("Verdict") and max(map(len, shown.splitlines())) <= 80
+    evenli.audit("fake:even", limit=60, out=tmp_path / "two")
+    shown = in_a_terminal("compare", tmp_path / "one", tmp_path / "two")
+    row = next(line for line in shown.splitlines() if "NLI-CoAL" in line)
+    assert len(row.split()) >= 6 and shown.count("\n") < 60, "a measure takes a line"

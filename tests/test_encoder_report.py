@@ -331,6 +331,8 @@ def test_command_prints_writes_and_repeats(report: EncoderReport, place: Path) -
     assert done.exit_code == 0, done.output
     assert "LEACE" in done.stdout and "report.json" in done.stdout
     assert {"report.json", "encoders.svg", "encoders.png", "encoders"} <= {f.name for f in (place / "out").iterdir()}
+    page = (place / "out" / "report.html").read_text(encoding="utf-8")
+    assert "Before and after" in page and "The mean effect of" in page and "leace" in page
     before = len(calls())
     done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
     kept = json.loads(done.stdout)

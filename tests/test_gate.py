@@ -490,6 +490,21 @@ def test_a_broken_policy_is_one_line(change: str, problem: str, runs: Path, tmp_
         evenli.gate(runs / "new", policy="strict")
 
 
+def test_no_example_bounds_nli_coal_without_a_reason() -> None:
+    root = Path(__file__).parents[1]
+    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *(root / "src").rglob("*.py")]
+    bounded = [page.name for page in pages if re.search(r"coal(\.\w+)? > 0\.", page.read_text(encoding="utf-8"))]
+    assert bounded == []
+
+
+def test_suites_that_the_policy_does_not_read_are_named() -> None:
+    audit = evenli.audit("fake:even", suites=("coal", "probe"), limit=60)
+    decided = evenli.gate(audit, policy="standard")
+    (check,) = [check for check in decided.checks if check.name == "suite probe"]
+    assert check.status == "skipped" and decided.passed and "--fail-if" in check.detail
+    assert not [check for check in evenli.gate(audit, ["coal.low > 0.5"]).checks if check.status == "skipped"]
+
+
 def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
     alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
     with pytest.raises(InputError, match="policy standard is about suite coal, groups, the run holds dev2020"):

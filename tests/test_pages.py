@@ -56,12 +56,23 @@ def checked(page: str) -> str:
 
 
 def test_associations_are_drawn_on_one_axis() -> None:
-    named = msgspec.structs.replace(test("C1", 1.2), title="Pleasant and unpleasant")
-    result = SeatResult((named, test("C6", -0.1, 0.6, NASTY)))
+    title = "Male names and Female names, with Career and Family"
+    named = msgspec.structs.replace(test("C6", 1.2), title=title)
+    result = SeatResult((named, test("C1", -0.1, 0.6, NASTY)))
     page = checked(seat_page(result, NASTY))
+    assert "brings male names close to career, and female names close to family" in page, "the answer comes in words"
     assert "1 of 2 association tests find a link" in page
-    assert "Pleasant and unpleasant" in page, "tests have names that say what they are"
-    assert "C1 1.20 (0.90 to 1.50); C6 -0.10 (-0.40 to 0.20)" in page, "the drawing has its numbers as text"
+    assert title in page, "tests have names that say what they are"
+    labels = "Male names – Career, Female names – Family 1.20 (0.90 to 1.50); C1 -0.10 (-0.40 to 0.20)"
+    assert labels in page, "the drawing has its numbers as text"
+    turned = msgspec.structs.replace(named, effect=-1.2, low=-1.5, high=-0.9)
+    assert "brings male names close to family" in seat_page(SeatResult((turned,)), "x")
+    assert "None of the 1 association tests" in seat_page(SeatResult((test("C6", 0.1),)), "x")
+    arts = msgspec.structs.replace(named, title="Science and Arts and Shakespeare, with Male kin and Female kin")
+    shown = seat_page(SeatResult((arts,)), "x")
+    assert "science close to male kin, and arts and Shakespeare close to female kin" in shown, "a known test is known"
+    own = msgspec.structs.replace(named, title="Rock and roll and Jazz, with Good and Bad")
+    assert "brings" not in seat_page(SeatResult((own,)), "x"), "a title that can be read in two ways is not taken apart"
     assert "&lt;img src=x" in page
 
 
@@ -69,6 +80,7 @@ def test_senteval_says_what_was_not_run() -> None:
     tasks = {"MR": TaskResult("MR", 76.5, {}, 77.0, 1000), "CR": TaskResult("CR", 80.0, {}, 81.0, 500)}
     page = checked(senteval_page(SentEvalResult(tasks, {"STSB": NASTY}), "an encoder"))
     assert "2 tasks were run" in page and "76.50" in page and "Not run: &lt;img" in page
+    assert "MR: film reviews" in page, "tasks have names that say what they are"
 
 
 def figures(label: str, effect: float, change: float | None = None) -> EncoderFigures:
@@ -120,6 +132,7 @@ def scored(tmp_path: Path) -> Path:
 def test_a_scored_corpus_shows_sentences_with_their_words_marked(scored: Path) -> None:
     page = checked(corpus_page(scored, Weights()))
     assert page.index("<h2") < page.index("sentences that lean most")
+    assert re.search(r"\d+ of 100 rows lean male by their words, \d+ female", page), "the answer in words"
     assert page.count('<mark class="female">nurse<sub>+0.400</sub></mark>') == 8
     assert page.count('<mark class="male">engineer<sub>-0.300</sub></mark>') == 1
     assert "data-filter" in page and "&lt;img src=x" in page
@@ -137,6 +150,19 @@ def test_what_was_removed_leads_with_the_sentence_and_says_why(scored: Path, tmp
     fairer_corpus("subtract", scored, tmp_path / "plain", CorpusSettings(70, split=None))
     plain = checked((tmp_path / "plain" / "removed.html").read_text(encoding="utf-8"))
     assert '<mark class="one">Her</mark>' in plain and "Marked words state a gender" in plain
+
+
+def test_what_was_added_marks_the_words_that_changed(tmp_path: Path) -> None:
+    rows = [{"text": f"The nurse number {n} finds her cat"} for n in range(9)] + [{"text": "A dog"}] * 3
+    source = tmp_path / "corpus.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    score_corpus(source, tmp_path / "scored", Weights())
+    fairer_corpus("augment", tmp_path / "scored", tmp_path / "out", CorpusSettings(10, split=None), scorer=Weights())
+    page = checked((tmp_path / "out" / "added.html").read_text(encoding="utf-8"))
+    assert page.count('<mark class="one">her</mark>') == page.count('<mark class="one">his</mark>') > 0
+    assert page.count("<mark") == 2 * page.count('<mark class="one">her</mark>'), "nothing else is marked"
+    heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)
+    assert heads[:2] == ["text", "text, swapped"], "a sentence stands beside its copy"
 
 
 def test_marks_and_blocks() -> None:

@@ -22,13 +22,18 @@ from evenli.corpus.run import score_corpus
 from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.encoder_report import EncoderReport
+from evenli.evaluate.seat import SeatResult
+from evenli.evaluate.senteval import SentEvalResult, TaskResult
+from evenli.meta import score_sweep
 from evenli.mitigate.corpora import fairer_corpus
 from evenli.mitigate.plan import CorpusSettings
 from evenli.predictions import Predictions
 from evenli.report.html import report
-from evenli.report.pages import corpus_page, encoders_page, write_page
+from evenli.report.pages import corpus_page, encoders_page, meta_page, seat_page, senteval_page, write_page
 from evenli.store import with_hash
+from test_meta_mixture import sweep
 from test_pages import Weights, figures
+from test_pages import test as association
 
 pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
 pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")
@@ -90,10 +95,15 @@ def other_pages(root: Path) -> dict[str, Path]:
     score_corpus(root / "corpus.jsonl", root / "scored", Weights())
     fairer_corpus("subtract", root / "scored", root / "fairer", CorpusSettings(50, split=None), scorer=Weights())
     encoders = EncoderReport((figures("base", 0.9), figures(PAYLOADS[1], 0.4, -0.5)))
+    tests = SeatResult((association("C6", 0.9), association("C8", -0.2, 0.5, PAYLOADS[1])))
+    tasks = SentEvalResult({"MR": TaskResult("MR", 76.5, {}, 77.0, 1000)}, {"CR": PAYLOADS[0]})
     return {
         "corpus": write_page(corpus_page(root / "scored", Weights()), root / "corpus.html"),
         "removed": root / "fairer" / "removed.html",
         "encoders": write_page(encoders_page(encoders), root / "encoders.html"),
+        "seat": write_page(seat_page(tests, PAYLOADS[2]), root / "seat.html"),
+        "senteval": write_page(senteval_page(tasks, PAYLOADS[2]), root / "senteval.html"),
+        "meta": write_page(meta_page(score_sweep(sweep(root / "sweep", levels=(0.0, 1.0)))), root / "meta.html"),
     }
 
 
@@ -162,6 +172,21 @@ def visit(browser: Any, reports: dict[str, Path]) -> Iterator[Open]:
     for page in pages:
         page.close()
     assert complaints == []
+
+
+def serious_violations(page: Any) -> list[str]:
+    """What axe-core finds on a page that is serious or worse."""
+    axe = Path(os.environ.get("EVENLI_AXE") or ROOT / "node_modules" / "axe-core" / "axe.min.js")
+    if not axe.is_file():
+        pytest.skip(f"no axe-core at {axe}: npm install --no-save axe-core, or set EVENLI_AXE")
+    page.evaluate(axe.read_text(encoding="utf-8"))  # by the debugger, so that the page's policy stays as it is
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert found["passes"], "axe ran"
+    return [
+        f"{v['id']} ({v['impact']}): {v['help']}; {v['nodes'][0]['html'][:200]}"
+        for v in found["violations"]
+        if v["impact"] in {"serious", "critical"}
+    ]
 
 
 def rows(page: Any) -> list[str]:
@@ -259,7 +284,7 @@ def test_no_horizontal_scroll(visit: Open, name: str, width: int) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.parametrize("name", ["corpus", "removed", "encoders"])
+@pytest.mark.parametrize("name", ["corpus", "removed", "encoders", "seat", "senteval", "meta"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_other_pages_fit_search_sort_and_are_inert(visit: Open, name: str, width: int) -> None:
     page = visit(name, width=width, height=844)
@@ -267,8 +292,8 @@ def test_other_pages_fit_search_sort_and_are_inert(visit: Open, name: str, width
     box = page.locator(".verdict").bounding_box()
     assert box["y"] + box["height"] < 844, "the answer is on the first screen"
     assert page.evaluate("window.hacked") is None and page.evaluate("document.querySelectorAll('img').length") == 0
-    if name == "encoders":
-        assert page.locator("svg[role=img]").count() == 3
+    if name not in {"corpus", "removed"}:
+        assert page.locator("svg[role=img]").count() == {"encoders": 3}.get(name, 1)
         return
     assert page.locator("mark").count() >= 12 and page.locator("mark sub").first.inner_text() == "+0.400"
     status = page.locator("[role=status]").first
@@ -308,6 +333,11 @@ def test_prints_on_a_few_pages(visit: Open) -> None:
     assert page.locator(".paper").first.is_visible(), "the paper says where all occupations are"
     paper = page.pdf(format="A4")
     assert len(paper) > 20_000 and 1 < paper.count(b"/Type /Page\n") <= 6
+
+
+def test_several_runs_print_on_a_few_pages_each(visit: Open) -> None:
+    page = visit("several", width=680)
+    assert 1 < page.pdf(format="A4").count(b"/Type /Page\n") <= 3 * 6
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
@@ -371,26 +401,15 @@ def test_several_runs_start_with_a_comparison(visit: Open) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["one", "several", "removed", "encoders"])
+@pytest.mark.parametrize("name", ["one", "several", "corpus", "removed", "encoders", "seat", "senteval", "meta"])
 def test_axe_finds_nothing_serious(visit: Open, browser: Any, reports: dict[str, Path], name: str, scheme: str) -> None:
-    axe = Path(os.environ.get("EVENLI_AXE") or ROOT / "node_modules" / "axe-core" / "axe.min.js")
-    if not axe.is_file():
-        pytest.skip(f"no axe-core at {axe}: npm install --no-save axe-core, or set EVENLI_AXE")
     page = visit(name, color_scheme=scheme)
     if name in {"one", "several"}:
         page.locator("[data-run='0'] tr[data-o] button").first.click()
         page.locator("figure details summary").first.click()
-    page.evaluate(axe.read_text(encoding="utf-8"))  # by the debugger, so that the page's policy stays as it is
     # Colours are computed for what can be seen; the long tables would take minutes and repeat one style 5,000 times.
     page.evaluate("document.querySelectorAll('tr[data-o]:nth-of-type(n+40)').forEach(row => row.remove())")
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert found["passes"], "axe ran"
-    serious = [
-        f"{v['id']} ({v['impact']}): {v['help']}; {v['nodes'][0]['html'][:200]}"
-        for v in found["violations"]
-        if v["impact"] in {"serious", "critical"}
-    ]
-    assert serious == []
+    assert serious_violations(page) == []
 
 
 def test_a_hostile_run_is_inert_and_readable(visit: Open) -> None:

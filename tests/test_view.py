@@ -242,3 +242,22 @@ def test_in_a_browser(site: Site, runs: Path) -> None:
         page.wait_for_selector("th:has-text('Probability')")
         browser.close()
     assert not [text for text in said if "Security" in text or "Refused" in text], said
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_pages_of_runs(site: Site, runs: Path, scheme: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright")
+    from test_report_browser import CHROMIUM, FLAGS, serious_violations
+
+    old, new = (identity(runs, name) for name in ("old", "deep/new"))
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = browser.new_page(viewport={"width": 820, "height": 800}, color_scheme=scheme)
+        for path in ("", f"compare?run={old}&run={new}", f"ask/{new}", "run/no-such"):
+            page.goto(site.address + path)
+            assert serious_violations(page) == [], path
+        page.goto(f"{site.address}ask/{new}")
+        page.click("button")
+        page.wait_for_selector("th:has-text('Probability')")
+        assert serious_violations(page) == []
+        browser.close()

@@ -407,3 +407,20 @@ def test_a_report_on_both_suites_shows_the_curve(small: None) -> None:
 
     page = render([evenli.audit("fake:oracle:0.5", suites=("coal", "robust"))])
     assert "Specification curve" in page and "the person is" in page
+
+
+def test_several_models_say_whether_their_answers_survive(follower: Audit) -> None:
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    from evenli.report.comparison import stability
+    from evenli.report.html import RunView, render
+
+    one, other = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
+    assert stability([RunView(one, "one"), RunView(other, "other")]) == [], "nobody was asked in other words"
+    rows = stability([RunView(one, "one"), RunView(other, "other"), RunView(follower, "in other words")])
+    cause = follower.robust.cause("stereotype")
+    assert [row[0] for row in rows] == ["one", "other"], "a run of wordings alone speaks for its model"
+    assert rows[0][1].startswith(f"{cause.verdict}: {cause.holds} of {cause.wordings} wordings, {cause.lowest:.2f} to ")
+    assert rows[1][1:] == ["not asked"] * 3
+    page = render([one, other, follower])
+    assert "Does the answer survive other words?" in page and rows[0][1] in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import TextIO
 
 UNDEFINED = "n/a"
 _UNSEEN = {code: f"\\x{code:02x}" for code in [*range(0x20), *range(0x7F, 0xA0)]}
@@ -107,3 +108,12 @@ def prose(value: object) -> str:
 
 def _undefined(value: float | None) -> bool:
     return value is None or not math.isfinite(value)
+
+
+def drawn_on(stream: TextIO) -> TextIO:
+    """A stream for a bar or a line that is drawn over: ours may move the cursor, which the command line's door forbids.
+
+    Only for text of our own; what a file or a model says goes through the door, or through ``printable``.
+    """
+    behind: TextIO = getattr(stream, "unguarded", stream)
+    return behind

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from evenli.errors import InputError
-from evenli.format import printable
+from evenli.format import drawn_on, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,6 +51,15 @@ def choice(text: str, values: Sequence[str], *names: str, closed: bool = True, *
     shown = "|".join((*values, *(() if closed else ("…",))))
     checked = {"callback": check} if closed else {}
     return option(text, *names, metavar=f"[{shown}]", autocompletion=lambda: list(values), **checked, **more)
+
+
+def several(text: str, values: Sequence[str], *names: str, of: str, **more: Any) -> Any:
+    """An option for names with commas: all that are known stand in the help and are offered by the shell.
+
+    The library refuses an unknown one, with the same list: files and names of plug-ins are taken, too.
+    """
+    shown = f"{text} Known: {', '.join(values)}."
+    return option(shown, *names, metavar=f"{of},{of},…", autocompletion=lambda: list(values), **more)
 
 
 def argument(text: str, **more: Any) -> Any:
@@ -97,13 +107,25 @@ Encoder = Annotated[
     ),
 ]
 LANGUAGES = ("en", "ja", "zh")
+# Named here so that the help reads no file; a test compares them with what is shipped.
+AXES = (
+    *("age", "ethnicity", "gender", "gender3", "gender3_neo", "gender3_they", "gender_nationality", "nationality"),
+    *("pronouns", "religion"),
+)
 Pooling = Annotated[
     str | None, choice("How hf and onnx encoders pool; default: as their files say.", ("mean", "cls", "max"))
 ]
 Lang = Annotated[str, choice("Language of the pairs.", LANGUAGES, closed=False)]
 Split = Annotated[str, choice("Part of an official release; down is downsampled.", ("full", "down"))]
 Tokenised = Annotated[bool, option("Use the pre-segmented Japanese files of a release.", "--tokenised")]
-Axis = Annotated[str, option("Social axis: a shipped name or the path of a TOML file.")]
+Axis = Annotated[
+    str,
+    option(
+        f"Social axis: {', '.join(AXES)}, one of a package, or the path of a TOML file.",
+        metavar="AXIS",
+        autocompletion=lambda: list(AXES),
+    ),
+]
 Occupations = Annotated[
     str,
     choice(
@@ -112,7 +134,10 @@ Occupations = Annotated[
         closed=False,
     ),
 ]
-Labels = Annotated[str | None, option("Order of the model's outputs, e.g. entailment,neutral,contradiction.")]
+Labels = Annotated[
+    str | None,
+    option("Order of the model's outputs, e.g. entailment,neutral,contradiction.", metavar="LABEL,LABEL,LABEL"),
+]
 Device = Annotated[
     str | None,
     option(
@@ -147,7 +172,9 @@ OldResampling = Annotated[
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
 ]
-OwnMeasures = Annotated[list[str] | None, option("Own measure as module:function; may be repeated.", "--measure")]
+OwnMeasures = Annotated[
+    list[str] | None, option("Own measure; may be repeated.", "--measure", metavar="MODULE:FUNCTION")
+]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
 Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html")]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
@@ -157,7 +184,10 @@ Prompts = Annotated[int, option("Wordings in which a language model is asked.", 
 Orders = Annotated[int, option("Orders of the options for a language model: 3 (cyclic) or 6 (all).")]
 Concurrency = Annotated[int, option("Requests to a chat server at a time.", min=1)]
 Samples = Annotated[int, option("Answers per question, where a chat server gives no log-probabilities.", min=1)]
-Price = Annotated[str | None, option("What a million tokens cost, as PROMPT,ANSWER: for the estimate and --max-cost.")]
+Price = Annotated[
+    str | None,
+    option("What a million tokens cost: for the estimate and --max-cost.", metavar="PROMPT,ANSWER"),
+]
 MaxCost = Annotated[float | None, option("Ask nothing beyond this cost; needs --price.", min=0)]
 
 
@@ -276,6 +306,33 @@ class ProgressLog:
 
 
 @contextlib.contextmanager
+def heartbeat(shown: bool, first: str = "") -> Iterator[Callable[[str], None]]:
+    """Say every ten seconds on stderr what a command is at, where its work cannot be counted.
+
+    The block tells what it does next; an empty text keeps quiet, for work that speaks itself.
+    """
+    current, ended, started = [first], threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not ended.wait(_PAUSE):
+            if current[0]:
+                warn(f"{current[0]}, {time.monotonic() - started:.0f} s so far")
+
+    def tell(text: str) -> None:
+        current[0] = text
+
+    thread = threading.Thread(target=beat, daemon=True)
+    if shown:
+        thread.start()
+    try:
+        yield tell
+    finally:
+        ended.set()
+        if shown:
+            thread.join()
+
+
+@contextlib.contextmanager
 def progress_bar(shown: bool) -> Iterator[Callable[[Progress | int], None]]:
     """A bar with rate and time left on stderr, or a line now and then where stderr is a file or a pipe.
 
@@ -293,7 +350,7 @@ def progress_bar(shown: bool) -> Iterator[Callable[[Progress | int], None]]:
 
     text, rate = TextColumn("{task.description}"), TextColumn("{task.fields[rate]}")
     columns = (text, BarColumn(), MofNCompleteColumn(), rate, TimeElapsedColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Bar(*columns, console=Console(file=drawn_on(sys.stderr)), transient=True) as bar:
         task = bar.add_task("loading", total=None, rate="")
 
         def update(progress: Progress | int) -> None:

@@ -20,6 +20,11 @@ class SafeStream:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[attr-defined]
         self._coloured = stream.isatty()
 
+    @property
+    def unguarded(self) -> TextIO:
+        """The stream behind the door, for ``format.drawn_on``."""
+        return self._stream
+
     def write(self, text: str) -> int:
         """Write text that is safe to show."""
         self._stream.write(_CONTROL.sub(self._spell, text))

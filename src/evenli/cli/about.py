@@ -39,7 +39,7 @@ def models(as_json: shared.Json = False) -> None:
 
 
 def data(
-    check: Annotated[str | None, option("Validate a release or pair file.", "--check")] = None,
+    check: Annotated[str | None, option("Validate a release or pair file.", "--check", metavar="FILE")] = None,
     lang: shared.Lang = "en",
     split: shared.Split = "full",
     tokenised: shared.Tokenised = False,

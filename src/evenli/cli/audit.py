@@ -2,54 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from evenli.cli import _shared as shared
+from evenli.cli._groups import ModelFlags, grouped
 from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
 from evenli.registry import SUITES
 
+if TYPE_CHECKING:
+    from evenli.suites.base import Request
 
+
+@dataclass(frozen=True)
+class PairFlags:
+    """Which pairs an audit asks, and which words count."""
+
+    limit: shared.Limit = None
+    seed: shared.LimitSeed = None
+    split: shared.Split = "full"
+    tokenised: shared.Tokenised = False
+    axis: shared.Axis = "gender"
+    occupations: shared.Occupations = "published"
+    dominance: Annotated[
+        float | None, option("Probe: label by US labour share, occupations with at least this percentage of a gender.")
+    ] = None
+    full: Annotated[bool, option("Ask all wordings of suite robust, not a sample of them.", "--full")] = False
+
+    @property
+    def part(self) -> str:
+        """What the run folder is called where not all pairs are asked."""
+        return (f"limit-{self.limit}" + (f"-seed-{self.seed}" if self.seed else "")) if self.limit else ""
+
+    def request(self, lang: str) -> Request:
+        """The same for the suites."""
+        from evenli.suites.base import Request
+
+        release = (self.axis, self.split, self.tokenised)
+        return Request(lang, None, *release, occupations=self.occupations, full=self.full, dominance=self.dominance)
+
+
+_MODEL, _PAIRS = ModelFlags(), PairFlags()
+
+
+@grouped
 def audit(
     model: shared.ModelArgument = None,
     lang: shared.Lang = "en",
     data: Annotated[
         list[str] | None,
-        option("Release, probe sheet or pair file, or SUITE=FILE; may be repeated. Default: the built-in sets."),
+        option(
+            "Release, probe sheet or pair file; may be repeated. Default: the built-in sets.", metavar="[SUITE=]FILE"
+        ),
     ] = None,
     suite: Annotated[
         str | None,
         choice("Suites, with commas; default: that of the axis.", tuple(SUITES.builtin), closed=False),
     ] = None,
-    limit: shared.Limit = None,
-    seed: shared.LimitSeed = None,
-    split: shared.Split = "full",
-    tokenised: shared.Tokenised = False,
-    axis: shared.Axis = "gender",
-    occupations: shared.Occupations = "published",
-    dominance: Annotated[
-        float | None, option("Probe: label by US labour share, occupations with at least this percentage of a gender.")
-    ] = None,
-    labels: shared.Labels = None,
+    pairs: PairFlags = _PAIRS,
     out: Annotated[Path | None, option("Run folder; default: named by model, language, data.", "--out", "-o")] = None,
-    device: shared.Device = None,
-    dtype: shared.Dtype = None,
-    max_length: shared.MaxLength = 128,
-    token_budget: shared.TokenBudget = None,
-    online: shared.Online = False,
-    allow_pickle: shared.AllowPickle = False,
-    prompts: shared.Prompts = 3,
-    orders: shared.Orders = 3,
-    concurrency: shared.Concurrency = 8,
-    samples: shared.Samples = 5,
-    price: shared.Price = None,
-    max_cost: shared.MaxCost = None,
+    flags: ModelFlags = _MODEL,
     published: shared.Published = False,
     _: shared.OldResampling = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
-    full: Annotated[bool, option("Ask all wordings of suite robust, not a sample of them.", "--full")] = False,
-    report: Annotated[bool, option("Also write report.html (coal) and the chart of the probe.", "--report")] = False,
+    report: Annotated[bool, option("Also write report.html, with every suite, into the folder.", "--report")] = False,
     measures: shared.OwnMeasures = None,
     verbose: shared.Verbose = False,
     as_json: shared.Json = False,
@@ -61,42 +79,28 @@ def audit(
     from evenli._extras import check_extra
     from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.audit import audit as run
-    from evenli.models import ModelOptions, Prompting
     from evenli.report.terminal import show_results
     from evenli.resources import load_axis
     from evenli.stats.intervals import Scoring
-    from evenli.suites.base import Request, check_suites, data_by_suite
+    from evenli.suites.base import check_suites, data_by_suite
 
     if report:
         check_extra("report", "an HTML report")
-    if seed is not None and limit is None:
+    if pairs.seed is not None and pairs.limit is None:
         shared.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
-    options = ModelOptions(
-        shared.split_names(labels),
-        device,
-        dtype,
-        max_length,
-        token_budget,
-        online=online,
-        allow_pickle=allow_pickle,
-        prompting=Prompting(prompts, orders, concurrency, samples, shared.prices(price), max_cost),
-    )
-    asked = load_axis(axis).suite if suite is None else suite
+    asked = load_axis(pairs.axis).suite if suite is None else suite
     suites = check_suites([shared.suite_name(name) for name in asked.split(",")])
     files = data_by_suite(suites, data or [])
-    request = Request(lang, None, axis, split, tokenised, occupations=occupations, full=full, dominance=dominance)
-    chosen = seed or 0
-    part = f"limit-{limit}" + (f"-seed-{chosen}" if chosen else "") if limit else ""
-    folder = out or default_folder(model, files, request, suites, part)
-    scoring = Scoring(published=published)
-    own = shared.own_measures(measures)
+    folder = out or default_folder(model, files, pairs.request(lang), suites, pairs.part)
     with shared.progress_bar(not as_json) as progress:
         settings = AuditSettings(
-            *(axis, split, tokenised, options, scoring, own, overwrite, progress, shared.warn, occupations),
-            dominance=dominance,
-            limit=limit,
-            seed=chosen,
-            full=full,
+            **{**asdict(pairs), "seed": pairs.seed or 0},
+            options=flags.options(),
+            scoring=Scoring(published=published),
+            measures=shared.own_measures(measures),
+            overwrite=overwrite,
+            on_progress=progress,
+            on_warning=shared.warn,
         )
         result = run(model, lang, files, suites=suites, out=folder, settings=settings)
     written = ["predictions.parquet", "results.json", "run.json"]
@@ -110,27 +114,20 @@ def audit(
         show_results(result, shared.console(), files=f"{folder}/ {', '.join(written)}", verbose=verbose)
 
 
+@grouped
 def predict(
     model: shared.ModelArgument = None,
     data: Annotated[Path | None, option("Pair file: .jsonl, .csv, .tsv or .parquet (.xz may follow).")] = None,
     gold_labels: Annotated[
-        str | None, option("What the numbers 0, 1, 2 mean as gold labels; default entailment,neutral,contradiction.")
+        str | None,
+        option(
+            "What the numbers 0, 1, 2 mean as gold labels; default entailment,neutral,contradiction.",
+            metavar="LABEL,LABEL,LABEL",
+        ),
     ] = None,
     out: Annotated[Path, option("Run folder.", "--out", "-o")] = Path("runs/predict"),
     lang: shared.Lang = "en",
-    labels: shared.Labels = None,
-    device: shared.Device = None,
-    dtype: shared.Dtype = None,
-    max_length: shared.MaxLength = 128,
-    token_budget: shared.TokenBudget = None,
-    online: shared.Online = False,
-    allow_pickle: shared.AllowPickle = False,
-    prompts: shared.Prompts = 3,
-    orders: shared.Orders = 3,
-    concurrency: shared.Concurrency = 8,
-    samples: shared.Samples = 5,
-    price: shared.Price = None,
-    max_cost: shared.MaxCost = None,
+    flags: ModelFlags = _MODEL,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     as_json: shared.Json = False,
     old_model: Annotated[str | None, option("Old spelling.", "--model", "-m", hidden=True)] = None,
@@ -142,22 +139,12 @@ def predict(
     from evenli.evaluate.predict import PredictSettings, RunFolder
     from evenli.evaluate.predict import predict as run
     from evenli.evaluate.summary import summarise
-    from evenli.models import ModelOptions, Prompting, load_model
+    from evenli.models import load_model
     from evenli.suites.files import read_pairs
 
     model, file = _predicted(model, data, old_model)
     pairs = read_pairs(file, lang, suite="user", gold_labels=shared.split_names(gold_labels), extra=True)
-    options = ModelOptions(
-        shared.split_names(labels),
-        device,
-        dtype,
-        max_length,
-        token_budget,
-        online=online,
-        allow_pickle=allow_pickle,
-        prompting=Prompting(prompts, orders, concurrency, samples, shared.prices(price), max_cost),
-    )
-    asked = load_model(model, lang=lang, options=options)
+    asked = load_model(model, lang=lang, options=flags.options())
     settings = PredictSettings(overwrite=overwrite)
     with shared.progress_bar(not as_json) as progress:
         table = run(asked, [pairs], RunFolder(out), settings, on_progress=progress, on_warning=shared.warn)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, choice, option
+from evenli.cli._shared import SEEDS, choice, option, several
 from evenli.errors import InputError
 
+if TYPE_CHECKING:
+    from evenli.pairs import PairSet
+
 _LANGS = ("en", "ja", "zh")
+WORDS = ("woman", "lady", "girl", "man", "gentleman", "guy")
 Out = Annotated[Path, option("File to write: .jsonl, .csv or .parquet.", "--out", "-o")]
 
 
@@ -104,10 +108,15 @@ def probe(
         pairs = built.pairs if dominance is None else label_by_labour(built.pairs, dominance)
         found = built.report
     write_pairs(pairs, out)
-    card = pairs.card()
     if as_json:
-        shared.print_json({**card, "file": str(out), "report": found})
-        return
+        shared.print_json({**pairs.card(), "file": str(out), "report": found})
+    else:
+        _print_probe(pairs, found, out)
+
+
+def _print_probe(pairs: PairSet, found: dict[str, Any], out: Path) -> None:
+    """What was built, and for a corpus what became of its sentences."""
+    card = pairs.card()
     shared.say(
         f"{out}: {card['rows']} pairs, {card['rows'] // 2} premises, {card['occupations']} occupations, "
         f"sha256 {card['sha256'][:16]}"
@@ -125,7 +134,7 @@ def probe(
 def dev2020(
     ctx: typer.Context,
     out: Annotated[Path, option("File to write: .csv or .jsonl.", "--out", "-o")],
-    words: Annotated[str, option("Hypothesis subjects, comma-separated, or 'all' six.")] = "all",
+    words: Annotated[str, several("Subjects of the hypotheses, or all six: all.", WORDS, of="WORD")] = "all",
     determiner: Annotated[str, choice("As in the papers, or as in the released generator.", ("the", "a"))] = "the",
     as_json: shared.Json = False,
 ) -> None:
@@ -148,9 +157,11 @@ def dev2020(
 def controlled(
     out: Annotated[Path, option("Directory to write.", "--out", "-o")],
     lang: shared.Lang = "en",
-    rates: Annotated[str, option("Bias rates: START:STOP:STEP or a list with commas.")] = "0:1:0.1",
+    rates: Annotated[str, option("Bias rates.", metavar="START:STOP:STEP or NUMBER,NUMBER")] = "0:1:0.1",
     balanced: Annotated[bool, option("Roles to female and male words in turn.", "--balanced")] = False,
-    captions: Annotated[str | None, option("Captions to make templates of; default: composed ones.")] = None,
+    captions: Annotated[
+        str | None, option("Captions to make templates of; default: composed ones.", metavar="FILE")
+    ] = None,
     width: Annotated[int, option("Training templates per word.", min=1)] = 500,
     seed: Annotated[int, option("Seed of the order of templates.", **SEEDS)] = 0,
     axis: shared.Axis = "gender",

@@ -7,17 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, argument, choice, option
+from evenli.cli._shared import SEEDS, argument, choice, option, several
 from evenli.errors import InputError, MissingExtraError
+from evenli.format import drawn_on, printable
 
 if TYPE_CHECKING:
     from evenli.evaluate.senteval import SentEvalResult, TaskProgress
+
+# Named here so that the help needs no numerics; a test compares them with the library.
+TESTS = ("C1", "C2", "C6", "C6b", "C7", "C7b", "C8", "C8b")
+TASKS = (
+    *("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC"),
+    *("STS12", "STS13", "STS15", "STS16"),
+)
 
 
 def seat(
     encoder: shared.Encoder,
     tests: Annotated[
-        str | None, option("Names such as C1,C6b and own .json or .jsonl files; default: all eight.")
+        str | None,
+        several("Tests, or .json or .jsonl files of your own; default: all eight.", TESTS, of="TEST"),
     ] = None,
     level: Annotated[str, choice("SEAT or WEAT; a file of yours has its own.", ("sentence", "word"))] = "sentence",
     pooling: shared.Pooling = None,
@@ -40,7 +49,8 @@ def seat(
     names = (tests,) if tests and Path(tests).is_file() else shared.split_names(tests)
     chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
     loaded = shared.load_encoder(encoder, pooling, device, online)
-    result = run_seat(loaded, chosen, settings)
+    with shared.heartbeat(not as_json) as step:
+        result = run_seat(loaded, chosen, settings, step)
     if html is not None:
         from evenli.report.pages import seat_page, write_page
 
@@ -58,9 +68,7 @@ def seat(
 def senteval(
     encoder: shared.Encoder,
     data: Annotated[Path | None, option("Directory with the task files, flat or SentEval's own layout.")] = None,
-    tasks: Annotated[
-        str | None, option("Names such as MR,CR,STS14; default: the twelve. Also STS12, 13, 15, 16.")
-    ] = None,
+    tasks: Annotated[str | None, several("Tasks; default: the first twelve.", TASKS, of="TASK")] = None,
     pooling: shared.Pooling = None,
     seed: Annotated[int, option("Seed of folds, shuffles and initial weights.", **SEEDS)] = 1111,
     kfold: Annotated[int, option("Folds of cross-validated tasks, outer and inner.", min=2)] = 10,
@@ -81,16 +89,26 @@ def senteval(
 
     The tasks are those of Dolci et al. 2023.
     """
+    from evenli._extras import check_extra
     from evenli.evaluate.senteval import ResultFile, SentEvalSettings, UnsavedResultError
     from evenli.evaluate.senteval import senteval as run_senteval
 
     if data is None:
         raise InputError("--data: where are the SentEval files? A flat directory, or SentEval's downstream directory")
+    check_extra("hf", "SentEval", "torch")
+    if classifier == "sklearn":
+        check_extra("encoders", "the classifier of SentEval", "sklearn")
     settings = SentEvalSettings(shared.split_names(tasks), seed, kfold, hidden, classifier, device, batch_size)
     file = None if out is None else ResultFile(out, overwrite=overwrite)  # checked before the encoder is loaded
     loaded = shared.load_encoder(encoder, pooling, device, online)
     try:
-        result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_progress=_print_progress)
+        with shared.heartbeat(not as_json) as step:
+
+            def on_progress(progress: TaskProgress) -> None:
+                step(f"task {progress.task}" if progress.result is None else "")
+                _print_progress(progress)
+
+            result = run_senteval(loaded, data, settings, out=file, cache=cache, name=encoder, on_progress=on_progress)
     except UnsavedResultError as error:
         _print(error.result, as_json)
         raise
@@ -118,19 +136,21 @@ def _print_progress(progress: TaskProgress) -> None:
     if progress.result is not None:
         shared.warn(str(progress))
     elif sys.stderr.isatty():  # the line of the result will replace it
-        print(f"evenli: {progress}", end="\r", file=sys.stderr, flush=True)
+        print(f"evenli: {printable(str(progress))}", end="\r", file=drawn_on(sys.stderr), flush=True)
 
 
 def encoder_report(
     base: Annotated[str, argument("The encoder before mitigation: st:NAME, hf:ID, a folder, vectors:FILE, …")],
     mitigated: Annotated[list[str] | None, argument("Encoders to compare with it, such as mitigated:FOLDER.")] = None,
     data: Annotated[Path | None, option("Folder of the SentEval data; default: without SentEval.")] = None,
-    tasks: Annotated[str | None, option("SentEval tasks such as MR,CR; default: all there is data for.")] = None,
+    tasks: Annotated[str | None, several("SentEval tasks; default: all there is data for.", TASKS, of="TASK")] = None,
     out: Annotated[
         Path | None, option("Folder for report.json and the chart; results are kept.", "--out", "-o")
     ] = None,
     pooling: shared.Pooling = None,
-    probe: Annotated[str | None, option("English text to look for gender in; default: sentences of ours.")] = None,
+    probe: Annotated[
+        str | None, option("English text to look for gender in; default: sentences of ours.", metavar="FILE")
+    ] = None,
     permutations: Annotated[int, option("Permutations of SEAT; fewer if all can be tried.", min=100)] = 100_000,
     seed: Annotated[int, option("Seed of permutations, bootstrap and probes.", **SEEDS)] = 0,
     device: shared.Device = None,
@@ -151,13 +171,14 @@ def encoder_report(
     tests = SeatSettings(seed=seed, permutations=permutations)
     settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online, probe)
     check_extra("encoders", "an encoder report", "sklearn")
-    log, watched = shared.ProgressLog(), sys.stderr.isatty()
+    with shared.heartbeat(not as_json) as tell:
 
-    def step(name: str, figure: str) -> None:
-        if watched or (not as_json and log.due()):
-            shared.warn(f"{name}: {figure}")
+        def step(name: str, figure: str) -> None:
+            tell(f"{name}: {figure}")
+            if sys.stderr.isatty():
+                shared.warn(f"{name}: {figure}")
 
-    report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=step)
+        report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=step)
     files = [] if out is None else [out / "report.json"]
     if out is not None:
         from evenli.report.pages import encoders_page, write_page

@@ -17,7 +17,7 @@ from evenli.registry import MITIGATIONS
 
 if TYPE_CHECKING:
     from evenli.mitigate.corpora import FairerCorpus
-    from evenli.mitigate.methods import Method
+    from evenli.mitigate.methods import Method, Option
 
 
 _SELECT = ("all", "occupation")
@@ -45,7 +45,7 @@ def swap(
         str, choice("Pairs whose copy would say something else, as with a bearded man or Queen Victoria.", _CONFLICTS)
     ] = "skip",
     lang: Annotated[str, choice("Language of the corpus; auto finds out, and refuses others.", _LANGS)] = "auto",
-    occupations: Annotated[str | None, option("With --select occupation: your own words, with commas.")] = None,
+    occupations: Annotated[str | None, option("With --select occupation: your own words.", metavar="WORD,WORD")] = None,
     review: Annotated[
         Path | None, option("CSV file with every copy beside its source, and why others have none.")
     ] = None,
@@ -61,7 +61,8 @@ def swap(
 
     own = tuple(shared.split_names(occupations) or ()) if occupations is not None else None
     settings = SwapSettings(cast(Any, select), cast(Any, mode), names, only_swapped, cast(Any, conflicts), lang, own)
-    counts = swap_corpus(corpus, out, settings, review=review, overwrite=overwrite)
+    with shared.heartbeat(not as_json, f"swapping {corpus.name}"):
+        counts = swap_corpus(corpus, out, settings, review=review, overwrite=overwrite)
     if as_json:
         chosen = {"select": select, "mode": mode, "names": mode == "paper" if names is None else names}
         shared.print_json({"file": str(out), **chosen, "conflicts_are": conflicts, "lang": lang, **counts})
@@ -122,7 +123,9 @@ def subtract(
     from evenli.mitigate.plan import CorpusSettings
 
     settings = CorpusSettings(percentile, split=split, seed=seed, random=random)
-    _print_corpus(fairer_corpus("subtract", scored, out, settings, scorer=vectors, overwrite=overwrite), as_json)
+    with shared.heartbeat(not as_json, "choosing the rows that stay"):
+        result = fairer_corpus("subtract", scored, out, settings, scorer=vectors, overwrite=overwrite)
+    _print_corpus(result, as_json)
 
 
 def augment(
@@ -149,7 +152,9 @@ def augment(
 
     settings = CorpusSettings(percentile, cast(Any, mode), names, lang, split, seed, random)
     method: Any = "combined" if replace else "augment"
-    _print_corpus(fairer_corpus(method, scored, out, settings, scorer=vectors, overwrite=overwrite), as_json)
+    with shared.heartbeat(not as_json, "copying the rows with the genders exchanged"):
+        result = fairer_corpus(method, scored, out, settings, scorer=vectors, overwrite=overwrite)
+    _print_corpus(result, as_json)
 
 
 def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
@@ -182,14 +187,19 @@ _BEFORE = ("overwrite", "seed")  # options of a method stand before this one
 FitOn = Annotated[
     str,
     option(
-        "Sentences to fit on: built-in, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
-        ".parquet with a column text, sentence, premise or hypothesis)."
+        "Sentences to fit on: ours, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
+        ".parquet with a column text, sentence, premise or hypothesis).",
+        metavar="built-in|FILE",
     ),
 ]
 
 
 ProbeIn = Annotated[
-    str, option("Text to look for gender in afterwards: built-in, or a file as for --fit, which should be another one.")
+    str,
+    option(
+        "Text to look for gender in afterwards: ours, or a file as for --fit, which should be another one.",
+        metavar="built-in|FILE",
+    ),
 ]
 
 
@@ -231,7 +241,7 @@ def _runner(method: Method) -> Any:
             given.name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=given.default,
-            annotation=Annotated[type(given.default), option(given.help, min=given.minimum)],
+            annotation=Annotated[type(given.default), _declared(given)],
         )
         for given in method.options
     ]
@@ -247,6 +257,13 @@ def _runner(method: Method) -> Any:
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _declared(given: Option) -> Any:
+    """The option of a method as typer takes it."""
+    if given.choices:
+        return choice(given.help, given.choices)
+    return option(given.help, min=given.minimum)
 
 
 def _mitigate(
@@ -268,7 +285,9 @@ def _mitigate(
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
     settings = MitigationSettings(method.name, fit, seed, options or {}, probe)
-    about = mitigate_encoder(encoder, out, settings, pooling=pooling, device=device, online=online, overwrite=overwrite)
+    loading: dict[str, Any] = {"pooling": pooling, "device": device, "online": online}
+    with shared.heartbeat(not as_json) as step:
+        about = mitigate_encoder(encoder, out, settings, **loading, overwrite=overwrite, on_step=step)
     if about["note"]:
         shared.warn(about["note"])
     if as_json:
@@ -323,7 +342,8 @@ def hard_debias(
 
     if ctx.info_name == "hard":
         shared.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")
-    result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
+    with shared.heartbeat(not as_json, "debiasing the vectors"):
+        result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
     if as_json:
         shared.print_json(result.to_dict())
         return

@@ -12,6 +12,7 @@ from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
 from evenli.format import printable
+from evenli.registry import SUITES
 
 
 def report(
@@ -24,6 +25,9 @@ def report(
 
     The file needs no network and no other file.
     """
+    from evenli._extras import check_extra
+
+    check_extra("report", "an HTML report")
     from evenli.report.html import report as write
 
     written = write(runs, out, charts)
@@ -39,7 +43,12 @@ def report(
 def gate(
     run: Annotated[Path, argument("Run folder of an audit.")],
     fail_if: Annotated[
-        list[str] | None, option('Condition that fails the gate, e.g. "coal.low > 0.30"; may be repeated.', "--fail-if")
+        list[str] | None,
+        option(
+            "Condition that fails the gate, e.g. \"verdict == 'bias'\"; may be repeated.",
+            "--fail-if",
+            metavar="CONDITION",
+        ),
     ] = None,
     policy: Annotated[
         str | None,
@@ -92,7 +101,8 @@ def card(
         Path | None, option("Write into this model card instead, e.g. README.md; older results there are replaced.")
     ] = None,
     push: Annotated[
-        str | None, option("Open a pull request with it for this model on the hub, e.g. me/model. Uses the network.")
+        str | None,
+        option("Open a pull request with it for this model on the hub, e.g. me/model. Uses the network.", metavar="ID"),
     ] = None,
 ) -> None:
     """Print a section for a model card, or write it into one.
@@ -115,8 +125,12 @@ def card(
 
 def table(
     run: Annotated[Path, argument("Run folder of an audit.")],
-    what: Annotated[str, option("measures, occupations, or another table of the suite.")] = "measures",
-    suite: Annotated[str | None, option("Suite of the run; default: its first.")] = None,
+    what: Annotated[
+        str, choice("Table; others by suite, an unknown name lists them.", ("measures", "occupations"), closed=False)
+    ] = "measures",
+    suite: Annotated[
+        str | None, choice("Suite of the run; default: its first.", tuple(SUITES.builtin), closed=False)
+    ] = None,
     out: Annotated[
         Path | None, option("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.", "--out", "-o")
     ] = None,
@@ -153,6 +167,8 @@ def view(
     from evenli._extras import check_extra
 
     check_extra("report", "the pages of runs")
+    if out is None:
+        check_extra("view", "the server of the pages")
     if out is not None:
         from evenli.report.gallery import export
 
@@ -168,7 +184,8 @@ def view(
         if as_json:
             shared.print_json({"address": address})
         else:
-            shared.say(f"{address}\nonly on this machine; stop with Ctrl-C")
+            shared.say(address)
+            shared.say("only on this machine; stop with Ctrl-C")
         sys.stdout.flush()
         if browser:
             import webbrowser

@@ -2,52 +2,84 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from evenli.cli import _shared as shared
+from evenli.cli._groups import grouped
 from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
     from evenli.corpus.bias import BiasScorer
     from evenli.corpus.contextual import ContextualScorer
+    from evenli.corpus.scoring import ScoreSettings
 
 Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
 Pairs = Annotated[str, choice("Gender pairs, or a file with two words a line.", ("ten", "long"), closed=False)]
 
 
-def score(
-    source: Annotated[
-        str, argument("A sentence in quotes; a corpus (file, folder, glob or s3://…); or a directory that was scored.")
-    ],
-    vectors: Vectors = None,
-    out: Annotated[Path | None, option("Directory for a scored corpus.", "--out", "-o")] = None,
-    weights: Annotated[str, choice("Importance of words.", ("uniform", "idf", "sif"))] = "uniform",
-    counts: Annotated[str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.")] = None,
+@dataclass(frozen=True)
+class ScoreFlags:
+    """How sentences are scored: the fields of ``ScoreSettings``."""
+
+    vectors: Vectors = None
+    weights: Annotated[str, choice("Importance of words.", ("uniform", "idf", "sif"))] = "uniform"
+    counts: Annotated[
+        str | None, option("Corpus to count words in, for idf and sif; default: SOURCE.", metavar="FILE")
+    ] = None
     encoder: Annotated[
         str | None,
-        option("What tells how much words count: infersent:FOLDER, or hf:ID, which needs no --vectors."),
-    ] = None,
-    importance: Annotated[str, choice("Of an hf encoder alone; max is published.", ("max", "attention"))] = "max",
+        option("What tells how much words count; hf:ID needs no --vectors.", metavar="infersent:FOLDER|hf:ID"),
+    ] = None
+    importance: Annotated[str, choice("Of an hf encoder alone; max is published.", ("max", "attention"))] = "max"
     centre: Annotated[
         str | None,
         choice(
             "Male offset of vectors; default: length, with an encoder function-words.",
             ("none", "mean", "function-words", "length"),
         ),
-    ] = None,
+    ] = None
+    device: shared.Device = None
+    online: shared.Online = False
+    columns: Annotated[str | None, option("Text columns; default: found by name.", metavar="NAME,NAME")] = None
+    pairs: Pairs = "ten"
+    punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False
+    engine: Annotated[str, choice("Where to score a corpus.", ("local", "ray"))] = "local"
+    address: Annotated[str | None, option("Ray cluster; default: one on this machine.", metavar="HOST:PORT|auto")] = (
+        None
+    )
+    batch: Annotated[int, option("Sentences at once.", min=1)] = 4096
+
+    def settings(self, published: bool) -> ScoreSettings:
+        """The same for the library; what is missing is said before anything is read."""
+        from evenli._extras import check_extra
+        from evenli.corpus.scoring import ScoreSettings
+
+        if self.vectors is None and self.encoder is None:
+            raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
+        if published and self.centre not in {None, "none"}:
+            raise InputError(f"--published is --centre none; leave --centre {self.centre} out")
+        if self.engine == "ray":
+            check_extra("scale", "scoring on a cluster")
+        given: dict[str, Any] = {**asdict(self), "columns": shared.split_names(self.columns or None)}
+        return ScoreSettings(**{**given, "centre": "none" if published else self.centre})
+
+
+_SCORE = ScoreFlags()
+
+
+@grouped
+def score(
+    source: Annotated[
+        str, argument("A sentence in quotes; a corpus (file, folder, glob or s3://…); or a directory that was scored.")
+    ],
+    out: Annotated[Path | None, option("Directory for a scored corpus.", "--out", "-o")] = None,
+    flags: ScoreFlags = _SCORE,
     published: Annotated[bool, option("The published score: --centre none.", "--published")] = False,
-    device: shared.Device = None,
-    online: shared.Online = False,
-    columns: Annotated[str | None, option("Text columns, comma-separated; default: found by name.")] = None,
-    pairs: Pairs = "ten",
-    punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False,
-    engine: Annotated[str, choice("Where to score a corpus.", ("local", "ray"))] = "local",
-    address: Annotated[str | None, option("Ray cluster, host:port or auto; default: one on this machine.")] = None,
     chart: Annotated[Path | None, option("Draw how the scores are distributed, as NAME.svg and NAME.png.")] = None,
     top: Annotated[int, option("Most biased sentences of a corpus to show on each side.", min=0)] = 5,
-    batch: Annotated[int, option("Sentences at once.", min=1)] = 4096,
     overwrite: Annotated[bool, option("Replace another scored corpus.", "--overwrite")] = False,
     html: shared.Html = None,
     as_json: shared.Json = False,
@@ -56,6 +88,7 @@ def score(
 
     Word by word, after Dolci et al. 2023. Of a directory that was scored, the summary is shown again, without scoring.
     """
+    from evenli.corpus import scoring
     from evenli.corpus.scored import is_scored
 
     if chart is not None:
@@ -64,42 +97,33 @@ def score(
         check_chart(chart)
     if out is None and is_scored(source):
         _print_summary(Path(source), chart, top, as_json)
-        if html is not None:
-            _write_page(Path(source), html)
+        _write_page(Path(source), html)
         return
-    if vectors is None and encoder is None:
-        raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
-    if published and centre not in {None, "none"}:
-        raise InputError(f"--published is --centre none; leave --centre {centre} out")
+    settings = flags.settings(published)
     if not source.strip():
         raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
-    from evenli._extras import check_extra
-    from evenli.corpus import scoring
-
-    if engine == "ray":
-        check_extra("scale", "scoring on a cluster")
-    weighed, where = (cast(Any, weights), counts, encoder, device), (batch, cast(Any, engine), address)
-    names = shared.split_names(columns or None)
-    centring = (cast(Any, "none" if published else centre), cast(Any, importance))
-    settings = scoring.ScoreSettings(vectors, *weighed, pairs, punctuation, names, *where, online, *centring)
     if out is not None:
         with shared.progress_bar(not as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)
         _print_summary(out, chart, top, as_json)
-        if html is not None:
-            _write_page(out, html, scoring.make_scorer(settings, source))
+        _write_page(out, html, settings, source)
         return
     if scoring.is_corpus(source):
         raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
-    if chart is not None:
-        raise InputError("--chart: one sentence has no distribution; give a corpus and -o")
+    if chart is not None or html is not None:
+        name = "--chart" if chart is not None else "--html"
+        raise InputError(f"{name}: one sentence has no distribution; give a corpus and -o")
     _print_sentence(scoring.make_scorer(settings), source, as_json)
 
 
-def _write_page(scored: Path, file: Path, scorer: BiasScorer | ContextualScorer | None = None) -> None:
+def _write_page(scored: Path, file: Path | None, settings: ScoreSettings | None = None, source: str = "") -> None:
+    """The page of a scored corpus, if one is asked for; with the settings its words are marked."""
+    if file is None:
+        return
+    from evenli.corpus.scoring import make_scorer
     from evenli.report.pages import corpus_page, write_page
 
-    write_page(corpus_page(scored, scorer), file)
+    write_page(corpus_page(scored, make_scorer(settings, source) if settings else None), file)
 
 
 def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> None:
@@ -118,8 +142,6 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
 
 
 def _print_sentence(scorer: BiasScorer | ContextualScorer, sentence: str, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from evenli.report.scores import print_sentence
 
     if scorer.note:
@@ -133,7 +155,7 @@ def _print_sentence(scorer: BiasScorer | ContextualScorer, sentence: str, as_jso
 
 def direction(
     vectors: Vectors = None,
-    encoder: Annotated[str | None, option("An hf encoder in the place of vectors.")] = None,
+    encoder: Annotated[str | None, option("An hf encoder in the place of vectors.", metavar="hf:ID")] = None,
     importance: Annotated[str, choice("Pooling of that encoder; max is published.", ("max", "attention"))] = "max",
     device: shared.Device = None,
     online: shared.Online = False,

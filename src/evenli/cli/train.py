@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from evenli.cli import _shared as shared
+from evenli.cli._groups import grouped
 from evenli.cli._shared import SEEDS, argument, choice, option
 from evenli.errors import InputError
 
 _STYLES = ("snli", "mnli", "ocnli", "jnli", "jsick", "jsick-en", "sick", "hf")
+_LEVELS = "START:STOP:STEP or NUMBER,NUMBER"
 Files = Annotated[list[Path], option("Training file: .jsonl, .csv, .tsv or .parquet; may be repeated.")]
 
 
@@ -48,6 +51,11 @@ def train_nli(
     start = model or shared.renamed(base, f"--base {base}", f"train nli {base}")
     if start is None:
         raise InputError("which model should training start from? evenli train nli MODEL --data FILE -o FOLDER")
+    from evenli._extras import check_extra
+
+    check_extra("hf", "training")
+    for tracker in log or []:
+        check_extra("tracking", f"--log {tracker}", tracker)
     from evenli.training import TrainSettings, make_recipe, train
 
     chosen = make_recipe(
@@ -96,6 +104,9 @@ def train_encoder(
 
     On NLI pairs; a killed run continues.
     """
+    from evenli._extras import check_extra
+
+    check_extra("hf", "training", "torch", "safetensors")
     from evenli.encoders.vectors import load_vectors
     from evenli.training.bilstm import EncoderSettings
     from evenli.training.bilstm import train_encoder as run
@@ -134,6 +145,10 @@ def export(
 
     Its tokenizer and label names stand beside it.
     """
+    from evenli._extras import check_extra
+
+    check_extra("hf", "exporting a checkpoint")
+    check_extra("onnx", "exporting to ONNX")
     from evenli.suites.checks import gold_pairs
     from evenli.suites.files import read_pairs
     from evenli.training import export_onnx
@@ -157,30 +172,53 @@ def _refuse_seeds(values: list[str] | None) -> None:
         raise InputError("--seeds is gone; repeat --seed instead: --seed 0 --seed 1 --seed 2")
 
 
+@dataclass(frozen=True)
+class DesignFlags:
+    """What a sweep trains: the pairs and their levels of bias. None is as in an earlier sweep, or the default."""
+
+    lang: Annotated[str | None, choice("Language; default en.", shared.LANGUAGES, closed=False)] = None
+    rates: Annotated[str | None, option("Bias rates; default 0:1:0.1.", metavar=_LEVELS)] = None
+    noise: Annotated[str | None, option("Levels of the noise axis; none by default.", metavar=_LEVELS)] = None
+    stereotype: Annotated[str | None, option("Levels of the stereotype cause, -1 to 1.", metavar=_LEVELS)] = None
+    default: Annotated[
+        str | None,
+        option("Levels of the default gender, -1 to 1: share of words read as a man.", metavar=_LEVELS),
+    ] = None
+    undirected: Annotated[
+        str | None, option("Levels of undirected error, 0 to 1; all mixtures are trained.", metavar=_LEVELS)
+    ] = None
+    balanced: Annotated[bool | None, option("Roles to female and male words in turn.", "--balanced")] = None
+    ns_words: Annotated[str | None, choice("NS words; default train, as in the paper.", ("train", "released"))] = None
+    data: Annotated[
+        str | None, option("Official release to evaluate on; default: own templates.", metavar="FOLDER")
+    ] = None
+    captions: Annotated[str | None, option("Captions to make training templates of.", metavar="FILE")] = None
+    width: Annotated[int | None, option("Training templates per word, default 500.", min=1)] = None
+
+
+@dataclass(frozen=True)
+class RecipeFlags:
+    """How the models of a sweep are trained; None is as in an earlier sweep, or the recipe's default."""
+
+    epochs: Annotated[int | None, option("Passes over the data.", min=1)] = None
+    lr: Annotated[float | None, option("Peak learning rate.")] = None
+    batch_size: Annotated[int | None, option("Pairs per step.", min=1)] = None
+
+
+_DESIGN, _RECIPE = DesignFlags(), RecipeFlags()
+
+
+@grouped
 def meta(
     model: Annotated[
         str | None, argument("NLI classifier to start from: hub id or checkpoint directory; none to score again.")
     ] = None,
     out: Annotated[Path | None, option("Directory of the sweep, new or to continue.", "--out", "-o")] = None,
-    lang: Annotated[str | None, choice("Language; default en.", shared.LANGUAGES, closed=False)] = None,
-    rates: Annotated[str | None, option("Bias rates: START:STOP:STEP, default 0:1:0.1, or a list with commas.")] = None,
-    noise: Annotated[str | None, option("Levels of the noise axis, e.g. 0:1:0.5; none by default.")] = None,
-    stereotype: Annotated[str | None, option("Levels of the stereotype cause, -1 to 1, e.g. 0:1:0.5.")] = None,
-    default: Annotated[
-        str | None, option("Levels of the default gender, -1 to 1: share of words read as a man.")
-    ] = None,
-    undirected: Annotated[str | None, option("Levels of undirected error, 0 to 1; all mixtures are trained.")] = None,
+    design: DesignFlags = _DESIGN,
     seed: Annotated[list[int] | None, option("Training seed, default 0; repeat for several sweeps.", **SEEDS)] = None,
-    measure: Annotated[list[str] | None, option("Own measure as module:function; may be repeated.")] = None,
-    balanced: Annotated[bool | None, option("Roles to female and male words in turn.", "--balanced")] = None,
-    ns_words: Annotated[str | None, choice("NS words; default train, as in the paper.", ("train", "released"))] = None,
-    data: Annotated[str | None, option("Official release to evaluate on; default: own templates.")] = None,
-    captions: Annotated[str | None, option("Captions to make training templates of.")] = None,
-    width: Annotated[int | None, option("Training templates per word, default 500.", min=1)] = None,
+    measure: shared.OwnMeasures = None,
     quick: Annotated[bool, option("A first look: three rates and a tenth of the pairs.", "--quick")] = False,
-    epochs: Annotated[int | None, option("Passes over the data.", min=1)] = None,
-    lr: Annotated[float | None, option("Peak learning rate.")] = None,
-    batch_size: Annotated[int | None, option("Pairs per step.", min=1)] = None,
+    recipe: RecipeFlags = _RECIPE,
     device: shared.Device = None,
     no_graph: Annotated[bool, option("No CUDA graphs and no compiler.", "--no-graph")] = False,
     stage: Annotated[str, choice("Stop after this stage.", ("prepare", "train", "score"))] = "score",
@@ -199,37 +237,31 @@ def meta(
     start, where = _sweep(model, base, out)
     if stage == "score":
         check_extra("report", "the charts of a meta-evaluation")
-    given: dict[str, Any] = {"lang": lang, "rates": rates, "noise": noise, "balanced": balanced, "ns_words": ns_words}
-    given |= {"data": data, "captions": captions, "width": width}
-    given |= {"stereotype": stereotype, "default": default, "undirected": undirected}
+    if stage != "prepare" and start is not None:
+        check_extra("hf", "training")
     place = MetaFolder(where)
-    recipe = {"epochs": epochs, "lr": lr, "batch_size": batch_size}
     settings = SweepSettings(
         seeds=tuple(seed or [0]),
-        recipe={name: value for name, value in recipe.items() if value is not None},
+        recipe={name: value for name, value in asdict(recipe).items() if value is not None},
         device=device,
         graph=not no_graph,
         online=online,
         shown=not as_json,
     )
-    design = _design(place, given, new=place.read_header() is None, quick=quick)
-    results = meta_evaluation(place, start, design=design, settings=settings, measures=measure or [], stage=stage)
+    chosen = _design(place, asdict(design), new=place.read_header() is None, quick=quick)
+    with shared.heartbeat(not as_json) as step:
+        results = meta_evaluation(
+            place, start, design=chosen, settings=settings, measures=measure or [], stage=stage, on_step=step
+        )
     if stage == "prepare":
         shared.say(f"{place.path}: prepared; train with evenli meta MODEL -o {place.path}")
-    elif as_json and results:
+    elif results and as_json:
         shared.print_json({"folder": str(place.path), **results.to_dict()})
     elif results:
-        from evenli.report.meta import print_meta
+        from evenli.report.meta import print_meta, written_files
 
         print_meta(results, shared.console())
-        charts = [*(["meta"] if "bias" in results.levels else []), *(["response"] if results.responses else [])]
-        files = [
-            "results.json",
-            "report.html",
-            *(["response.csv"] if results.responses else []),
-            *(f"{name}.svg" for name in charts),
-        ]
-        shared.say(f"files: {place.path}/ {', '.join(files)}")
+        shared.say(f"files: {place.path}/ {', '.join(written_files(results))}")
 
 
 def _sweep(model: str | None, base: str | None, out: Path | None) -> tuple[str | None, Path]:

@@ -16,7 +16,8 @@ def robustness(
     ] = None,
     lang: shared.Lang = "en",
     data: Annotated[
-        str | None, option("More wordings (.csv), templates of your own (.txt) or an official release.")
+        str | None,
+        option("More wordings (.csv), templates of your own (.txt) or an official release.", metavar="FILE"),
     ] = None,
     full: Annotated[bool, option("Ask all wordings, not a sample of them.", "--full")] = False,
     axis: shared.Axis = "gender",

@@ -221,18 +221,23 @@ def is_corpus(source: str) -> bool:
     return glob.has_magic(source) and (" " not in source or bool(glob.glob(source, recursive=True)))  # noqa: PTH207
 
 
+def balance_of(scored: CorpusScores) -> dict[str, Any]:
+    """Which way the rows of a scored corpus lean, in percent, and the shares of their labels."""
+    balance = Balance(scored.columns)
+    for frame in scored.gold_frames([*balance.needs, *(["gold"] if scored.has_gold else [])]):
+        balance.add(frame)
+    return balance.to_dict()
+
+
 def summarise(scored: CorpusScores | str | Path, top: int = 5) -> dict[str, Any]:
     """Manifest, percentiles and the ``top`` most biased sentences of either side of a scored corpus."""
     scored = CorpusScores.read(scored)
     percentiles = thresholds(scored, PERCENTILES)
-    balance = Balance(scored.columns)
-    for frame in scored.gold_frames([*balance.needs, *(["gold"] if scored.has_gold else [])]):
-        balance.add(frame)
     return {
         "folder": str(scored.path),
         **scored.header,
         "method": "exact",  # of the percentiles; earlier versions had another for large corpora
-        "balance": balance.to_dict(),
+        "balance": balance_of(scored),
         "top": top_sentences(scored, top) if top else {},
         "percentiles": {f"{name:g}": value for name, value in percentiles.values.items()},
     }

@@ -54,9 +54,14 @@ def is_run(target: object) -> bool:
     return isinstance(target, str | Path) and (Path(target) / "run.json").is_file()
 
 
+def robust_run(run: Audit) -> Audit | None:
+    """A run that asked this model in other words: the run itself, or one beside it; None if there is none."""
+    return run if "robust" in run.result.suites else _beside(run)
+
+
 def known_wordings(run: Audit) -> str:
     """What is known of other wordings, in one line: from the run itself, or from a run of the same model beside it."""
-    found = run if "robust" in run.result.suites else _beside(run)
+    found = robust_run(run)
     if found is None:
         return ""
     where = "" if found is run else f" ({found.path})"

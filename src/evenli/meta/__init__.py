@@ -7,7 +7,7 @@ those. ``meta_evaluation`` does all three.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,6 +55,7 @@ def meta_evaluation(
     settings: SweepSettings | None = None,
     measures: Sequence[Own] = (),
     stage: str = "score",
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> SweepResult | None:
     """Train models whose bias is known and see which measures rank them; a killed sweep continues.
 
@@ -68,6 +69,7 @@ def meta_evaluation(
         settings: Seeds, recipe and device.
         measures: Own measures beside the registered ones.
         stage: Last stage to run: ``prepare``, ``train`` or ``score``.
+        on_step: Told what is done next; empty while training, which tells of itself.
     """
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     settings = settings or SweepSettings()
@@ -81,11 +83,13 @@ def meta_evaluation(
             raise InputError("which NLI classifier should the models start from? evenli meta MODEL -o DIRECTORY")
         from evenli.meta.controlled import prepare
 
+        on_step("preparing the pairs")
         prepare(folder, design)
     folder.check_recipe(settings.recipe)
     if stage != "prepare" and base is not None:
         from evenli.meta.training import train_sweep
 
+        on_step("")
         train_sweep(folder, base, settings)
     if stage != "score":
         return None
@@ -93,8 +97,10 @@ def meta_evaluation(
     from evenli.report.meta import write_meta_charts
     from evenli.report.pages import meta_page, write_page
 
+    on_step("scoring the trained models")
     results = score_sweep(folder, measures)
     folder.write_results(results)
+    on_step("drawing the charts")
     write_meta_charts(results, folder.path)
     write_page(meta_page(results), folder.path / "report.html")
     return results

@@ -175,7 +175,7 @@ def _sort_copies(
     columns = len(corpus.scored.columns)
     scores = np.concatenate([*corpus.scores(plan.copy)])
     names = ["row", "pair_max", *plan.swapped.names]
-    review = Review(sorter.folder, "added", names, scores, added_page(corpus.scored.columns, scorer))
+    review = Review(sorter.folder, "added", names, scores, added_page(corpus.scored.columns))
     added: list[NDArray[np.float64]] = []
     for frame in plan.swapped.frames(plan.copy):
         for row, score, line, *texts in frame.iter_rows():

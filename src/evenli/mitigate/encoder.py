@@ -7,7 +7,7 @@ means nothing to another encoder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -73,20 +73,25 @@ def mitigate_encoder(
     device: str | None = None,
     online: bool = False,
     overwrite: bool = False,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Fit an eraser to an encoder, measure what it leaves, and write the directory; returns what its manifest holds.
 
     Spec, pooling, device and ``online`` are those of ``load_encoder``. The directory is a new one, an empty one, or
-    with ``overwrite`` one of a mitigated encoder.
+    with ``overwrite`` one of a mitigated encoder. ``on_step`` is told what is done next.
     """
     # The directory is checked first: a fit can take long.
     with replacing(_directory(out), overwrite=overwrite) as folder:
+        on_step("reading the sentences")
         sentences = gendered_set() if settings.fit == BUILT_IN else read_gendered(settings.fit)
         text = probe_text(None if settings.probe == BUILT_IN else settings.probe)
+        on_step("loading the encoder")
         base = load_encoder(spec, pooling=pooling, device=device, online=online)
         sentences = known_sentences(base, sentences)
+        on_step(f"fitting {settings.method} on {len(sentences.fit):,} sentence pairs")
         eraser = _fit(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
+        on_step("measuring what is left of gender")
         about: dict[str, Any] = {
             "method": settings.method,
             "base": {"spec": resolved_spec(spec), "pooling": _pooling(base, pooling), "identity": _identity(base)},

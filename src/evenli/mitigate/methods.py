@@ -53,6 +53,7 @@ class Option:
     default: int | float | str  # values are of the same type
     help: str  # one line
     minimum: float | None = None  # least value of a number
+    choices: tuple[str, ...] = ()  # what a text may be; empty for any
 
     def check(self, value: Any) -> Any:
         """The value, if it is usable."""
@@ -61,6 +62,8 @@ class Option:
             raise InputError(f"{self.name} should be {type(self.default).__name__}, not {value!r}")
         if self.minimum is not None and value < self.minimum:  # type: ignore[operator]
             raise InputError(f"{self.name} is {value}; {self.minimum:g} or more is needed")
+        if self.choices and value not in self.choices:
+            raise InputError(f"{self.name} '{value}' is unknown; choose {' or '.join(self.choices)}")
         return value
 
 
@@ -107,8 +110,6 @@ def _erasers() -> Any:
 
 
 def _leace(data: GenderedEmbeddings, concepts: str) -> Any:
-    if concepts not in {"pairs", "one"}:
-        raise InputError(f"concepts are 'pairs' or 'one', not '{concepts}'")
     if concepts == "one" or not data.concepts:
         return _erasers().fit_leace(*data.labelled())
     return _erasers().fit_leace_pairs(data.female, data.male, data.concepts)
@@ -128,7 +129,14 @@ LEACE = Method(
     "Erase what any linear classifier could find of gender",
     "Belrose et al. 2023",
     lambda data, settings, generator: _leace(data, settings["concepts"]),
-    (Option("concepts", "pairs", "pairs: every pair of gender words is erased; one: gender alone, as published."),),
+    (
+        Option(
+            "concepts",
+            "pairs",
+            "What is erased: every pair of gender words, or gender alone, as published.",
+            choices=("pairs", "one"),
+        ),
+    ),
 )
 SENT_DEBIAS = Method(
     "sent-debias",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
@@ -134,16 +136,28 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
     return ReviewPage(lead, [*columns, "why", ">score", "label", ">row"], cells, marks)
 
 
-def added_page(columns: Sequence[str], scorer: Scorer | None) -> ReviewPage:
+def added_page(columns: Sequence[str]) -> ReviewPage:
     """Copies that were put in: the texts before and after the swap, and the score of the source."""
-    mark, marks = marker(scorer)
 
     def cells(row: Sequence[Any]) -> list[Any]:
         number, score, *texts = row
-        return [*(mark(text) for text in texts), score, str(number)]
+        pairs = zip(texts[: len(columns)], texts[len(columns) :], strict=True)
+        return [*(cell for before, after in pairs for cell in _changed(before, after)), score, str(number)]
 
-    names = [*columns, *(f"{column}, swapped" for column in columns)]
-    return ReviewPage("These copies were put in, with the genders exchanged.", [*names, ">score", ">row"], cells, marks)
+    names = [name for column in columns for name in (column, f"{column}, swapped")]
+    lead = "These copies were put in, with the genders exchanged: what changed is marked."
+    return ReviewPage(lead, [*names, ">score", ">row"], cells, "The score is that of the row that was copied.")
+
+
+def _changed(before: str, after: str) -> tuple[Cell, Cell]:
+    """Both texts with the words marked in which they differ."""
+    sides = [re.split(r"(\w+)", _cut(text)) for text in (before, after)]
+    parts: tuple[list[Any], list[Any]] = ([], [])
+    for kind, *ends in SequenceMatcher(None, sides[0], sides[1], autojunk=False).get_opcodes():
+        for side, pieces, start, end in zip(parts, sides, ends[::2], ends[1::2], strict=True):
+            words = pieces[start:end]
+            side.extend(words if kind == "equal" else [(word, "") if word.strip() else word for word in words])
+    return Cell(parts[0]), Cell(parts[1])
 
 
 def _why(of_column: Mapping[str, Sequence[float]], score: float, limit: float | None) -> str:

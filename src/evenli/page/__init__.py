@@ -12,11 +12,12 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, NamedTuple
 
 from evenli._version import __version__
+from evenli.errors import InputError
 from evenli.format import number
 
 LIMIT = 3_000_000
@@ -52,6 +53,7 @@ class Block:
         caption: Of the table.
         notes: Sentences below, for those who read on.
         filtered: Whether the table gets a field to search it.
+        cut: That rows were left out of the table; ``render`` says so.
     """
 
     heading: str
@@ -62,6 +64,7 @@ class Block:
     caption: str = ""
     notes: Sequence[str] = ()
     filtered: bool = False
+    cut: str = ""
 
     @property
     def id(self) -> str:
@@ -111,12 +114,25 @@ def frame(title: str, script: str = "", data: Any = None) -> dict[str, Any]:
 
 
 def render(title: str, lead: str, blocks: Sequence[Block], numbers: Sequence[Fact] = ()) -> str:
-    """A page of blocks: title, the answer in a sentence, a few numbers, and the blocks."""
+    """A page of blocks below LIMIT bytes: title, the answer in a sentence, a few numbers, and the blocks.
+
+    Where it would be larger, the longest table is halved until it fits, and says so.
+    """
     from markupsafe import Markup
 
-    template = environment().get_template("page.html.j2")
-    text = template.render(lead=lead, blocks=blocks, numbers=numbers, svg=Markup, **frame(title))
-    return str(text).strip() + "\n"
+    template, around = environment().get_template("page.html.j2"), frame(title)
+    totals = [len(block.rows) for block in blocks]
+    while True:
+        text = str(template.render(lead=lead, blocks=blocks, numbers=numbers, svg=Markup, **around)).strip() + "\n"
+        size = len(text.encode("utf-8", "replace"))
+        if size < LIMIT:
+            return text
+        at = max(range(len(blocks)), key=lambda one: len(blocks[one].rows), default=-1)
+        if at < 0 or len(blocks[at].rows) < 2:
+            raise InputError(f"this page would have {size / 1e6:.1f} MB, the limit is {LIMIT / 1e6:.0f} MB: {title}")
+        kept = blocks[at].rows[: len(blocks[at].rows) // 2]
+        remark = f"Only the first {len(kept):,} of {totals[at]:,} rows stand here, to keep the file small."
+        blocks = [replace(block, rows=kept, cut=remark) if one == at else block for one, block in enumerate(blocks)]
 
 
 def json_block(content: Any) -> str:

@@ -56,7 +56,7 @@ def evaluate(text: str, known: Mapping[str, Value]) -> Outcome:
     Every field is looked up, also where ``and`` or ``or`` would not need it: a misspelt name never hides, and a
     condition with an undefined value is undecided rather than false.
 
-    >>> evaluate("coal.low > 0.30 and verdict == 'bias'", {"coal.low": 0.4, "verdict": "bias"}).holds
+    >>> evaluate("default_gender.low > 0.1 and verdict == 'bias'", {"default_gender.low": 0.4, "verdict": "bias"}).holds
     True
     """
     parser = _Parser(text, known)
@@ -127,7 +127,7 @@ class _Parser:
 
     def decide(self) -> bool:
         if len(self._tokens) == 1:
-            raise InputError('an empty condition; write for example "coal.low > 0.30"')
+            raise InputError('an empty condition; write for example "default_gender.low > 0.1"')
         holds = self._condition()
         kind, token, _ = self._tokens[self._next]
         if kind == "operator":

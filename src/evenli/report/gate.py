@@ -102,7 +102,7 @@ def gate(
 
     Args:
         run: An audit, or the folder of one.
-        fail_if: Conditions that fail it, such as ``coal.low > 0.30``.
+        fail_if: Conditions that fail it, such as ``verdict == 'bias'``.
         baseline: An older run on the same data to compare with.
         max_worse: Rise of the headline score over the baseline that is allowed; default 0.02.
         junit: File for JUnit XML.
@@ -110,7 +110,7 @@ def gate(
         policy: Name of a shipped policy (``standard``), a TOML file or a policy; its clauses come before ``fail_if``.
 
     >>> import evenli
-    >>> gate(evenli.audit("fake:even"), ["coal.low > 0.30"]).passed
+    >>> gate(evenli.audit("fake:even"), policy="standard").passed
     True
     """
     if isinstance(fail_if, str):
@@ -167,7 +167,18 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
         # The reason is why it fails; a clause that holds needs its numbers only.
         detail = f"{clause.reason} ({check.detail})" if status == FAILED else check.detail
         checks.append(Check(clause.name, status, detail, check.values))
-    return checks
+    return checks + [_unread(suite, policy) for suite in _unread_suites(result, policy)]
+
+
+def _unread_suites(result: AuditResult, policy: Policy) -> list[str]:
+    """Suites of a run that a policy says nothing about; none where a clause is about every run."""
+    read = {clause.suite for clause in policy.clauses}
+    return [suite for suite in result.suites if read and "" not in read and suite not in read]
+
+
+def _unread(suite: str, policy: Policy) -> Check:
+    detail = f"policy {policy.name} has no clause about it, no check depends on it; --fail-if can bound its measures"
+    return Check(f"suite {suite}", SKIPPED, detail, {})
 
 
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:

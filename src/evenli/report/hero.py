@@ -55,31 +55,39 @@ def panel(bar: Bar, *, grey: bool = False) -> str:
     return _svg(_WIDTH, _ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
 
 
-def dots(title: str, points: Sequence[Dot], even: float = 0.0) -> str:
-    """Models with intervals on one axis; a line marks where an even model would lie."""
+def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = False) -> str:
+    """Models with intervals on one axis; a line marks where an even model would lie.
+
+    With ``above`` a name stands over its line, not before it, so that a long one has room.
+    """
     defined = [point for point in points if not math.isnan(point.value)]
     ends = [end for p in defined for end in (p.value, p.low, p.high) if not math.isnan(end)] + [even, 1.0]
     # Rounding of a hundredth makes no room of its own.
     step = 0.25 if min(ends) > -0.01 else 0.5
     low, high = math.floor((min(ends) + 0.01) / step) * step, math.ceil((max(ends) - 0.01) / step) * step
-    left, right, top = 150, _WIDTH - 14, 4
+    left, right, top = (14 if above else 150), _WIDTH - 14, 4
+    row = _ROW + 16 if above else _ROW
 
     def place(value: float) -> float:
         return left + (value - low) / (high - low) * (right - left)
 
-    height = top + _ROW * len(points) + 22
+    height = top + row * len(points) + 22
+    # Names over their lines are not struck through: the grid stands beside the dots only.
+    ends_at = [(top + at * row + row - 20, top + at * row + row - 4) for at in range(len(points))]
+    spans = ends_at if above else [(top, height - 20)]
     parts = []
     for at in range(round((high - low) / step) + 1):
         tick = low + at * step
         x = place(tick)
-        parts.append(_line(x, top, x, height - 20, LINE))
+        parts += [_line(x, start, x, end, LINE) for start, end in spans]
         parts.append(_text(x, height - 8, f"{round(tick, 2) + 0:g}", MUTED, anchor="middle", size=11))
-    parts.append(_line(place(even), top, place(even), height - 20, MUTED, 2))
+    parts += [_line(place(even), start, place(even), end, MUTED, 2) for start, end in spans]
     words = []
     for at, point in enumerate(points):
-        middle = top + at * _ROW + _ROW / 2
+        middle = top + at * row + _ROW / 2 + (row - _ROW)
         colour = MUTED if point.muted else ACCENT
-        parts.append(_text(0, middle, _short(point.name), MUTED if point.muted else INK))
+        name, at_y, size = (_short(point.name, 52), middle - 18, 12) if above else (_short(point.name), middle, 13)
+        parts.append(_text(0, at_y, name, MUTED if point.muted else INK, size=size))
         if math.isnan(point.value):
             parts.append(_text(left, middle, "n/a", MUTED))
         else:

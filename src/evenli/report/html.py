@@ -9,7 +9,6 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from itertools import count
@@ -30,28 +29,20 @@ from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.page import LIMIT
 from evenli.report.charts import Figure, figures, inline_svg, suite_figures, write_charts
-from evenli.report.hero import Dot, dots, panels
+from evenli.report.comparison import VERDICTS, compared, comparison, further, lang_of, rankings, run_names, stability
+from evenli.report.hero import panels
 from evenli.report.prompting import prompting_sections
 from evenli.report.summary import summarise
 from evenli.report.terminal import explained_slices
-from evenli.stats.proportion import rank
 from evenli.stats.sample import Sample
 from evenli.suites.about import about_axis
 from evenli.suites.base import get_suite
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 from evenli.suites.coal.results import CoalResult, detectable_difference
-from evenli.types import AuditResult, DataCard
+from evenli.types import DataCard
 
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
 """What is left out, in this order, where a report would be larger: occupations with sentences, occupations listed."""
-VERDICTS = {
-    "bias": ("Bias", "A cause is named where its interval supports it; several may hold."),
-    "error": ("Plain error", "No lean is supported: errors go in both directions or contradict each other."),
-    "undecided": ("Undecided", "The intervals allow both a lean and none."),
-    "even": ("Even at this resolution", "The intervals of all causes lie within 0.05 of 0."),
-    "none": ("No verdict", "A model that does not do the task, or was not asked enough, says nothing about bias."),
-}
-
 Runs = Audit | str | Path | Sequence[Audit | str | Path]
 
 
@@ -115,6 +106,7 @@ def render(audits: Sequence[Audit]) -> str:
             comparison=comparison,
             compared=compared,
             further=further,
+            stable=stability(views) if len(views) > 1 else [],
             formulas=list(formulas.values()),
             agreeing=AGREEING,
             **page.frame(f"{_subject(audits)} audit of {title}", script, _sentences(views, occupations, sentences)),
@@ -158,7 +150,7 @@ class RunView:
         self.version = str(audit.header.get("evenli") or __version__)  # a live run has no header yet
         self.settings = _flat(audit.header)
         # It stands in an attribute.
-        self.lang = _lang(audit) if re.fullmatch(r"[A-Za-z]{2,3}", _lang(audit)) else ""
+        self.lang = lang_of(audit) if re.fullmatch(r"[A-Za-z]{2,3}", lang_of(audit)) else ""
         self.about = about_axis(audit.header)
         # What words are called: a page of one axis holds no word of another.
         self.things = "occupations" if self.about.of_gender else f"{self.about.thing}s"
@@ -225,129 +217,6 @@ def _order(coal: CoalResult) -> str:
         return "The order condition is undefined: PS or AS has no pairs."
     state = "fails" if not order.holds else "holds beyond doubt" if order.beyond_doubt else "holds within uncertainty"
     return f"The order condition (entailment likelier in PS than in AS, contradiction the reverse) {state}."
-
-
-@dataclass(frozen=True)
-class RankingRow:
-    """One model in a ranking; ``group`` is 0 where it is not ranked, and ``verdict`` says why."""
-
-    index: int
-    name: str
-    result: AuditResult
-    group: int
-    ranks: str
-    verdict: str
-
-
-def run_names(audits: Sequence[Audit]) -> list[str]:
-    """Model names; runs of one model differ by language, and where that is the same by number."""
-    names = [audit.name for audit in audits]
-    names = [
-        f"{name} ({_lang(run)})" if names.count(name) > 1 else name for name, run in zip(names, audits, strict=True)
-    ]
-    return [f"{name} #{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
-
-
-def rankings(views: Sequence[RunView]) -> list[tuple[str, list[RankingRow]]]:
-    """One ranking per pair set, least biased first: scores on different pairs are not comparable."""
-    sets: dict[str, list[int]] = defaultdict(list)
-    for index, view in enumerate(views):
-        if view.coal is not None:
-            sets[view.data.sha256].append(index)
-    return [_ranking(views, members) for members in sets.values()]
-
-
-def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, list[RankingRow]]:
-    """Models that have a verdict and a defined score are ranked; the others stand below them."""
-    scores = {i: cast(CoalResult, views[i].coal) for i in members}
-    intervals = {i: (one.value, one.low, one.high) for i, one in scores.items()}
-    ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
-    places = dict(zip(ranked, rank([intervals[i] for i in ranked]), strict=True))
-    rows = []
-    for index in sorted(members, key=lambda i: (i not in places, np.nan_to_num(intervals[i][0]), i)):
-        view, place = views[index], places.get(index)
-        group, ranks = (place.group, place.shown) if place else (0, "")
-        verdict = ", ".join(cause.label for cause in view.audit.verdict.causes)
-        verdict = verdict or scores[index].problem or VERDICTS[view.audit.verdict.code][0]
-        rows.append(RankingRow(index, view.name, view.result, group, ranks, verdict))
-    data = views[members[0]].data
-    return f"{data.name} ({data.lang})", rows
-
-
-COMPARED = {
-    "stereotype": "Follows stereotypes (below 0: goes against them)",
-    "default_gender": "Assumes a man without a stereotype (below 0: a woman)",
-    "undirected": "Errs without a direction",
-    "coal": "NLI-CoAL, the published score",
-}
-"""Measures that are set side by side, each on one axis."""
-
-
-def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
-    """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
-    found = [("coal", name, title) for name, title in COMPARED.items()]
-    for suite, title in further(rows):
-        shown = rows[0].result.suites[suite]
-        found.append((suite, shown.headline or next(iter(shown.measures)), title))
-    drawn = []
-    for suite, name, title in found:
-        points, even = [], 0.0
-        for row in rows:
-            one = row.result.suites[suite].measures.get(name) if suite in row.result.suites else None
-            if one is not None:
-                points.append(Dot(row.name, one.value, one.low, one.high, bool(row.result.suites[suite].problem)))
-                even = one.ideal
-        drawn.append((title, Markup(dots(title, points, even))))
-    return drawn
-
-
-def further(rows: Sequence[RankingRow]) -> list[tuple[str, str]]:
-    """Suites beside NLI-CoAL that all models were asked, with the title of their headline measure."""
-    shared = [suite for suite in rows[0].result.suites if all(suite in row.result.suites for row in rows)]
-    return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != "coal"]
-
-
-def compared(rows: Sequence[RankingRow]) -> str:
-    """The ranking in a sentence, and the cause in which the models differ most."""
-    ranked = [row for row in rows if row.group > 0]
-    first = [row.name for row in ranked if row.group == 1]
-    unranked = f" {len(rows) - len(ranked)} of {len(rows)} models cannot be judged." if len(ranked) < len(rows) else ""
-    if len(first) < 2 and len(ranked) < 2:
-        return f"{first[0]} is the only model here that can be judged." if first else "No model here can be judged."
-    names = f"{', '.join(first[:-1])} and {first[-1]}" if len(first) > 1 else first[0]
-    if len(first) == len(ranked):
-        said = f"By the published score {names} do not differ significantly."
-    elif len(first) == 1:
-        said = f"{names} is the least biased of these models."
-    else:
-        said = f"{names} are the least biased of these models; they do not differ significantly."
-    return f"{said}{_most_different(ranked)}{unranked}"
-
-
-_DIFFER = {
-    "stereotype": "in how far they follow stereotypes",
-    "default_gender": "in whom they assume where a job has no stereotype",
-    "undirected": "in errors without a direction",
-}
-
-
-def _most_different(ranked: Sequence[RankingRow]) -> str:
-    """The cause with the largest gap between two models whose intervals do not overlap; empty where all do."""
-    gaps = []
-    for name, words in _DIFFER.items():
-        found = [(row.result.coal.measures[name], row.name) for row in ranked if name in row.result.coal.measures]
-        found = [(one, model) for one, model in found if not math.isnan(one.low)]
-        if len(found) > 1:
-            (least, below), (most, above) = (pick(found, key=lambda pair: pair[0].value) for pick in (min, max))
-            if least.high < most.low:
-                ends = f"{below} ({number(least.value, 2)}) and {above} ({number(most.value, 2)})"
-                gaps.append((most.value - least.value, f" {ends} differ most, {words}."))
-    return max(gaps)[1] if gaps else ""
-
-
-def _lang(audit: Audit) -> str:
-    card = audit.result.data_of("coal")
-    return str(audit.result.lang or (card.lang if card else ""))
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:

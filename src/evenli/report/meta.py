@@ -152,20 +152,29 @@ def write_meta_charts(results: SweepResult, folder: str | Path) -> list[Path]:
     return files + (save_chart(response_chart(results), "response", folder) if results.responses else [])
 
 
+def written_files(results: SweepResult) -> list[str]:
+    """What a sweep leaves in its directory for people."""
+    charts = [*(["meta.svg"] if "bias" in results.levels else []), *(["response.svg"] if results.responses else [])]
+    return ["results.json", "report.html", *(["response.csv"] if results.responses else []), *charts]
+
+
 def response_chart(results: SweepResult) -> Any:
     """The response matrix as a map: a row per measure, a column per cause."""
     alt = load_altair("the chart of a response matrix")
     rows = [
         row for one in results.responses if one.measure in MATRIX for row in one.rows() if row["levels"] == "taught"
     ]
-    rows = [row for row in rows if not math.isnan(row["slope"])]
+    # Two decimals, and no minus before a zero.
+    rows = [{**row, "slope": round(row["slope"], 2) + 0.0} for row in rows if not math.isnan(row["slope"])]
     if not rows:
         raise InputError("nothing to draw: no measure of this meta-evaluation has a slope")
     base = inline(rows).encode(
         x=alt.X("cause:N", sort=None, axis=alt.Axis(title=None, orient="top", labelAngle=0)),
         y=alt.Y("title:N", sort=None, axis=alt.Axis(title=None, labelLimit=260)),
     )
-    scale = alt.Scale(domain=[-1, 0, 1], range=["#d55e00", "#ffffff", "#0072b2"], clamp=True)
+    # Through white in plain mixtures: other ways between colours give white a hue, and a slope of 0 would be yellow.
+    colours = ["#d55e00", "#ffffff", "#0072b2"]
+    scale = alt.Scale(domain=[-1, 0, 1], range=colours, clamp=True, interpolate="rgb")
     cells = base.mark_rect(stroke="#cccccc").encode(color=alt.Color("slope:Q", scale=scale, legend=None))
     dark = alt.condition("abs(datum.slope) > 0.6", alt.value("white"), alt.value("black"))
     text = base.mark_text().encode(text=alt.Text("slope:Q", format="+.2f"), color=dark)

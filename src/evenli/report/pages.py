@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evenli.corpus.scored import CorpusScores, distribution, top_sentences
+from evenli.corpus.scoring import balance_of
 from evenli.errors import InputError, MissingExtraError
 from evenli.evaluate.encoder_report import EncoderReport
-from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult
+from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult, seat_tests
 from evenli.evaluate.senteval import SentEvalResult
 from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.io import write_atomic
@@ -24,6 +25,21 @@ from evenli.stats.sweep import SweepResult
 
 _LIMIT = "An effect near 0 shows that these tests find nothing, not that an encoder is free of bias."
 _LEAKS = {"linear": "linear probe", "mlp": "MLP probe", "clustering": "clusters", "correlation": "neighbour bias"}
+_TASKS = {
+    "MR": "film reviews",
+    "CR": "product reviews",
+    "SUBJ": "fact or opinion",
+    "MPQA": "opinions in news",
+    "TREC": "kinds of questions",
+    "SST2": "sentiment, 2 grades",
+    "SST5": "sentiment, 5 grades",
+    "STSB": "likeness (STSB)",
+    "SICKR": "likeness (SICK)",
+    "SICKE": "inference (SICK)",
+    "STS14": "likeness (STS14)",
+    "MRPC": "paraphrases",
+}
+"""What the tasks of SentEval ask, in words that fit beside a chart."""
 _PERCENTILES = (50, 90, 95, 97, 99, 100)
 _SENTENCES = 200  # on each side of a corpus
 
@@ -34,34 +50,74 @@ def write_page(text: str, path: str | Path) -> Path:
     return Path(path)
 
 
+_READING = (
+    "A dot to the right of 0: the encoder puts the pairs as they are named here close to each other. To the left: the "
+    "other way round. The size is that of a standardised difference, from -2 to 2.",
+    "A line that does not touch 0 is a link that would hold for other words of the same kind, too.",
+)
+
+
 def seat_page(result: SeatResult, name: str) -> str:
     """Association tests of one encoder: every effect with its interval on one axis, then the table."""
     beyond = [test for test in result.tests if test.low > 0 or test.high < 0]
     significant = [test for test in result.tests if test.p_holm < 0.05]
     total = len(result.tests)
-    lead = f"{len(beyond)} of {total} association tests find a link that would hold for other words, too."
     mean = result.mean
     facts = [
-        Fact("Interval without 0", str(len(beyond)), f"of {total}", "tests; the interval is over the choice of words")
+        Fact(
+            "Links found",
+            str(len(beyond)),
+            f"of {total}",
+            "they hold for other words, too: their interval excludes 0",
+        ),
+        Fact("Not by chance", str(len(significant)), f"of {total}", "with exactly these words: corrected p below 0.05"),
     ]
-    facts.append(Fact("p below 0.05", str(len(significant)), f"of {total}", "tests, corrected; for these very texts"))
     if not mean.note:
-        about = "of the gender tests; 0: neither side is favoured"
+        about = "of the six gender tests; 0 is neutral, 2 the most there can be"
         facts.append(Fact("Mean effect", signed(mean.signed, 2), "", about))
     block = Block(
         "Association tests",
-        lines=["Do the first targets go with the first attributes (above 0) or with the second (below 0)?"],
-        charts=[("Effect d with its interval; 0 is neutral", _effects(result.tests))],
+        lines=["Which groups of words does the encoder bring close to which?", *_READING],
+        charts=[("Effect with its interval; 0 is neutral", _effects(result.tests))],
         columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
         rows=_tests(result.tests),
         caption="Effects, p-values, and p corrected for the number of tests",
         notes=[_LIMIT],
     )
-    return render(f"Association tests of {printable(name)}", lead, [block], facts)
+    return render(f"Association tests of {printable(name)}", _links(beyond, total), [block], facts)
+
+
+def _links(beyond: Sequence[AssociationResult], total: int) -> str:
+    """What the tests find, in a sentence: the strongest link about gender, or the strongest there is."""
+    if not beyond:
+        return f"None of the {total} association tests finds a link that would hold for other words, too."
+    strongest = max(beyond, key=lambda test: (test.name in AVERAGED, abs(test.effect)))
+    counted = f"{len(beyond)} of {total} association tests find a link that would hold for other words, too"
+    sides = _sides(strongest.title)
+    if sides is None:
+        return f"{counted}."
+    x, y, a, b = (side[:1].lower() + side[1:] for side in sides)
+    if strongest.effect < 0:
+        a, b = b, a
+    return f"This encoder brings {x} close to {a}, and {y} close to {b}; {counted}."
+
+
+def _sides(title: str) -> list[str] | None:
+    """Both targets and both attributes of a title such as "Male names and Female names, with Career and Family"."""
+    for test in seat_tests("word"):
+        if test.title == title:
+            return [side.title for side in test.sets]
+    parts = [part.split(" and ") for part in title.split(", with ")]
+    return [*parts[0], *parts[1]] if [len(part) for part in parts] == [2, 2] else None
 
 
 def _effects(tests: Sequence[AssociationResult]) -> str:
-    return dots("effect d", [Dot(test.name or "–", test.effect, test.low, test.high) for test in tests])
+    points = []
+    for test in tests:
+        sides = _sides(test.title)
+        label = test.title if sides is None else f"{sides[0]} – {sides[2]}, {sides[1]} – {sides[3]}"
+        points.append(Dot(label or test.name or "–", test.effect, test.low, test.high))
+    return dots("effect d", points, above=True)
 
 
 def _tests(tests: Sequence[AssociationResult]) -> list[list[str]]:
@@ -85,20 +141,27 @@ def senteval_page(result: SentEvalResult, name: str) -> str:
         lead = f"On twelve tasks this encoder reaches {number(result.overall, 1)} on average."
     else:
         lead = f"{len(scores)} tasks were run; an average needs all twelve."
+    points = [Dot(_TASKS.get(task, task), score / 100, math.nan, math.nan) for task, score in scores.items()]
     block = Block(
         "Tasks",
+        lines=[
+            "What an encoder is worth: a simple classifier learns each task from its sentences alone.",
+            "Compare an encoder with itself before and after a mitigation: what the mitigation costs stands here.",
+        ],
         columns=("task", ">score", ">development set", ">rows", "note"),
         rows=[
-            [task, number(one.score, 2), number(one.dev, 2), f"{one.n:,}", one.note]
+            [_named(task), number(one.score, 2), number(one.dev, 2), f"{one.n:,}", one.note]
             for task, one in result.tasks.items()
         ],
-        charts=[
-            ("Score by task, percent", dots("score", [Dot(k, v / 100, math.nan, math.nan) for k, v in scores.items()]))
-        ],
+        charts=[("Score by task; 1 is the best there can be", dots("score", points))],
         caption="Accuracy in percent; 100 times Pearson's r for STSB, SICKR and STS14",
         notes=[f"Not run: {reason}" for reason in result.missing.values()],
     )
     return render(f"SentEval of {printable(name)}", lead, [block])
+
+
+def _named(task: str) -> str:
+    return f"{task}: {_TASKS[task]}" if task in _TASKS else task
 
 
 def encoders_page(report: EncoderReport) -> str:
@@ -108,7 +171,7 @@ def encoders_page(report: EncoderReport) -> str:
         blocks.append(
             Block(
                 f"Tests of {one.label}",
-                charts=[("Effect d with its interval; 0 is neutral", _effects(one.seat.tests))],
+                charts=[("Effect with its interval; 0 is neutral", _effects(one.seat.tests))],
                 columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
                 rows=_tests(one.seat.tests),
                 caption=f"Association tests of {one.label}",
@@ -182,10 +245,17 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
     found.sort(reverse=True)
     mark, marks = marker(scorer)
     rows = [[mark(text), side, value] for _, value, side, text in found]
+    balance = balance_of(scored)
     lead = (
-        f"Half of the {scored.rows:,} rows score at most {number(values[50.0], 3)}; the most biased "
-        f"one in twenty scores above {number(values[95.0], 3)}, the highest {number(values[100.0], 3)}."
+        f"{balance['male']:.0f} of 100 rows lean male by their words, {balance['female']:.0f} female; the most biased "
+        "row in twenty "
+        f"scores above {number(values[95.0], 3)}."
     )
+    facts = [
+        Fact("Rows", f"{scored.rows:,}", "", "each scored by its words, 0 is neutral"),
+        Fact("Half of them score at most", number(values[50.0], 3), "", "the score of a row adds up both sides"),
+        Fact("The highest score", number(values[100.0], 3), "", "of all rows; its words are marked below"),
+    ]
     charts = _drawn(
         "distribution", "How the scores are distributed", "Histogram of the scores", distribution_chart, spread
     )
@@ -209,7 +279,7 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
     ]
     files = scored.header.get("source", {}).get("files") or [scored.path]
     more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
-    return render(f"Bias scores of {printable(Path(files[0]).name)}{more}", lead, blocks)
+    return render(f"Bias scores of {printable(Path(files[0]).name)}{more}", lead, blocks, facts)
 
 
 def meta_page(results: SweepResult) -> str:
@@ -220,16 +290,27 @@ def meta_page(results: SweepResult) -> str:
     if ranked:
         lead = f"Of {len(titles)} measures, {titles[ranked[0].measure]} follows the trained-in bias best."
     elif results.responses:
-        lead = f"How {len(results.responses)} measures answer to each cause of bias that was trained in."
+        alone = sum(any(one.measures_only(cause) for cause in one.taught) for one in results.responses)
+        mixed = sum(len(one.moved_by()) > 1 for one in results.responses)
+        total = len(results.responses)
+        lead = f"{alone} of {total} measures follow one cause of bias alone; {mixed} mix several causes."
     blocks = [_curves(results, titles)] if "bias" in results.levels else []
     blocks += [_causes(results)] if results.responses else []
     limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
-    blocks.append(Block("Limits", lines=[limits]))
-    facts = []
+    learnt = []
     if "lowest" in results.held_out_accuracy:
         lowest = percent(results.held_out_accuracy["lowest"])
-        facts = [Fact("Lowest held-out accuracy", lowest, "", "of pairs answered as taught, over all models")]
+        learnt = [f"The model that learnt least answers {lowest} of new sentences as taught."]
+    blocks.append(Block("Limits", lines=[*learnt, limits]))
+    facts = [_follows(results, cause) for cause in results.responses[0].taught] if results.responses else []
     return render(f"Which measures follow bias? {printable(results.base)} ({results.lang})", lead, blocks, facts)
+
+
+def _follows(results: SweepResult, cause: str) -> Fact:
+    """How many measures follow one cause and no other."""
+    alone = [one.title.strip() for one in results.responses if one.measures_only(cause)]
+    names = f", such as “{alone[0]}”" if alone else ""
+    return Fact(f"Follow “{cause}” alone", str(len(alone)), f"of {len(results.responses)}", f"measures{names}")
 
 
 def _curves(results: SweepResult, titles: dict[str, str]) -> Block:
@@ -255,17 +336,24 @@ def _causes(results: SweepResult) -> Block:
     drawn = ("response", "Change of the score per unit of each cause", "A map of slopes")
     return Block(
         "Response to each cause",
-        charts=_drawn(*drawn, response_chart, results),
-        columns=("measure", "cause", ">slope"),
-        rows=[
-            [row["title"], row["cause"], row["slope"]]
-            for one in results.responses
-            for row in one.rows()
-            if row["levels"] == "taught"
+        lines=[
+            "Models were trained to follow stereotypes, to assume a man, or to err without a direction, each to a "
+            "known degree. A number says how far a measure moves when that cause goes from nothing to everything.",
+            "A measure of one cause has 1 in its column and 0 in the others.",
         ],
-        caption="Slopes on the levels that were taught",
+        charts=_drawn(*drawn, response_chart, results),
+        columns=("measure", *(f">{cause}" for cause in results.responses[0].taught), ">fit"),
+        rows=[
+            [one.title.strip(), *(_slope(slope.value) for slope in one.taught.values()), one.fit]
+            for one in results.responses
+        ],
+        caption="Slopes on the levels that were taught; fit is the share of the variance that they explain",
         filtered=True,
     )
+
+
+def _slope(value: float) -> str:
+    return signed(round(value, 3) + 0.0)
 
 
 def _drawn(name: str, title: str, alternative: str, draw: Any, content: Any) -> list[tuple[str, str]]:

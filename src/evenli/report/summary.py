@@ -76,7 +76,10 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
             shown.add_row(bar.name, _drawn(bar, style), *map(_share, bar.shares))
         console.print(shown)
     else:
-        console.print(Text("  ").join([question, *marks]))
+        line = Text("  ").join([question, *marks])
+        # What would wrap inside a name is two lines instead.
+        for part in [line] if line.cell_len <= console.width else [question, Text("  ").join(marks)]:
+            console.print(part)
         width = max(len(bar.name) for bar in summary.bars)
         beside = console.width >= width + 2 + _BAR
         for bar in summary.bars:

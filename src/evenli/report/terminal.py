@@ -223,7 +223,7 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
             f"{one.clusters['templates']} templates"
         )
         console.print()
-        console.print(_differences(one, described.stressed, corrected=len(others) > 1))
+        console.print(_differences(one, described.stressed, corrected=len(others) > 1, wide=console.width >= _WIDE))
         console.print()
         test = one.mcnemar
         corrected = f", Holm {p_bound(test.p_holm)}" if len(others) > 1 else ""
@@ -237,16 +237,17 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 
 
-def _differences(found: Comparison, stressed: frozenset[str], *, corrected: bool) -> Table:
+def _differences(found: Comparison, stressed: frozenset[str], *, corrected: bool, wide: bool) -> Table:
     level = next(iter(found.measures.values())).level
     heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
     rows = []
     for name, d in found.measures.items():
         entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
         numbers = [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
-        rows.append([entry.title, *numbers, *map(p_bound, p_values), d.note or entry.direction])
+        reading = [d.note or entry.direction] if wide else []
+        rows.append([entry.title, *numbers, *map(p_bound, p_values), *reading])
     main = [at for at, name in enumerate(found.measures) if name in stressed]
-    return table(["measure", *heads, "reading"], rows, main)
+    return table(["measure", *heads, *(["reading"] if wide else [])], rows, main)
 
 
 def _moved(found: Comparison, console: Console) -> None:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from evenli._extras import need
 from evenli.binary import read_tensors
 from evenli.errors import InputError, RunError
+from evenli.format import drawn_on, printable
 from evenli.io import read_json, read_text, split_lines, write_atomic
 from evenli.parse import parse_json_object
 from evenli.stats.proportion import wilson
@@ -33,7 +34,7 @@ TRACKERS = ("tensorboard", "mlflow", "wandb")
 _OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, f"{CHECKPOINT}.partial")
 """What an unfinished run may have left; the last is what older evenli called its temporary file."""
 _BROKEN = (OSError, InputError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
-_PAUSE = 15.0  # seconds between lines where stderr is a file
+_PAUSE = 10.0  # seconds between lines where stderr is a file
 
 T = TypeVar("T")
 
@@ -103,12 +104,14 @@ class Progress:
             f"epoch {report.epoch + 1}/{trainer.recipe.epochs}  step {report.step:,}/{trainer.steps:,}  "
             f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  {self._speed:,.0f} pairs/s  {clock(left)} left"
         )
-        print(f"\r{line}\033[K" if self._live else line, end="" if self._live else "\n", file=sys.stderr, flush=True)
+        shown, end = (f"\r{line}\033[K", "") if self._live else (line, "\n")
+        print(shown, end=end, file=drawn_on(sys.stderr), flush=True)
 
     def note(self, text: str) -> None:
         """Print a remark on a line of its own."""
         if self._shown:
-            print(f"\r\033[K{text}" if self._live else text, file=sys.stderr, flush=True)
+            text = printable(text)
+            print(f"\r\033[K{text}" if self._live else text, file=drawn_on(sys.stderr), flush=True)
 
 
 def clock(seconds: float) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -275,6 +275,7 @@ def seat(
     encoder: Encoder | str,
     tests: Sequence[str | Path | AssociationTest] | None = None,
     settings: SeatSettings = DEFAULTS,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> SeatResult:
     """Run association tests on an encoder (Caliskan et al. 2017, May et al. 2019).
 
@@ -282,15 +283,20 @@ def seat(
         encoder: Anything with ``encode(texts)`` that gives [n, d], or a spec as ``load_encoder`` takes it.
         tests: Names such as ``C6``, JSON files of your own, or test objects; default: all eight.
         settings: Level, seed, permutations and resamples.
+        on_step: Told what is computed next.
     """
     encoder, chosen = as_encoder(encoder), choose_tests(tests, settings.level)
-    result = seat_from_vectors(chosen, encode_tests(encoder, chosen), settings)
+    on_step(f"encoding {len(texts_of(chosen)):,} texts")
+    result = seat_from_vectors(chosen, encode_tests(encoder, chosen), settings, on_step)
     results = [_with_missing(encoder, test, one) for test, one in zip(chosen, result.tests, strict=True)]
     return dataclasses.replace(result, tests=tuple(results), encoder=str(getattr(encoder, "identity", "")))
 
 
 def seat_from_vectors(
-    tests: Sequence[AssociationTest], vectors: Mapping[str, ArrayLike], settings: SeatSettings = DEFAULTS
+    tests: Sequence[AssociationTest],
+    vectors: Mapping[str, ArrayLike],
+    settings: SeatSettings = DEFAULTS,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> SeatResult:
     """Run tests on embeddings that are there already, one for every text, and correct their p-values for each other."""
     missing = [text for text in texts_of(tests) if text not in vectors]
@@ -300,7 +306,8 @@ def seat_from_vectors(
     # A generator per test, from seed and name: the order of tests and the tests beside it change no draw.
     seed = int(np.random.default_rng(settings.seed).integers(2**63))
     results = []
-    for test in tests:
+    for number, test in enumerate(tests, 1):
+        on_step(f"test {test.name}, {number} of {len(tests)}")
         sets = [[np.asarray(vectors[text]) for text in part.texts] for part in test.sets]
         generator = np.random.default_rng([seed, int(hash_text(test.name), 16)])
         words = [part.words for part in test.sets]
