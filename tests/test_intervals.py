@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -58,11 +59,12 @@ def estimate(sample: Sample, name: str = "coal_pro", stereotype: str | None = No
 
 
 def coverage_tool():
-    path = Path(__file__).parents[1] / "tools" / "coverage.py"
-    specification = importlib.util.spec_from_file_location("coverage_tool", path)
+    folder = Path(__file__).parents[1] / "tools"
+    # Last, because a package of the same name may be installed.
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    specification = importlib.util.spec_from_file_location("coverage_tool", folder / "coverage.py")
     module = importlib.util.module_from_spec(specification)
-    import sys
-
     sys.modules["coverage_tool"] = module
     specification.loader.exec_module(module)
     return module
@@ -289,6 +291,17 @@ def test_minimum_detectable_difference() -> None:
     assert minimum_detectable_difference(Estimate(0.5, 0.4, 0.6, 0.05, 0.95, 10, {})) == pytest.approx(
         2.801585 * 0.05, rel=1e-5
     )
+
+
+def test_a_comparison_finds_what_an_audit_says() -> None:
+    coverage_tool()
+    from power import power
+
+    none, enough = (power(more, 0.5, 60) for more in (0.0, 0.42))
+    assert none.rejected < 0.15 and abs(none.difference) < 0.01
+    assert enough.difference == pytest.approx(enough.detectable, rel=0.15)
+    # 80 %, and three standard errors of so few simulations.
+    assert enough.rejected == pytest.approx(0.8, abs=0.16)
 
 
 def test_memory_grows_by_little_per_row() -> None:

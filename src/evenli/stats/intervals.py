@@ -28,6 +28,10 @@ _LEVEL = 0.95
 """The level of an interval that agrees with a p below 0.05."""
 _NOTHING = 1e-16
 """A variance below this is rounding."""
+_UNDERSTATED = 2.0
+"""So many times the skewness of a few template effects is that of all: few rarely hold the extreme ones."""
+_NO_SKEWNESS = 1e-6
+"""Below this the correction for skewness is rounding."""
 _ALIKE = "the interval has no width: the same number in every occupation and template leaves nothing that varies"
 _UNDEFINED = "undefined: this slice has no rows that the formula needs"
 
@@ -122,38 +126,53 @@ def interval(
     effect, paired = design_effect(samples), len(samples) == 2
     sides = [_side(part, effect, paired, level) for part in found.parts]
     correlations = _correlations([part.scores for part in found.parts], [side.variance for side in sides])
-    distances = np.array([(side.down, side.up, math.sqrt(side.variance)) for side in sides]).T
+    distances = np.array([(side.down, side.up, math.sqrt(side.variance), side.half) for side in sides]).T
     # Parts that seem to cancel are not believed beyond a quarter of what they would be alone.
-    down, up, se = (math.sqrt(max(float(one @ correlations @ one), float(one @ one) / 4)) for one in distances)
+    down, up, se, half = (math.sqrt(max(float(one @ correlations @ one), float(one @ one) / 4)) for one in distances)
     if se**2 < _NOTHING:
         return Interval(value, value, 0.0, _p(value, 0.0, 0.0), note=_ALIKE)
+    cancelling = float(distances[3] @ correlations @ distances[3]) < float(distances[3] @ distances[3])
+    if found.whole is not None and cancelling:
+        # Templates that all classes share cancel out, and their few degrees of freedom with them.
+        together = spread(found.whole, None if paired else effect)
+        scale = _quantile(together.df, level) * math.sqrt(together.variance) / half
+        down, up, se = scale * down, scale * up, math.sqrt(together.variance)
     if paired:
         half = down if level == _LEVEL else interval(value, found, samples, bounds).high - value
         return Interval(value - down, value + up, se, _p(value, se, half))
-    low, high = value + found.excess - down, value + found.excess + up
+    if found.whole is not None:
+        down, up = _skewed(down, up, se, found.whole)
     # Whatever is added for a corner, the value itself is never outside.
-    return Interval(max(bounds[0], min(low, value)), min(bounds[1], max(high, value)), se)
+    low, high = min(value, value + found.excess[0] - down), value + found.excess[1] + up
+    return Interval(max(bounds[0], low), min(bounds[1], high), se)
 
 
 @dataclass(frozen=True)
 class _Side:
-    """Variance of a part, and how far its interval reaches down and up."""
+    """Variance of a part, how far its interval reaches down and up, and half the width of a plain one."""
 
     variance: float
     down: float
     up: float
+    half: float
 
 
 def _side(part: Part, effect: float, paired: bool, level: float) -> _Side:
     # A difference is not a share: it has no ends near which its spread would have to shrink, and is not skewed.
     found = spread(part.scores, None if paired else effect)
-    t = float(stdtrit(found.df, (1 + level) / 2)) if math.isfinite(found.df) else float(ndtri((1 + level) / 2))
+    t = _quantile(found.df, level)
     low, high = (-math.inf, math.inf) if paired else (part.low, part.high)
     down, up = _bent(part.value, found.variance, t, (low, high))
     # An answer that was never given is not one that cannot be given.
     reach = [one * unseen(part.occupations, part.cells, effect, level) if one else 0.0 for one in part.hidden]
     floor = max(reach) / float(ndtri((1 + level) / 2))
-    return _Side(max(found.variance, floor**2), max(down, reach[0]), max(up, reach[1]))
+    half = t * math.sqrt(found.variance)
+    return _Side(max(found.variance, floor**2), max(down, reach[0]), max(up, reach[1]), half)
+
+
+def _quantile(df: float, level: float) -> float:
+    """How many standard errors an interval reaches: Student's t, or z for infinitely many degrees of freedom."""
+    return float(stdtrit(df, (1 + level) / 2)) if math.isfinite(df) else float(ndtri((1 + level) / 2))
 
 
 def _correlations(scores: Sequence[Scores], variances: Sequence[float]) -> Values:
@@ -167,6 +186,22 @@ def _correlations(scores: Sequence[Scores], variances: Sequence[float]) -> Value
         both = math.sqrt(variances[a] * variances[b])
         found[a, b] = found[b, a] = np.clip(of_templates[a] @ of_templates[b] / both, -1, 1) if both > 0 else 0
     return found
+
+
+def _skewed(down: float, up: float, se: float, whole: Scores) -> tuple[float, float]:
+    """Both distances, corrected for the skewness of template effects (Hall 1992) where templates are shared by all.
+
+    A template that meets every occupation moves all of them at once. Where it moves a share by the square of what it
+    does to the model, few templates mostly give too mild a picture, and Student's t too short an interval on one side.
+    Where every template meets a few of many occupations no single one matters, and nothing needs to be corrected.
+    """
+    templates = whole.templates[whole.template_mass > 0]
+    third = float(((templates - templates.mean()) ** 3).sum())
+    skewness, t = _UNDERSTATED * third / se**3, (down + up) / (2 * se)
+    if abs(skewness) < _NO_SKEWNESS:
+        return down, up
+    longer, shorter = (3 / skewness * (np.cbrt(1 + skewness * (one - skewness / 6)) - 1) / one for one in (-t, t))
+    return down * float(shorter), up * float(longer)
 
 
 def _bent(value: float, variance: float, t: float, bounds: tuple[float, float]) -> tuple[float, float]:

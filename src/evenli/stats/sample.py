@@ -235,6 +235,11 @@ class Design:
         return {name: int((np.bincount(codes[rows]) > 0).sum()) for name, codes in ways.items()}
 
     @cached_property
+    def is_crossed(self) -> bool:
+        """Whether occupations share their templates: at least half of all combinations are asked."""
+        return 2 * len(self.of_cell[0]) >= len(self.stratum) * (int(self.templates.max()) + 1)
+
+    @cached_property
     def strata(self) -> Codes:
         """The stratum of every row."""
         return self.stratum[self.occupations]

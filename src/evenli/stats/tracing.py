@@ -27,6 +27,8 @@ _REACH = 1.0
 """Within so many standard errors of their difference two means both count as the smaller one, in proportion."""
 _EXCESS = 0.4
 """The smaller of two equal means is estimated too small by so many standard errors of their difference, phi(0)."""
+_EQUAL, _UNEQUAL = 1.5, 2.5
+"""Within so many standard errors of their difference two means of probabilities may be equal; beyond the second not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,10 +52,12 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """All parts of an estimate, and how much too small it is on average because of corners."""
+    """All parts of an estimate, and how far both ends of its interval are moved up because of corners."""
 
     parts: list[Part]
-    excess: float = 0.0
+    excess: tuple[float, float] = (0.0, 0.0)
+    whole: Scores | None = None
+    """Scores of all parts together, where all occupations share their templates."""
 
 
 class NotOfMeansError(Exception):
@@ -144,11 +148,11 @@ class _Traced(Sample):
 
 @dataclass(frozen=True, eq=False)
 class _Dependence:
-    """The means that a measure reads, how it depends on each, and how much too small its corners make it."""
+    """The means that a measure reads, how it depends on each, and how far its corners move the ends of an interval."""
 
     calls: list[_Call]
     slopes: Values
-    excess: float
+    excess: tuple[float, float]
 
 
 def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: str | None) -> Parts | None:
@@ -166,8 +170,9 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
         _add_scores(one.calls, sign * one.slopes, design, row_scores, row_mass)
     chosen = [stratum for stratum in np.unique(design.stratum) if row_mass[design.strata == stratum].any()]
     # What two models have in common is too small in both.
-    excess = found[0].excess if len(found) == 1 else 0.0
-    return Parts([_part_of(stratum, found, design, row_scores, row_mass) for stratum in chosen], excess)
+    excess = found[0].excess if len(found) == 1 else (0.0, 0.0)
+    parts = [_part_of(stratum, found, design, row_scores, row_mass) for stratum in chosen]
+    return Parts(parts, excess, summed(row_scores, row_mass, design) if design.is_crossed else None)
 
 
 def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _Dependence:
@@ -175,21 +180,40 @@ def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _
     function(_Traced.of(sample, first), stereotype)
     entries, slopes = _slopes(function, sample, stereotype, len(first), {})
     shares, gaps = {}, {}
+    likeliest = all(_is_share(entry.values) for entry in first if isinstance(entry, _Call))
     for at, (fixed, moved) in enumerate(zip(first, entries, strict=True)):
         if isinstance(fixed, _Corner) and isinstance(moved, _Corner):
             error = _error_of_gap(entries, moved, sample.design)
             gap = float(np.ravel(fixed.second - fixed.first)[0])
             reach = _REACH * error
             shares[at] = float(np.clip(0.5 + gap / (2 * reach), 0, 1)) if reach > 0 else 0.5 + 0.5 * np.sign(gap)
-            # The excess of equal means; none from half the reach on, where it is too small to be told.
-            gaps[at] = _EXCESS * max(0.0, error - 2 * abs(gap) / _REACH)
-    excess = float(sum(slopes[at] * gap for at, gap in gaps.items()))
+            gaps[at] = _room(abs(gap), error, likeliest)
+    excess = np.array([slopes[at] * np.array(gap) for at, gap in gaps.items()]).reshape(-1, 2).sum(axis=0)
     if shares:
         entries, slopes = _slopes(function, sample, stereotype, len(first), shares)
     calls = [(entry, slope) for entry, slope in zip(entries, slopes, strict=True) if isinstance(entry, _Call)]
     if not calls:
         raise NotOfMeansError
-    return _Dependence([call for call, _ in calls], np.array([slope for _, slope in calls]), excess)
+    return _Dependence(
+        [call for call, _ in calls], np.array([slope for _, slope in calls]), (float(excess[0]), float(excess[1]))
+    )
+
+
+def _room(gap: float, error: float, likeliest: bool) -> tuple[float, float]:
+    """How far the ends of an interval are moved up because the smaller of two like means comes out too small.
+
+    Shares of answers: both ends, by the excess of equal means; nothing from half a standard error on, where it is too
+    small to be told. Means of probabilities vary little but for their gap, so that the excess is no longer small beside
+    the rest: the upper end is moved by all of a gap that may be chance, so that it holds the case of equal means.
+    """
+    if likeliest:
+        excess = _EXCESS * max(0.0, error - 2 * gap / _REACH)
+        return excess, excess
+    return 0.0, min(gap, max(0.0, (_UNEQUAL * error - gap) / (_UNEQUAL - _EQUAL) * _EQUAL)) / 2
+
+
+def _is_share(values: NDArray[np.floating]) -> bool:
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def _slopes(
@@ -249,7 +273,7 @@ def _part_of(
 
 def _unseen_side(columns: Sequence[NDArray[np.floating]]) -> tuple[bool, bool]:
     """Whether a share could be smaller, or larger, by answers of which there are none; of two models, their gap."""
-    if not all(((column == 0) | (column == 1)).all() for column in columns):
+    if not all(map(_is_share, columns)):
         return False, False
     if len(columns) == 2:
         alike = bool(np.ptp(columns[1] - columns[0]) == 0)

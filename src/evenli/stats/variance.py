@@ -153,7 +153,9 @@ def _design_effect(samples: Sequence[Sample]) -> float:
     scores = summed(answers - means[design.strata], np.ones_like(answers), design)
     both = float(np.square(scores.cells).sum())
     # Where no answer differs, nothing speaks for clusters.
-    return max(1.0, spread(scores).variance / both) if both > 0 else 1.0
+    found = max(1.0, spread(scores).variance / both) if both > 0 else 1.0
+    # Templates that all occupations share may cancel out in a measure; only what an occupation holds is lent then.
+    return min(found, len(design.of_cell[0]) / len(design.stratum)) if design.is_crossed else found
 
 
 def unseen(occupations: int, cells: int, effect: float, level: float = 0.95) -> float:

@@ -15,6 +15,7 @@ from evenli.errors import InputError, ResourceError
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, load_axis
+from evenli.stats.sample import Design
 from evenli.suites.base import SLOT, fill
 
 CONTROL_TEMPLATES, FEWEST_CONTROLS = 20, 3
@@ -30,6 +31,8 @@ cases, one that is right on 80 % misses it in 1.0 %. Of the four kinds together 
 """
 _BY_CHANCE = 0.05
 """With fewer pairs, so many must be right that guessing gets there in less than this share of cases."""
+FEW_TEMPLATES = 10
+"""With fewer templates for all occupations nobody can see whether their effects are skewed (docs/methods.md)."""
 _NOTED = {"leak": "hold a word that gives the group away", "slots": "have the occupation in more than one place"}
 """Findings that do not stop an audit, and what is noted of them."""
 
@@ -211,4 +214,17 @@ def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:
             "see 'evenli data --check'"
         )
     notes = [f"{counts[rule]} pairs {_NOTED[rule]}, first: {first[rule].detail}" for rule in _NOTED if counts[rule]]
+    notes += _few_templates(pairs)
     return replace(pairs, notes=(*pairs.notes, *notes)) if notes else pairs
+
+
+def _few_templates(pairs: PairSet) -> list[str]:
+    """What must be known of intervals that rest on a few sentences."""
+    design = Design.of(pairs.frame)
+    count = int(design.templates.max()) + 1
+    if count >= FEW_TEMPLATES or len(design.stratum) <= count or not design.is_crossed:
+        return []
+    return [
+        f"all occupations are asked with the same {count} templates: intervals rest on {count} sentences, and are too "
+        f"narrow if one sentence in many moves the answers far more than the others ({FEW_TEMPLATES} or more are better)"
+    ]

@@ -27,6 +27,8 @@ SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)
 """Labels in the column order of the paper's Table 3."""
 _LISTED = 5
 """Occupations named in a line; results.json has all of them."""
+_ALIKE = 0.9
+"""Correlation of the scores of two versions of one model, over other occupations and templates."""
 
 
 class OrderCondition(Record, frozen=True):
@@ -207,10 +209,11 @@ def detectable_difference(smallest: float) -> str:
     """What a comparison on this set would find, in a sentence; its assumption is one of ours and stands there."""
     if math.isnan(smallest):
         return "What difference a comparison would detect is unknown: NLI-CoAL has no interval."
-    size = number(smallest) if smallest >= 0.0005 else "less than 0.001"
+    alike = smallest * math.sqrt(2 * (1 - _ALIKE))
+    sizes = [number(one) if one >= 0.0005 else "less than 0.001" for one in (smallest, alike)]
     return (
-        f"A paired comparison with another model on this set detects a difference of {size} in NLI-CoAL (80% power, if "
-        f"the two vary alike and correlate by 0.5)."
+        f"A paired comparison with another model on this set detects a difference of {sizes[0]} in NLI-CoAL (80% power, "
+        f"if the two vary alike and correlate by 0.5), of {sizes[1]} if they are much alike (correlated by {_ALIKE:g})."
     )
 
 

@@ -1,0 +1,1 @@
+"""Simulated models on the real design, for tools/coverage.py."""
