@@ -6,6 +6,7 @@ import csv
 import json
 import lzma
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +17,7 @@ from evenli.errors import EvenliError, InputError, PairError, ResourceError, Run
 from evenli.pairs import PairSet
 from evenli.resources import Occupation
 from evenli.suites.base import Request, load_suite
-from evenli.suites.checks import validate
+from evenli.suites.checks import check_pairs, validate
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import load_coal, read_release, recover_lists, slot_template, to_official_jsonl
 from evenli.suites.dev2020 import iter_dev, load_dev_lists, write_dev
@@ -127,6 +128,15 @@ def test_validator_finds_what_is_wrong_in_the_release(shared_data: Path) -> None
     assert any(
         "more than one place" in note for note in load_coal("zh", shared_data / "nli_coal" / "zh_v1.0.tar.xz").notes
     )
+
+
+def test_few_templates_for_all_occupations_are_noted() -> None:
+    pairs = build_coal("en")
+    few = pairs.frame.filter(pl.col("template").is_in(pairs.frame["template"].unique(maintain_order=True)[9:12]))
+    crossed = few.filter(pl.len().over("occupation") == few.group_by("occupation").len()["len"].max())
+    note = check_pairs(replace(pairs, frame=crossed)).notes[-1]
+    assert "same 3 templates" in note
+    assert check_pairs(pairs).notes == pairs.notes
 
 
 def test_slot_template_with_repeated_words() -> None:

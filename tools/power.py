@@ -15,7 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenli.stats.intervals import estimate_difference, estimate_measures, minimum_detectable_difference
+from evenli.stats.intervals import (
+    POWER_FACTOR,
+    estimate_difference,
+    estimate_measures,
+    minimum_detectable_difference,
+)
 from evenli.stats.measure import get_measure
 from simulated.scenarios import LEAN, Scenario
 from simulated.world import World
@@ -28,7 +33,7 @@ class Power:
     difference: float  # the true one
     stated: float  # by audits of the first model, for models that correlate by one half
     detectable: float  # the same for the correlation that the scores have
-    correlation: float
+    correlation: float  # of the scores, from the standard errors of both and of their difference
     rejected: float
 
 
@@ -36,17 +41,18 @@ def power(more: float, shared: float, simulations: int, seed: int = 0) -> Power:
     """How often a difference is found; the second model leans by ``more``, effects correlate by ``shared``."""
     world = World(Scenario("power", second=(LEAN[0] - more, LEAN[1] + more, LEAN[2] + more), shared=shared))
     generator, entry = np.random.default_rng(seed), get_measure("coal")
-    values, stated, rejected = [], [], []
+    values, stated, errors, rejected = [], [], [], []
     for _ in range(simulations):
         one, two = world.draw(generator)
         values.append((float(entry(one)), float(entry(two))))
         stated.append(minimum_detectable_difference(estimate_measures(one, [entry])["coal", None]))
-        rejected.append(estimate_difference(entry, one, two).p < 0.05)
-    first, second = np.array(values).T
-    correlation = float(np.corrcoef(first, second)[0, 1])
-    typical = float(np.mean(stated))
-    detectable = typical * np.sqrt(2 * (1 - correlation))
-    return Power(float((second - first).mean()), typical, float(detectable), correlation, float(np.mean(rejected)))
+        found = estimate_difference(entry, one, two)
+        errors.append(found.se)
+        rejected.append(found.p < 0.05)
+    first, second = np.array(values).mean(axis=0)
+    typical, detectable = float(np.mean(stated)), POWER_FACTOR * float(np.mean(errors))
+    correlation = 1 - (detectable / typical) ** 2 / 2
+    return Power(float(second - first), typical, detectable, correlation, float(np.mean(rejected)))
 
 
 def main() -> None:

@@ -236,8 +236,9 @@ class Design:
 
     @cached_property
     def is_crossed(self) -> bool:
-        """Whether occupations share their templates: at least half of all combinations are asked."""
-        return 2 * len(self.of_cell[0]) >= len(self.stratum) * (int(self.templates.max()) + 1)
+        """Whether occupations share several templates: more than half of all combinations are asked."""
+        templates = int(self.templates.max()) + 1
+        return templates > 1 and 2 * len(self.of_cell[0]) > len(self.stratum) * templates
 
     @cached_property
     def strata(self) -> Codes:

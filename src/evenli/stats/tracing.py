@@ -253,7 +253,8 @@ def _part_of(
     inside = design.strata == stratum
     scores = summed(np.where(inside, row_scores, 0), np.where(inside, row_mass, 0), design)
     counts = [int((np.bincount(codes, inside * row_mass) > 0).sum()) for codes in (design.occupations, design.cells)]
-    value = low = high = down = up = 0.0
+    value = low = high = 0.0
+    hidden: dict[bytes, tuple[float, float]] = {}
     one = found[-1]
     for at, (call, slope) in enumerate(zip(one.calls, one.slopes, strict=True)):
         here = inside[call.rows]
@@ -266,9 +267,24 @@ def _part_of(
         known = all(((column >= 0) & (column <= 1)).all() for column in columns)
         low, high = (low + min(weight, 0), high + max(weight, 0)) if known else (-math.inf, math.inf)
         smaller, larger = _unseen_side(columns)
-        down += smaller * max(weight, 0) + larger * max(-weight, 0)
-        up += larger * max(weight, 0) + smaller * max(-weight, 0)
+        down = smaller * max(weight, 0) + larger * max(-weight, 0)
+        up = larger * max(weight, 0) + smaller * max(-weight, 0)
+        # A row has one answer: of those that it never has, one at a time could have been there.
+        same = call.rows[here].tobytes()
+        before = hidden.get(same, (0.0, 0.0))
+        hidden[same] = (max(down, before[0]), max(up, before[1]))
+    down, up = (_missing(ends) for ends in zip(*hidden.values(), strict=True)) if hidden else (0.0, 0.0)
     return Part(scores, value, low, high, (down, up), *counts)
+
+
+def _missing(ends: Sequence[float]) -> float:
+    """How far a value could go by what is missing in several sets of rows.
+
+    The two questions of an item are answered alike, so what neither shows may be missing in both by one chance. What is
+    missing in further sets (other wordings of the same items) is so by other chances.
+    """
+    ordered = sorted(ends, reverse=True)
+    return math.hypot(sum(ordered[:2]), *ordered[2:])
 
 
 def _unseen_side(columns: Sequence[NDArray[np.floating]]) -> tuple[bool, bool]:

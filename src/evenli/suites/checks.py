@@ -226,5 +226,5 @@ def _few_templates(pairs: PairSet) -> list[str]:
         return []
     return [
         f"all occupations are asked with the same {count} templates: intervals rest on {count} sentences, and are too "
-        f"narrow if one sentence in many moves the answers far more than the others ({FEW_TEMPLATES} or more are better)"
+        f"narrow if few sentences move the answers far more than the others ({FEW_TEMPLATES} templates are better)"
     ]
