@@ -1,7 +1,8 @@
 """Language models: ``causal:`` beside lm-evaluation-harness on the same questions; how busy ``chat:`` keeps a server.
 
-    python benchmarks/language_models.py --model MODEL_FOLDER_OR_GGUF --pairs 24
-    python benchmarks/language_models.py --chat --latency 0.05 --concurrency 8
+    python benchmarks/language_models.py --model MODEL_FOLDER_OR_GGUF --pairs 40 --batch 1,16
+    python benchmarks/language_models.py --chat --model FILE.gguf --pairs 16 --concurrency 8      # llama.cpp's server
+    python benchmarks/language_models.py --chat --latency 0.1 --pairs 100 --concurrency 8
 
 Both libraries run in one process on one loaded network, one after the other, on the processor time of the process, so
 that a busy machine changes neither; ratios are what counts. lm-eval needs ``pip install 'evenli[lm-eval]'``.
@@ -11,17 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
+import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 
 from evenli.labels import LABELS
 from evenli.models import ModelOptions, Prompting, load_model
-from evenli.models.base import plan_batches
 from evenli.suites.base import load_suite
 
 
@@ -29,7 +33,7 @@ def run_causal(model: Any, premises: list[str], hypotheses: list[str]) -> np.nda
     """Log-probabilities as an audit computes them, [pairs, views, 3]."""
     prepared = model.prepare(premises, hypotheses)
     rows = np.empty((len(premises), len(LABELS) + len(model.details)))
-    for batch in plan_batches(prepared.lengths, bucket=model.bucket, token_budget=model.token_budget):
+    for batch in model.plan(prepared.items):
         rows[batch] = model.logits(prepared.take(batch))
     return rows[:, len(LABELS) + 2 :].reshape(len(rows), len(model.views), 4)[..., :3]
 
@@ -51,26 +55,62 @@ def run_lm_eval(model: Any, premises: list[str], hypotheses: list[str], batch: i
     return np.array([value for value, _ in found]).reshape(len(premises), len(model.views), len(LABELS))
 
 
-def compare(target: str, count: int, batch: int) -> dict[str, Any]:
-    """Seconds of processor time for the same pairs, and how far the answers differ."""
-    model: Any = load_model(f"causal:{target}", options=ModelOptions(device="cpu", prompting=Prompting(prompts=1)))
-    frame = load_suite("coal").frame.gather_every(5420 // count).head(count)
-    pairs = frame["premise"].to_list(), frame["hypothesis"].to_list()
+class Counter:
+    """Counts what goes through a network: tokens, and positions whose next token is computed."""
+
+    def __init__(self, network: Any) -> None:
+        self.tokens = self.heads = 0
+        network.register_forward_hook(self._after, with_kwargs=True)
+
+    def _after(self, _: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+        ids = arguments[0] if arguments else named["input_ids"]
+        self.tokens += ids.numel()
+        self.heads += output.logits.shape[0] * output.logits.shape[1]
+
+    def take(self) -> tuple[int, int]:
+        """Counts since the last call."""
+        found = self.tokens, self.heads
+        self.tokens = self.heads = 0
+        return found
+
+
+def whole_premises(count: int) -> tuple[list[str], list[str]]:
+    """About so many pairs of NLI-CoAL, spread over the set: premises with all their hypotheses."""
+    frame = load_suite("coal").frame
+    premises = frame["premise"].unique(maintain_order=True)
+    chosen = premises.gather_every(max(1, 2 * len(premises) // count)).head(-(-count // 2))
+    frame = frame.filter(frame["premise"].is_in(chosen.implode()))
+    return frame["premise"].to_list(), frame["hypothesis"].to_list()
+
+
+def compare(target: str, count: int, batches: Sequence[int], prompts: int) -> dict[str, Any]:
+    """Seconds of processor time for the same questions, what was computed, and how far the answers differ."""
+    options = ModelOptions(device="cpu", prompting=Prompting(prompts=prompts))
+    model: Any = load_model(f"causal:{target}", options=options)
+    pairs = whole_premises(count)
     run_causal(model, *(part[:2] for part in pairs))  # the first call allocates
+    counter = Counter(model._model)
     started = time.process_time()
     ours = run_causal(model, *pairs)
-    middle = time.process_time()
-    theirs = run_lm_eval(model, *pairs, batch)
-    ended = time.process_time()
-    seconds = middle - started, ended - middle
-    return {
-        "pairs": count,
-        "views": len(model.views),
-        "causal_seconds": round(seconds[0], 2),
-        "lm_eval_seconds": round(seconds[1], 2),
-        "ratio": round(seconds[1] / seconds[0], 2),
-        "same_answer": float((ours.argmax(axis=2) == theirs.argmax(axis=2)).mean()),
-    }
+    seconds = time.process_time() - started
+    questions = len(ours) * len(model.views)
+    found: dict[str, Any] = {"pairs": len(ours), "views": len(model.views), "threads": model._torch.get_num_threads()}
+    found["causal"] = _figures(seconds, counter.take(), questions)
+    for batch in batches:
+        started = time.process_time()
+        theirs = run_lm_eval(model, *pairs, batch)
+        spent = time.process_time() - started
+        found[f"lm_eval, batch size {batch}"] = {
+            **_figures(spent, counter.take(), questions),
+            "ratio": round(spent / seconds, 2),
+            "same_answer": round(float((ours.argmax(axis=2) == theirs.argmax(axis=2)).mean()), 4),
+        }
+    return found
+
+
+def _figures(seconds: float, counts: tuple[int, int], questions: int) -> dict[str, Any]:
+    tokens, heads = (round(count / questions, 1) for count in counts)
+    return {"seconds": round(seconds, 2), "tokens_per_question": tokens, "heads_per_question": heads}
 
 
 def plain_client(port: int, bodies: Sequence[bytes], concurrency: int) -> float:
@@ -96,27 +136,66 @@ def plain_client(port: int, bodies: Sequence[bytes], concurrency: int) -> float:
     return len(bodies) / (time.perf_counter() - started)
 
 
-def busy(latency: float, concurrency: int, count: int) -> dict[str, Any]:
-    """Requests a second of ``chat:`` and of a plain client, at a server that takes ``latency`` seconds for each."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    from chat_server import serving
+@contextmanager
+def fake_server(latency: float) -> Iterator[str]:
+    """A server in a process of its own that takes ``latency`` seconds for each answer."""
+    code = (
+        "import sys, time; from chat_server import serving\n"
+        "with serving('biased', faults=lambda _: time.sleep(float(sys.argv[1]))) as one:\n"
+        "    print(one.url, flush=True)\n"
+        "    sys.stdin.read()\n"
+    )
+    tests = Path(__file__).parents[1] / "tests"
+    words = [sys.executable, "-c", code, str(latency)]
+    with subprocess.Popen(words, cwd=tests, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdin is not None
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+@contextmanager
+def llama_server(file: str, concurrency: int) -> Iterator[str]:
+    """llama.cpp's own server on one thread (``pip install xllamacpp``)."""
+    import xllamacpp
+
+    settings = xllamacpp.CommonParams()
+    settings.model.path = file
+    settings.n_ctx, settings.n_parallel = 1024 * concurrency, concurrency
+    settings.hostnames, settings.port = ["127.0.0.1"], 0
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(settings)
+    yield str(server.listening_address)
+    del server
+
+
+def busy(url: str, concurrency: int, count: int, repeats: int) -> dict[str, Any]:
+    """Requests a second of ``chat:`` and of a plain client, in turns, because the machine may be busy otherwise."""
     from evenli.models.chat import _body
 
-    frame = load_suite("coal").frame.head(count)
-    with serving("biased", faults=lambda _: time.sleep(latency)) as server:
-        options = ModelOptions(prompting=Prompting(prompts=1, concurrency=concurrency))
-        model: Any = load_model(f"chat:{server.url}", options=options)
-        prepared = model.prepare(frame["premise"].to_list(), frame["hypothesis"].to_list())
-        texts = [view.text(*pair) for pair in prepared.items for view in model.views]
-        bodies = [json.dumps(_body(model.abilities, text)).encode() for text in texts]
-        # One before and one after, because the machine may be busy with something else.
-        before = plain_client(server.server_address[1], bodies, concurrency)
+    options = ModelOptions(prompting=Prompting(prompts=1, concurrency=concurrency))
+    model: Any = load_model(f"chat:{url}", options=options)
+    prepared = model.prepare(*(part[:count] for part in whole_premises(count)))
+    texts = [view.text(*pair) for pair in prepared.items for view in model.views]
+    bodies = [json.dumps(_body(model.abilities, text)).encode() for text in texts]
+    port = urlsplit(url).port or 80
+    plain, ours = [], []
+    plain_client(port, bodies[:concurrency], concurrency)  # the first requests find a cold server
+    for _ in range(repeats):
+        plain.append(plain_client(port, bodies, concurrency))
         started = time.perf_counter()
         model.logits(prepared.items)
-        rate = len(bodies) / (time.perf_counter() - started)
-        after = plain_client(server.server_address[1], bodies, concurrency)
-    plain = (before + after) / 2
-    return {"chat": round(rate, 1), "plain_client": round(plain, 1), "ratio": round(rate / plain, 3)}
+        ours.append(len(bodies) / (time.perf_counter() - started))
+    ratios = [one / two for one, two in zip(ours, plain, strict=True)]
+    return {
+        "server": model.abilities.engine,
+        "requests": len(bodies),
+        "concurrency": concurrency,
+        "chat": [round(rate, 2) for rate in ours],
+        "plain_client": [round(rate, 2) for rate in plain],
+        "ratio": round(statistics.median(ratios), 3),
+        "ratios": [round(min(ratios), 3), round(max(ratios), 3)],
+        "ratio_of_means": round(statistics.fmean(ours) / statistics.fmean(plain), 3),
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -124,15 +203,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="folder or GGUF file of a causal model")
     parser.add_argument("--pairs", type=int, default=24)
-    parser.add_argument("--batch", type=int, default=24, help="batch size of lm-eval")
+    parser.add_argument("--batch", default="1,16", help="batch sizes of lm-eval; its own default is 1")
+    parser.add_argument("--prompts", type=int, default=1)
     parser.add_argument("--chat", action="store_true")
     parser.add_argument("--latency", type=float, default=0.05)
     parser.add_argument("--concurrency", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=5, help="of each client, in turns")
     given = parser.parse_args(arguments)
     if given.chat:
-        print(json.dumps(busy(given.latency, given.concurrency, given.pairs)))
+        with llama_server(given.model, given.concurrency) if given.model else fake_server(given.latency) as url:
+            print(json.dumps(busy(url, given.concurrency, given.pairs, given.repeats), indent=1))
     else:
-        print(json.dumps(compare(given.model, given.pairs, given.batch)))
+        sizes = [int(size) for size in given.batch.split(",")]
+        print(json.dumps(compare(given.model, given.pairs, sizes, given.prompts), indent=1))
 
 
 if __name__ == "__main__":

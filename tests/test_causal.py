@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,11 @@ import evenli
 from evenli.errors import EvenliError, InputError, LabelError, ModelError, RunError
 from evenli.evaluate.predict import RunFolder, predict
 from evenli.labels import LABELS
-from evenli.models import ModelOptions, Prompting, load_model
+from evenli.models import ModelOptions, Prompting, load_model, packing
 from evenli.models.base import plan_batches
 from evenli.models.causal import CausalModel
 from evenli.models.prompts import prompts
-from evenli.predictions import ABSTAINED, MASS
+from evenli.predictions import ABSTAINED, MASS, MINIMUM_MASS
 from evenli.suites.base import load_suite
 from evenli.suites.checks import gold_pairs
 
@@ -113,6 +114,68 @@ def test_shared_beginnings_and_batches_change_no_number(folder: Path) -> None:
                 expected = np.logaddexp.reduce([plainly(model, view.text(*pair), form) for form in forms])
                 assert views[row, at, column] == pytest.approx(max(expected, -30), abs=2e-3)
     assert views[..., 3] == pytest.approx(np.exp(views[..., :3]).sum(axis=2), abs=1e-4)
+
+
+def test_questions_of_one_premise_in_one_row_do_not_see_each_other(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(folder, prompts=2)
+    prepared = model.prepare(*map(list, zip(*PAIRS, strict=True)))
+    assert model._packs
+    assert [batch.tolist() for batch in model.plan(prepared.items)] == [[1], [0, 2]]
+    with torch.inference_mode():
+        for view in range(len(model.views)):
+            alone = model._plain(view, prepared.items)
+            assert model._packed(view, prepared.items) == pytest.approx(alone, abs=2e-3)
+        # The control: rows in which every token sees all tokens before it get other numbers.
+        packed = packing.pack
+        monkeypatch.setattr(packing, "pack", lambda *words: _seeing_all(packed(*words)))
+        assert np.abs(model._packed(0, prepared.items) - model._plain(0, prepared.items)).max() > 0.05
+    # A network that does not keep the parts of a row from each other is noticed, and asked one question a row.
+    again = model.prepare(*map(list, zip(*PAIRS, strict=True)))
+    assert not model._packs
+    with torch.inference_mode():
+        alone = np.maximum(model._plain(0, again.items), -30)
+    assert model.logits(again.items)[:, 5:8] == pytest.approx(alone, abs=2e-3)
+
+
+def _seeing_all(pack: packing.Pack) -> packing.Pack:
+    return replace(pack, seen=np.broadcast_to(np.tri(pack.ids.shape[1], dtype=bool), pack.seen.shape))
+
+
+def test_every_question_is_in_one_batch_with_those_of_its_premise() -> None:
+    rng = np.random.default_rng(0)
+    premises = rng.integers(0, 60, 200).tolist()
+    rows = [(premise, *rng.integers(100, 999, 5 + premise % 17).tolist()) for premise in premises]
+    batches = [batch.tolist() for batch in packing.batches(premises, rows, 400)]
+    assert sorted(at for batch in batches for at in batch) == list(range(200))
+    assert all(sum(len(rows[at]) for at in batch) <= 400 for batch in batches)
+    where = {at: number for number, batch in enumerate(batches) for at in batch}
+    assert all(len({where[at] for at in range(200) if premises[at] == premise}) == 1 for premise in set(premises))
+
+
+def test_calibration_divides_by_the_answers_to_sentences_that_say_nothing(folder: Path) -> None:
+    plain, model = load(folder, prompts=2), load(folder, prompts=2, calibrate=True)
+    assert "calibration" not in plain.prompting and plain.info.fingerprint != model.info.fingerprint
+    pairs = [[first for first, _ in PAIRS], [second for _, second in PAIRS]]
+    without, with_prior = (one.logits(one.prepare(*pairs).items).astype(np.float64) for one in (plain, model))
+    assert with_prior[:, 5:] == pytest.approx(without[:, 5:], abs=1e-4)  # what the model said is stored as it is
+    assert model._prior is not None
+    card = model.prompting["calibration"]["prior"].values()
+    shares = np.array([[row[label] for label in LABELS] for row in card])
+    assert shares.sum(axis=1) == pytest.approx(1, abs=1e-3) and shares == pytest.approx(np.exp(model._prior), abs=1e-3)
+    views = without[:, 5:].reshape(len(PAIRS), -1, 4)
+    parts = views[..., :3] - np.logaddexp.reduce(views[..., :3], axis=2, keepdims=True) - model._prior
+    parts -= np.logaddexp.reduce(parts, axis=2, keepdims=True)
+    answered = views[..., 3] >= MINIMUM_MASS
+    answered |= ~answered.any(axis=1, keepdims=True)
+    mean = (parts * answered[..., None]).sum(axis=1) / answered.sum(axis=1, keepdims=True)
+    mean -= np.logaddexp.reduce(mean, axis=1, keepdims=True)
+    assert with_prior[:, :3] == pytest.approx(mean, abs=1e-3)
+    # A model asked about nothing has no preference left.
+    nothing = model.logits(model.prepare(["N/A"], ["N/A"]).items)[0, :3]
+    before = plain.logits(plain.prepare(["N/A"], ["N/A"]).items)[0, :3]
+    assert np.ptp(nothing) < np.ptp(before)
 
 
 def test_answers_of_several_tokens_are_scored_whole(folder: Path) -> None:

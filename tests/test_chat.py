@@ -255,6 +255,21 @@ def test_twenty_kills_end_with_the_same_table(tmp_path: Path) -> None:
     assert numbers(table) == pytest.approx(numbers(expected))
 
 
+def test_a_calibrated_model_is_asked_about_nothing_first(few: PairSet) -> None:
+    with serving("biased") as one:
+        plain = load_model(f"chat:{one.url}", options=ModelOptions(prompting=Prompting(prompts=1)))
+        before = one.count
+        model = load_model(f"chat:{one.url}", options=ModelOptions(prompting=Prompting(prompts=1, calibrate=True)))
+        assert one.count == before + 2 + 3 * 3  # what it can do, then three sentences in three views
+        first, second = (predict(asked, [few]).frame for asked in (plain, model))
+    prior = model.prompting["calibration"]["prior"]  # type: ignore[attr-defined]
+    assert all(sum(shares.values()) == pytest.approx(1, abs=1e-3) for shares in prior.values())
+    label = max(prior["en1-ENC"], key=prior["en1-ENC"].__getitem__)
+    # It prefers that label where nothing is said, and so the label gets less everywhere.
+    assert (second[label] < first[label]).all()
+    assert first["en1-ENC:entailment"].to_list() == second["en1-ENC:entailment"].to_list()
+
+
 def test_answers_that_change_are_noticed(few: PairSet) -> None:
     notes: list[str] = []
     with serving("biased") as one:

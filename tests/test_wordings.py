@@ -18,14 +18,18 @@ from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.robustness import robustness, wording_line
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.models.fakes import fake_model
+from evenli.predictions import Predictions
 from evenli.report.expressions import fields as gate_fields
 from evenli.resources import load_axis
+from evenli.stats.sample import Sample
 from evenli.suites.base import Request, load_suite
 from evenli.suites.checks import leaking_words, looks_like
 from evenli.suites.robust import design
 from evenli.suites.robust.curve import WordingRow
 from evenli.suites.robust.design import BUDGET, SAMPLED, Wording, balance, choose_occupations, grid, sampled
+from evenli.suites.robust.results import RobustResult
 from evenli.suites.robust.stability import REST, across, prediction_interval, variance_shares
+from evenli.suites.robust.views import across_views, view_rows, view_shares
 from evenli.suites.robust.wordings import NAME, read_wordings
 from evenli.types import Estimate
 
@@ -322,6 +326,41 @@ def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> Non
     assert [one.verdict for one in again] == ["stable", "stable", "negligible"]
     few = across(rows[:4], dict.fromkeys(("stereotype", "default_gender", "undirected"), mean))
     assert {one.verdict for one in few} == {"not judged"}
+
+
+def asked_in_views(run: Audit, silent: str = "") -> Sample:
+    """The run as a language model's: prompt p1 answers as the run does, p2 gives the gold label; one view is silent."""
+    frame = run.predictions.suite("robust").frame
+    given = np.array([LABELS.index(label) for label in run.predictions.suite("robust").answers])
+    gold = np.array([LABELS.index(label) for label in frame["gold"]])
+    columns = []
+    for view, answers in (("p1-ENC", given), ("p1-NCE", given), ("p2-ENC", gold), ("p2-NCE", gold)):
+        scores = np.where(np.arange(3) == answers[:, None], np.log(0.9), np.log(0.05))
+        columns += [pl.Series(f"{view}:{label}", scores[:, i]) for i, label in enumerate(LABELS)]
+        columns.append(pl.Series(f"{view}:mass", np.full(len(answers), 0.1 if view == silent else 1.0)))
+    return Sample(Predictions(frame.with_columns(columns)))
+
+
+def test_prompts_and_option_orders_are_choices_like_any_other(follower: Audit) -> None:
+    robust = follower.robust
+    assert isinstance(robust, RobustResult) and not robust.views and "views" not in robust.to_dict()
+    cells = view_rows(asked_in_views(follower))
+    assert len(cells) == 4 * COUNT and all(cell.judged for cell in cells)
+    usual = [cell for cell in cells if cell.wording_key == robust.wordings[0].wording.key]
+    # By hand: the first prompt has the value of the run, the second none, whatever the order.
+    value = robust.wordings[0].stereotype
+    assert [cell.stereotype for cell in usual] == pytest.approx([value, value, 0, 0], abs=1e-6)
+    one = across_views(cells, robust.wordings)[0]
+    assert (one.cells, one.judged, one.holds, one.opposite) == (4 * COUNT, 4 * COUNT, 2 * COUNT, 0)
+    assert one.verdict == "unstable"
+    shares = {row.dimension: row.share for row in view_shares(cells) if row.cause == "stereotype"}
+    assert shares["prompt"] > 0.9 and shares["order"] == pytest.approx(0, abs=1e-6)
+
+
+def test_a_silent_prompt_is_not_judged(follower: Audit) -> None:
+    cells = view_rows(asked_in_views(follower, silent="p2-NCE"))
+    judged = {(cell.prompt, cell.order): cell.judged for cell in cells}
+    assert judged.pop(("p2", "NCE")) is False and set(judged.values()) == {True}
 
 
 def test_the_random_wording_interval_covers_a_further_wording() -> None:

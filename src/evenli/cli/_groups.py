@@ -30,6 +30,7 @@ class ModelFlags:
     samples: shared.Samples = 5
     price: shared.Price = None
     max_cost: shared.MaxCost = None
+    calibrate: shared.Calibrate = False
 
     def options(self) -> ModelOptions:
         """The same for the library."""
@@ -44,7 +45,7 @@ class ModelFlags:
             self.token_budget,
             online=self.online,
             allow_pickle=self.allow_pickle,
-            prompting=Prompting(*asking),
+            prompting=Prompting(*asking, calibrate=self.calibrate),
         )
 
 

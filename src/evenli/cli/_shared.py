@@ -189,6 +189,10 @@ Price = Annotated[
     option("What a million tokens cost: for the estimate and --max-cost.", metavar="PROMPT,ANSWER"),
 ]
 MaxCost = Annotated[float | None, option("Ask nothing beyond this cost; needs --price.", min=0)]
+Calibrate = Annotated[
+    bool,
+    option("Divide a language model's answers by those to sentences that say nothing (docs/studies/llm.md).", "--calibrate"),
+]
 
 
 def prices(text: str | None) -> tuple[float, float] | None:

@@ -25,6 +25,11 @@ def robustness(
     out: Annotated[Path | None, option("Run folder; default: named by model, language, data.", "--out", "-o")] = None,
     device: shared.Device = None,
     online: shared.Online = False,
+    prompts: shared.Prompts = 3,
+    orders: shared.Orders = 3,
+    concurrency: shared.Concurrency = 8,
+    price: shared.Price = None,
+    max_cost: shared.MaxCost = None,
     overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
     charts: Annotated[bool, option("Also write the specification curve as wordings.svg and .png.", "--charts")] = False,
     as_json: shared.Json = False,
@@ -37,7 +42,7 @@ def robustness(
     from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.robustness import is_run
     from evenli.evaluate.robustness import robustness as run
-    from evenli.models import ModelOptions
+    from evenli.models import ModelOptions, Prompting
     from evenli.report.terminal import show_results
     from evenli.suites.base import Request
 
@@ -50,7 +55,8 @@ def robustness(
     folder = out or default_folder(target, {"robust": data} if data else {}, request, ("robust",))
     folder = Path(str(target)) if stored else folder
     with shared.progress_bar(not as_json) as progress:
-        options = ModelOptions(shared.split_names(labels), device, online=online)
+        asking = Prompting(prompts, orders, concurrency, price=shared.prices(price), max_cost=max_cost)
+        options = ModelOptions(shared.split_names(labels), device, online=online, prompting=asking)
         settings = AuditSettings(
             axis, options=options, overwrite=overwrite, on_progress=progress, on_warning=shared.warn, full=full
         )

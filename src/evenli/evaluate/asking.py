@@ -49,7 +49,7 @@ class Asker:
         """Score the given rows that are not in ``scores`` yet: rows and numbers, as they come.
 
         A model with a method ``stream`` decides itself what it asks at a time: ``stream(items)`` gives positions and
-        numbers of items that are done.
+        numbers of items that are done. One with a method ``plan`` decides which items go into a batch together.
         """
         stream: Any = getattr(self._model, "stream", None)
         if stream is not None:
@@ -57,11 +57,18 @@ class Asker:
             for at, numbers in stream(prepared.take(missing)) if missing.size else ():
                 yield missing[at], numbers
             return
-        lengths = prepared.lengths[rows]
-        for batch in plan_batches(lengths, bucket=self._model.bucket, token_budget=self._model.token_budget):
+        for batch in _plan(self._model, prepared, rows):
             chosen = rows[batch]
             if np.isnan(scores[chosen]).any():
                 yield chosen, self(prepared.take(chosen), int(prepared.lengths[chosen].max()))
+
+
+def _plan(model: NLIModel, prepared: Prepared, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Positions in ``rows`` of those that are scored together."""
+    plan: Any = getattr(model, "plan", None)
+    if plan is not None and rows.size:
+        return iter(plan(prepared.take(rows)))
+    return plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget)
 
 
 def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[np.float32]) -> Repeat:

@@ -31,6 +31,7 @@ class Prompting:
     samples: int = 5  # answers per question, where a server gives no log-probabilities
     price: tuple[float, float] | None = None  # of a million tokens: prompt, answer
     max_cost: float | None = None  # in the currency of the price; nothing is asked beyond it
+    calibrate: bool = False  # divide each view by what the model answers about sentences that say nothing
 
     def __post_init__(self) -> None:
         """Refuse settings that ask nothing or cannot be kept."""
@@ -185,8 +186,9 @@ class NLIModel(Protocol):
     ``note``, where there is one: a line that people who store predictions should read.
 
     Language models have more: ``details`` names further columns, which ``logits`` gives after the three; ``prompting``
-    goes into run.json; ``stream(items)`` scores many items and gives them as they are done; ``begin(prepared, scores,
-    warn)`` is called before the first; ``usage()`` is asked at the end, ``status`` during the run.
+    goes into run.json; ``stream(items)`` scores many items and gives them as they are done; ``plan(items)`` gives the
+    positions of those that belong into one batch; ``begin(prepared, scores, warn)`` is called before the first;
+    ``usage()`` is asked at the end, ``status`` during the run.
     """
 
     info: ModelInfo

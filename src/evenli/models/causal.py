@@ -1,15 +1,17 @@
 """Causal language models on this machine: log-probabilities of the answers after a question.
 
-All pairs of a view begin with the same text. Its keys and values are computed once, and every batch holds questions
-of one length, so nothing is padded and no mask is needed.
+All pairs of a view begin with the same text, and all hypotheses of a premise go on with that premise. Both are computed
+once: the first is kept as keys and values, the second stands once in a row of the batch (``packing``). A network that
+does not take such rows is asked one question a row, in batches of one length.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +23,15 @@ from evenli._extras import need
 from evenli.errors import LabelError, ModelError
 from evenli.io import hash_files, hash_text
 from evenli.labels import LABELS
-from evenli.models import loading, prompts
+from evenli.models import loading, packing, prompts
 from evenli.models.base import ModelInfo, ModelRequest, OutOfMemory, Prepared
 from evenli.parse import check_regular
 
 DTYPES = ("float32", "bfloat16", "float16")
 _PURPOSE = "loading language models"
 _GGUF = ".gguf"
+_ALIKE = {"float32": 1e-2, "bfloat16": 0.25, "float16": 0.1}
+"""Nats: how far rounding alone moves the answer to a question that is asked in another batch."""
 
 
 def load(target: str, request: ModelRequest) -> CausalModel:
@@ -39,6 +43,7 @@ def load(target: str, request: ModelRequest) -> CausalModel:
 class Question:
     """The tokens of one pair: for each view what follows the shared beginning."""
 
+    premise: int  # pairs with one number have one premise
     endings: tuple[tuple[int, ...], ...]
 
 
@@ -78,17 +83,21 @@ class CausalModel:
         self.prompting = {"mode": "log-probabilities of whole answers", "chat_template": self._template}
         self.prompting |= prompts.card(self.views)
         self.named_labels = True
+        calibrated = " calibrated" if options.prompting.calibrate else ""
         self.info = ModelInfo(
             spec=request.spec,
             backend="causal",
             name=source.name,
             revision=source.revision,
-            fingerprint=hash_text(f"{fingerprint} {prompts.identity(self.views)}"),
+            fingerprint=hash_text(f"{fingerprint} {prompts.identity(self.views)}{calibrated}"),
             labels=LABELS,
             device=self._device,
             dtype=dtype,
             max_length=self._limit,
         )
+        self._prior: NDArray[np.float64] | None = None
+        if options.prompting.calibrate:
+            self._prior = prompts.measure_prior(self)
 
     def _spelled(self, view: prompts.View) -> list[list[tuple[int, ...]]]:
         """Token ids of the ways to write each label's answer."""
@@ -120,10 +129,13 @@ class CausalModel:
                     f"a question has {max(map(len, rows))} tokens and {self.info.name} takes {self._limit}; long pairs "
                     "are not cut, because the options would go first"
                 )
-            shared = _common(rows)
+            shared = packing.common(rows)
             self._shared.append(shared)
             columns.append([row[len(shared) :] for row in rows])
-        items = [Question(endings) for endings in zip(*columns, strict=True)]
+        numbers = {premise: at for at, premise in enumerate(dict.fromkeys(premises))}
+        known = [numbers[premise] for premise in premises]
+        items = [Question(*one) for one in zip(known, zip(*columns, strict=True), strict=True)]
+        self._packs = self._can_pack(items)
         lengths = np.array([len(item.endings[0]) for item in items], dtype=np.int32)
         return Prepared(items, lengths)
 
@@ -133,8 +145,7 @@ class CausalModel:
         try:
             with self._torch.inference_mode():
                 for at in range(len(self.views)):
-                    for rows in _by_length([item.endings[at] for item in items]):
-                        scores[rows, at] = self._score(at, [items[row].endings[at] for row in rows])
+                    scores[:, at] = self._packed(at, items) if self._packs else self._plain(at, items)
         except (RuntimeError, MemoryError) as error:
             memory = isinstance(error, self._torch.OutOfMemoryError | MemoryError)
             if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
@@ -144,7 +155,82 @@ class CausalModel:
             raise OutOfMemory from error
         # Undefined scores of a damaged model are refused by the caller, in one line; numpy would add its own.
         with np.errstate(invalid="ignore"):
-            return prompts.combine(scores, np.exp(np.logaddexp.reduce(scores, axis=2)))
+            return prompts.combine(scores, np.exp(np.logaddexp.reduce(scores, axis=2)), self._prior)
+
+    def plan(self, items: Sequence[Question]) -> Iterator[NDArray[np.int64]]:
+        """Positions of items that are asked together: the hypotheses of a premise are not parted."""
+        return packing.batches(*_first_view(items), self.token_budget)
+
+    def _can_pack(self, items: Sequence[Question]) -> bool:
+        """Whether the network takes packed rows: some questions are asked both ways, and must get the same answer."""
+        longest = max(map(len, self._shared)) + packing.WIDEST
+        windows = [getattr(self._model.config, name, None) for name in ("sliding_window", "attention_window_size")]
+        if "position_ids" not in inspect.signature(self._model.forward).parameters:
+            return False
+        if any(isinstance(window, int) and window < longest for window in windows):
+            return False
+        # A family as packed rows have it, and a stranger beside it.
+        few = [items[at] for at in next(self.plan(items))[:2]] + [items[-1]]
+        few = [Question(0, item.endings) for item in few]
+        limit = _ALIKE[self.info.dtype]
+        try:
+            with self._torch.inference_mode(), np.errstate(invalid="ignore"):
+                return bool(np.abs(self._packed(0, few) - self._plain(0, few)).max() < limit)
+        except (RuntimeError, ValueError, TypeError, NotImplementedError):
+            return False
+
+    def _packed(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
+        """[items, 3] log-probability of each label's answer, the hypotheses of a premise in one row."""
+        endings = [item.endings[view] for item in items]
+        groups: dict[int, list[list[int]]] = {}
+        for family in packing.families([item.premise for item in items], endings):
+            groups.setdefault(len(family), []).append(family)
+        scores = np.empty((len(items), len(LABELS)))
+        for group in groups.values():
+            scores[np.array(group)] = self._score_packs(view, [[endings[at] for at in family] for family in group])
+        return scores
+
+    def _score_packs(self, view: int, members: Sequence[Sequence[tuple[int, ...]]]) -> NDArray[np.float64]:
+        """[families, questions, 3]."""
+        torch, size = self._torch, len(members[0])
+        long = [form for forms in self._answers[view] for form in forms if len(form) > 1]
+        pack = packing.pack(members, [form[:-1] for form in long])
+        rows, shared = len(members), len(self._shared[view])
+        seen = np.concatenate([np.ones((*pack.ids.shape, shared), dtype=bool), pack.seen], axis=2)
+        # Numbers that are added to attention: every kind of attention takes those, and not all take truth values.
+        lowest = torch.finfo(self._model.dtype).min
+        mask = torch.zeros(seen.shape, dtype=self._model.dtype, device=self._device)
+        mask.masked_fill_(torch.from_numpy(~seen).to(self._device), lowest)
+        output = self._model(
+            input_ids=torch.from_numpy(pack.ids).to(self._device),
+            past_key_values=self._beginning(view, rows),
+            use_cache=True,
+            attention_mask=mask[:, None],
+            position_ids=torch.from_numpy(pack.positions + shared).to(self._device),
+            logits_to_keep=torch.from_numpy(pack.columns).to(self._device),
+        )
+        logp = output.logits.float().log_softmax(dim=-1)
+        column = iter(range(size, logp.shape[1]))
+        after = {(at, form): [next(column) for _ in form[1:]] for at in range(size) for form in long}
+
+        def whole(at: int, form: tuple[int, ...]) -> Any:
+            """The first token follows the question, each further one the token before it."""
+            rest = zip(after.get((at, form), ()), form[1:], strict=True)
+            return sum((logp[:, place, token] for place, token in rest), logp[:, at, form[0]])
+
+        found = [
+            torch.logsumexp(torch.stack([whole(at, form) for form in forms]), dim=0)
+            for at in range(size)
+            for forms in self._answers[view]
+        ]
+        return np.asarray(torch.stack(found, dim=1).double().cpu().numpy()).reshape(rows, size, len(LABELS))
+
+    def _plain(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
+        """[items, 3] log-probability of each label's answer, one question a row."""
+        scores = np.empty((len(items), len(LABELS)))
+        for rows in _by_length([item.endings[view] for item in items]):
+            scores[rows] = self._score(view, [items[row].endings[view] for row in rows])
+        return scores
 
     def _score(self, view: int, endings: Sequence[tuple[int, ...]]) -> NDArray[np.float64]:
         """[questions, 3] log-probability of each label's answer, over the ways to write it."""
@@ -204,16 +290,9 @@ def _source(target: str, request: ModelRequest) -> tuple[loading.Checkpoint, dic
     return loading.Checkpoint(file.stem, file.parent), {"gguf_file": file.name}, hash_files([file])
 
 
-def _common(rows: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """What all rows begin with; at least one token of each is left.
-
-    >>> _common([(1, 2, 3, 4), (1, 2, 5)])
-    (1, 2)
-    """
-    low, high = min(rows), max(rows)
-    shortest = min(map(len, rows)) - 1
-    count = next((at for at in range(shortest) if low[at] != high[at]), shortest)
-    return low[:count]
+def _first_view(items: Sequence[Question]) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Premises, and endings in the first view: in the others they are as long, but for a few tokens."""
+    return [item.premise for item in items], [item.endings[0] for item in items]
 
 
 def _by_length(rows: Sequence[tuple[int, ...]]) -> list[list[int]]:

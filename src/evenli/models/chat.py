@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,7 @@ class Abilities:
     seconds: float  # a request took
     prompt_tokens: int  # of the first question; 0 where the server does not count
     described: str  # what the server says about the model's weights, as JSON
+    seed: bool | None = None  # whether one seed gave one answer twice; None where nothing is drawn
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -66,6 +67,8 @@ class Abilities:
             "engine": self.engine,
             "logprobs": self.top_logprobs > 0,
             "top_logprobs": self.top_logprobs,
+            "echo": None,  # log-probabilities of a prompt: chat endpoints have none, and none are needed
+            "seed": self.seed,
             "prompt_cache": "off" if self.extras else "as the server has it",
             "repeats_within": None if math.isnan(self.repeats_within) else round(self.repeats_within, 6),
         }
@@ -132,15 +135,21 @@ class ChatModel:
         self.prompting |= {"columns": list(self.details), "server": self.abilities.card()}
         self.note = self._note()
         asked = (self._server.address.host, self.abilities.model, self.abilities.described, how, self._samples)
+        calibrated = " calibrated" if settings.calibrate else ""
         self.info = ModelInfo(
             spec=request.spec,
             backend="chat",
             name=self.abilities.model,
-            fingerprint=hash_text(repr((asked, self.abilities.top_logprobs, prompts.identity(self.views)))),
+            fingerprint=hash_text(
+                repr((asked, self.abilities.top_logprobs, prompts.identity(self.views))) + calibrated
+            ),
             labels=LABELS,
             device=self._server.address.host,
             dtype="unknown",
         )
+        self._prior: NDArray[np.float64] | None = None
+        if settings.calibrate:
+            self._prior = prompts.measure_prior(self)
 
     def _note(self) -> str:
         found = self.abilities.top_logprobs
@@ -249,7 +258,7 @@ class ChatModel:
     def _row(self, answers: Sequence[tuple[NDArray[np.float64], float, int, int]]) -> NDArray[np.float32]:
         scores, mass = np.stack([one[0] for one in answers]), np.array([one[1] for one in answers])
         tokens = np.array([sum(one[2] for one in answers), sum(one[3] for one in answers)], dtype=np.float32)
-        return np.concatenate([prompts.combine(scores[None], mass[None])[0], tokens])
+        return np.concatenate([prompts.combine(scores[None], mass[None], self._prior)[0], tokens])
 
     @property
     def status(self) -> str:
@@ -328,9 +337,9 @@ def _tried(server: Server, found: Abilities, view: prompts.View) -> Abilities:
     usage = first.get("usage")
     counted = usage.get("prompt_tokens") if isinstance(usage, dict) else 0
     tokens = counted if isinstance(counted, int) and counted > 0 else 0
-    return Abilities(
-        found.model, found.models, top, found.limit, found.engine, difference, seconds, tokens, found.described
-    )
+    # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
+    seed = None if found.top_logprobs else text_of(first) == text_of(second)
+    return replace(found, top_logprobs=top, repeats_within=difference, seconds=seconds, prompt_tokens=tokens, seed=seed)
 
 
 def _duration(seconds: float) -> str:

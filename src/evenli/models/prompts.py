@@ -33,6 +33,8 @@ ORDERS = {3: CYCLIC, 6: CYCLIC + REVERSED}
 LETTERS, WORDS = "letters", "words"
 FLOOR = -30.0
 """Log-probability of what got none that can be told from 0."""
+CONTENT_FREE = ("N/A", "[MASK]", "...")
+"""Sentences that say nothing: what a model answers about them is a preference for an answer (Zhao et al. 2021)."""
 _MARKS = " \t\r\n\"'`*()[]{}.:,;。．：、「」“”"
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
@@ -160,18 +162,40 @@ def identity(views: Sequence[View]) -> str:
     return hash_text("\n\n".join(view.text("{premise}", "{hypothesis}") for view in views))[:16]
 
 
-def combine(scores: NDArray[np.float64], mass: NDArray[np.float64]) -> NDArray[np.float32]:
+def measure_prior(model: Any) -> NDArray[np.float64]:
+    """[views, 3] log-probability of each label about sentences that say nothing; the card of the model remembers it."""
+    prepared = model.prepare(CONTENT_FREE, CONTENT_FREE)
+    rows, views = np.asarray(model.logits(prepared.items), dtype=np.float64), len(model.views)
+    first = len(LABELS) + 2
+    scores = rows[:, first : first + views * (len(LABELS) + 1)].reshape(len(rows), views, -1)[..., : len(LABELS)]
+    normal = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
+    prior = np.logaddexp.reduce(normal, axis=0) - np.log(len(rows))
+    shares = {
+        view.name: {label: round(float(p), 4) for label, p in zip(LABELS, np.exp(row), strict=True)}
+        for view, row in zip(model.views, prior, strict=True)
+    }
+    model.prompting["calibration"] = {"sentences": list(CONTENT_FREE), "prior": shares}
+    return np.asarray(prior)
+
+
+def combine(
+    scores: NDArray[np.float64], mass: NDArray[np.float64], prior: NDArray[np.float64] | None = None
+) -> NDArray[np.float32]:
     """One row per pair from the answers in all views.
 
     Args:
         scores: [pairs, views, 3] log-probabilities, in the order of LABELS.
         mass: [pairs, views] probability that the labels have together.
+        prior: [views, 3] of a calibrated model: each view is divided by it. The stored scores are not.
 
     Returns:
         [pairs, 3 + details]: mean log-probability of each label, then the columns of ``details``.
     """
     scores = np.maximum(scores, FLOOR)
     normal = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
+    if prior is not None:
+        normal = normal - prior
+        normal -= np.logaddexp.reduce(normal, axis=2, keepdims=True)
     answered = mass >= MINIMUM_MASS
     abstained = 2 * answered.sum(axis=1) <= answered.shape[1]
     # Where no view is an answer all are read, only so that there is a number; the row counts as an abstention.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -23,6 +23,8 @@ from evenli.suites.robust.build import CONTROL, PERSON
 from evenli.suites.robust.design import Wording
 from evenli.types import Estimate, Number, Record
 
+Judged = TypeVar("Judged", bound=Any)
+"""A row that says whether the model understands it."""
 SHOWN = (*CAUSES, "follow", "defy")
 """Measures of a wording."""
 ENDS = ("", "_low", "_high")
@@ -169,6 +171,6 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
     return rows
 
 
-def judged_rows(rows: Sequence[WordingRow]) -> list[WordingRow]:
+def judged_rows(rows: Sequence[Judged]) -> list[Judged]:
     """The wordings that the model understands."""
     return [row for row in rows if row.judged]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from evenli.format import interval, number, p_value, percent
 from evenli.stats.intervals import Estimates, Scoring
 from evenli.stats.sample import Sample
@@ -15,6 +17,7 @@ from evenli.suites.robust.curve import WordingRow, curve, judged_rows
 from evenli.suites.robust.design import Wording
 from evenli.suites.robust.measures import MEANS
 from evenli.suites.robust.stability import REST, CauseRow, LevelRow, VarianceRow, across, levels, variance_shares
+from evenli.suites.robust.views import CHOICES, ViewCause, ViewRow, across_views, view_rows, view_shares
 from evenli.suites.robust.wordings import DIMENSIONS
 from evenli.types import DataCard, SuiteResult
 
@@ -29,12 +32,23 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
         causes: Each cause across the wordings that the model understands.
         shares: Which dimension explains the differences between wordings.
         levels: The mean of each cause for every choice.
+        views: Of a language model: every wording with each prompt in each option order.
+        view_causes: Each cause across these.
+        view_shares: Which choice explains the differences between them, prompt and order among the dimensions.
     """
 
     wordings: list[WordingRow]
     causes: list[CauseRow]
     shares: list[VarianceRow]
     levels: list[LevelRow]
+    views: list[ViewRow] = msgspec.field(default_factory=list)
+    view_causes: list[ViewCause] = msgspec.field(default_factory=list)
+    view_shares: list[VarianceRow] = msgspec.field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; only language models have views."""
+        plain = super().to_dict()
+        return plain if self.views else {name: value for name, value in plain.items() if not name.startswith("view")}
 
     def cause(self, name: str) -> CauseRow:
         """One cause across wordings."""
@@ -54,13 +68,16 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
 
 def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
     """The fields of ``RobustResult`` beside the measures."""
-    rows = curve(sample, scoring.level)
+    rows, cells = curve(sample, scoring.level), view_rows(sample)
     means = {cause: estimates[name, None] for cause, name in MEANS.items()}
     return {
         "wordings": rows,
         "causes": across(rows, means),
         "shares": variance_shares(rows),
         "levels": levels(rows),
+        "views": cells,
+        "view_causes": across_views(cells, rows),
+        "view_shares": view_shares(cells),
     }
 
 
@@ -110,7 +127,30 @@ def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
     level = result.causes[0].another_level
     of = "" if math.isnan(level) else f" Had another been picked, {percent(level)} would lie in 'another wording'"
     heading = f"Does it survive another wording?{of}"
-    return [Section(heading, columns, rows, lines), _one_change(result), _shares(result)]
+    found = [Section(heading, columns, rows, lines), _one_change(result), _shares(result.shares, DIMENSIONS)]
+    if result.views:
+        found += [
+            _over_views(result),
+            _shares(result.view_shares, CHOICES, "Prompts and option orders among the choices"),
+        ]
+    return found
+
+
+def _over_views(result: RobustResult) -> Section:
+    """Each cause with every prompt and order by itself."""
+    rows = [
+        [
+            TITLES[row.cause],
+            f"{row.judged}/{row.cells}",
+            *(f"{count}/{row.judged}" for count in (row.holds, row.opposite)),
+            interval(row.lowest, row.highest, 2),
+            row.verdict,
+        ]
+        for row in result.view_causes
+    ]
+    columns = ("cause", ">understood", ">sign holds", ">opposite", ">lowest, highest", "")
+    heading = "Every wording with each prompt and option order by itself; an audit averages over them"
+    return Section(heading, columns, rows)
 
 
 def _with_interval(value: float, low: float, high: float) -> str:
@@ -140,15 +180,21 @@ def _named(wording: Wording) -> str:
     return ", ".join(getattr(wording, name) for name in DIMENSIONS if name != "templates")
 
 
-def _shares(result: RobustResult) -> Section:
+def _shares(shares: Sequence[VarianceRow], dimensions: Sequence[str], about: str = "") -> Section:
     """Share of the differences that each dimension explains."""
-    names = [name for name in (*DIMENSIONS, REST) if any(row.dimension == name for row in result.shares)]
-    of = {(row.cause, row.dimension): row for row in result.shares}
+    names = [name for name in (*dimensions, REST) if any(row.dimension == name for row in shares)]
+    of = {(row.cause, row.dimension): row for row in shares}
     rows = [[name, *(_share(of.get((cause, name))) for cause in TITLES)] for name in names]
-    notes = dict.fromkeys(f"{TITLES[row.cause]}: {row.note}." for row in result.shares if row.note)
+    notes = dict.fromkeys(f"{TITLES[row.cause]}: {row.note}." for row in shares if row.note)
     columns = ("dimension", *(f">{title}" for title in TITLES.values()))
-    defined = any(not math.isnan(row.share) for row in result.shares)
-    return Section("Which choice moves the number? Share of variance", columns, rows if defined else [], list(notes))
+    defined = any(not math.isnan(row.share) for row in shares)
+    heading = "Which choice moves the number? Share of variance"
+    return Section(
+        f"{about}: {heading[:1].lower()}{heading[1:]}" if about else heading,
+        columns,
+        rows if defined else [],
+        list(notes),
+    )
 
 
 def _share(row: VarianceRow | None) -> str:
@@ -164,6 +210,8 @@ def fields(result: RobustResult) -> dict[str, Value]:
         share = row.holds / row.wordings if row.wordings else math.nan
         found |= {f"{row.cause}.sign_share": share, f"{row.cause}.verdict": row.verdict}
         found |= {f"{row.cause}.{name}": getattr(row, name) for name in ("lowest", "highest")}
+    for one in result.view_causes:
+        found[f"{one.cause}.view_sign_share"] = one.holds / one.judged if one.judged else math.nan
     return found
 
 

@@ -150,14 +150,15 @@ def _across(cause: str, known: Sequence[WordingRow], usual: WordingRow, mean: Es
         beyond_doubt=certain[0],
         reversed=certain[1],
         verdict_holds=sum(row.state(cause) == usual.state(cause) for row in known) if usual.judged else 0,
-        verdict=_verdict(values, len(holding)),
+        verdict=judgement(values, len(holding)),
     )
 
 
 _ANOTHER = ("another_low", "another_high", "another_level")
 
 
-def _verdict(values: Sequence[float], holds: int) -> str:
+def judgement(values: Sequence[float], holds: int) -> str:
+    """What so many values say, of which ``holds`` have the sign that was expected."""
     if len(values) < FEWEST:
         return "not judged"
     small = sum(abs(value) <= NEGLIGIBLE for value in values)
@@ -177,10 +178,10 @@ def levels(rows: Sequence[WordingRow]) -> list[LevelRow]:
     return found
 
 
-def variance_shares(rows: Sequence[WordingRow]) -> list[VarianceRow]:
-    """Analysis of variance of each cause on the logit scale, over the judged wordings; statsmodels computes it."""
+def variance_shares(rows: Sequence[Any], dimensions: Sequence[str] = DIMENSIONS) -> list[VarianceRow]:
+    """Analysis of variance of each cause on the logit scale, over the judged rows; statsmodels computes it."""
     known = judged_rows(rows)
-    varied = [name for name in DIMENSIONS if len({getattr(row, name) for row in known}) > 1]
+    varied = [name for name in dimensions if len({getattr(row, name) for row in known}) > 1]
     try:
         formula, anova = (
             need(name, extra="wording", purpose="the variance shares of the wordings")
