@@ -96,6 +96,7 @@ def compare(target: str, count: int, batches: Sequence[int], prompts: int) -> di
     questions = len(ours) * len(model.views)
     found: dict[str, Any] = {"pairs": len(ours), "views": len(model.views), "threads": model._torch.get_num_threads()}
     found["causal"] = _figures(seconds, counter.take(), questions)
+    print(found, file=sys.stderr)
     for batch in batches:
         started = time.process_time()
         theirs = run_lm_eval(model, *pairs, batch)

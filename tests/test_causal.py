@@ -132,6 +132,7 @@ def test_questions_of_one_premise_in_one_row_do_not_see_each_other(
         monkeypatch.setattr(packing, "pack", lambda *words: _seeing_all(packed(*words)))
         assert np.abs(model._packed(0, prepared.items) - model._plain(0, prepared.items)).max() > 0.05
     # A network that does not keep the parts of a row from each other is noticed, and asked one question a row.
+    model._packs = None
     again = model.prepare(*map(list, zip(*PAIRS, strict=True)))
     assert not model._packs
     with torch.inference_mode():

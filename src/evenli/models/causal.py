@@ -79,6 +79,7 @@ class CausalModel:
         self._answers = [self._spelled(view) for view in self.views]
         self._shared: list[tuple[int, ...]] = []
         self._caches: dict[int, Any] = {}
+        self._packs: bool | None = None  # whether the network takes packed rows; tried with the first questions
         self.bucket, self.token_budget = 1, options.token_budget or (2_048 if kind == "cpu" else 65_536)
         self.prompting = {"mode": "log-probabilities of whole answers", "chat_template": self._template}
         self.prompting |= prompts.card(self.views)
@@ -135,7 +136,8 @@ class CausalModel:
         numbers = {premise: at for at, premise in enumerate(dict.fromkeys(premises))}
         known = [numbers[premise] for premise in premises]
         items = [Question(*one) for one in zip(known, zip(*columns, strict=True), strict=True)]
-        self._packs = self._can_pack(items)
+        if self._packs is None:
+            self._packs = self._can_pack(items)
         lengths = np.array([len(item.endings[0]) for item in items], dtype=np.int32)
         return Prepared(items, lengths)
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 Row = tuple[int, ...]
 WIDEST = 256
 """Tokens of a row: attention grows with its square, and what is shared does not."""
-_ENOUGH, _LONGER = 512, 1.1
-"""A batch of so many tokens takes no family that is so much longer than its shortest: filling up costs more."""
+_ENOUGH, _FILLED = 192, 1.05
+"""A batch of so many tokens takes no family that would make so much of it free columns."""
 
 
 @dataclass(frozen=True)
@@ -55,23 +55,38 @@ def families(premises: Sequence[int], rows: Sequence[Row]) -> list[list[int]]:
         if parts[-1] and sum(len(rows[i]) for i in parts[-1]) + len(rows[at]) > WIDEST:
             parts.append([])
         parts[-1].append(at)
-    found = [part for parts in groups.values() for part in parts]
-    return sorted(found, key=lambda part: (len(part), *sorted((len(rows[i]) for i in part), reverse=True)))
+    found = [sorted(part, key=lambda at: -len(rows[at])) for parts in groups.values() for part in parts]
+    return sorted(found, key=lambda part: _order(_shape(part, rows)))
+
+
+def _shape(family: Sequence[int], rows: Sequence[Row]) -> tuple[int, ...]:
+    """Lengths of the trunk and of what follows it."""
+    trunk = len(common([rows[at] for at in family]))
+    return (trunk, *(len(rows[at]) - trunk for at in family))
+
+
+def _order(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Families with as many questions and as many tokens stand together."""
+    return (len(shape), *shape[1:], shape[0])
 
 
 def batches(premises: Sequence[int], rows: Sequence[Row], budget: int) -> Iterator[NDArray[np.int64]]:
-    """Positions of rows that are asked together: whole families of one size, at most ``budget`` tokens."""
+    """Positions of rows that are asked together: families of one size, at most ``budget`` tokens with what is free."""
     batch: list[list[int]] = []
-    shortest = 0
+    widths: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    tokens = 0
     for family in families(premises, rows):
-        size = sum(len(rows[i]) for i in family)
-        if batch:
-            full = (len(batch) + 1) * size > budget or (len(batch) * size > _ENOUGH and size > _LONGER * shortest)
-            if full or len(batch[0]) != len(family):
-                yield np.concatenate(batch)
-                batch = []
+        shape = np.array(_shape(family, rows))
+        if batch and len(shape) == len(widths):
+            wider = np.maximum(widths, shape)
+            size = (len(batch) + 1) * int(wider.sum())
+            fits = size <= budget and (tokens < _ENOUGH or size <= _FILLED * (tokens + shape.sum()))
+        if batch and not (len(shape) == len(widths) and fits):
+            yield np.concatenate(batch)
+            batch = []
         if not batch:
-            shortest = size
+            wider, tokens = shape, 0
+        widths, tokens = wider, tokens + int(shape.sum())
         batch.append(family)
     if batch:
         yield np.concatenate(batch)
