@@ -191,7 +191,7 @@ Price = Annotated[
 MaxCost = Annotated[float | None, option("Ask nothing beyond this cost; needs --price.", min=0)]
 Calibrate = Annotated[
     bool,
-    option("Divide a language model's answers by those to sentences that say nothing (docs/studies/llm.md).", "--calibrate"),
+    option("Divide a language model's answers by those to sentences that say nothing.", "--calibrate"),
 ]
 
 
