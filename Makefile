@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 MODELS := ./packages/evenli-models-nc
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: audit test fast lint bench reproduce docs release clean
+.PHONY: audit test fast lint bench reproduce docs docs-outputs release clean
 
 audit: $(VENV)/.base
 	$(BIN)/evenli audit --report
@@ -36,6 +36,12 @@ reproduce: $(VENV)/.base
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_cli_docs.py
 	$(BIN)/python tools/make_licences.py
+	$(BIN)/python tools/study_figures.py
+	$(BIN)/python -m zensical build --strict
+
+# What the pages show as output, produced again.
+docs-outputs: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tools/docs_blocks.py --write
 
 # What a release consists of: the same wheels from the same sources, and a bill of materials beside them.
 # Checked: metadata, and an audit in a clean environment without the repository.
@@ -47,7 +53,7 @@ release: $(VENV)/.dev
 	$(BIN)/python tools/check_release.py dist
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .cache .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.base: pyproject.toml constraints.txt $(MODELS)/pyproject.toml
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
