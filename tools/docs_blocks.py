@@ -38,7 +38,6 @@ WIDTH = "110"
 FENCE = re.compile(r"^```(\w*)[ ]*(?:\{?[^\n]*?title=\"([^\"]+)\"[^\n]*)?$")
 NOTE = re.compile(r"^<!-- (not run: .+|slow|exit \d+) -->$")
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
-SHELL = re.compile(r"[|<>;&$`*]")
 ANY = "…"
 
 
@@ -96,7 +95,7 @@ def complaints(page: Path, blocks: list[Block]) -> Iterator[str]:
     """What cannot be checked: output of nothing, and code that is indented instead of fenced."""
     shown = {id(block.output) for block in blocks if block.output}
     for block in blocks:
-        if block.language == "text" and id(block) not in shown and not block.note:
+        if block.language == "text" and id(block) not in shown and not (block.note or block.file):
             yield f"{page.name}:{block.line}: a text block that is no output; say why in a comment before it"
         if block.language in {"", "sh", "console", "shell"}:
             yield f"{page.name}:{block.line}: a block needs a language: bash, python, text or that of its file"
@@ -150,12 +149,16 @@ class Session:
         return out.getvalue()
 
     def _line(self, line: str, block: Block, where: str) -> str:
-        words = shlex.split(line, comments=True)
-        if words[:1] == ["evenli"] and not SHELL.search(" ".join(words)):
-            code, out, err = in_process(words[1:])
-        else:
-            done = subprocess.run(["bash", "-ec", line], capture_output=True, text=True, cwd=self.folder)
-            code, out, err = done.returncode, done.stdout, done.stderr
+        # A plain command runs in this process; what follows its first pipe or > gets its output from a shell.
+        plain = re.match(r"evenli(?: [^|<>;&$`*#]*)?", line)
+        rest = line[plain.end() :].strip() if plain else ""
+        code, out, err = 0, "", ""
+        if plain and (not rest or rest[0] in "|>#") and not rest.startswith("||"):
+            code, out, err = in_process(shlex.split(plain[0])[1:])
+            line = "" if rest[:1] in {"", "#"} else f"cat {rest}"
+        if line and not code:
+            done = subprocess.run(["bash", "-ec", line], input=out, capture_output=True, text=True, cwd=self.folder)
+            code, out, err = done.returncode, done.stdout, err + done.stderr
         if code != block.exit_code:
             raise AssertionError(f"{where}: exit {code}, expected {block.exit_code}: {line}\n{out}{err}")
         return out
