@@ -56,7 +56,18 @@ def distinct_pairs(frame: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.i
 
 @dataclass(frozen=True)
 class PairSet:
-    """A named, hashable set of pairs in one language."""
+    """A named set of sentence pairs in one language: what an audit asks.
+
+    Attributes:
+        name: Short name shown to people, such as built-in or official v1.1.
+        suite: What the pairs are for: coal, probe, dev2020, swap, robust, groups or check.
+        lang: Language code.
+        frame: One row per pair: id, subset, premise, hypothesis, gold, occupation, stereotype, template, group.
+        source: Where the set comes from, in one line.
+        notes: Repairs and other things that a reader must know.
+        occupation_list: The list of occupations that the set was built from, if not the published one.
+        scores: Share of men minus share of women by occupation, where that list has it.
+    """
 
     name: str  # short name shown to people, e.g. built-in or official v1.1
     suite: str  # what the pairs are for: coal, probe, dev or check

@@ -221,7 +221,18 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
 
 
 def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
-    """Read a run folder, which must hold the suite ``needs``; an incomplete one is refused with what to do."""
+    """Read the folder that an audit wrote; no model is asked.
+
+    Args:
+        path: The run folder.
+        needs: A suite that it must hold.
+
+    Returns:
+        The same object that ``audit`` gave back.
+
+    Raises:
+        InputError: The folder is incomplete or holds no such suite; the message says what to do.
+    """
     folder = Path(path)
     predictions = _predictions(folder)
     held = [name for name in SUITES if any(card["suite"] == name for card in predictions.header.get("data", []))]

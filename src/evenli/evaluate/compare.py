@@ -284,6 +284,10 @@ def compare_runs(
         others: The audits to compare with it.
         suite: One suite; None for every one that all runs hold.
         scoring: Level of the intervals, and whether our own measures count the words that published ones do.
+
+    Returns:
+        For every suite and measure: both values, the difference with its interval, p, and a conclusion in words. The
+        difference is taken pair by pair, so it is sharper than two intervals side by side.
     """
     if not others:
         raise InputError("one run was given; a comparison needs two or more")

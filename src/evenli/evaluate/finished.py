@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 class Audit:
     """What an audit gives back: typed results, the table behind them, and the folder both are in.
 
-    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``.
+    Suites are attributes: ``audit.coal.value``, ``audit.coal.follow.low``, ``audit.probe.labour``. In a notebook it
+    shows the first screen of the report.
+
+    Attributes:
+        result: Everything that ``results.json`` holds, as typed values.
+        predictions: Every pair with its three logits: ``predictions.frame`` is a polars table.
+        folder: The run folder, or None if nothing was written.
     """
 
     result: AuditResult

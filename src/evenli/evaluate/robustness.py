@@ -35,6 +35,9 @@ def robustness(
         data: None, a CSV file of further wordings, a text file of templates, or an official release.
         out: Run folder; None keeps everything in memory.
         settings: Everything else.
+
+    Returns:
+        An audit with the suite ``robust``: every wording, and in how many of them each cause keeps its sign.
     """
     run = load_run(target) if isinstance(target, str | Path) and is_run(target) else target
     if not isinstance(run, Audit):

@@ -22,6 +22,9 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
         out: Where the result is written.
         overwrite: Replace an earlier result.
         options: The options of the command, by name: ``iterations=10``, ``percentile=90``, ``review="list.csv"``.
+
+    Returns:
+        What the method reports of its work; for an encoder also what is left of gender, before and after.
     """
     if method == "hard":
         deprecated("the mitigation hard", "hard-debias")

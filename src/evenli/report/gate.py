@@ -109,6 +109,9 @@ def gate(
         scoring: Level of the intervals of the comparison.
         policy: Name of a shipped policy (``standard``), a TOML file or a policy; its clauses come before ``fail_if``.
 
+    Returns:
+        ``.passed`` (True, False, or None where a value is undefined), and ``.checks`` with the reason of each.
+
     >>> import evenli
     >>> gate(evenli.audit("fake:even"), policy="standard").passed
     True

@@ -61,6 +61,9 @@ def report(runs: Runs, path: str | Path = "report.html", charts: str | Path | No
         runs: Audits or run folders; with several, a comparison comes first.
         path: The file to write, atomically.
         charts: Folder for the charts as SVG and PNG files, too.
+
+    Returns:
+        Where the page and the charts are. The page is one file that needs no network.
     """
     given = [runs] if isinstance(runs, Audit | str | Path) else list(runs)
     audits = [run if isinstance(run, Audit) else load_run(run) for run in given]

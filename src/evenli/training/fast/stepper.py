@@ -2,7 +2,7 @@
 
 Faster: fine-tuning of models up to BERT-base, where launching the kernels of a step takes longer than running them.
 Batches are cut and padded on the device, which would otherwise wait for the host.
-Benchmark: ``benchmarks/train.py`` (a ``transformers`` loop, the same batches; figures in ``docs/reference/training.md``).
+Benchmark: ``benchmarks/train.py`` (a ``transformers`` loop, the same batches; figures: ``docs/reference/training.md``).
 Plain path: ``graph=False``, and every device but CUDA: ``take_step`` is then called directly. It is the code that is
 captured, and ``tests/test_training.py`` compares it with a loop of ``transformers`` and ``torch.optim.AdamW``.
 """
