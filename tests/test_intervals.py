@@ -210,12 +210,16 @@ def test_what_many_sets_of_rows_lack_is_not_lacking_by_one_chance() -> None:
     found = parts_of_means(Measure("mean", "mean", "", over_templates), [crossed(20, 10, np.zeros((20, 10)))], None)
     assert found is not None
     assert found.parts[0].hidden == pytest.approx((0, np.hypot(0.2, np.sqrt(8) * 0.1)))
-    # Of the answers that a row never has, one at a time could have been there.
+    # A row has one answer: one contradiction more is one entailment less, and not two steps.
+    gap = Measure("gap", "gap", "", lambda sample, stereotype: sample.rate("contradiction") - sample.rate(ENTAILMENT))
+    found = parts_of_means(gap, [crossed(20, 10, np.ones((20, 10)))], None)
+    assert found is not None and found.parts[0].hidden == pytest.approx((0, 1))
+    # Several answers that are never given may all have been there.
     both = Measure(
         "both", "both", "", lambda sample, stereotype: sample.rate(ENTAILMENT) + sample.rate("contradiction")
     )
     found = parts_of_means(both, [crossed(20, 10, np.zeros((20, 10)))], None)
-    assert found is not None and found.parts[0].hidden == pytest.approx((0, 1))
+    assert found is not None and found.parts[0].hidden == pytest.approx((0, 2))
 
 
 def test_shared_templates_that_cancel_do_not_widen() -> None:

@@ -133,10 +133,15 @@ def interval(
         return Interval(value, value, 0.0, _p(value, 0.0, 0.0), note=_ALIKE)
     cancelling = float(distances[3] @ correlations @ distances[3]) < float(distances[3] @ distances[3])
     if found.whole is not None and cancelling:
-        # Templates that all classes share cancel out, and their few degrees of freedom with them.
-        together = spread(found.whole, None if paired else effect)
-        scale = _quantile(together.df, level) * math.sqrt(together.variance) / half
-        down, up, se = scale * down, scale * up, math.sqrt(together.variance)
+        # Templates that all classes share cancel out, and their few degrees of freedom with them. Of the clustering of
+        # the table, so much is lent as an occupation holds.
+        design = samples[0].design
+        lent = min(effect, len(design.of_cell[0]) / len(design.stratum))
+        together = spread(found.whole, None if paired else lent)
+        # Two templates cancel out or add up by chance; the fewer, the less it is believed.
+        believed = 1 - 1 / float((found.whole.template_mass > 0).sum())
+        scale = (_quantile(together.df, level) * math.sqrt(together.variance) / half) ** believed
+        down, up, se = scale * down, scale * up, se ** (1 - believed) * math.sqrt(together.variance) ** believed
     if paired:
         half = down if level == _LEVEL else interval(value, found, samples, bounds).high - value
         return Interval(value - down, value + up, se, _p(value, se, half))

@@ -254,7 +254,7 @@ def _part_of(
     scores = summed(np.where(inside, row_scores, 0), np.where(inside, row_mass, 0), design)
     counts = [int((np.bincount(codes, inside * row_mass) > 0).sum()) for codes in (design.occupations, design.cells)]
     value = low = high = 0.0
-    hidden: dict[bytes, tuple[float, float]] = {}
+    hidden: dict[bytes, Values] = {}
     one = found[-1]
     for at, (call, slope) in enumerate(zip(one.calls, one.slopes, strict=True)):
         here = inside[call.rows]
@@ -266,15 +266,22 @@ def _part_of(
         # A share lies from 0 to 1; anything else has no known range.
         known = all(((column >= 0) & (column <= 1)).all() for column in columns)
         low, high = (low + min(weight, 0), high + max(weight, 0)) if known else (-math.inf, math.inf)
-        smaller, larger = _unseen_side(columns)
-        down = smaller * max(weight, 0) + larger * max(-weight, 0)
-        up = larger * max(weight, 0) + smaller * max(-weight, 0)
-        # A row has one answer: of those that it never has, one at a time could have been there.
         same = call.rows[here].tobytes()
-        before = hidden.get(same, (0.0, 0.0))
-        hidden[same] = (max(down, before[0]), max(up, before[1]))
-    down, up = (_missing(ends) for ends in zip(*hidden.values(), strict=True)) if hidden else (0.0, 0.0)
+        hidden[same] = hidden.get(same, 0) + _steps(columns, weight)
+    of_rows = [steps.max(axis=0) for steps in hidden.values()] or [np.zeros(2)]
+    down, up = (_missing(ends.tolist()) for ends in np.array(of_rows).T)
     return Part(scores, value, low, high, (down, up), *counts)
+
+
+def _steps(columns: Sequence[NDArray[np.floating]], weight: float) -> Values:
+    """Down and up, by fewer of what is always said and by more of what never is.
+
+    A row has one answer, so the two are one and the same step, while several answers that are never said may all have
+    been there.
+    """
+    smaller, larger = _unseen_side(columns)
+    down, up = max(weight, 0.0), max(-weight, 0.0)
+    return np.array([[smaller * down, smaller * up], [larger * up, larger * down]])
 
 
 def _missing(ends: Sequence[float]) -> float:

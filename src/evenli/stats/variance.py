@@ -34,6 +34,7 @@ class Scores:
     """What each cluster brings to the error of an estimate, and how much weight it has; ``stratum`` per occupation.
 
     ``combination`` says how often the parts by occupation, template and cell count in the variance: 1, 1, -1 or nearly.
+    ``crossed``: occupations share their templates.
     """
 
     occupations: Values
@@ -43,6 +44,7 @@ class Scores:
     occupation_mass: Values
     template_mass: Values
     combination: Values
+    crossed: bool = False
 
     @property
     def total(self) -> float:
@@ -88,6 +90,9 @@ def spread(scores: Scores, design_effect: float | None = None) -> Spread:
         # Where neither way of clustering matters, noise is subtracted, and less than nothing may remain. Answers spread
         # more evenly over clusters than by chance are not believed beyond half the variance of cells.
         variance = max(float(weights.sum() + scores.combination[2] * both), both / 2)
+        if scores.crossed:
+            # Each part alone is what there would be if the other way did not matter; nothing varies by less than 0.
+            variance = max(variance, occupation[0], template[0])
         squared_t = float(bounds.sum() / weights.sum()) if weights.sum() > 0 else Z**2
     if design_effect is not None and both > 0:
         differing = both**2 / float((scores.cells**4).sum())
@@ -130,7 +135,8 @@ def summed(row_scores: Values, row_mass: Values, design: Design) -> Scores:
         np.bincount(codes, row_mass).astype(np.float64) for codes in (design.occupations, design.templates)
     )
     combination = _combination(row_mass, design)
-    return Scores(occupations, templates, cells, design.stratum, occupation_mass, template_mass, combination)
+    masses = (occupation_mass, template_mass)
+    return Scores(occupations, templates, cells, design.stratum, *masses, combination, design.is_crossed)
 
 
 def design_effect(samples: Sequence[Sample]) -> float:
@@ -153,9 +159,7 @@ def _design_effect(samples: Sequence[Sample]) -> float:
     scores = summed(answers - means[design.strata], np.ones_like(answers), design)
     both = float(np.square(scores.cells).sum())
     # Where no answer differs, nothing speaks for clusters.
-    found = max(1.0, spread(scores).variance / both) if both > 0 else 1.0
-    # Templates that all occupations share may cancel out in a measure; only what an occupation holds is lent then.
-    return min(found, len(design.of_cell[0]) / len(design.stratum)) if design.is_crossed else found
+    return max(1.0, spread(scores).variance / both) if both > 0 else 1.0
 
 
 def unseen(occupations: int, cells: int, effect: float, level: float = 0.95) -> float:
