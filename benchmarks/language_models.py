@@ -96,7 +96,7 @@ def compare(target: str, count: int, batches: Sequence[int], prompts: int) -> di
     questions = len(ours) * len(model.views)
     found: dict[str, Any] = {"pairs": len(ours), "views": len(model.views), "threads": model._torch.get_num_threads()}
     found["causal"] = _figures(seconds, counter.take(), questions)
-    print(found, file=sys.stderr)
+    print(found, file=sys.stderr)  # the rest takes several times as long
     for batch in batches:
         started = time.process_time()
         theirs = run_lm_eval(model, *pairs, batch)
@@ -106,6 +106,7 @@ def compare(target: str, count: int, batches: Sequence[int], prompts: int) -> di
             "ratio": round(spent / seconds, 2),
             "same_answer": round(float((ours.argmax(axis=2) == theirs.argmax(axis=2)).mean()), 4),
         }
+        print(found, file=sys.stderr)
     return found
 
 
