@@ -1,5 +1,7 @@
 # Two commands matter: `make audit` and `make test`. Both set everything up first.
-# `make audit LOCKED=1` installs what requirements.lock says and checks every hash.
+# Both install by hash where the lock is for this Python and platform, and say so where it is not.
+# LOCKED=1: hashes or nothing. LOCKED=0: versions only.
+LOCKED ?= auto
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -7,7 +9,7 @@ BIN := $(VENV)/bin
 MODELS := ./packages/evenli-models-nc
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: audit test fast lint bench reproduce docs docs-outputs release clean
+.PHONY: audit test fast lint bench reproduce docs docs-outputs lock release clean
 
 audit: $(VENV)/.base
 	$(BIN)/evenli audit --report
@@ -55,18 +57,19 @@ release: $(VENV)/.dev
 clean:
 	rm -rf $(VENV) site .cache .pytest_cache .mypy_cache .ruff_cache
 
-$(VENV)/.base: pyproject.toml constraints.txt $(MODELS)/pyproject.toml
-	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-ifdef LOCKED
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements.lock
-	$(PIP) --no-deps --no-build-isolation --editable . --editable $(MODELS)
-else
-	$(PIP) --editable '.[report]' --editable $(MODELS)
-endif
+# After a change of the dependencies in pyproject.toml.
+lock: $(BIN)/python
+	$(BIN)/python tools/make_lock.py
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+INSTALLED := pyproject.toml constraints.txt tools/install.py $(MODELS)/pyproject.toml
+
+$(VENV)/.base: $(INSTALLED) requirements.lock | $(BIN)/python
+	$(BIN)/python tools/install.py base --lock $(LOCKED)
 	touch $@
 
-# torch first and alone, so that nothing else decides which build is installed.
-$(VENV)/.dev: $(VENV)/.base
-	$(PIP) torch
-	$(PIP) --editable '.[dev]'
+$(VENV)/.dev: $(VENV)/.base requirements-dev.lock
+	$(BIN)/python tools/install.py dev --lock $(LOCKED)
 	touch $@

@@ -92,7 +92,15 @@ def test_build_data_models_doctor(run_cli, tmp_path: Path) -> None:
     built = run_cli("build", "coal", "--lang", "zh", "-o", "zh.jsonl", "--json", cwd=tmp_path)
     assert json.loads(built.stdout)["rows"] == 5420
     checked = run_cli("data", "--check", "zh.jsonl", "--lang", "zh", cwd=tmp_path)
-    assert "no findings" in checked.stdout
+    assert checked.returncode == 0 and "no findings" in checked.stdout
+    # What an audit refuses is listed and refused here as well.
+    lines = (tmp_path / "zh.jsonl").read_text(encoding="utf-8").splitlines()
+    first = json.loads(lines[0])
+    lines[0] = json.dumps({**first, "premise": first["premise"] + "。"})
+    (tmp_path / "zh.jsonl").write_text("\n".join(lines[:8]), encoding="utf-8")
+    checked = run_cli("data", "--check", "zh.jsonl", "--lang", "zh", cwd=tmp_path)
+    assert checked.returncode == 2 and "difference: 1 rows" in checked.stdout
+    assert checked.stderr.count("\n") == 1 and "an audit refuses 1 finding" in checked.stderr
     listed = json.loads(run_cli("data", "--json").stdout)
     assert all(resource["intact"] for resource in listed["resources"])
     assert "fake:" in run_cli("models").stdout

@@ -19,7 +19,7 @@ from evenli.binary import read_array, read_arrays, read_parquet, read_tensors, u
 from evenli.errors import EvenliError, InputError, ModelError, PairError, RunError
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.seat import read_test
-from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text
+from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text, write_atomic
 from evenli.mitigate.erasers import load_eraser
 from evenli.models.loading import check_folder, read_fields
 from evenli.models.onnx import data_files, open_session
@@ -158,6 +158,13 @@ def test_a_pipe_is_refused_and_not_waited_for(read: object, tmp_path: Path) -> N
     os.mkfifo(tmp_path / "pipe.json")
     with pytest.raises(InputError, match="pipe"):
         read(tmp_path / "pipe.json")  # type: ignore[operator]
+
+
+def test_a_pipe_or_device_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.html")
+    with pytest.raises(InputError, match="pipe"):
+        write_atomic(tmp_path / "pipe.html", "x")
+    assert (tmp_path / "pipe.html").is_fifo() and len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_zst_file_is_read_whole_or_not_at_all(tmp_path: Path) -> None:

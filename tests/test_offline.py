@@ -71,6 +71,28 @@ def test_nor_does_a_fresh_process(command: str, tmp_path: Path, seeds: Path) -> 
     check(seen)
 
 
+def test_every_writer_is_in_the_crash_matrix() -> None:
+    """A command with an option for what it writes needs a line in tools/crash_matrix.py."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(TOOLS)!r})\n"
+        "import typer.main\n"
+        "from crash_matrix import WRITERS\n"
+        "from evenli.cli import app\n"
+        "def leaves(command, name=''):\n"
+        "    for part, one in getattr(command, 'commands', {}).items():\n"
+        "        if not one.hidden:\n"
+        "            yield from leaves(one, f'{name} {part}'.strip())\n"
+        "    if not hasattr(command, 'commands'):\n"
+        "        yield name, {word for option in command.params for word in option.opts}\n"
+        "writes = {'--out', '--export', '--into', '--junit'}\n"
+        "found = {name for name, words in leaves(typer.main.get_command(app)) if words & writes}\n"
+        "covered = {' '.join(one.words[:n]) for one in WRITERS for n in (1, 2)}\n"
+        "assert len(found) > 15 and found <= covered, found - covered\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_command_is_tried() -> None:
     """A new command needs a call that works in tools/fuzzing/targets.py, for this test and for the fuzzer."""
     code = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -29,16 +30,74 @@ def needed(extra: str = "") -> list[object]:
     return [one for one in found if one.marker is None or one.marker.evaluate({"extra": extra})]
 
 
-def test_the_lock_pins_and_hashes_what_an_audit_needs() -> None:
-    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()[1:]
+def pins(name: str) -> dict[str, str]:
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()[1:]
     pinned = {}
     for line in lines:
         match = re.fullmatch(r"([a-z0-9][a-z0-9.-]*)==(\S+)((?: --hash=sha256:[0-9a-f]{64})+)", line)
         assert match, line
-        pinned[match[1]] = match[2]
-    assert len(pinned) == len(lines) and "torch" not in pinned
-    for one in [*needed(), *needed("report")]:
-        assert one.specifier.contains(pinned[one.name.lower()], prereleases=True), one  # type: ignore[attr-defined]
+        pinned[match[1]] = line
+    assert len(pinned) == len(lines)
+    return pinned
+
+
+def wanted(extra: str) -> list[Any]:
+    """What an extra needs, with the extras of evenli that it names."""
+    found = []
+    for one in needed(extra):
+        found += [part for name in one.extras for part in wanted(name)] if one.name == "evenli" else [one]
+    return found
+
+
+def test_the_locks_pin_and_hash_what_both_commands_need() -> None:
+    """After a change of the dependencies: ``make lock``."""
+    base, dev = pins("requirements.lock"), pins("requirements-dev.lock")
+    assert base.items() <= dev.items() and "torch" not in base
+    for pinned, extra in ((base, "report"), (dev, "dev")):
+        for one in [*wanted(""), *wanted(extra)]:
+            version = pinned[one.name.lower()].split()[0].partition("==")[2]
+            assert one.specifier.contains(version, prereleases=True), one
+    (torch,) = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()[-1:]
+    assert dev["torch"].startswith(torch)
+
+
+def install(tmp_path: Path, lock: str, mode: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+    """tools/install.py with a pip that notes what it is asked for, and fails with an answer where hashes are wanted."""
+    (tmp_path / "pip").mkdir(exist_ok=True)
+    failing = f"if '--require-hashes' in sys.argv and {answer!r}:\n    sys.exit({answer!r})\n"
+    asked = f"import sys\nopen({str(tmp_path / 'asked')!r}, 'a').write(' '.join(sys.argv[1:]) + '\\n')\n"
+    (tmp_path / "pip" / "__main__.py").write_text(asked + failing)
+    (tmp_path / "pip" / "__init__.py").write_text("")
+    (tmp_path / "asked").write_text("")
+    (tmp_path / "own.lock").write_text(lock)
+    command = [sys.executable, str(ROOT / "tools" / "install.py"), "dev", "--lock", mode]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    words = [*command, "--file", str(tmp_path / "own.lock")]
+    return subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_hashes_are_checked_where_the_lock_is_for_here_and_told_where_not(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", "from install import here; print(here())"]
+    here = subprocess.check_output(words, text=True, cwd=ROOT / "tools").strip()
+    assert platform.machine() in here
+    lock = f"# for {here}; x\nnumpy==1.0 --hash=sha256:{'0' * 64}\n"
+    missing, other = "ERROR: No matching distribution found for numpy==1.0", "DO NOT MATCH THE HASHES"
+
+    def asked() -> str:
+        return (tmp_path / "asked").read_text()
+
+    done = install(tmp_path, lock, "auto")
+    assert (done.returncode, done.stderr) == (0, "") and "--require-hashes" in asked() and "--no-index" in asked()
+    done = install(tmp_path, lock.replace("Python 3", "Python 2"), "auto")
+    assert done.returncode == 0 and "hashes are not checked" in done.stderr and "--require-hashes" not in asked()
+    done = install(tmp_path, lock, "auto", missing)
+    assert done.returncode == 0 and "hashes are not checked" in done.stderr and "constraints.txt" in asked()
+    for mode, answer in (("auto", other), ("1", other), ("1", missing)):
+        done = install(tmp_path, lock, mode, answer)
+        assert done.returncode == 2 and "constraints.txt" not in asked(), (mode, answer)
+    done = install(tmp_path, lock.replace("numpy==1.0", "torch==1.0"), "auto", other)
+    assert done.returncode == 0 and "torch is not the file of the lock" in done.stderr
+    assert "--require-hashes" not in install(tmp_path, lock, "0").args and "--require-hashes" not in asked()
 
 
 def bill(*arguments: str) -> dict[str, object]:

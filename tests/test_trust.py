@@ -338,8 +338,11 @@ def test_a_name_cannot_move_the_cursor(tmp_path: Path, run_cli) -> None:  # type
 def test_the_terminal_gets_no_control_character(capsys: pytest.CaptureFixture[str]) -> None:
     stream = SafeStream(sys.stdout)
     print("a\x1b[2Jb\x9b31m\x07\r\tc", file=stream)
+    print("\u202edessap\u2028", file=stream)  # shown from right to left, and a line of its own
     print("\x1b[31mred", file=stream)  # a colour is for terminals, and this is none
-    assert capsys.readouterr().out == "a\\u001b[2Jb\\u009b31m\\u0007\\u000d\tc\n\\u001b[31mred\n"
+    assert capsys.readouterr().out == (
+        "a\\u001b[2Jb\\u009b31m\\u0007\\u000d\tc\n\\u202edessap\\u2028\n\\u001b[31mred\n"
+    )
     assert json.loads('"\\u009b"') == "\x9b"  # spelled so, JSON stays what it was
 
 
@@ -472,3 +475,23 @@ def test_a_signal_after_the_end_changes_nothing(tmp_path: Path, run_cli) -> None
     )
     done = run_cli("audit", "fake:even", "--resamples", "100", "--measure", "signals_late:f", cwd=tmp_path)
     assert done.returncode == 0 and "Files:" in done.stdout and done.stderr.count("KeyboardInterrupt") == 0, done
+
+
+@pytest.mark.parametrize(
+    "within",
+    [
+        "exec('os.kill(os.getpid(), signal.SIGINT)')",  # as dataclasses do; Python then ends by the signal itself
+        "try:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept KeyboardInterrupt:\n    raise SyntaxError from None",
+    ],
+)
+def test_a_signal_that_a_library_takes_for_something_else(within: str, tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "signals_import.py").write_text(f"import os, signal\n{within}\n", encoding="utf-8")
+    done = run_cli("audit", "fake:even", "--measure", "signals_import:f", cwd=tmp_path)
+    assert done.returncode == 130 and done.stderr.count("\n") == 1 and "interrupted" in done.stderr, done
+
+
+def test_a_reader_that_has_enough_changes_no_exit_code(tmp_path: Path) -> None:
+    """``evenli … | head -1``: exit code 1 would mean that a gate failed."""
+    command = f"{sys.executable} -m evenli data --json | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")

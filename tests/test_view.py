@@ -188,14 +188,14 @@ def test_a_changed_model_is_named(runs: Path, tmp_path: Path) -> None:
 
 
 def test_export_writes_files_that_need_no_server(runs: Path, tmp_path: Path) -> None:
-    files = export(runs, tmp_path / "site")
+    files = export(runs, tmp_path / "site").files
     names = {file.name for file in files}
     assert {file.name for file in (tmp_path / "site").iterdir()} == names and len(names) == 5
     index = files[0].read_text()
     links = set(re.findall(r'href="([^"]+)"', index))
     assert links == names - {"index.html"} and str(runs) not in index
     assert "try a sentence" not in index and "Content-Security-Policy" in index
-    assert len(export(runs, tmp_path / "site")) == 5  # again, over its own files
+    assert len(export(runs, tmp_path / "site").files) == 5  # again, over its own files
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
     with pytest.raises(InputError, match=r"thesis\.txt"):
@@ -203,6 +203,23 @@ def test_export_writes_files_that_need_no_server(runs: Path, tmp_path: Path) -> 
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no finished audit"):
         export(tmp_path / "empty", tmp_path / "out")
+
+
+def test_export_lists_a_damaged_run_and_writes_the_others(runs: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(runs, tmp_path / "runs")
+    table = copy / "old" / "predictions.parquet"
+    content = bytearray(table.read_bytes())
+    content[len(content) // 2] ^= 1
+    table.write_bytes(content)
+    written = export(copy, tmp_path / "site")
+    assert set(written.problems) == {"old", "broken"} and "predictions.parquet" in written.problems["old"]
+    assert len(written.files) == 3, "the list and two reports"
+    index = written.files[0].read_text()
+    assert index.count("cannot be shown") == 2 and str(copy) not in index
+    shutil.rmtree(copy / "deep")
+    shutil.rmtree(copy / "<b>ja")
+    with pytest.raises(InputError, match="no finished audit"):
+        export(copy, tmp_path / "other")
 
 
 def test_the_policy_names_our_script_and_style() -> None:

@@ -59,7 +59,7 @@ class Writer:
     def name(self) -> str:
         """The command without its options."""
         words = self.command.split()
-        return " ".join(words[:2]) if words[0] in {"build", "mitigate", "train", "meta"} else words[0]
+        return " ".join(words[:2]) if words[0] in {"build", "mitigate", "train", "meta", "axis"} else words[0]
 
     @property
     def words(self) -> Words:
@@ -115,6 +115,10 @@ WRITERS = [
     Writer("report run -o out.html", "runs", "out.html"),
     Writer(f"gate run {_GATE} --junit out.xml", "runs", "out.xml"),
     Writer("export model -o out --check few.jsonl", "checkpoint pairs", "out"),
+    Writer("robustness fake:neutral --data wordings.csv -o out", "wordings", "out", "robustness out --json"),
+    Writer("view . --export out", "runs", "out"),
+    Writer("card run --into out.md", "runs", "out.md"),
+    Writer("axis new mine -o out", "", "out"),
 ]
 
 

@@ -265,8 +265,10 @@ def atomic(path: Path, *, sync: bool = True) -> Iterator[Path]:
 
     The bytes are on the disk before the name is, unless ``sync`` is off: then a power cut may leave a damaged file. A
     failure leaves the old file as it was and nothing beside it. A killed process leaves the temporary file, which
-    ``is_temporary`` recognises; the next one that writes the same file removes it.
+    ``is_temporary`` recognises; the next one that writes the same file removes it. A pipe or a device is refused: the
+    file would take its place, /dev/null for example.
     """
+    check_regular(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     # The ending stays, because writers such as numpy.savez append one that is missing. Two processes may write the same
     # file, for example of a cache, so each has a temporary file of its own.

@@ -15,7 +15,7 @@ from evenli._version import __version__
 from evenli.cli import about, audit, axis, build, encoders, mitigate, report, score, train, wording
 from evenli.cli._help import FullHelp
 from evenli.cli._shared import SeedCommand
-from evenli.cli._stream import guard
+from evenli.cli._stream import drop_output, guard
 from evenli.errors import EvenliError
 from evenli.format import printable
 
@@ -95,16 +95,34 @@ _INTERRUPTED = 130
 _DEBUG = "EVENLI_DEBUG"
 
 
+_arrived: list[int] = []
+"""Signals that asked this process to end."""
+
+
 def main() -> None:
     """Run the command line; an expected failure is one line and exit code 2."""
     guard()
+    _arrived.clear()
     with contextlib.suppress(ValueError):  # not in the main thread
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, _interrupt)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # nohup and & ignore it, and so it stays
+            signal.signal(signal.SIGINT, _interrupt)
     try:
-        _run()
+        if _run():
+            _ignore_interrupts()
+            exec(
+                ""
+            )  # Python ends by the signal, and not by our code, if it came within an exec; another one resets that
+            print("evenli: interrupted; what a folder holds is kept, and the same command continues", file=sys.stderr)
+            raise SystemExit(_INTERRUPTED)
     finally:
         # The interpreter takes a while to end. All is said by then, and an interrupt would kill it without a word.
         atexit.register(_ignore_interrupts)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    _arrived.append(number)
+    raise KeyboardInterrupt
 
 
 def _ignore_interrupts() -> None:
@@ -113,33 +131,51 @@ def _ignore_interrupts() -> None:
             signal.signal(number, signal.SIG_IGN)
 
 
-def _run() -> None:
+def _run() -> bool:
+    """Run a command; returns whether it was interrupted.
+
+    That is said by the caller, when the frames are gone: one that was left half-way may still keep stderr to itself.
+    """
+    try:
+        _command()
+    except BaseException as error:
+        # Typer turns an interrupt into an exit of its own, without a word, and an import into an error of another kind.
+        if isinstance(error, KeyboardInterrupt) or (_arrived and not _ended(error)):
+            return True
+        if isinstance(error, SystemExit) and error.code == _INTERRUPTED:
+            return True
+        raise
+    return False
+
+
+def _ended(error: BaseException) -> bool:
+    """Whether a command had come to its end: passed or failed."""
+    return isinstance(error, SystemExit) and error.code in {None, 0, 1}
+
+
+def _command() -> None:
     try:
         try:
             app()
         finally:
             sys.stdout.flush()  # here, where a full disk can still be told
-    except EvenliError as error:
+    except Exception as error:
+        if _arrived:
+            raise
+        _explain(error)
+
+
+def _explain(error: Exception) -> None:
+    if isinstance(error, EvenliError):
         _fail(str(error))
-    except (KeyboardInterrupt, SystemExit) as stop:
-        # Typer turns an interrupt into an exit of its own, without a word.
-        if isinstance(stop, SystemExit) and stop.code != _INTERRUPTED:
-            raise
-        print("evenli: interrupted; what a folder holds is kept, and the same command continues", file=sys.stderr)
-        raise SystemExit(_INTERRUPTED) from None
-    except BrokenPipeError as error:
-        # Whoever reads the output has enough of it; what a gate found stands.
-        _drop_output()
-        ended = error.__context__
-        raise SystemExit(ended.code if isinstance(ended, SystemExit) else 0) from None
-    except OSError as error:
+    if isinstance(error, OSError):
         reason = error.strerror or str(error)
-        _drop_output()
+        drop_output()
         _fail(f"{error.filename}: {reason}" if error.filename else f"cannot write the output: {reason}")
-    except Exception as error:  # a defect of ours, or of a plug-in: exit code 1 would mean that a gate failed
-        if os.environ.get(_DEBUG):
-            raise
-        _fail(f"unexpected {type(error).__name__}: {error}; {_log_traceback()} Please report it")
+    # A defect of ours, or of a plug-in: exit code 1 would mean that a gate failed.
+    if os.environ.get(_DEBUG):
+        raise error
+    _fail(f"unexpected {type(error).__name__}: {error}; {_log_traceback()} Please report it")
 
 
 def _fail(message: str) -> NoReturn:
@@ -158,9 +194,3 @@ def _log_traceback() -> str:
         return f"the traceback is in {log.name} (or pass evenli --debug)."
     except OSError:
         return "pass evenli --debug for the traceback."
-
-
-def _drop_output() -> None:
-    """Discard buffered output so that shutdown does not fail."""
-    with contextlib.suppress(OSError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

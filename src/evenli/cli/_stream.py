@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import sys
+from collections.abc import Iterator
 from typing import Any, TextIO
 
+from evenli.format import TURNING
+
 # Colours are ours; every other control character, line ends and tabs aside, is spelled as in JSON.
-_CONTROL = re.compile(r"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(rf"\x1b\[[0-9;]*m|[\x00-\x08\x0b-\x1f\x7f-\x9f{TURNING}]")
 
 
 class SafeStream:
@@ -27,8 +31,22 @@ class SafeStream:
 
     def write(self, text: str) -> int:
         """Write text that is safe to show."""
-        self._stream.write(_CONTROL.sub(self._spell, text))
+        with self._reader():
+            self._stream.write(_CONTROL.sub(self._spell, text))
         return len(text)
+
+    def flush(self) -> None:
+        """Hand over what is buffered."""
+        with self._reader():
+            self._stream.flush()
+
+    @contextlib.contextmanager
+    def _reader(self) -> Iterator[None]:
+        """Whoever reads may have enough of it, as ``head`` does: the command goes on, and what a gate found stands."""
+        try:
+            yield
+        except BrokenPipeError:
+            drop_output(self._stream)
 
     def _spell(self, found: re.Match[str]) -> str:
         text = found.group()
@@ -37,6 +55,12 @@ class SafeStream:
     def __getattr__(self, name: str) -> Any:
         """Everything else is the stream's own."""
         return getattr(self._stream, name)
+
+
+def drop_output(stream: TextIO | None = None) -> None:
+    """Let what is still buffered go nowhere, or the interpreter fails on it once more when it ends."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), (stream or sys.stdout).fileno())
 
 
 def guard() -> None:

@@ -13,7 +13,9 @@ from evenli.cli._shared import option
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
+    from evenli.pairs import PairSet
     from evenli.reproduction import Row
+    from evenli.suites.checks import Finding
 
 
 def models(as_json: shared.Json = False) -> None:
@@ -46,7 +48,10 @@ def data(
     axis: shared.Axis = "gender",
     as_json: shared.Json = False,
 ) -> None:
-    """List word lists and their sources, or check a pair set."""
+    """List word lists and their sources, or check a pair set.
+
+    With --check: exit code 2 if an audit would refuse the pairs.
+    """
     if check is not None:
         _check(check, lang, split, tokenised, axis, as_json)
         return
@@ -78,11 +83,21 @@ def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json
     card = {**pairs.card(), "findings": dict(Counter(finding.rule for finding in findings))}
     if as_json:
         shared.print_json(card)
-        return
+    else:
+        _print_check(pairs, findings)
+    # The door of an audit; raised only now, so that everything is listed.
+    if refused := [finding for finding in findings if not finding.noted]:
+        first = f"{refused[0].rule} of pair '{refused[0].id}'"
+        raise InputError(f"{pairs.name}: an audit refuses {len(refused)} finding(s), first: {first}")
+
+
+def _print_check(pairs: PairSet, findings: Sequence[Finding]) -> None:
+    from collections import Counter
+
     shared.say(f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
     for note in pairs.notes:
         shared.say(f"note: {note}")
-    for rule, count in card["findings"].items():
+    for rule, count in Counter(finding.rule for finding in findings).items():
         first = next(finding for finding in findings if finding.rule == rule)
         shared.say(f"{rule}: {count} rows, first pair {first.id}: {first.detail}")
     if not findings:

@@ -172,11 +172,14 @@ def view(
     if out is not None:
         from evenli.report.gallery import export
 
-        files = export(folder, out)
+        written = export(folder, out)
+        for name, problem in written.problems.items():
+            shared.warn(f"not shown: {name}: {problem}")
         if as_json:
-            shared.print_json({"folder": str(out), "files": [file.name for file in files]})
+            names = [file.name for file in written.files]
+            shared.print_json({"folder": str(out), "files": names, "problems": dict(written.problems)})
         else:
-            shared.say(f"{out}/: {len(files)} files; open {files[0]}")
+            shared.say(f"{out}/: {len(written.files)} files; open {written.files[0]}")
         return
     from evenli.report.view import serve
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from itertools import combinations
@@ -29,6 +29,7 @@ _DEEP = 6
 """How far below the folder runs are looked for."""
 _MOST_COMPARED = 6
 """Runs of which every two are compared in an export."""
+_UNSHOWN = "cannot be shown; evenli verify says why"
 
 
 @dataclass(frozen=True)
@@ -151,25 +152,56 @@ def problem_page(message: str, back: str) -> str:
     return _page("problem", "That did not work", "", message=message, back=back)
 
 
-def export(folder: str | Path, out: str | Path) -> list[Path]:
-    """Write list, reports and comparisons as files for a web host; sentences cannot be tried there."""
-    # A run that cannot be shown is left out: what is wrong with it names places on this machine.
-    shown, target = [entry for entry in find_runs(folder) if not entry.problem], Path(out)
-    if not shown:
-        raise InputError(f"there is no finished audit in {folder}")
+@dataclass(frozen=True)
+class Exported:
+    """The files of an export, the list first, and what could not be shown, with the reason."""
+
+    files: tuple[Path, ...]
+    problems: Mapping[str, str]
+
+
+def export(folder: str | Path, out: str | Path) -> Exported:
+    """Write list, reports and comparisons as files for a web host; sentences cannot be tried there.
+
+    A run that cannot be shown stands in the list, and the others are written.
+    """
+    entries, target = find_runs(folder), Path(out)
     foreign = [file.name for file in target.iterdir() if not _is_ours(file)] if target.is_dir() else []
     if foreign:
         raise InputError(f"{target} holds other files ({', '.join(foreign[:3])}); choose another folder")
-    written = [_write(target / f"run-{entry.id}.html", report_page(entry)) for entry in shown]
+    problems = {entry.name: entry.problem for entry in entries if entry.problem}
+    written, shown = [], []
+    for entry in entries:
+        page = None if entry.problem else _attempt(problems, entry.name, report_page, entry)
+        if page is not None:
+            written.append(_write(target / f"run-{entry.id}.html", page))
+            shown.append(entry)
+    if not shown:
+        reasons = "".join(f"; {name}: {problem}" for name, problem in list(problems.items())[:1])
+        raise InputError(f"there is no finished audit in {folder}{reasons}")
     comparisons = []
     for first, second in combinations(shown[:_MOST_COMPARED], 2):
         if first.pairs != second.pairs:
             continue
-        name = f"compare-{first.id}-{second.id}.html"
-        written.append(_write(target / name, compare_page(second, first, "index.html")))
-        comparisons.append((name, f"{second.name} and {first.name}"))
+        name, text = f"compare-{first.id}-{second.id}.html", f"{second.name} and {first.name}"
+        page = _attempt(problems, text, compare_page, second, first, "index.html")
+        if page is not None:
+            written.append(_write(target / name, page))
+            comparisons.append((name, text))
     links = {entry.id: f"run-{entry.id}.html" for entry in shown}
-    return [_write(target / "index.html", list_page(shown, links, comparisons)), *written]
+    # What is wrong with a run names places on this machine; the page only says that something is.
+    listed = [replace(entry, problem=_UNSHOWN) if entry.name in problems else entry for entry in entries]
+    index = _write(target / "index.html", list_page(listed, links, comparisons))
+    return Exported((index, *written), problems)
+
+
+def _attempt(problems: dict[str, str], name: str, make: Callable[..., str], *given: Any) -> str | None:
+    """A page, or None with the reason among the problems: damage of one run must not stop the others."""
+    try:
+        return make(*given)
+    except EvenliError as error:
+        problems[name] = str(error)
+        return None
 
 
 def _is_ours(file: Path) -> bool:
