@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
@@ -104,7 +105,8 @@ def test_lm_eval_runs_the_task(tmp_path: Path) -> None:
 def test_inspect_runs_the_task(tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai", reason="pip install 'evenli[inspect]'")
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:3]\n"
+        "import json, sys; sys.path[:0] = sys.argv[1:3]\n"
+        "from pathlib import Path\n"
         "from inspect_ai import eval\n"
         "from inspect_ai.model import get_model\n"
         "from chat_server import serving\n"
@@ -115,10 +117,12 @@ def test_inspect_runs_the_task(tmp_path: Path) -> None:
         "    address = one.url.partition('#')[0] + '/v1'\n"
         "    model = get_model('openai-api/local/tiny', base_url=address, api_key='none')\n"
         "    (log,) = eval(task, model=model, log_dir=sys.argv[3], display='none')\n"
-        "print({name: metric.value for name, metric in log.results.scores[0].metrics.items()})\n"
+        "found = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}\n"
+        "Path(sys.argv[3], 'found.json').write_text(json.dumps(found))\n"
     )
     words = [sys.executable, "-c", code, str(ROOT / "src"), str(ROOT / "tests"), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     # A biased model behind a server that gives text only: every answer is read, and the gold pairs are right.
-    assert "'abstained': 0" in done.stdout and "'gold_accuracy': 1" in done.stdout
+    found = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))  # inspect_ai keeps what is printed
+    assert found["abstained"] == pytest.approx(0) and found["gold_accuracy"] == pytest.approx(1)
