@@ -98,15 +98,7 @@ def audit(
             asked,
             [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
-            PredictSettings(
-                seed=settings.seed,
-                details=_recorded(settings, lang, with_options=model is None or isinstance(model, str)),
-                overwrite=settings.overwrite,
-                # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
-                check_first=None
-                if getattr(asked, "named_labels", False)
-                else lambda gold: check_label_order(gold, asked.info.labels),
-            ),
+            _predict_settings(settings, asked, _recorded(settings, lang, with_options=_is_spec(model))),
             on_progress=settings.on_progress,
             on_warning=settings.on_warning,
         )
@@ -114,6 +106,17 @@ def audit(
         if folder is not None:
             _store(folder, result, settings.on_warning)
     return Audit(result, predictions, folder.path if folder else None)
+
+
+def _is_spec(model: Model) -> bool:
+    return model is None or isinstance(model, str)
+
+
+def _predict_settings(settings: AuditSettings, asked: NLIModel, details: dict[str, Any]) -> PredictSettings:
+    # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
+    named = getattr(asked, "named_labels", False)
+    check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
+    return PredictSettings(seed=settings.seed, details=details, overwrite=settings.overwrite, check_first=check)
 
 
 def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditSettings:
