@@ -22,6 +22,7 @@ from typing import Any
 
 SIZES = {1440: 900, 820: 1100, 390: 844}
 A4 = {"width": 794, "height": 1123}  # pixels of a sheet at 96 dots an inch
+PATIENCE = 240_000  # milliseconds; a busy machine draws slowly
 
 
 def main() -> None:
@@ -58,12 +59,14 @@ def photograph(browser: Any, name: str, address: str, given: argparse.Namespace)
     for width in given.widths:
         for scheme in ("light", "dark") if given.dark else ("light",):
             opened = browser.new_page(viewport={"width": width, "height": SIZES.get(width, 900)}, color_scheme=scheme)
+            opened.set_default_timeout(PATIENCE)
             opened.goto(address)
             file = f"{name}-{width}{'-dark' if scheme == 'dark' else ''}.webp"
             (given.out / file).write_bytes(to_webp(browser, opened.screenshot(full_page=given.whole)))
             opened.close()
     if given.paper:
         opened = browser.new_page(viewport=A4)
+        opened.set_default_timeout(PATIENCE)
         opened.goto(address)
         print(f"{name}: {pages_of(opened.pdf(format='A4'))} pages of A4")
         opened.emulate_media(media="print")
@@ -103,6 +106,7 @@ def serving(folder: Path) -> Iterator[dict[str, str]]:
 def to_webp(browser: Any, png: bytes) -> bytes:
     """A picture as WebP, a third of the size; the browser has the encoder."""
     page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
     source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
     encoded = page.evaluate(
         """async (source) => {
