@@ -56,14 +56,16 @@ def main() -> None:
 
 def photograph(browser: Any, name: str, address: str, given: argparse.Namespace) -> None:
     """One page at all widths and in all colours that are asked for."""
-    for width in given.widths:
-        for scheme in ("light", "dark") if given.dark else ("light",):
-            opened = browser.new_page(viewport={"width": width, "height": SIZES.get(width, 900)}, color_scheme=scheme)
-            opened.set_default_timeout(PATIENCE)
-            opened.goto(address)
+    for scheme in ("light", "dark") if given.dark else ("light",):
+        opened = browser.new_page(color_scheme=scheme)
+        opened.set_default_timeout(PATIENCE)
+        opened.goto(address)
+        for width in given.widths:  # loaded once: a report takes longer to load than to draw
+            opened.set_viewport_size({"width": width, "height": SIZES.get(width, 900)})
+            opened.evaluate("window.scrollTo(0, 0)")
             file = f"{name}-{width}{'-dark' if scheme == 'dark' else ''}.webp"
             (given.out / file).write_bytes(to_webp(browser, opened.screenshot(full_page=given.whole)))
-            opened.close()
+        opened.close()
     if given.paper:
         opened = browser.new_page(viewport=A4)
         opened.set_default_timeout(PATIENCE)

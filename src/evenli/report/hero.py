@@ -86,7 +86,7 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
     for at, point in enumerate(points):
         middle = top + at * row + _ROW / 2 + (row - _ROW)
         colour = MUTED if point.muted else ACCENT
-        name, at_y, size = (_short(point.name, 52), middle - 18, 12) if above else (_short(point.name), middle, 13)
+        name, at_y, size = (_short(point.name, 60), middle - 18, 12) if above else (_short(point.name), middle, 13)
         parts.append(_text(0, at_y, name, MUTED if point.muted else INK, size=size))
         if math.isnan(point.value):
             parts.append(_text(left, middle, "n/a", MUTED))
