@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 MODELS := ./packages/evenli-models-nc
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: audit test fast lint bench reproduce docs docs-outputs lock release clean
+.PHONY: audit test fast lint bench reproduce leaderboard docs docs-outputs lock release clean
 
 audit: $(VENV)/.base
 	$(BIN)/evenli audit --report
@@ -34,6 +34,10 @@ bench: $(VENV)/.dev
 
 reproduce: $(VENV)/.base
 	$(BIN)/evenli reproduce
+
+# From the stored answers; to train the models again on a GPU, in pieces: tools/leaderboard.py train.
+leaderboard: $(VENV)/.base
+	$(BIN)/python tools/leaderboard.py page docs/data/leaderboard.tar.xz docs/leaderboard
 
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_cli_docs.py

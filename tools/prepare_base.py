@@ -20,11 +20,14 @@ import json
 import shutil
 import unicodedata
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+import onnx_base
 
 KANA = [chr(code) for code in (*range(0x3041, 0x3097), *range(0x30A1, 0x30FD))]
 CJK = r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u3005\u30fc]"
@@ -38,6 +41,29 @@ CONFIG = {
     "model_max_length": 512,
     "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
 }
+
+KEPT = ("hidden_act", "layer_norm_eps", "max_position_embeddings", "type_vocab_size", "num_attention_heads")
+DEBERTA = {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "position_buckets": 256,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "position_biased_input": False,
+    "type_vocab_size": 0,
+    "max_position_embeddings": 512,
+    "layer_norm_eps": 1e-7,
+    "attention_probs_dropout_prob": 0.1,
+    "hidden_dropout_prob": 0.1,
+}
+"""DeBERTa-v3: what its weights do not show."""
+SENTENCES = (
+    "A nurse waits.",
+    "The engineer who had repaired the old bridge twice was asked to look at it again before the winter.",
+    "一名医生在车站等车。",
+    "Two men, one of them a teacher, play chess in a park while a woman reads the newspaper aloud; nobody listens, "
+    "and the dog that came with them sleeps under the table until the rain begins and everyone runs to the station.",
+)
 
 
 def write(folder: Path, config: dict[str, object], weights: dict[str, torch.Tensor], tokenizer: Tokenizer) -> None:
@@ -83,27 +109,74 @@ def bert(source: Path, target: Path) -> None:
     write(target, kept, weights, Tokenizer.from_file(str(source / "tokenizer.json")))
 
 
-def onnx_bert(source: Path, target: Path, layers: int | None) -> None:
-    """A BERT encoder out of its fp32 ONNX export, optionally without its uppermost layers."""
-    import onnx
-    from onnx import numpy_helper
-
-    graph = onnx.load(source / "onnx" / "model.onnx").graph
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    weights = {n: torch.from_numpy(v.copy()) for n, v in constants.items() if n.startswith(("embeddings.", "encoder."))}
-    for node in graph.node:
-        # A product's weight has lost its name; the node still says which layer it belongs to.
-        if node.op_type == "MatMul" and node.input[1] in constants:
-            name = node.name.strip("/").replace("/MatMul", "").replace("/", ".")
-            weights[f"{name}.weight"] = torch.from_numpy(constants[node.input[1]].T.copy())
-    weights = {name: tensor for name, tensor in weights.items() if not name.endswith("position_ids")}
-    config = json.loads((source / "config.json").read_text())
-    config = {key: value for key, value in config.items() if key not in {"_name_or_path", "torch_dtype"}}
+def onnx_encoder(source: Path, target: Path, layers: int | None, tokens: Path | None) -> None:
+    """An encoder out of its ONNX export, fp32 or int8, optionally without its uppermost layers."""
+    file = next(iter(sorted(source.rglob("*.onnx")))) if source.is_dir() else source
+    weights = {name: torch.from_numpy(value.copy()) for name, value in onnx_base.read_encoder(file).items()}
+    if "pooler.dense.bias" not in weights:
+        weights.pop("pooler.dense.weight", None)
+    tokens = tokens or file.parent
+    tokens = tokens if (tokens / "tokenizer.json").is_file() else tokens.parent
+    stored = next((f for f in (file.parent / "config.json", file.parents[1] / "config.json") if f.is_file()), None)
+    config = encoder_config(weights, json.loads(stored.read_text()) if stored else {})
     config["num_hidden_layers"] = layers or config["num_hidden_layers"]
-    dropped = range(config["num_hidden_layers"], 100)
-    cut = tuple(f"encoder.layer.{number}." for number in dropped)
+    cut = tuple(f"encoder.layer.{number}." for number in range(config["num_hidden_layers"], 100))
     weights = {name: tensor for name, tensor in weights.items() if not name.startswith(cut)}
-    write(target, config, weights, Tokenizer.from_file(str(source / "tokenizer.json")))
+    write(target, config, weights, Tokenizer.from_file(str(tokens / "tokenizer.json")))
+    if layers is None:
+        print(f"{target.name}: {check(file, target)}")
+
+
+def encoder_config(weights: dict[str, torch.Tensor], given: dict[str, Any]) -> dict[str, Any]:
+    """The configuration that the shapes of the weights imply, with what the source says of the rest."""
+    words = weights["embeddings.word_embeddings.weight"]
+    numbers = {int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer.")}
+    deberta = "encoder.rel_embeddings.weight" in weights
+    kept = {key: value for key, value in given.items() if key in KEPT}
+    shapes = {
+        "model_type": "deberta-v2" if deberta else "bert",
+        "vocab_size": len(words),
+        "hidden_size": words.shape[1],
+        "num_hidden_layers": max(numbers) + 1,
+        "intermediate_size": len(weights["encoder.layer.0.intermediate.dense.bias"]),
+    }
+    # Heads leave no trace in the shapes: 64 wide in every BERT but the MiniLM family, whose 384 are 12 heads.
+    heads = {"num_attention_heads": 12 if words.shape[1] == 384 and not deberta else words.shape[1] // 64}
+    return (DEBERTA if deberta else {}) | heads | kept | shapes
+
+
+def check(file: Path, folder: Path) -> str:
+    """How far the converted encoder is from its export on sentences of all lengths, at the last layer."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    quantised = onnx_base.is_quantised(file)
+    found = []
+    for integers in (True, False) if quantised else (True,):
+        worst, above, below = 0.0, 0.0, 0.0
+        for text in SENTENCES:
+            # With a type of zero throughout: some exports take none.
+            given = tokenizer(text, return_tensors="pt")
+            given["token_type_ids"] = torch.zeros_like(given["input_ids"])
+            with torch.no_grad():
+                ours = model(**given).last_hidden_state.numpy()
+            arrays = {name: value.numpy() for name, value in given.items()}
+            layers = model.config.num_hidden_layers
+            theirs = onnx_base.hidden_states(file, arrays, layers, integers=integers)
+            worst = max(worst, float(abs(ours - theirs).max()))
+            above, below = above + float(((ours - theirs) ** 2).sum()), below + float((theirs**2).sum())
+        kind = "" if not quantised else ", integer products" if integers else ", the same weights in floats"
+        found.append(f"within {worst:.1e} of the export's, {(above / below) ** 0.5:.1e} of its size on average{kind}")
+    return "last layer " + "; ".join(found)
+
+
+def mpnet(source: Path, target: Path) -> None:
+    """MPNet as it is, with its own tokenizer files."""
+    target.mkdir(parents=True, exist_ok=True)
+    for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"):
+        shutil.copyfile(source / name, target / name)
+    weights = {n: t.half() if t.is_floating_point() else t for n, t in read_weights(source).items()}
+    kept = {name: tensor.contiguous() for name, tensor in weights.items() if "position_ids" not in name}
+    save_file(kept, target / "model.safetensors", metadata={"format": "pt"})
 
 
 def roformer(source: Path, target: Path) -> None:
@@ -161,16 +234,19 @@ def kana(source: Path, target: Path) -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["bert", "onnx", "roformer", "kana"])
+    parser.add_argument("kind", choices=["bert", "onnx", "roformer", "kana", "mpnet"])
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)
     parser.add_argument("--layers", type=int, help="keep the lowest layers only (onnx)")
+    parser.add_argument("--tokens", type=Path, help="folder with tokenizer.json, where the source has none (onnx)")
     arguments = parser.parse_args()
     shutil.rmtree(arguments.target, ignore_errors=True)
     if arguments.kind == "kana":
         kana(arguments.source, arguments.target)
     elif arguments.kind == "onnx":
-        onnx_bert(arguments.source, arguments.target, arguments.layers)
+        onnx_encoder(arguments.source, arguments.target, arguments.layers, arguments.tokens)
+    elif arguments.kind == "mpnet":
+        mpnet(arguments.source, arguments.target)
     elif arguments.kind == "roformer":
         roformer(arguments.source, arguments.target)
     else:

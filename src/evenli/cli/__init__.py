@@ -12,7 +12,7 @@ from typing import NoReturn
 import typer
 
 from evenli._version import __version__
-from evenli.cli import about, audit, axis, build, encoders, mitigate, report, score, train, wording
+from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train, wording
 from evenli.cli._help import FullHelp
 from evenli.cli._shared import SeedCommand
 from evenli.cli._stream import drop_output, guard
@@ -22,7 +22,7 @@ from evenli.format import printable
 _SECTIONS = {
     "Audit a model": ("audit", "predict", "measure", "verify", "report", "view", "card", "table"),
     "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
-    "Compare and decide": ("compare", "robustness", "gate", "reproduce"),
+    "Compare and decide": ("compare", "robustness", "gate", "leaderboard", "reproduce"),
     "Mitigate": ("mitigate", "score", "direction"),
     "Train": ("train", "export", "meta"),
     "Data and installation": ("build", "axis", "data", "models", "doctor"),
@@ -68,6 +68,9 @@ _build.command("controlled")(build.controlled)
 _axis = _group("axis", "Make and check a social axis of your own.")
 _axis.command("new")(axis.new)
 _axis.command("check")(axis.check)
+_leaderboard = _group("leaderboard", "Keep a leaderboard of models.")
+_leaderboard.command("submit")(leaderboard.submit)
+_leaderboard.command("page")(leaderboard.page)
 _mitigate = _group("mitigate", "Mitigate bias in corpora, word vectors and encoders.", mitigate.MitigateGroup)
 _mitigate.command("swap")(mitigate.swap)
 _mitigate.command("subtract")(mitigate.subtract)

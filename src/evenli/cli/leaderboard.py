@@ -1,0 +1,63 @@
+"""``evenli leaderboard``: a run becomes a row, and a board becomes a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from evenli.cli import _shared as shared
+from evenli.cli._shared import argument, option
+from evenli.format import interval, number, printable
+
+
+def submit(
+    run: Annotated[Path, argument("Run folder of an audit on the official pairs (evenli audit MODEL --data RELEASE).")],
+    board: Annotated[Path, option("Board to write the row into; made where it is missing.")] = Path("board.json"),
+    name: Annotated[str | None, option("Name of the row; default: the model's.")] = None,
+    data: Annotated[str, option("What the model was trained on, e.g. snli.")] = "",
+    recipe: Annotated[str, option("How it was trained, e.g. paper.")] = "",
+    parameters: Annotated[float | None, option("How many parameters it has, in millions.")] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Check a run and write its row into a leaderboard.
+
+    Files must have their hashes, numbers must follow from the stored table, and the pairs must be those of the official
+    release or the built-in ones. A model that fails the gold pairs, or was asked the built-in ones, gets no rank.
+    """
+    from evenli.evaluate.leaderboard import submit_run
+    from evenli.evaluate.leaderboard.board import MAIN
+
+    row = submit_run(run, board, name=name, data=data, recipe=recipe, parameters=parameters)
+    if as_json:
+        shared.print_json(row.to_dict())
+        return
+    asked, one = next((name, one) for name, one in row.measures.items() if name.endswith(".coal"))
+    ends = interval(one.low, one.high, 3)
+    shared.say(f"{printable(str(board))}: {printable(row.name)}, NLI-CoAL {number(one.value, 3)} {ends}")
+    if row.problem:
+        shared.say(f"without rank: {printable(row.problem)}")
+    elif asked != MAIN:
+        shared.say("without rank: it was asked the built-in pairs, and boards are ordered by the official ones")
+
+
+def page(
+    board: Annotated[Path, argument("Board, as 'evenli leaderboard submit' writes it.")],
+    out: Annotated[
+        Path | None, option("HTML file to write; default: index.html beside the board.", "--out", "-o")
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Write the page of a leaderboard, with CSV and Parquet beside the board.
+
+    The page needs no network; its downloads are the files beside the board.
+    """
+    from evenli.evaluate.leaderboard import read_board, write_board
+    from evenli.report.leaderboard import write_leaderboard
+
+    read = read_board(board)
+    written = write_leaderboard(read, out or board.parent / "index.html")
+    tables = write_board(read, board)
+    if as_json:
+        shared.print_json({"page": str(written), "rows": len(read.rows), "files": list(map(str, tables))})
+        return
+    shared.say(f"{printable(str(written))}: {len(read.rows)} rows; {', '.join(file.name for file in tables)} beside it")

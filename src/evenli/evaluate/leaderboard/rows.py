@@ -1,0 +1,74 @@
+"""From the stored answers of many models to the rows of a board: the seeds of one recipe are one row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from evenli.evaluate.leaderboard.answers import Answers, score_answers, suite_of
+from evenli.evaluate.leaderboard.board import BoardRow
+from evenli.evaluate.leaderboard.seeds import pool_seeds
+from evenli.stats.measure import measures
+from evenli.types import Competence, Estimate
+
+Key = tuple[str, str, str]
+"""Base, data, recipe."""
+Scored = tuple[dict[str, Estimate], dict[str, float], Competence]
+
+
+def group_seeds(models: Sequence[dict[str, Any]]) -> dict[Key, list[int]]:
+    """Numbers of the models of each base, data and recipe, by seed."""
+    found: dict[Key, list[int]] = defaultdict(list)
+    for number in sorted(range(len(models)), key=lambda index: int(models[index]["seed"])):
+        found[models[number]["base"], models[number]["data"], models[number]["recipe"]].append(number)
+    return dict(found)
+
+
+def score_all(answers: Answers) -> list[Scored]:
+    """Measures, accuracy and competence of every model."""
+    return [score_answers(answers.table(number)) for number in range(len(answers.models))]
+
+
+def board_rows(answers: Answers, scored: Sequence[Scored]) -> list[BoardRow]:
+    """A row for each base, data and recipe; it is ranked if every one of its seeds passes the gold pairs."""
+    return [_row(answers, key, [scored[n] for n in numbers]) for key, numbers in group_seeds(answers.models).items()]
+
+
+def _row(answers: Answers, key: Key, found: Sequence[Scored]) -> BoardRow:
+    base, data, recipe = key
+    about = next(model for model in answers.models if model["base"] == base)
+    bounds = {
+        name: (entry.low, entry.high)
+        for name in found[0][0]
+        for entry in measures(suite_of(name.partition(".")[0]) or "")
+        if entry.name == name.partition(".")[2]
+    }
+    by_measure = {name: [scores[name] for scores, _, _ in found] for name in found[0][0]}
+    return BoardRow(
+        name=f"{base}, {data}, {recipe}",
+        lang=answers.lang,
+        source="ours",
+        base=base,
+        data=data,
+        recipe=recipe,
+        parameters=float(about.get("parameters", float("nan"))),
+        seeds=len(found),
+        accuracy={name: float(np.mean([one[name] for _, one, _ in found])) for name in found[0][1]},
+        measures={name: pool_seeds(one, bounds[name]) for name, one in by_measure.items()},
+        seed_sd={name: _sd([one.value for one in several]) for name, several in by_measure.items()},
+        problem=_problem([gate for _, _, gate in found]),
+    )
+
+
+def _sd(values: Sequence[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
+
+
+def _problem(gates: Sequence[Competence]) -> str:
+    failed = [gate.problem for gate in gates if gate.problem]
+    if not failed:
+        return ""
+    return failed[0] if len(gates) == 1 else f"{len(failed)} of {len(gates)} seeds fail; one of them: {failed[0]}"

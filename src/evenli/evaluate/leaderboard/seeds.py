@@ -1,0 +1,81 @@
+"""Several seeds of one recipe: means and differences whose intervals speak of other words, templates and seeds.
+
+The variance of a mean over k seeds is that of the items, which all seeds share, plus that of the seeds over k:
+
+    V = mean(se_item^2) + s_seed^2 / k
+
+The items' part is not divided: a word that misleads one seed misleads the others. So V errs on the wide side where
+seeds err on different items. Student's quantile has the degrees of freedom of Satterthwaite, with those of the items
+taken as infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from evenli.stats.intervals import estimate_difference
+from evenli.stats.measure import Measure
+from evenli.stats.sample import Sample
+from evenli.types import Estimate
+
+ONE_SEED = "one seed: the interval does not speak of others"
+
+
+def pool_seeds(estimates: Sequence[Estimate], bounds: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
+    """The mean over seeds with its interval; that of a single seed is its own.
+
+    >>> one = Estimate(0.5, 0.4, 0.6, 0.05, 0.95, 100)
+    >>> pool_seeds([one, one]).se
+    0.05
+    """
+    first, count = estimates[0], len(estimates)
+    if count == 1:
+        return Estimate(first.value, first.low, first.high, first.se, first.level, first.n, first.clusters, ONE_SEED)
+    values = np.array([one.value for one in estimates])
+    items = float(np.mean([one.se**2 for one in estimates]))
+    low, high, se = _interval(float(values.mean()), items, values, first.level)
+    clusters = {**first.clusters, "seeds": count}
+    ends = max(bounds[0], low), min(bounds[1], high)
+    return Estimate(float(values.mean()), *ends, se, first.level, first.n, clusters)
+
+
+def _interval(value: float, items: float, values: np.ndarray, level: float) -> tuple[float, float, float]:
+    of_seeds = float(values.var(ddof=1)) / len(values)
+    variance = items + of_seeds
+    df = (len(values) - 1) * (variance / of_seeds) ** 2 if of_seeds > 0 else math.inf
+    t = float(stdtrit(df, (1 + level) / 2)) if math.isfinite(df) else float(ndtri((1 + level) / 2))
+    half = t * math.sqrt(variance)
+    return value - half, value + half, math.sqrt(variance)
+
+
+def contrast(entry: Measure, first: Sequence[Sample], second: Sequence[Sample], level: float = 0.95) -> Estimate:
+    """``second - first`` of one measure: the i-th seeds of two recipes on the same items, paired by item."""
+    pairs = list(zip(first, second, strict=False))
+    values = np.array([float(entry(b)) - float(entry(a)) for a, b in pairs])
+    items = float(np.mean([estimate_difference(entry, a, b, level).se ** 2 for a, b in pairs]))
+    rows = int(first[0].frame.height)
+    if len(pairs) == 1:
+        half = float(ndtri((1 + level) / 2)) * math.sqrt(items)
+        return Estimate(values[0], values[0] - half, values[0] + half, math.sqrt(items), level, rows, {}, ONE_SEED)
+    low, high, se = _interval(float(values.mean()), items, values, level)
+    return Estimate(float(values.mean()), low, high, se, level, rows, {"seeds": len(pairs)})
+
+
+def seed_variance(groups: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """Standard deviation between seeds of the same recipe, over several recipes, with its 95 % interval.
+
+    The variances within recipes are pooled by their degrees of freedom; the interval is that of chi-squared, which
+    takes the seeds of a recipe as normal and all recipes as equally variable.
+    """
+    from scipy.stats import chi2
+
+    squares = sum(float(np.var(group, ddof=1)) * (len(group) - 1) for group in groups if len(group) > 1)
+    df = sum(len(group) - 1 for group in groups if len(group) > 1)
+    if not df:
+        return math.nan, math.nan, math.nan
+    low, high = (math.sqrt(squares / float(chi2.ppf(q, df))) for q in (0.975, 0.025))
+    return math.sqrt(squares / df), low, high

@@ -1,0 +1,108 @@
+"""The page of a leaderboard: all rows with intervals and rank groups, sorted and filtered in the browser, offline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from evenli.evaluate.leaderboard.board import MAIN, Board, BoardRow, rank_groups
+from evenli.format import interval, number
+from evenli.page import environment, frame
+from evenli.report.pages import write_page
+
+COLUMNS = {
+    MAIN: "NLI-CoAL",
+    "coal.coal": "NLI-CoAL, our wording",
+    "official.stereotype": "stereotype",
+    "official.default_gender": "default gender",
+    "official.undirected": "undirected error",
+    "official.fn_bias": "FN (bias)",
+    "released_snli.probe_s": "S",
+    "released_snli.probe_dp": "ΔP",
+    "released_snli.probe_b": "B",
+}
+"""Measures that the page shows, and their heads; the downloads have all."""
+_SOURCES = {"ours": "trained for this board", "submitted": "submitted", "published": "as printed in the paper"}
+_BASE_SIZE = 60
+"""Millions of parameters from which a model counts as base size."""
+
+
+class Number(NamedTuple):
+    """A cell: what it sorts by, its text and the interval in small print."""
+
+    sort: str
+    text: str
+    ends: str = ""
+
+
+class Line(NamedTuple):
+    """A row of the page."""
+
+    row: BoardRow
+    group: int | None
+    size: str
+    numbers: list[Number]
+    accuracy: list[Number]
+
+
+def leaderboard_page(board: Board, title: str = "Leaderboard") -> str:
+    """One HTML text: the ranked rows by group, those without verdict greyed below, published ones marked."""
+    tests = list(dict.fromkeys(name for row in board.rows for name in row.accuracy))
+    groups = rank_groups(board.rows)
+    order = sorted(range(len(board.rows)), key=lambda index: _place(board.rows[index], groups[index]))
+    lines = [_line(board.rows[index], groups[index], tests) for index in order]
+    script = (files("evenli.report") / "templates" / "leaderboard.js").read_text("utf-8")
+    template = environment("evenli.report").get_template("leaderboard.html.j2")
+    text = template.render(
+        lead=_lead(board.rows, groups),
+        lines=lines,
+        heads=list(COLUMNS.values()),
+        tests=tests,
+        sources=_SOURCES,
+        **frame(title, script),
+    )
+    return str(text).strip() + "\n"
+
+
+def write_leaderboard(board: Board, path: str | Path) -> Path:
+    """Write the page, atomically."""
+    return write_page(leaderboard_page(board), path)
+
+
+def _place(row: BoardRow, group: int | None) -> tuple[str, bool, float]:
+    value = row.value(MAIN)
+    unranked = group is None and row.source != "published"
+    return row.lang, unranked, value if math.isfinite(value) else math.inf
+
+
+def _line(row: BoardRow, group: int | None, tests: Sequence[str]) -> Line:
+    size = "" if math.isnan(row.parameters) else "base" if row.parameters >= _BASE_SIZE else "small"
+    numbers = [_number(row, name) for name in COLUMNS]
+    accuracy = [_share(row.accuracy.get(name, math.nan)) for name in tests]
+    return Line(row, group, size, numbers, accuracy)
+
+
+def _number(row: BoardRow, name: str) -> Number:
+    one = row.measures.get(name)
+    if one is None or math.isnan(one.value):
+        return Number("", "–")
+    ends = "" if math.isnan(one.low) else interval(one.low, one.high, 2)
+    return Number(f"{one.value:.6f}", number(one.value, 3), ends)
+
+
+def _share(value: float) -> Number:
+    return Number("", "–") if math.isnan(value) else Number(f"{value:.6f}", f"{100 * value:.1f} %")
+
+
+def _lead(rows: Sequence[BoardRow], groups: Sequence[int | None]) -> str:
+    ours = [row for row in rows if row.source != "published"]
+    models = sum(row.seeds for row in ours)
+    ranked = sum(group is not None for group in groups)
+    most = max((group for group in groups if group), default=0)
+    return (
+        f"{models} models in {len(ours)} rows; {ranked} rows pass the gold pairs and fall into at most {most} groups "
+        "that can be told apart. Lower is less biased; 0 is a model that infers no gender from a job."
+    )
