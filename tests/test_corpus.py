@@ -24,7 +24,7 @@ from filelock import FileLock
 from evenli import io, store
 from evenli.corpus import run as module
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
-from evenli.corpus.run import score_corpus
+from evenli.corpus.run import ReadSettings, score_corpus
 from evenli.corpus.scored import CorpusScores, distribution, percentiles_of, thresholds
 from evenli.errors import InputError, MissingExtraError, PairError, RunError, RunLockedError
 from evenli.report.scores import distribution_chart, write_distribution_chart
@@ -197,7 +197,7 @@ def test_batch_size_changes_no_byte(tmp_path: Path, lines: Path) -> None:
     results = []
     for batch in (1, 3, 1000):
         scorer = Lengths()
-        score_corpus(lines, tmp_path / str(batch), scorer, batch=batch)
+        score_corpus(lines, tmp_path / str(batch), scorer, ReadSettings(batch=batch))
         assert max(scorer.sizes) <= batch
         assert len(scorer.seen) == len(set(scorer.seen))  # the cache spans shards
         results.append(digest(tmp_path / str(batch)))
@@ -427,7 +427,7 @@ def test_a_shard_or_manifest_that_was_changed_is_refused(tmp_path: Path, lines: 
 def test_bad_sources(tmp_path: Path, name: str, content: str, columns: list[str] | None, message: str) -> None:
     (tmp_path / name).write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=message) as caught:
-        score_corpus(tmp_path / name, tmp_path / "out", Lengths(), columns=columns)
+        score_corpus(tmp_path / name, tmp_path / "out", Lengths(), ReadSettings(columns))
     assert "\n" not in str(caught.value)
 
 
@@ -437,7 +437,7 @@ def test_more_bad_input(tmp_path: Path, lines: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match=r"\.parquet"):
         score_corpus(f"{tmp_path}/*.parquet", tmp_path / "out", Lengths())
     with pytest.raises(InputError, match="batch"):
-        score_corpus(lines, tmp_path / "out", Lengths(), batch=0)
+        score_corpus(lines, tmp_path / "out", Lengths(), ReadSettings(batch=0))
     (tmp_path / "mixed").mkdir()
     (tmp_path / "mixed/a.txt").write_text("x\n", encoding="utf-8")
     (tmp_path / "mixed/b.jsonl").write_text('{"text": "x"}\n', encoding="utf-8")

@@ -102,10 +102,10 @@ def read_corpus(data: Path, name: str) -> tuple[list[dict[str, str]], list[dict[
 def arms(rows: list[dict[str, str]], scored: Path | None, folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The training set of every arm."""
     from evenli.counterfactual.swapper import Swapper
-    from evenli.mitigate.augment import swap_augment, swap_pair
+    from evenli.mitigate.augment import SwapSettings, swap_augment, swap_pair
 
     def copies(select: Any) -> list[dict[str, Any]]:
-        return list(swap_augment(rows, select=select, drop_duplicates=False).rows[len(rows) :])
+        return list(swap_augment(rows, SwapSettings(select), drop_duplicates=False).rows[len(rows) :])
 
     added = {name: copies(name) for name in ("all", "occupation")}
     swapper, rng, mixed, doubled = Swapper(), random.Random(0), [], []

@@ -77,7 +77,7 @@ def corpora(arguments: argparse.Namespace) -> None:
     from evenli.corpus.bias import BiasScorer
     from evenli.corpus.direction import gender_direction
     from evenli.corpus.importance import MaxPooled
-    from evenli.corpus.run import score_corpus
+    from evenli.corpus.run import ReadSettings, score_corpus
     from evenli.corpus.scored import CorpusScores
     from evenli.encoders.bilstm import BiLSTMMax
     from evenli.mitigate.corpora import fairer_corpus
@@ -102,7 +102,7 @@ def corpora(arguments: argparse.Namespace) -> None:
         encoder = BiLSTMMax.load(scoring, vectors=vectors, device=arguments.device)
         began = time.perf_counter()
         scorer = BiasScorer(vectors, direction, weights=MaxPooled(encoder))
-        score_corpus(pooled, out / "scored", scorer, batch=8192)
+        score_corpus(pooled, out / "scored", scorer, ReadSettings(batch=8192))
         print(f"scored in {time.perf_counter() - began:.1f} s", flush=True)
         (out / "scored" / "done").touch()
     scored = CorpusScores.read(out / "scored")

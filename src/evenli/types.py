@@ -84,8 +84,6 @@ class Estimate(Record, frozen=True):
     clusters: dict[str, int] = {}
     note: str = ""
 
-    as_dict = Record.to_dict
-
     @property
     def shown(self) -> str:
         """The number with its interval, for people."""

@@ -37,15 +37,15 @@ def coal(
     from evenli.suites.coal.occupations import load_occupations
     from evenli.suites.files import write_pairs
 
-    pairs = build_coal(
+    built = build_coal(
         lang,
         axis=axis,
         occupations=load_occupations(occupations, lang, load_axis(axis)),
         templates=read_lines(templates) if templates is not None else None,
         width=width,
         seed=seed,
-        name=out.name,
     )
+    pairs = replace(built, name=out.name)
     write_pairs(pairs, out)
     for note in pairs.notes:
         shared.warn(note)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from evenli._extras import need
-from evenli.corpus.run import Chunk, Job, Scorer, Worker
+from evenli.corpus.run import Chunk, Job, ReadSettings, Scorer, Worker
 from evenli.corpus.scored import CorpusScores
 from evenli.errors import EvenliError, InputError, RunError
 
@@ -43,9 +43,8 @@ def score_corpus_ray(
     out: str | Path,
     scorer_factory: Callable[[], Scorer],
     cluster: RaySettings | None = None,
+    settings: ReadSettings | None = None,
     *,
-    columns: Sequence[str] | None = None,
-    batch: int = 4_096,
     on_progress: Callable[[int], None] | None = None,
     overwrite: bool = False,
 ) -> CorpusScores:
@@ -55,16 +54,16 @@ def score_corpus_ray(
     ``cluster`` are those of ``score_corpus``.
     """
     ray = need("ray", extra="scale", purpose="scoring on a cluster")
-    cluster = cluster or RaySettings()
+    cluster, settings = cluster or RaySettings(), settings or ReadSettings()
     identity, gpus = cluster.identity, cluster.gpus
     if identity is None or gpus is None:
         scorer = scorer_factory()
         identity = scorer.identity if identity is None else identity
         gpus = bool(getattr(scorer, "wants_gpu", False)) if gpus is None else gpus
-    job = Job(source, out, identity, columns, batch)
+    job = Job(source, out, identity, settings)
     with job.opened(overwrite=overwrite), _connected(ray, cluster.address):
         unit = "GPU" if gpus and ray.cluster_resources().get("GPU", 0) >= 1 else "CPU"
-        with _Crew(ray, unit, (ray.put(scorer_factory), job.columns, batch)) as crew:
+        with _Crew(ray, unit, (ray.put(scorer_factory), job.columns, settings.batch)) as crew:
             _work_through(job, crew, on_progress)
         return job.finish()
 

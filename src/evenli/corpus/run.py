@@ -11,6 +11,7 @@ import contextlib
 import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -51,16 +52,29 @@ class Scorer(Protocol):
         """F, M and Abs of each sentence, shape [n, 3]."""
 
 
+@dataclass(frozen=True)
+class ReadSettings:
+    """How a corpus is read."""
+
+    columns: Sequence[str] | None = (
+        None  # text columns; None: premise and hypothesis under their usual names, else text
+    )
+    batch: int = 4_096  # sentences that the scorer gets at once
+    made_with: Mapping[str, Any] | None = None  # kept in scores.json, for those who need the scorer again
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise InputError(f"batch must be 1 or more, not {self.batch}")
+
+
 def score_corpus(
     source: str | Path,
     out: str | Path,
     scorer: Scorer,
+    settings: ReadSettings | None = None,
     *,
-    columns: Sequence[str] | None = None,
-    batch: int = 4_096,
     on_progress: Callable[[int], None] | None = None,
     overwrite: bool = False,
-    made_with: Mapping[str, Any] | None = None,
 ) -> CorpusScores:
     """Score every text of a corpus and write the directory ``out``.
 
@@ -71,13 +85,12 @@ def score_corpus(
     first million is scored. Blank lines between JSON Lines are not rows. Rows whose gold label is ``-`` are scored and
     flagged ``no_gold``; percentiles and fairer corpora leave them out.
 
-    ``columns`` are the text columns, by default premise and hypothesis under their usual names, else text or sentence.
-    ``batch`` sentences are handed to the scorer at once, and ``on_progress`` hears the number of rows done. An
-    unfinished directory of the same job is continued; ``overwrite`` starts again in any scored corpus. ``made_with`` is
-    kept in scores.json, for those who need the scorer again.
+    ``on_progress`` is called with the number of rows done. An unfinished directory of the same job is continued;
+    ``overwrite`` starts again in any scored corpus.
     """
-    job = Job(source, out, scorer.identity, columns, batch, made_with)
-    worker = Worker(scorer, job.columns, batch)
+    settings = settings or ReadSettings()
+    job = Job(source, out, scorer.identity, settings)
+    worker = Worker(scorer, job.columns, settings.batch)
     with job.opened(overwrite=overwrite):
         for chunk in job.chunks():
             if not job.has(chunk):
@@ -89,7 +102,7 @@ def score_corpus(
 
 def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> Iterator[str]:
     """Every text of a corpus, one after the other; source and columns are those of ``score_corpus``."""
-    job = Job(source, Path(), "", columns)
+    job = Job(source, Path(), "", ReadSettings(columns))
     for chunk in job.chunks():
         for record in chunk.records:
             yield from parse(record, job.columns, plain=chunk.plain).texts
@@ -159,19 +172,9 @@ class Worker:
 class Job:
     """One corpus to score: its files, columns and output directory; both engines work through it."""
 
-    def __init__(
-        self,
-        source: str | Path,
-        out: str | Path,
-        identity: str,
-        columns: Sequence[str] | None,
-        batch: int = 1,
-        made_with: Mapping[str, Any] | None = None,
-    ) -> None:
-        if batch < 1:
-            raise InputError(f"batch must be 1 or more, not {batch}")
+    def __init__(self, source: str | Path, out: str | Path, identity: str, settings: ReadSettings) -> None:
         self._files = source_files(source)
-        columns = tuple(columns) if columns is not None else None
+        columns = tuple(settings.columns) if settings.columns is not None else None
         if columns is not None and (not columns or len(set(columns)) < len(columns)):
             raise InputError(f"columns must be different names, at least one, not {', '.join(columns) or 'none'}")
         kinds = {is_plain(file, columns) for file in self._files}
@@ -187,7 +190,7 @@ class Job:
             "shard_rows": SHARD_ROWS,
             "long_text": LONG_TEXT,
         }
-        self._made_with = dict(made_with or {})
+        self._made_with = dict(settings.made_with or {})
         self._shards = self._rows = self._blank = 0
         self._hashes: dict[str, str] | None = None
 

@@ -15,7 +15,7 @@ from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
 from evenli.corpus.direction import Pairs, gender_direction
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
-from evenli.corpus.run import corpus_texts, score_corpus
+from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores, thresholds, top_sentences
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
@@ -171,8 +171,7 @@ def score(
         if is_corpus(str(source)):
             raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
         return make_scorer(settings).score(str(source))
-    common: dict[str, Any] = {"columns": settings.columns, "batch": settings.batch}
-    common |= {"on_progress": on_progress, "overwrite": overwrite}
+    reading = ReadSettings(settings.columns, settings.batch)
     # The machine that distributes the work needs no GPU; the encoder is loaded where it works.
     remote = settings.engine == "ray"
     scorer = make_scorer(replace(settings, device="cpu") if remote else settings, source)
@@ -181,11 +180,12 @@ def score(
     if not remote:
         counted = settings.weights != "uniform" and settings.encoder is None
         made_with = replace(settings, counts=settings.counts or (source if counted else None)).to_dict()
-        return score_corpus(source, out, scorer, **common, made_with=made_with)
+        reading = replace(reading, made_with=made_with)
+        return score_corpus(source, out, scorer, reading, on_progress=on_progress, overwrite=overwrite)
     factory = (lambda: scorer) if settings.encoder is None else (lambda: make_scorer(settings, source))
     gpus = settings.encoder is not None and settings.device in {None, "cuda"}
     cluster = RaySettings(address=settings.address, identity=scorer.identity, gpus=gpus)
-    return score_corpus_ray(source, out, factory, cluster, **common)
+    return score_corpus_ray(source, out, factory, cluster, reading, on_progress=on_progress, overwrite=overwrite)
 
 
 def stored_scorer(

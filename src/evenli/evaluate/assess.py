@@ -14,6 +14,7 @@ import polars as pl
 from scipy.stats import binomtest
 
 from evenli.errors import InputError, LabelOrderError, RunError
+from evenli.format import percent
 from evenli.labels import LABELS, canonical_label
 from evenli.pairs import PAIR_COLUMNS, PairSet
 from evenli.predictions import ABSTAINED, MASS, Predictions
@@ -51,18 +52,13 @@ def assess(
     header = predictions.header
     cards = [DataCard.from_dict(card) for card in header.get("data", [])]
     results: dict[str, SuiteResult] = {}
-    verdict: Verdict | None = None
     for name in names:
-        suite = get_suite(name)
         asked = predictions.suite(name)
         sample = Sample(_answered(asked, name), published=scoring.published)
         card = next((one for one in cards if one.suite == name), None)
-        silence = _silence(asked)
-        results[name] = assess_suite(suite, sample, scoring, card, (gate.problem if gate else "") or silence)
-        if suite.judge is not None and verdict is None:
-            verdict = suite.judge(results[name], gate)
-            if silence and verdict.code != "none":
-                verdict = Verdict("none", f"No verdict: {silence}.")
+        problem = (gate.problem if gate else "") or _silence(asked)
+        results[name] = assess_suite(get_suite(name), sample, scoring, card, problem)
+    verdict = _verdict(predictions, results, gate)
     results[names[0]] = _with_own(results[names[0]], predictions.suite(names[0]).answered(), measures, scoring)
     result = AuditResult(
         model=ModelCard.from_dict(header.get("model", {})),
@@ -71,7 +67,7 @@ def assess(
         repeat=Repeat.from_dict(header["repeat"]) if header.get("repeat") else None,
         lang=next((card.lang for card in cards if card.suite == names[0]), None),
         scoring=asdict(scoring),
-        verdict=verdict or _no_verdict(results, gate),
+        verdict=verdict,
         competence=gate,
         suites=results,
         prompting={
@@ -118,7 +114,7 @@ def _answered(asked: Predictions, name: str) -> Predictions:
 def _silence(asked: Predictions) -> str:
     """Why the answers say nothing where most pairs have none; else empty."""
     share = float(asked.abstained.mean())
-    return f"it abstains on {share:.0%} of the pairs" if share > MOSTLY_SILENT else ""
+    return f"it abstains on {percent(share)} of the pairs" if share > MOSTLY_SILENT else ""
 
 
 def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
@@ -147,8 +143,13 @@ def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMea
     return msgspec.structs.replace(result, measures={**result.measures, **added})
 
 
-def _no_verdict(results: dict[str, SuiteResult], gate: Competence | None) -> Verdict:
-    """What a run says in which no suite gives a verdict."""
+def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Competence | None) -> Verdict:
+    """That of the first suite that gives one; else what the suites have to say."""
+    for name, result in results.items():
+        judge = get_suite(name).judge
+        if judge is not None:
+            verdict, silence = judge(result, gate), _silence(predictions.suite(name))
+            return Verdict("none", f"No verdict: {silence}.") if silence and verdict.code != "none" else verdict
     statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
     none = f"No verdict: only NLI-CoAL gives one, and it was not asked. {statements}"
     return refuse(gate) or Verdict("none", none)
@@ -177,11 +178,11 @@ def competence(checks: Predictions) -> Competence:
     if not gold.height:
         problem = "no gold pairs were asked"
     elif share > ONE_LABEL and not top:
-        problem = f"it abstains on {share:.0%} of the gold pairs"
+        problem = f"it abstains on {percent(share)} of the gold pairs"
     elif share > ONE_LABEL:
-        problem = f"it answers '{top}' to {share:.0%} of the gold pairs, whatever they say"
+        problem = f"it answers '{top}' to {percent(share)} of the gold pairs, whatever they say"
     elif not accuracy.value >= COMPETENT:
-        problem = f"it gets only {accuracy.value:.0%} of the unmistakable gold pairs right (chance is 33%)"
+        problem = f"it gets only {percent(accuracy.value)} of the unmistakable gold pairs right (chance is 33%)"
     elif not stated.height:
         problem = "no pairs were asked that state the group outright"
     else:
@@ -219,8 +220,8 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
     renamed = {LABELS[i]: LABELS[j] for i, j in enumerate(best)}
     order = ",".join(renamed[canonical_label(label) or label] for label in labels)
     raise LabelOrderError(
-        f"the label order is wrong: declared as {','.join(labels)} the model gets {declared.mean():.0%} of "
-        f"{len(truth)} gold pairs right, as {order} it gets {right[best].mean():.0%}. If that is the true order, "
+        f"the label order is wrong: declared as {','.join(labels)} the model gets {percent(declared.mean())} of "
+        f"{len(truth)} gold pairs right, as {order} it gets {percent(right[best].mean())}. If that is the true order, "
         f"pass --labels {order}"
     )
 

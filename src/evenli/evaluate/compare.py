@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import p_bound
+from evenli.format import interval, number, p_bound, signed
 from evenli.io import to_plain
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
@@ -57,6 +57,11 @@ class Difference:
     def significant(self) -> bool:
         """Whether the corrected p is below 1 - level; False where undefined."""
         return self.p_holm < 1 - self.level
+
+    @property
+    def shown(self) -> str:
+        """The difference with its interval, for people."""
+        return f"{signed(self.value)} {interval(self.low, self.high, sign=True)}"
 
 
 @dataclass(frozen=True)
@@ -364,21 +369,18 @@ def _conclude_causes(names: Sequence[str], found: Comparison) -> str:
     differ = [name for name, one in known.items() if corrected[name] < 1 - one.level]
     if not differ:
         return f" None of the causes differs beyond chance ({', '.join(map(_title, known))})."
-    told = "; ".join(
-        f"{_title(name)} is {_direction(known[name])} ({_moved_from(known[name])}, p {p_bound(corrected[name])})"
+    differing = "; ".join(
+        f"{_title(name)} is {_direction(known[name])} ({signed(known[name].first)} -> {signed(known[name].second)}, "
+        f"difference {known[name].shown}, p {p_bound(corrected[name])})"
         for name in differ
     )
     same = [_title(name) for name in known if name not in differ]
     rest = f" {' and '.join(same).capitalize()} {'do' if len(same) > 1 else 'does'} not differ beyond chance."
-    return f" Of the causes {told}.{rest if same else ''} Their p are corrected for {len(known)} causes."
+    return f" Of the causes {differing}.{rest if same else ''} Their p are corrected for {len(known)} causes."
 
 
 def _direction(one: Difference) -> str:
     return "higher" if one.value > 0 else "lower"
-
-
-def _moved_from(one: Difference) -> str:
-    return f"{one.first:+.3f} -> {one.second:+.3f}, difference {one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}]"
 
 
 def _title(name: str) -> str:
@@ -387,10 +389,7 @@ def _title(name: str) -> str:
 
 def _numbers(name: str, one: Difference) -> str:
     corrected = "" if one.p == one.p_holm else f", corrected {p_bound(one.p_holm)}"
-    return (
-        f"{name} {one.first:.3f} -> {one.second:.3f}, difference {one.value:+.3f} [{one.low:+.3f}, {one.high:+.3f}], "
-        f"p {p_bound(one.p)}{corrected}"
-    )
+    return f"{name} {number(one.first)} -> {number(one.second)}, difference {one.shown}, p {p_bound(one.p)}{corrected}"
 
 
 def _label(run: Audit) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -169,14 +169,14 @@ def evaluation_pairs(
     # The order of the released files: neutral words first.
     blocks = {NO_STEREOTYPE: neutral[ns_words], **lists.groups}
     occupations = [Occupation(word, block, word) for block, words in blocks.items() for word in words]
-    return build_coal(
+    pairs = build_coal(
         lang,
         axis=axis,
         occupations=occupations,
         templates=(templates or axis.templates(lang))[: len(occupations) + WIDTH - 1],
         width=WIDTH,
-        name=f"meta-evaluation, NS words {ns_words}",
     )
+    return replace(pairs, name=f"meta-evaluation, NS words {ns_words}")
 
 
 def to_controlled_jsonl(pairs: ControlledPairs, labels: Labels) -> str:

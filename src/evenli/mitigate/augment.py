@@ -45,12 +45,10 @@ class Augmented:
 
 def swap_augment(
     rows: Sequence[Mapping[str, Any]],
+    settings: SwapSettings | None = None,
     *,
     columns: tuple[str, str] = ("premise", "hypothesis"),
-    select: Select = "all",
-    occupations: Iterable[str] | None = None,
-    mode: Mode | Swapper = "default",
-    names: bool | None = None,
+    swapper: Swapper | None = None,
     drop_duplicates: bool = True,
     shuffle_seed: int | None = None,
 ) -> Augmented:
@@ -64,18 +62,17 @@ def swap_augment(
     of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
     gender token of their list (which lacks *him* and *guy*). In the other modes punctuation does not hide a word.
 
-    ``columns`` names premise and hypothesis; ``occupations`` are by default the 38 of the paper; ``mode`` and ``names``
-    are those of ``Swapper``, or ``mode`` is one. With a ``shuffle_seed`` the rows are looked at in a shuffled order,
-    with 12 in that of Sharma et al.; those returned keep theirs.
+    ``columns`` names premise and hypothesis; ``swapper`` stands for the one that the settings describe, in English.
+    With a ``shuffle_seed`` the rows are looked at in a shuffled order, with 12 in that of Sharma et al.; those returned
+    keep theirs.
     """
-    if select not in get_args(Select):
-        raise InputError(f"select '{select}' is unknown; choose {' or '.join(get_args(Select))}")
-    if occupations is not None and select == "all":
+    settings = settings or SwapSettings()
+    if settings.occupations is not None and settings.select == "all":
         raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
     _check_texts(rows, columns)
-    swapper = mode if isinstance(mode, Swapper) else Swapper(mode, names)
-    order, counts = _select(rows, columns[0], select, occupations, swapper.mode == "released", shuffle_seed)
-    copies, conflicts = _copies(rows, columns, order, swapper, sharma=select == "occupation")
+    swapper = swapper or Swapper(settings.mode, settings.names, conflicts=settings.conflicts)
+    order, counts = _select(rows, columns[0], settings, shuffle_seed)
+    copies, conflicts = _copies(rows, columns, order, swapper, sharma=settings.select == "occupation")
     counts |= _tally(len(order), len(copies), conflicts)
     result = [dict(row) for row in rows] + copies
     kept = _first_of_each(result, columns) if drop_duplicates else list(range(len(result)))
@@ -107,20 +104,15 @@ def _first_of_each(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) ->
 
 
 def _select(
-    rows: Sequence[Mapping[str, Any]],
-    premise: str,
-    select: Select,
-    occupations: Iterable[str] | None,
-    released: bool,
-    shuffle_seed: int | None,
+    rows: Sequence[Mapping[str, Any]], premise: str, settings: SwapSettings, shuffle_seed: int | None
 ) -> tuple[list[int], dict[str, int]]:
     """The rows that are looked at, in order, and the counts so far."""
     order = list(range(len(rows)))
     if shuffle_seed is not None:
         Random(shuffle_seed).shuffle(order)
     counts = {"rows_given": len(rows)}
-    if select == "occupation":
-        mentions = _mentions(occupations, released=released)
+    if settings.select == "occupation":
+        mentions = _mentions(settings.occupations, released=settings.mode == "released")
         order = [index for index in order if mentions(rows[index][premise])]
         counts["matched"] = len(order)
         # The last entry of a key stays, so that reversed it is the first row of each premise.
@@ -239,7 +231,7 @@ def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | P
         raise InputError(f"{corpus}, row {ragged} has more cells than the header has names; repair it first")
     columns = roles["premise"], roles["hypothesis"]
     swapper = settings.swapper((f"{row.get(columns[0])} {row.get(columns[1])}" for row in rows), str(corpus))
-    result = swap_augment(rows, columns=columns, select=settings.select, mode=swapper, occupations=settings.occupations)
+    result = swap_augment(rows, settings, columns=columns, swapper=swapper)
     written = result.rows[len(result.rows) - result.counts["added"] :] if settings.only_swapped else result.rows
     if not written:
         raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")

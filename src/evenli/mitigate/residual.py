@@ -49,12 +49,12 @@ class Residual:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; NaN becomes null."""
-        estimates = {name: getattr(self, name).as_dict() for name in ("linear", "mlp", "clustering", "correlation")}
+        estimates = {name: getattr(self, name).to_dict() for name in ("linear", "mlp", "clustering", "correlation")}
         plain: dict[str, Any] = {**estimates, "majority": round(self.majority, 6)}
         for name in ("on_text", "on_domain"):
             probes: Leakage | None = getattr(self, name)
             if probes is not None:
-                both = {"linear": probes.linear.as_dict(), "mlp": probes.mlp.as_dict()}
+                both = {"linear": probes.linear.to_dict(), "mlp": probes.mlp.to_dict()}
                 plain[name] = {**both, "majority": round(probes.majority, 6)}
         return plain
 

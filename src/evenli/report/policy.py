@@ -84,14 +84,11 @@ def _policy(content: Mapping[str, Any], where: str) -> Policy:
         raise InputError(f"{where}: [baseline] is a table with max_worse")
     _only(baseline, {"max_worse"}, f"{where}, baseline")
     worse = baseline.get("max_worse")
-    if worse is not None and (isinstance(worse, bool) or not isinstance(worse, int | float) or not _allowed(worse)):
+    is_number = isinstance(worse, int | float) and not isinstance(worse, bool)
+    if worse is not None and not (is_number and math.isfinite(worse) and worse >= 0):
         raise InputError(f"{where}: max_worse is a number, 0 or more, not {worse!r}")
     description = _text(content, "description", where) if "description" in content else ""
     return Policy(_text(content, "name", where), read, description, worse)
-
-
-def _allowed(worse: float) -> bool:
-    return math.isfinite(worse) and worse >= 0
 
 
 def _clause(given: Any, where: str) -> Clause:

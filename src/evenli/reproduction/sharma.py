@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from evenli.io import read_rows
-from evenli.mitigate.augment import swap_augment
+from evenli.mitigate.augment import SwapSettings, swap_augment
 from evenli.reproduction.ledger import Published, Row, chapter, public_file, sample_of_split
 from evenli.resources import read_table
 from evenli.stats.measure import get_measure
@@ -103,7 +103,7 @@ def augmentation(data: Path | None) -> Iterator[Row]:
     if path is not None:
         rows = [row for row in read_rows(path) if row["gold_label"] != "-"]
         columns = ("sentence1", "sentence2")
-        added = swap_augment(rows, columns=columns, select="occupation", mode="released", shuffle_seed=12).counts[
+        added = swap_augment(rows, SwapSettings("occupation", "released"), columns=columns, shuffle_seed=12).counts[
             "added"
         ]
         part = "ours is over the first 100,000 of 550,152 rows; their share of 470 would be 85"

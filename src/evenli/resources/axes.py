@@ -205,11 +205,12 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
     if len(set(names)) != len(names) or len(names) < 2 or NO_STEREOTYPE in names:
         raise ResourceError(f"{path}: axis groups must be two or more distinct names other than 'neutral', not {names}")
     languages = {lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()}
+    nouns = {noun: name for one in languages.values() for name, noun in one.group_words.items()}
     return Axis(
         **about,
         groups=groups,
         languages=languages,
-        typed_words=tuple(_type_words(fields["stereotypes"], groups, path, _nouns(languages))),
+        typed_words=tuple(_type_words(fields["stereotypes"], groups, path, nouns)),
         scores=_scores(fields["stereotypes"], path),
     )
 
@@ -310,11 +311,6 @@ def _text(fields: dict[str, Any], name: str) -> str:
     if not isinstance(fields[name], str) or not fields[name].strip():
         raise TypeError(f"'{name}', which must be a text")
     return str(fields[name])
-
-
-def _nouns(languages: Mapping[str, Language]) -> dict[str, str]:
-    """What groups are called in any language, and the group."""
-    return {noun: name for one in languages.values() for name, noun in one.group_words.items()}
 
 
 def _type_words(

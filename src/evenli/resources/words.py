@@ -110,7 +110,7 @@ class GenderWords:
             raise InputError("gender words and names are lists of words, not one string")
         self.words = frozenset(words) if words is not None else _listed_words()
         if names is None:
-            names = (name for name in _listed_names() if "never" not in kinds.get(name, ()))
+            names = (name for name in given_names() if "never" not in kinds.get(name, ()))
         self.names = frozenset(names)
         self.doubtful = frozenset(name for name in self.names if "word" in kinds.get(name, ()))
         listing = "\n".join("\t".join(sorted(part)) for part in (self.words, self.names, self.doubtful))
@@ -142,7 +142,8 @@ def _listed_words() -> frozenset[str]:
 
 
 @cache
-def _listed_names() -> frozenset[str]:
+def given_names() -> frozenset[str]:
+    """First names of both genders that the swap knows."""
     rows = read_table("swap_names.csv", ("male", "female"))
     return frozenset(row[column] for row in rows for column in ("male", "female"))
 

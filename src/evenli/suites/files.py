@@ -130,7 +130,12 @@ def _pair_set(
     if first is None:
         raise InputError(f"{origin} holds no pairs")
     columns = find_columns(first[1], origin)
-    others = {name: _extra_name(str(name)) for name in first[1] if extra and name not in columns.values()}
+    # A column of the user's own that is called like one of ours is marked.
+    others = {
+        name: f"given_{name}" if str(name) in _OURS else str(name)
+        for name in first[1]
+        if extra and name not in columns.values()
+    }
     listed = enumerate(chain([first], checked))
 
     def normalised() -> Iterator[dict[str, str | None]]:
@@ -142,9 +147,7 @@ def _pair_set(
     return replace(pairs, notes=numbers.notes)
 
 
-def _extra_name(name: str) -> str:
-    """The name of a column of the user's own; one that is called like a column of ours is marked."""
-    return f"given_{name}" if name in {"suite", *PAIR_COLUMNS, *LABELS, "abstained", "mass"} else name
+_OURS = {"suite", *PAIR_COLUMNS, *LABELS, "abstained", "mass"}
 
 
 def _check_row(placed: tuple[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -27,6 +27,7 @@ from evenli.evaluate.seat.association import DEFAULTS, UnitSets, Values
 from evenli.evaluate.seat.association import AssociationResult as AssociationResult
 from evenli.evaluate.seat.association import Level as Level
 from evenli.evaluate.seat.association import SeatSettings as SeatSettings
+from evenli.format import number, signed
 from evenli.io import hash_text, iter_rows, read_json, to_plain
 from evenli.resources import read_table
 from evenli.types import Estimate
@@ -246,7 +247,7 @@ class SeatResult:
 
     def __repr__(self) -> str:
         mean = self.mean
-        average = "" if mean.note else f", mean effect {mean.signed:+.3f}, of sizes {mean.absolute:.3f}"
+        average = "" if mean.note else f", mean effect {signed(mean.signed)}, of sizes {number(mean.absolute)}"
         return f"SeatResult({len(self.tests)} tests{average})"
 
     @property

@@ -26,6 +26,7 @@ from evenli.encoders.base import (
 )
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
+from evenli.format import number
 from evenli.io import read_json, to_plain, write_json
 from evenli.models.loading import pick_device
 from evenli.types import Number, Numbers, Record
@@ -107,7 +108,7 @@ class SentEvalResult(Record, frozen=True):
         return self.tasks[name]
 
     def __repr__(self) -> str:
-        mean = "" if self.overall is None else f", mean {self.overall:.2f}"
+        mean = "" if self.overall is None else f", mean {number(self.overall, 2)}"
         return f"SentEvalResult({len(self.tasks)} tasks{mean}, {len(self.missing)} missing)"
 
     @property
@@ -195,7 +196,7 @@ class TaskProgress:
             return f"{self.task}: {self.remark}"
         if self.result is None:
             return f"{self.task} …"
-        return f"{self.task} {self.result.score:.2f} ({self.seconds:.1f} s, {self.encoded:,} texts encoded)"
+        return f"{self.task} {number(self.result.score, 2)} ({self.seconds:.1f} s, {self.encoded:,} texts encoded)"
 
 
 OnProgress = Callable[[TaskProgress], None]
@@ -231,10 +232,9 @@ def senteval(
     device = pick_device(need("torch", extra="hf", purpose="SentEval"), settings.device)
     settings, data = dataclasses.replace(settings, device=device), task_folder(data)
     file = out if isinstance(out, ResultFile) or out is None else ResultFile(out)
-    encoder = as_encoder(encoder)
+    encoder, report = as_encoder(encoder), on_progress or (lambda progress: None)
     store = _cache_of(encoder, cache, settings.batch_size)
     description, name = settings.describe(store.identity), name or store.identity
-    report = on_progress or (lambda progress: None)
     done = {} if file is None else _kept(file, description, data, encoder, report)
     missing: dict[str, str] = {}
 

@@ -28,7 +28,6 @@ def build_coal(
     width: int = 10,
     seed: int | None = None,
     neutral_group_order: Sequence[str] | None = None,
-    name: str | None = None,
 ) -> PairSet:
     """Build PS, AS and NS pairs with the sliding window of NLI-CoAL (Anantaprayoon, Kaneko, Okazaki 2024, section 3).
 
@@ -47,7 +46,6 @@ def build_coal(
         width: Templates per occupation.
         seed: Shuffle occupations inside their blocks, and templates, with this seed; None keeps the order.
         neutral_group_order: Order of the group blocks of NS; default the axis order.
-        name: Name of the set; default ``built-in``, with the name of a list that is not the published one.
     """
     axis = load_axis(axis)
     words = occupations if isinstance(occupations, OccupationList) else OccupationList(PUBLISHED, (), {})
@@ -65,7 +63,7 @@ def build_coal(
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
     source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
     numbered = ({"id": str(number), **row} for number, row in enumerate(rows))
-    name = name or (f"built-in, {own} occupations" if own else "built-in")
+    name = f"built-in, {own} occupations" if own else "built-in"
     pairs = PairSet.from_rows(numbered, name=name, suite="coal", lang=lang, source=source)
     return replace(pairs, notes=words.notes, occupation_list=own, scores=words.scores)
 

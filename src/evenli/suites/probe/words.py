@@ -14,7 +14,7 @@ from evenli.errors import InputError
 from evenli.io import find_columns, is_plain_text, iter_rows, iter_text
 from evenli.labels import NEUTRAL
 from evenli.resources import load_axis, read_table, word_classes
-from evenli.resources.words import name_kinds
+from evenli.resources.words import given_names, name_kinds
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words
 
@@ -211,7 +211,7 @@ def names_person(sentence: str, vocabulary: Collection[str] = ()) -> bool:
         if position:
             return True
         verb = len(words) > 1 and words[1].lower() in word_class("singular") and not word.endswith("ing")
-        telling = verb or word in _given_names() or len(vocabulary) >= _TELLING_VOCABULARY
+        telling = verb or word in given_names() or len(vocabulary) >= _TELLING_VOCABULARY
         if telling and word.lower() not in vocabulary:
             return True
     return False
@@ -243,12 +243,6 @@ def person_flags(candidates: Sequence[str], name_filter: str | NameFilter, corpu
 @cache
 def _occupation_rows() -> dict[str, dict[str, str]]:
     return {row["occupation"]: row for row in read_table("probe_occupations.csv", ("occupation", "gender", "plural"))}
-
-
-@cache
-def _given_names() -> frozenset[str]:
-    rows = read_table("swap_names.csv", ("male", "female"))
-    return frozenset(row[column] for row in rows for column in ("male", "female"))
 
 
 @cache

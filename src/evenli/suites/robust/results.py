@@ -223,8 +223,8 @@ def contrast(first: RobustResult, second: RobustResult) -> dict[str, Any]:
         f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, the second in "
         f"{above}."
     )
-    told = sentence if values else "The two models understand no wording in common."
-    return {"wordings": len(values), "first_below": below, "second_below": above, "sentence": told}
+    sentence = sentence if values else "The two models understand no wording in common."
+    return {"wordings": len(values), "first_below": below, "second_below": above, "sentence": sentence}
 
 
 def _shared(first: Sequence[WordingRow], second: Sequence[WordingRow]) -> list[tuple[float, float]]:
