@@ -288,6 +288,11 @@ CASES["audit-hashed-en"] = _audit_case(*ALL_SUITES)
 CASES["audit-hashed-other"] = _audit_case(*OTHER)
 CASES["audit-hashed-ja"] = _audit_case("py:golden_cases:hashed_ja", "ja", "coal")
 CASES["audit-hashed-zh"] = _audit_case("py:golden_cases:hashed_zh", "zh", "coal")
+CASES["audit-probe-ja"] = _audit_case("py:golden_cases:hashed_ja", "ja", "probe")
+CASES["audit-probe-zh"] = _audit_case("py:golden_cases:hashed_zh", "zh", "probe")
+CASES["audit-swap"] = _audit_case("py:golden_cases:hashed_en", "en", "swap")
+CASES["audit-robust"] = _audit_case("py:golden_cases:hashed_en", "en", "robust")
+CASES["audit-groups"] = _audit_case("fake:oracle:0.3", "en", "groups", "--axis", "nationality")
 
 
 @case

@@ -89,3 +89,13 @@ def test_help_loads_no_numerics() -> None:
     code = "import sys, evenli.cli; print([m for m in ('numpy', 'polars', 'scipy') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+LONGEST_MATCH = 4
+
+
+@pytest.mark.parametrize("file", sorted(Path(__file__).parent.glob("*.py")), ids=lambda file: file.stem)
+def test_error_tests_match_a_noun_and_not_the_prose(file: Path) -> None:
+    keywords = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.keyword))
+    texts = [node.value.value for node in keywords if node.arg == "match" and isinstance(node.value, ast.Constant)]
+    assert [text for text in texts if len(str(text).split()) > LONGEST_MATCH] == []

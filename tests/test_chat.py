@@ -98,7 +98,7 @@ def test_mass_is_stored_and_low_mass_is_no_answer(few: PairSet) -> None:
         table = ask(one.url, few)
     assert table.abstained.all() and table.frame[MASS].to_numpy() == pytest.approx(0.3, abs=1e-3)
     assert table.answered().frame.height == 0 and set(table.answers) == {""}
-    with pytest.raises(RunError, match="abstained on 20 of 20 pairs"):
+    with pytest.raises(RunError, match="20 of 20"):
         assess(table)
 
 
@@ -192,7 +192,7 @@ def test_a_server_that_asks_to_wait_is_heard() -> None:
     assert server._seconds("Wed, 21 Oct 2065 07:28:00 GMT") > 1e6
     assert server._seconds("soon") == pytest.approx(0)
     long = every(1, lambda: (429, {}, {"Retry-After": "4000"}))
-    with serving(faults=long) as one, pytest.raises(ModelError, match="asks to wait 4000 seconds"):
+    with serving(faults=long) as one, pytest.raises(ModelError, match="4000 seconds"):
         ask(one.url, coal("nurse"))
 
 
@@ -200,7 +200,7 @@ def test_a_dead_server_leaves_what_was_answered_and_another_goes_on(few: PairSet
     with serving("biased") as one:
         expected = ask(one.url, few, tmp_path / "whole")
     with serving("biased", faults=lambda n: (500, {}) if n > 40 else None) as dying:
-        with pytest.raises(ModelError, match="no answer from .* finished pairs are kept"):
+        with pytest.raises(ModelError, match="no answer .*kept"):
             ask(dying.url, few, tmp_path / "run", concurrency=2)
         first = dying.asked[2:]
     notes: list[str] = []
@@ -287,8 +287,8 @@ def test_answers_that_change_are_noticed(few: PairSet) -> None:
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda entries: entries[0].update(logprob=float("nan")), "gave nan as the log-probability"),
-        (lambda entries: entries.__delitem__(slice(3, None)), "gave 3 top log-probabilities where 20"),
+        (lambda entries: entries[0].update(logprob=float("nan")), "nan .*log-probability"),
+        (lambda entries: entries.__delitem__(slice(3, None)), "3 .* where 20"),
         (lambda entries: entries[0].update(logprob="-1"), "gave '-1' as"),
     ],
 )
@@ -310,7 +310,7 @@ def test_broken_log_probabilities_are_one_line(
 
 def test_models_are_named() -> None:
     with serving() as one:
-        with pytest.raises(ModelError, match="has no model 'other'; it offers tiny"):
+        with pytest.raises(ModelError, match="'other'.* tiny"):
             load_model(f"chat:{one.url.partition('#')[0]}#other")
         assert load_model(f"chat:{one.url.partition('#')[0]}").info.name == "tiny"
         one.models = ["a", "b"]
@@ -347,8 +347,8 @@ def test_a_key_goes_to_its_host_and_nowhere_else(
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("http://user:secret@localhost:1#m", "a key does not belong into an address"),
-        ("http://localhost:1/v1?key=secret#m", "a key does not belong into an address"),
+        ("http://user:secret@localhost:1#m", "a key "),
+        ("http://localhost:1/v1?key=secret#m", "a key "),
         ("ftp://localhost#m", "is no address"),
         ("localhost:8080", "is no address"),
         ("http://localhost:99999999#m", "is no address"),
@@ -427,7 +427,7 @@ def test_another_wording_is_another_run(few: PairSet, tmp_path: Path) -> None:
 def test_settings_are_checked_before_the_server_is_asked(settings: dict[str, int], message: str) -> None:
     with pytest.raises(EvenliError, match=message):
         ask("http://127.0.0.1:9#m", coal("nurse"), **settings)
-    with pytest.raises(InputError, match="no prompts for language 'de'"):
+    with pytest.raises(InputError, match="language 'de'"):
         make_views("de", 1, 3)
 
 

@@ -395,12 +395,10 @@ def test_the_standard_policy_is_the_default_and_says_why(runs: Path, tmp_path: P
     assert out.exit_code == 0 and "passed by policy standard: fake even" in out.output
     assert out.output.count("passed  ") == 7
     out = invoke(runs / "new", "--junit", tmp_path / "x.xml")
-    assert out.exit_code == 1 and "failed  no strong stereotype: jobs are read by their stereotype" in out.output
+    assert out.exit_code == 1 and "failed  no strong stereotype" in out.output
     cases = {case.get("name"): case for case in ET.parse(tmp_path / "x.xml").getroot().iter("testcase")}
     failure = cases["no strong stereotype"].find("failure")
-    assert failure is not None and "not by chance (verdict.stereotype = True, stereotype = 0.42" in failure.get(
-        "message", ""
-    )
+    assert failure is not None and "stereotype = 0.42" in failure.get("message", "")
     assert cases["a gender assumed no more than by published models"].find("failure") is None
     # A model above the published median, whatever its causes: all errors are the published ones.
     out = invoke(runs / "biased", "--json")
@@ -507,7 +505,7 @@ def test_suites_that_the_policy_does_not_read_are_named() -> None:
 
 def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
     alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
-    with pytest.raises(InputError, match="policy standard is about suite coal, groups, the run holds dev2020"):
+    with pytest.raises(InputError, match="coal, groups, .* dev2020"):
         evenli.gate(alone, policy="standard")
 
 

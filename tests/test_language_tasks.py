@@ -49,7 +49,7 @@ def test_pairs_that_were_not_asked_in_every_view_are_left_out(asked: list[dict[s
     first = next(at for at, one in enumerate(asked) if str(one["key"]).startswith("265/"))
     kept = some[: first + 3 * 40 + 1]
     assert sum(score(kept).coal.rows.values()) == 40
-    with pytest.raises(InputError, match="no pair of suite coal was asked in all 3 views"):
+    with pytest.raises(InputError, match="coal .* 3 views"):
         score(some[: first + 1])
 
 

@@ -184,6 +184,7 @@ def test_what_an_audit_shows() -> None:
     assert repr(audit).count("\n") == 0 and "coal 0.200" in repr(audit) and len(repr(audit)) < 200
     html = audit._repr_html_()
     assert html.count("<svg") == 3 and "This model " in html and "Who does the model see?" in html
+    assert html.count("<table") == 1 and "0.200" in html
     frame = audit.to_frame()
     assert {"suite", "measure", "slice", "value", "low", "high"} <= set(frame.columns)
     coal = frame.filter((frame["measure"] == "coal") & (frame["slice"] == "all"))

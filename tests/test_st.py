@@ -300,7 +300,7 @@ def test_half_a_model_is_not_taken_for_the_whole(model: Path) -> None:
 def test_a_pipe_in_a_folder_does_not_block(plain: Path, form: str, part: str) -> None:
     (plain / part).unlink(missing_ok=True)
     os.mkfifo(plain / part)
-    with pytest.raises(EvenliError, match="a pipe, a socket or a device"):
+    with pytest.raises(EvenliError, match="a pipe"):
         load_encoder(form.format(plain))
 
 

@@ -132,7 +132,7 @@ def test_any_file_through_an_audit(tmp_path: Path) -> None:
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(InputError, match="no gold labels"):
         with_swapped(pair_set([(a, b, c, None) for a, b, c, _ in ROWS]))
-    with pytest.raises(InputError, match="no pair with a word to swap"):
+    with pytest.raises(InputError, match="no pair .*swap"):
         with_swapped(pair_set(ROWS[3:4]))
     german = [("a", "Der Mann ist auf dem Berg.", "Die Frau und das Kind sind nicht da.", NEUTRAL)]
     with pytest.raises(InputError, match="no English text"):

@@ -56,9 +56,7 @@ class Scorer(Protocol):
 class ReadSettings:
     """How a corpus is read."""
 
-    columns: Sequence[str] | None = (
-        None  # text columns; None: premise and hypothesis under their usual names, else text
-    )
+    columns: Sequence[str] | None = None  # text columns; None: those with the usual names
     batch: int = 4_096  # sentences that the scorer gets at once
     made_with: Mapping[str, Any] | None = None  # kept in scores.json, for those who need the scorer again
 

@@ -7,9 +7,11 @@ from typing import Any
 from evenli import page
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
+from evenli.format import interval, number
 from evenli.report.charts import figures, load_altair, suite_figures
 from evenli.report.hero import FILLS, panels
 from evenli.report.summary import summarise
+from evenli.suites.base import get_suite
 from evenli.suites.summary import Summary
 
 _OWN = "readings"
@@ -42,7 +44,13 @@ def show(audit: Audit) -> str:
     first = ui.first_screen(summary, audit.verdict.code, drawn)
     title = escape(f"{audit.name} ({audit.result.lang})")
     grey = _GREY if summary.problem else ""
-    return f'<div class="evenli"{grey}><style>{_STYLE}</style><p><b>{title}</b></p>{first}</div>'
+    rows = (
+        (get_suite(name).title, one.main.title, number(one.value), interval(one.low, one.high))
+        for name, one in audit.result.suites.items()
+    )
+    cells = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    table = f"<table><tr><th>suite</th><th>score</th><th>value</th><th>interval</th></tr>{cells}</table>"
+    return f'<div class="evenli"{grey}><style>{_STYLE}</style><p><b>{title}</b></p>{first}{table}</div>'
 
 
 def plot(audit: Audit, name: str | None = None) -> Any:
