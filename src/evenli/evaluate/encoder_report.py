@@ -34,7 +34,7 @@ from evenli.evaluate.seat import (
 )
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
-from evenli.io import hash_files, hash_text, read_json
+from evenli.io import hash_files, hash_text, read_json, to_plain
 from evenli.mitigate.erasers import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
@@ -94,13 +94,15 @@ class EncoderFigures:
             return self.senteval_mean
         if name == "on_text":
             return None if self.leakage.on_text is None else self.leakage.on_text.linear.value
-        value: float = (self.seat.mean if name == "seat" else getattr(self.leakage, name)).value
-        return None if math.isnan(value) else value
+        found = self.seat.mean if name == "seat" else getattr(self.leakage, name)
+        value: float | None = to_plain(found.value, None)
+        return value
 
     def score(self, task: str) -> float | None:
         """Score of one SentEval task; None where it is missing or undefined."""
         result = None if self.senteval is None else self.senteval.tasks.get(task)
-        return None if result is None or math.isnan(result.score) else result.score
+        value: float | None = None if result is None else to_plain(result.score, None)
+        return value
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

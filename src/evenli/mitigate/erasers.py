@@ -232,6 +232,7 @@ def fit_leace_pairs(female: ArrayLike, male: ArrayLike, concepts: Sequence[str])
         <= _ROUNDING * np.abs(rows - rows.mean(axis=0)).max()
     ):
         raise InputError(_EQUAL)
+    # Each concept takes a direction away, and the encoder should keep most of them.
     most = max(1, rows.shape[1] // 8)
     named = [name for name, count in Counter(concepts).most_common() if count >= _RARE]
     column = {name: at for at, name in enumerate(named[: most - 1])}  # the last column is for all the others
@@ -253,6 +254,7 @@ def _leace(rows: FloatArray, concepts: FloatArray, *, shrinkage: bool) -> Affine
         constrain_cov_trace=False,
         svd_tol=_NOTHING,
     )
+    # proj_left and proj_right are the two factors of the projection; stored as they are, it stays of low rank.
     read, write = fitted.proj_right.numpy(), fitted.proj_left.numpy()
     # The library leaves rows of zeros where a direction is below its tolerance.
     kept = np.abs(read).max(axis=1) > 0
@@ -286,6 +288,7 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
         history.append(float(np.mean([right[classes[held] == label].mean() for label in np.unique(classes)])))
         if history[-1] <= chance or round_ == iterations:
             break
+        # Only differences between the rows of weights decide, so their mean is no direction of the concept.
         new = _basis(weights - weights.mean(axis=0))
         removed = _basis(np.vstack([removed, new - (new @ removed.T) @ removed]))
     if not len(removed):

@@ -82,6 +82,7 @@ def spread(scores: Scores, design_effect: float | None = None) -> Spread:
     occupation = (sum(part for part, _ in parts), sum(part for _, part in parts))
     if chosen.sum() < 2 or np.bincount(scores.stratum[scores.occupation_mass > 0]).max() < 2:
         # One template, or occupations that are alone in their stratum: the other way is all that varies.
+        # The larger of the two, because with one cluster a way says nothing, and saying nothing is not zero.
         variance, bound = max(occupation, template)
         squared_t = bound / variance if variance > 0 else Z**2
     else:
@@ -95,6 +96,7 @@ def spread(scores: Scores, design_effect: float | None = None) -> Spread:
             variance = max(variance, occupation[0], template[0])
         squared_t = float(bounds.sum() / weights.sum()) if weights.sum() > 0 else Z**2
     if design_effect is not None and both > 0:
+        # Effective number: as many cells of equal size would have this ratio of second and fourth powers.
         differing = both**2 / float((scores.cells**4).sum())
         own = differing / (differing + _BORROWED)
         variance = own * variance + (1 - own) * design_effect * both
@@ -168,8 +170,10 @@ def unseen(occupations: int, cells: int, effect: float, level: float = 0.95) -> 
     So large that no answer of the kind has probability ``1 - level``, their number being negative binomial with the
     variance that the design effect says. They are worth at least as many answers as there are occupations.
     """
-    worth = cells * (math.log(effect) / (effect - 1) if effect > 1 + 1e-9 else 1)
-    return float(1 - (1 - level) ** (1 / max(occupations, worth)))
+    # A negative binomial of mean m and variance d m is 0 with probability exp(-m log(d) / (d - 1)): as if there were
+    # only log(d) / (d - 1) times as many independent cells.
+    independent = cells * (math.log(effect) / (effect - 1) if effect > 1 + 1e-9 else 1)
+    return float(1 - (1 - level) ** (1 / max(occupations, independent)))
 
 
 def _combination(row_mass: Values, design: Design) -> Values:
@@ -187,9 +191,11 @@ def _combination(row_mass: Values, design: Design) -> Values:
     by_occupation, by_template = (np.bincount(codes, mass) for codes in (design.of_cell[0], design.of_cell[1]))
     o, t, c = (float((part**2).sum()) for part in (by_occupation, by_template, mass))
     crossing = float((mass * by_occupation[design.of_cell[0]] * by_template[design.of_cell[1]]).sum())
+    # What is left of the effects of occupations in the sums over templates, and the other way round.
     leak = c - 2 * crossing + o * t
     solved = np.linalg.lstsq(np.array([[o, leak, c], [leak, t, c], [c, c, c]]) / c, np.array([o, t, c]) / c, rcond=1e-6)
     found = np.asarray(solved[0], dtype=np.float64)
+    # Nearly singular designs give wild weights that happen to fit; the usual ones are then the safer choice.
     return found if np.abs(found - usual).max() < 2 else usual
 
 
@@ -210,6 +216,8 @@ def jackknife_scores(function: Function, samples: Sequence[Sample], stereotype: 
         values = left_out[0] if len(left_out) == 1 else left_out[1] - left_out[0]
         sizes = np.bincount(stratum)
         centres = np.bincount(stratum, values) / np.maximum(sizes, 1)
+        # The jackknife of an estimate that is linear in its clusters gives back their scores; sizes correct for the
+        # part that is left out having been in the centre.
         scores = (1 - 1 / sizes[stratum]) * (centres[stratum] - values)
         found.append((scores, stratum, np.bincount(parts[chosen]).astype(np.float64)))
     (occupations, stratum, mass), (templates, _, template_mass), (cells, _, _) = found

@@ -116,8 +116,8 @@ class SentEvalResult(Record, frozen=True):
         """Mean of the twelve scores; None unless all of them are there."""
         # NaN passes through the sum: one missing or undefined task leaves no mean.
         scores = [self.tasks[name].score if name in self.tasks else math.nan for name in TASKS]
-        mean = sum(scores) / len(scores)
-        return None if math.isnan(mean) else mean
+        mean: float | None = to_plain(sum(scores) / len(scores), None)
+        return mean
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -68,6 +68,7 @@ class GraphedTrainer(EncoderTrainer):
         gates, hidden = 4 * recipe.hidden, recipe.hidden
         shapes = ((2, gates, vectors.dimension), (2, gates, hidden), (2, gates))
         self._copies = [torch.empty(shape, dtype=self._type, device=device).requires_grad_() for shape in shapes]
+        # A tensor, because a number would be recorded with the step and never change.
         self._lr = torch.zeros((), device=device)
         self._recorded: dict[int, tuple[Any, _Padded, Any, Any]] = {}
         self._pool = torch.cuda.graph_pool_handle() if self._on_cuda else None
@@ -84,6 +85,7 @@ class GraphedTrainer(EncoderTrainer):
         if not (self._on_cuda and full and batch.time <= _RECORDED):
             self._lr.fill_(lr)
             return self._train(batch)
+        # One recording per length; a shorter last batch has other shapes and is rare, so it is run as it is.
         if batch.time not in self._recorded:
             self._recorded[batch.time] = self._record(batch)
         graph, buffer, loss, right = self._recorded[batch.time]
@@ -105,7 +107,7 @@ class GraphedTrainer(EncoderTrainer):
             return loss.detach(), (logits.detach().argmax(1) == labels).sum()
 
     def _norms(self, gradients: Sequence[Any]) -> list[Any]:
-        # One kernel for all of them.
+        # Private, but what torch.nn.utils.clip_grad_norm_ calls as well: one kernel for all of them.
         return list(torch._foreach_norm(gradients, dtype=torch.float32))
 
     def _record(self, batch: _Padded) -> tuple[Any, _Padded, Any, Any]:
@@ -226,6 +228,7 @@ class _Recurrence(torch.autograd.Function):  # type: ignore[misc]  # torch has n
 def _cell(from_input: Any, from_hidden: Any, cell: Any) -> tuple[Any, Any, Any]:
     """Hidden state, cell state and activated gates; torch's own kernel where it has one."""
     if from_input.is_cuda:
+        # Private: the pointwise kernel of nn.LSTMCell, which has no public name. Gates come back activated.
         result: tuple[Any, Any, Any] = torch.ops.aten._thnn_fused_lstm_cell(from_input, from_hidden, cell)
         return result
     i, f, g, o = (from_input + from_hidden).chunk(4, dim=1)
@@ -237,9 +240,11 @@ def _cell(from_input: Any, from_hidden: Any, cell: Any) -> tuple[Any, Any, Any]:
 def _cell_backward(towards: Any, cell_grad: Any, before: Any, after: Any, gates: Any) -> tuple[Any, Any]:
     """Gradients of the gates before activation and of the earlier cell state."""
     if towards.is_cuda:
+        # The last argument asks for no gradient of a bias: biases were added outside.
         fused = torch.ops.aten._thnn_fused_lstm_cell_backward_impl
         return tuple(fused(towards, cell_grad, before, after, gates, False)[:2])
     i, f, g, o = gates.chunk(4, dim=1)
+    # Derivatives by hand: s' = s (1 - s) for the gates, 1 - tanh^2 for candidate and output.
     top = after.tanh()
     cell_grad = cell_grad + towards * o * (1 - top * top)
     parts = (

@@ -32,6 +32,7 @@ def encoder_layer(
     """
     w_qkv, b_qkv, w_mix, b_mix, w_norm1, b_norm1, w_up, b_up, w_down, b_down, w_norm2, b_norm2 = weights
     batch, length, width = x.shape
+    # One product three times as wide keeps the device busier than three, and reads x once.
     qkv = F.linear(x, w_qkv, b_qkv).view(batch, length, 3, heads, width // heads)
     query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
     if bias.requires_grad:
@@ -40,6 +41,7 @@ def encoder_layer(
         mixed = F.dropout(scores.softmax(dim=-1), attention_dropout) @ value
     else:
         mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=attention_dropout)
+    # Norm after the residual, as in the paper; models with the norm before it are not in FUSED.
     mixed = F.linear(mixed.transpose(1, 2).reshape(batch, length, width), w_mix, b_mix)
     x = F.layer_norm(x + F.dropout(mixed, dropout), (width,), w_norm1, b_norm1, eps)
     hidden = F.linear(F.gelu(F.linear(x, w_up, b_up)), w_down, b_down)
@@ -72,6 +74,7 @@ def classify(
 def can_fuse(model: Any) -> bool:
     """Whether our functions compute what the model's own modules compute."""
     config = model.config
+    # Each line is something that the functions above do not compute; what is not listed is taken by PlainForward.
     return (
         config.model_type in FUSED
         and config.hidden_act == "gelu"
@@ -118,6 +121,7 @@ class FusedForward:
     def __call__(self, ids: Any, types: Any, keep: Any) -> Any:
         """Logits; ``keep`` is true where a token is not padding. Dropout follows the model's training mode."""
         base, config, training = self._base, self._model.config, self._model.training
+        # Evaluation has many batch shapes, each of which would be compiled anew.
         embed, layer, classify = self._fast if training else self._plain
 
         def rate(dropout: Any) -> float:
@@ -130,11 +134,13 @@ class FusedForward:
         if hasattr(tables, "token_type_embeddings"):
             others.append(tables.token_type_embeddings.weight)
         x = embed(words, types, tuple(others), first_position(config), config.layer_norm_eps, rate(tables.dropout))
+        # ELECTRA's small models have narrower embeddings than layers.
         if hasattr(base, "embeddings_project"):
             x = base.embeddings_project(x)
         bias = torch.zeros_like(keep, dtype=x.dtype).masked_fill_(~keep, -math.inf)[:, None, None, :]
         if hasattr(base.encoder, "relative_attention_bias"):
             bias = bias + self._distance_bias(ids.shape[1])
+        # All layers of a model have the same dropout; the modules say it, because a user may have set it there.
         block = base.encoder.layer[0]
         inner = block.attention.attn if config.model_type == "mpnet" else block.attention.self
         rates = rate(block.output.dropout), rate(inner.dropout)

@@ -26,11 +26,13 @@ def compile_static(function: Any, compiled: bool = True) -> Any:
     """The whole function compiled for fixed shapes; itself if not ``compiled``."""
     if not compiled:
         return function
+    # Both modules are private; there is no public setting for either. Imported here, because only a compiled run needs them.
     import torch._dynamo.config as dynamo
     import torch._inductor.config as inductor
 
     # Eight shapes of one function are the compiler's default limit; a ninth would not be compiled.
     dynamo.recompile_limit = max(dynamo.recompile_limit, 64)
+    # Older compilers have no such setting, and refuse an option that they do not know.
     known = hasattr(inductor, "deterministic")
     return torch.compile(function, dynamic=False, fullgraph=True, options={"deterministic": STABLE} if known else None)
 
@@ -69,6 +71,7 @@ class FlatParameters:
         self.slots: dict[str, Slot] = {}
         end = self.decayed = 0
         for unit in units:
+            # Vectorised loads need aligned starts; a joined group has none inside, because it is read as one matrix.
             end = -(-end // _ALIGN) * _ALIGN
             for name in unit:
                 self.slots[name] = Slot(end, tuple(parameters[name].shape))
@@ -81,6 +84,7 @@ class FlatParameters:
             slot.of(self.master).copy_(parameters[name].detach())
         self.weights = self.master if dtype == torch.float32 else self.master.to(dtype)
         self.grad = torch.zeros_like(self.weights)
+        # Through .data, so that the model's modules keep their parameter objects and see the buffer from now on.
         for name, slot in self.slots.items():
             parameters[name].data = slot.of(self.weights)
         self.joints = {unit: self._join(unit, parameters) for unit in units if len(unit) > 1}
@@ -100,6 +104,7 @@ class FlatParameters:
 
     def take(self, gradients: Sequence[Any]) -> None:
         """Gather the gradients of ``leaves`` in the buffer."""
+        # Private, but what torch.optim calls as well: one launch for all tensors, where a loop has hundreds.
         torch._foreach_copy_(self._grads, list(gradients))
 
     def set(self, values: Any) -> None:
@@ -133,8 +138,10 @@ class AdamW:
         time = number.float() + 1
         scale = torch.ones_like(time)
         if recipe.clip:
+            # Padding between parameters is zero and adds nothing. 1e-6 as in torch.nn.utils.clip_grad_norm_.
             norm = torch.linalg.vector_norm(flat.grad, dtype=torch.float32)
             scale = (recipe.clip / (norm + 1e-6)).clamp(max=1.0).view_as(time)
+        # Both moments start at zero and are too small at first by these factors.
         correct = 1 - recipe.beta1**time, 1 - recipe.beta2**time
         for part, decay in self._pieces:
             copy = None if flat.weights is flat.master else flat.weights[part]
@@ -154,6 +161,7 @@ def _update(
     grad = grad.float() * scale
     mean.lerp_(grad, 1 - beta1)
     square.lerp_(grad * grad, 1 - beta2)
+    # Decoupled: decay acts on the weights and never enters the moments, which is what tells AdamW from Adam.
     master.mul_(1 - lr * decay)
     master.sub_(lr / correct1 * mean / ((square / correct2).sqrt() + eps))
     if copy is not None:

@@ -26,7 +26,7 @@ from evenli.training.fast.encoder import FusedForward, PlainForward, can_fuse, j
 from evenli.training.fast.flat import AdamW, FlatParameters, compile_static
 from evenli.training.recipe import Recipe
 
-_WARMUPS = 3
+_WARMUPS = 3  # runs before a capture, in which libraries set up what may not be set up within one
 _ROWS, _TOKENS = 256, 16_384
 """Largest batch when nothing is learnt."""
 
@@ -118,6 +118,7 @@ def score(forward: Any, data: FlatTokens, device: Any, longest: int) -> NDArray[
             # Sorted by length, so the last row of a batch is its longest.
             widest = int(data.lengths[order[min(at + _ROWS, len(order)) - 1]])
             rows = order[at : at + max(1, min(_ROWS, _TOKENS // widest))]
+            # Multiples of 8: tensor cores work on tiles of that size, and fewer shapes occur.
             length = min(-(-int(data.lengths[rows[-1]]) // 8) * 8, longest)
             batch = resident.batch(torch.from_numpy(rows).to(device), length)
             result[rows] = forward(*batch).float().cpu().numpy()
@@ -231,6 +232,7 @@ class Stepper:
         loss, correct = self.judge(logits, labels, real, self._counts.index_select(0, self._at))
         self.flat.take(torch.autograd.grad(loss, self.flat.leaves))
         with torch.no_grad():
+            # Every process divided by the pairs of the whole batch, so the sum of gradients is their mean.
             self._world.add_up(self.flat.grad)
             self.optimiser.step(self._step, self._rate(self._step))
             self._losses.index_copy_(0, self._at, loss.detach().view(1))
@@ -243,6 +245,7 @@ class Stepper:
         """Take back all steps of the block at its end."""
         tensors = [self.flat.weights, self.flat.master, self.optimiser.mean, self.optimiser.square]
         tensors += [self._at, self._step, self._losses, self._correct]
+        # Copied back in place: graphs that are recorded already hold the addresses of these tensors.
         copies = [tensor.clone() for tensor in tensors]
         try:
             yield
@@ -270,6 +273,7 @@ class Stepper:
 
 def judge(logits: Any, labels: Any, real: Any, count: Any) -> tuple[Any, Any]:
     """Mean cross-entropy in fp32 over the ``count`` pairs of a batch, and how many of the real rows are right."""
+    # A softmax in bfloat16 has two or three digits, too few for a loss near zero.
     logits = logits.float()
     losses = F.cross_entropy(logits, labels, reduction="none") * real
     return losses.sum() / count.squeeze(0), ((logits.argmax(1) == labels) & real).sum().float()
