@@ -99,3 +99,40 @@ def test_error_tests_match_a_noun_and_not_the_prose(file: Path) -> None:
     keywords = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.keyword))
     texts = [node.value.value for node in keywords if node.arg == "match" and isinstance(node.value, ast.Constant)]
     assert [text for text in texts if len(str(text).split()) > LONGEST_MATCH] == []
+
+
+SUITE_NAMES = {"coal", "probe", "dev2020", "robust", "swap", "groups"}
+OTHERWISE = {
+    "__init__": "swap is a function",
+    "cli/__init__": "names of commands",
+    "cli/mitigate": "swap is a way with conflicts",
+    "cli/train": "coal is a recipe",
+    "training/recipe": "coal is a recipe",
+    "counterfactual/swapper": "swap is a way with conflicts",
+    "mitigate/api": "probe is a text",
+    "mitigate/gendered": "probe is a part of the sentences",
+    "mitigate/methods": "swap is a mitigation, probe a text",
+    "mitigate/residual": "probe is a part of the sentences",
+    "meta/mixture": "groups are those of an axis",
+    "resources/axes": "groups are those of an axis",
+    "interop/lm_eval_tasks/tasks": "coal is a measure",
+    "report/card": "coal is a measure",
+    "report/html": "coal is a measure",
+    "report/meta": "coal is a measure; the suites of a sweep are fixed",
+    "report/probe": "probe is the name of a chart",
+    "cli/_shared": "the old name of dev2020",
+    "cli/wording": "evenli robustness asks suite robust",
+}
+"""Modules outside of suites/ in which the name of a suite stands for something else, or must stand."""
+
+
+def test_nothing_knows_a_suite_by_name() -> None:
+    found: dict[str, set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        name = file.relative_to(SOURCE).with_suffix("").as_posix()
+        if room_of(file) in {"suites", "registry", "renamed", "reproduction"}:
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and node.value in SUITE_NAMES:
+                found.setdefault(name, set()).add(str(node.value))
+    assert found.keys() == OTHERWISE.keys()

@@ -106,6 +106,8 @@ SUITES: Registry[Any] = Registry(
     },
 )
 """What an audit asks; see ``evenli.suites.base.Suite``."""
+DEFAULT_SUITE = "coal"
+"""The suite that is asked where none is named."""
 
 MEASURES: Registry[Any] = Registry("measure", "evenli.measures", {})
 """Measures beside those of the suites; see ``evenli.stats.measure.Measure``."""

@@ -17,7 +17,7 @@ from evenli.io import read_json
 from evenli.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
-from evenli.registry import SUITES
+from evenli.registry import DEFAULT_SUITE, SUITES
 from evenli.renamed import canonical_suite
 from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
@@ -182,7 +182,7 @@ def default_folder(
     """
     names = (re.sub(r"\.tar\.xz$|\.xz$", "", Path(file).name) for file in files.values())
     source = "-".join(names) or "built-in"
-    asked = "" if tuple(suites) == ("coal",) else "-".join(suites)
+    asked = "" if tuple(suites) == (DEFAULT_SUITE,) else "-".join(suites)
     kind = [request.split if request.split != "full" else "", "tokenised" if request.tokenised else ""]
     kind += [Path(request.occupations).name if request.occupations != PUBLISHED else "", "all" if request.full else ""]
     kind += [f"dominance{request.dominance:g}" if request.dominance is not None else ""]
@@ -211,8 +211,9 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
         raise InputError(f"suite {', '.join(suites)} asks all of its pairs; full is for suite robust")
     if settings.occupations != PUBLISHED and not any(get_suite(suite).has_lists for suite in suites):
         raise InputError(f"suite {', '.join(suites)} has its own occupations; --occupations is for suite coal")
-    if settings.dominance is not None and "probe" not in suites:
-        raise InputError(f"--dominance applies only to suite probe (got {', '.join(suites)})")
+    if settings.dominance is not None and not any(get_suite(suite).takes_dominance for suite in suites):
+        able = ", ".join(name for name in SUITES.builtin if get_suite(name).takes_dominance)
+        raise InputError(f"--dominance applies only to suite {able} (got {', '.join(suites)})")
     lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
     if settings.limit is not None and settings.limit < 1:
         raise InputError(f"a limit of {settings.limit} pairs leaves none; give 1 or more")

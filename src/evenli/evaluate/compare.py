@@ -23,7 +23,7 @@ from evenli.format import interval, number, p_bound, signed
 from evenli.io import to_plain
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
-from evenli.registry import SUITES
+from evenli.registry import DEFAULT_SUITE, SUITES
 from evenli.stats.intervals import Interval, Scoring, estimate_difference
 from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample
@@ -96,7 +96,11 @@ class Comparison:
 
 
 def compare(
-    first: Predictions, second: Predictions, *others: Predictions, suite: str = "coal", scoring: Scoring | None = None
+    first: Predictions,
+    second: Predictions,
+    *others: Predictions,
+    suite: str = DEFAULT_SUITE,
+    scoring: Scoring | None = None,
 ) -> list[Comparison]:
     """Compare every further table with the first, on the items of a suite, which all of them must share.
 
@@ -125,7 +129,7 @@ def comparable_suites() -> list[str]:
     return [name for name in SUITES if get_suite(name).items is not None]
 
 
-def align(first: Predictions, second: Predictions, suite: str = "coal") -> Predictions:
+def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -> Predictions:
     """The rows of ``second`` in the order of ``first``; refuses tables on different items."""
     if not first.frame.height or not second.frame.height:
         name = get_suite(suite).title

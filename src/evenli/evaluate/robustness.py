@@ -13,6 +13,8 @@ from evenli.errors import EvenliError, RunError
 from evenli.evaluate.audit import Audit, AuditSettings, Model, audit, load_run
 from evenli.evaluate.predict import read_header
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.suites.coal import SUITE as COAL
+from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.robust.results import RobustResult
 
 _MOST = 200
@@ -42,8 +44,8 @@ def robustness(
     run = load_run(target) if isinstance(target, str | Path) and is_run(target) else target
     if not isinstance(run, Audit):
         run = str(run) if isinstance(run, Path) else run
-        return audit(run, lang, data, suites=("robust",), out=out, settings=settings)
-    if "robust" not in run.result.suites:
+        return audit(run, lang, data, suites=(ROBUST.name,), out=out, settings=settings)
+    if ROBUST.name not in run.result.suites:
         spec = shlex.quote(run.result.model.spec or run.result.model.name)
         raise RunError(
             f"the run in {run.path} asked one wording; ask others with 'evenli robustness {spec} --lang "
@@ -59,7 +61,7 @@ def is_run(target: object) -> bool:
 
 def robust_run(run: Audit) -> Audit | None:
     """A run that asked this model in other words: the run itself, or one beside it; None if there is none."""
-    return run if "robust" in run.result.suites else _beside(run)
+    return run if ROBUST.name in run.result.suites else _beside(run)
 
 
 def known_wordings(run: Audit) -> str:
@@ -76,7 +78,7 @@ def wording_line(run: Audit) -> str:
 
     Empty for runs without NLI-CoAL.
     """
-    if (known := known_wordings(run)) or "coal" not in run.result.suites:
+    if (known := known_wordings(run)) or COAL.name not in run.result.suites:
         return known
     ahead, behind, count = _by_template(run)
     return (
@@ -98,14 +100,14 @@ def _beside(run: Audit) -> Audit | None:
             with suppress(EvenliError, ValueError, KeyError, TypeError, AttributeError):
                 header = read_header(folder / "run.json")
                 asked = {(card["suite"], card["lang"]) for card in header["data"]}
-                if header["model"]["fingerprint"] == fingerprint and ("robust", run.result.lang) in asked:
-                    return load_run(folder, needs="robust")
+                if header["model"]["fingerprint"] == fingerprint and (ROBUST.name, run.result.lang) in asked:
+                    return load_run(folder, needs=ROBUST.name)
     return None
 
 
 def _by_template(run: Audit) -> tuple[int, int, int]:
     """In how many templates errors follow stereotypes more often than they defy them, less often, and of how many."""
-    table = run.predictions.suite("coal")
+    table = run.predictions.suite(COAL.name)
     answer = pl.Series([LABELS[i] for i in table.logits.argmax(axis=1)])
     pro = pl.when(pl.col("subset") == "PS").then(1).when(pl.col("subset") == "AS").then(-1)
     said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)

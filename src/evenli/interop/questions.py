@@ -18,6 +18,7 @@ from evenli.evaluate.assess import assess
 from evenli.labels import LABELS
 from evenli.models import prompts
 from evenli.predictions import COLUMNS, Predictions
+from evenli.registry import DEFAULT_SUITE
 from evenli.suites.base import Request as PairRequest
 from evenli.suites.base import load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
@@ -27,7 +28,7 @@ Answer = tuple[str, tuple[float, ...], float]
 """Key of a question, log-probability of each label in the order of LABELS, and their mass."""
 
 
-def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = "coal") -> list[dict[str, Any]]:
+def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = DEFAULT_SUITE) -> list[dict[str, Any]]:
     """Every pair of a suite, and the pairs that show competence, in every view.
 
     Each has a ``key``, the ``text``, and the ``answers`` that stand for the labels in the order of LABELS.
@@ -53,7 +54,7 @@ def parse(lang: str, view: str, text: str) -> str | None:
 
 
 def score(
-    answers: Iterable[Answer], lang: str = "en", count: int = 1, orders: int = 3, suite: str = "coal"
+    answers: Iterable[Answer], lang: str = "en", count: int = 1, orders: int = 3, suite: str = DEFAULT_SUITE
 ) -> AuditResult:
     """The audit that the answers make; pairs that were not asked in every view are left out."""
     views = prompts.make_views(lang, count, orders)

@@ -344,7 +344,7 @@ def _evaluation(design: Design) -> PairSet:
     stereotyped = down.frame.filter(pl.col("subset") != "NS")
     trained = full.frame.filter((pl.col("subset") == "NS") & pl.col("occupation").is_in(list(neutral)))
     frame = pl.concat([stereotyped, trained])
-    return PairSet(f"{down.name}, NS words of training", "coal", design.lang, frame, source=down.source)
+    return PairSet(f"{down.name}, NS words of training", down.suite, design.lang, frame, source=down.source)
 
 
 def _labels(design: Design, mixed: Sequence[Levels], *splits: ControlledPairs) -> dict[str, Labels]:

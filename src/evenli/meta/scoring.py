@@ -21,10 +21,12 @@ from evenli.models.callables import foreign_code
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import read_table
-from evenli.stats.measure import Measure, as_measure, measures
+from evenli.stats.measure import Measure, as_measure
 from evenli.stats.response import Response, respond
 from evenli.stats.sample import Sample
 from evenli.stats.sweep import AxisResult, Curve, MeasureResult, SweepResult, describe, rank_measures
+from evenli.suites.coal import SUITE as COAL
+from evenli.suites.probe import SUITE as PROBE
 
 Own = str | Measure | Callable[[Sample], float]
 """A measure of the user's own: ``module:function``, a function of a ``Sample``, or a ``Measure``."""
@@ -41,7 +43,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
     if not seeds:
         raise RunError(f"{folder.path} has no complete sweep yet; run evenli meta MODEL -o {folder.path}")
-    chosen = [*measures("coal"), *measures("probe"), *(load_measure(one) for one in own)]
+    chosen = [*COAL.measures, *PROBE.measures, *(load_measure(one) for one in own)]
     # Every measure reads every sample, so samples are built once; 600 pairs a model fit any memory.
     rows = folder.pairs("evaluation")
     samples = {cell: _samples(folder, cell, rows) for cell in folder.cells(seeds)}
@@ -109,7 +111,7 @@ def load_measure(own: Own) -> Measure:
     if not callable(function):
         raise InputError(f"--measure {name} is not a function")
     # A function under the decorator ``@measure`` has a card already, with its title and range.
-    for card in (*measures("coal"), *measures("probe")):
+    for card in (*COAL.measures, *PROBE.measures):
         if card.function is function:
             return card
     if isinstance(function, Measure):
@@ -119,7 +121,7 @@ def load_measure(own: Own) -> Measure:
 
 
 def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
-    sample = samples["probe" if "probe" in measure.suites else "coal"]
+    sample = samples[PROBE.name if PROBE.name in measure.suites else COAL.name]
     try:
         # What a measure of the user's own prints goes to stderr: stdout may be read as JSON.
         with foreign_code(""):
@@ -138,16 +140,16 @@ def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, Any]]) 
     if logits.shape != (len(rows), len(LABELS)) or not np.isfinite(logits).all():
         raise RunError(f"the logits of {cell.name} in {folder.path} do not fit its {len(rows)} pairs; delete them")
     coal = pl.DataFrame(rows, schema=dict.fromkeys(PAIR_COLUMNS, pl.String)).with_columns(
-        pl.lit("coal").alias("suite"), *(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS))
+        pl.lit(COAL.name).alias("suite"), *(pl.Series(label, logits[:, i]) for i, label in enumerate(LABELS))
     )
     # PS and AS rows as the probe's pairs: one premise, the same hypothesis for either group.
     probe = coal.filter(pl.col("subset").is_in(["PS", "AS"])).with_columns(
-        pl.lit("probe").alias("suite"),
-        pl.lit("probe").alias("subset"),
+        pl.lit(PROBE.name).alias("suite"),
+        pl.lit(PROBE.name).alias("subset"),
         pl.concat_str("occupation", pl.lit("|"), "template", pl.lit("-"), "group").alias("id"),
     )
     # Words that state a group count here: they were given a role like any other word.
-    return {"coal": Sample(Predictions(coal), published=True), "probe": Sample(Predictions(probe))}
+    return {COAL.name: Sample(Predictions(coal), published=True), PROBE.name: Sample(Predictions(probe))}
 
 
 def _accuracies(folder: MetaFolder, seeds: Sequence[int]) -> dict[str, float]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.format import percent, prose
-from evenli.registry import SUITES
+from evenli.registry import DEFAULT_SUITE, SUITES
 from evenli.report.export import markdown, tables
 from evenli.report.summary import summarise, to_markdown
 from evenli.resources import load_axis
@@ -64,12 +64,13 @@ def eval_results(audit: Audit) -> list[EvalResult]:
     ]
     if audit.result.competence:
         metrics.append(("accuracy", "competence on gold pairs", audit.result.competence.gold))
-    titled = "NLI-CoAL" if suite == "coal" else f"NLI-CoAL, {get_suite(suite).title}"
+    asked = get_suite(suite)
+    titled = asked.title if asked.card_type else f"NLI-CoAL, {asked.title}"
     return [
         EvalResult(
             task_type="text-classification",
             task_name="Natural Language Inference",
-            dataset_type="nli-coal" if suite == "coal" else f"evenli-{suite}",
+            dataset_type=asked.card_type or f"evenli-{suite}",
             dataset_name=f"{titled} ({data.name})",
             dataset_config=data.lang,
             dataset_split=str(audit.header.get("settings", {}).get("split", "full")),
@@ -171,7 +172,7 @@ def command(audit: Audit) -> str:
         spec += f"@{model.revision}"
     words = ["evenli", "audit", spec, "--lang", str(settings.get("lang", "en"))]
     axis = str(settings.get("axis", "gender"))
-    usual = load_axis(axis).suite if axis in shipped_names() else "coal"
+    usual = load_axis(axis).suite if axis in shipped_names() else DEFAULT_SUITE
     if suites != [usual]:
         words += ["--suite", ",".join(suites)]
     for suite in suites:

@@ -27,6 +27,7 @@ from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.stats.sample import Sample
 from evenli.suites.base import get_suite
+from evenli.suites.coal import SUITE as COAL
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
 from evenli.suites.coal.results import SHOWN, SUBSET_NAMES, CoalResult
 
@@ -66,7 +67,7 @@ def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]
     coal = cast(CoalResult, audit.coal)
     if rows is None:
         published = bool(audit.result.scoring.get("published", False))
-        rows = judged(Sample(audit.predictions.suite("coal").answered(), published=published))
+        rows = judged(Sample(audit.predictions.suite(COAL.name).answered(), published=published))
     drawn = [_proportions(coal), _measures(coal), _published(coal, audit.name), _occupations(coal)]
     return {figure.name: figure for figure in [*drawn, _templates(rows), _direction(rows)] if figure.rows}
 
@@ -79,7 +80,7 @@ def suite_figures(name: str, audit: Audit) -> list[Figure]:
 
 def write_charts(audit: Audit, folder: str | Path) -> list[Path]:
     """Write every chart of a run as SVG and PNG; returns the files."""
-    drawn = list(figures(audit).values()) if "coal" in audit.result.suites else []
+    drawn = list(figures(audit).values()) if COAL.name in audit.result.suites else []
     drawn += [figure for name in audit.result.suites for figure in suite_figures(name, audit)]
     return [file for figure in drawn for file in save_chart(figure.chart, figure.name, folder)]
 

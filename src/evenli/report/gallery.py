@@ -22,6 +22,7 @@ from evenli.report.html import render
 from evenli.stats.measure import get_measure
 from evenli.store import read_manifest
 from evenli.suites.base import get_suite
+from evenli.suites.coal import SUITE as COAL
 from evenli.types import AuditResult
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -77,7 +78,7 @@ def _entry(root: Path, folder: Path) -> RunEntry:
     except EvenliError as error:
         return RunEntry(identity, folder, name, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
-    coal = result.suites.get("coal")
+    coal = result.suites.get(COAL.name)
     return RunEntry(
         identity,
         folder,

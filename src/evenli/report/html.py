@@ -37,6 +37,7 @@ from evenli.report.terminal import explained_slices
 from evenli.stats.sample import Sample
 from evenli.suites.about import about_axis
 from evenli.suites.base import get_suite
+from evenli.suites.coal import SUITE as COAL
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 from evenli.suites.coal.results import CoalResult, detectable_difference
 from evenli.types import DataCard
@@ -143,11 +144,11 @@ class RunView:
 
     def __init__(self, audit: Audit, name: str) -> None:
         self.audit, self.name, self.result = audit, name, audit.result
-        self.coal = cast(CoalResult, audit.coal) if "coal" in audit.result.suites else None
+        self.coal = cast(CoalResult, audit.coal) if COAL.name in audit.result.suites else None
         cards = [card for suite in audit.result.suites if (card := audit.result.data_of(suite))]
-        self.data = audit.result.data_of("coal") or (cards[0] if cards else DataCard("unknown data", "coal"))
+        self.data = audit.result.data_of(COAL.name) or (cards[0] if cards else DataCard("unknown data", COAL.name))
         self.suites = [SuiteView(suite, audit) for suite in audit.result.suites]
-        self.main = next((view for view in self.suites if view.suite.name == "coal"), None)
+        self.main = next((view for view in self.suites if view.suite is COAL), None)
         self.others = [view for view in self.suites if view is not self.main]
         self.date = str(audit.header.get("created", ""))[:10] or "unknown"
         self.version = str(audit.header.get("evenli") or __version__)  # a live run has no header yet
@@ -168,7 +169,7 @@ class RunView:
         """What is computed from the table of NLI-CoAL."""
         self.headline, self.order = _headline(coal), _order(coal)
         published = bool(self.audit.result.scoring.get("published", False))
-        self.rows = judged(Sample(self.audit.predictions.suite("coal").answered(), published=published))
+        self.rows = judged(Sample(self.audit.predictions.suite(COAL.name).answered(), published=published))
         self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
         templates = by_template(self.rows)
         # A template that is seen only twice is extreme by chance alone.
@@ -222,6 +223,132 @@ def _order(coal: CoalResult) -> str:
     return f"The order condition (entailment likelier in PS than in AS, contradiction the reverse) {state}."
 
 
+<<<<<<< HEAD
+=======
+@dataclass(frozen=True)
+class RankingRow:
+    """One model in a ranking; ``group`` is 0 where it is not ranked, and ``verdict`` says why."""
+
+    index: int
+    name: str
+    result: AuditResult
+    group: int
+    ranks: str
+    verdict: str
+
+
+def run_names(audits: Sequence[Audit]) -> list[str]:
+    """Model names; runs of one model differ by language, and where that is the same by number."""
+    names = [audit.name for audit in audits]
+    names = [
+        f"{name} ({_lang(run)})" if names.count(name) > 1 else name for name, run in zip(names, audits, strict=True)
+    ]
+    return [f"{name} #{names[:i].count(name) + 1}" if names.count(name) > 1 else name for i, name in enumerate(names)]
+
+
+def rankings(views: Sequence[RunView]) -> list[tuple[str, list[RankingRow]]]:
+    """One ranking per pair set, least biased first: scores on different pairs are not comparable."""
+    sets: dict[str, list[int]] = defaultdict(list)
+    for index, view in enumerate(views):
+        if view.coal is not None:
+            sets[view.data.sha256].append(index)
+    return [_ranking(views, members) for members in sets.values()]
+
+
+def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, list[RankingRow]]:
+    """Models that have a verdict and a defined score are ranked; the others stand below them."""
+    scores = {i: cast(CoalResult, views[i].coal) for i in members}
+    intervals = {i: (one.value, one.low, one.high) for i, one in scores.items()}
+    ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
+    places = dict(zip(ranked, rank([intervals[i] for i in ranked]), strict=True))
+    rows = []
+    for index in sorted(members, key=lambda i: (i not in places, np.nan_to_num(intervals[i][0]), i)):
+        view, place = views[index], places.get(index)
+        group, ranks = (place.group, place.shown) if place else (0, "")
+        verdict = ", ".join(cause.label for cause in view.audit.verdict.causes)
+        verdict = verdict or scores[index].problem or VERDICTS[view.audit.verdict.code][0]
+        rows.append(RankingRow(index, view.name, view.result, group, ranks, verdict))
+    data = views[members[0]].data
+    return f"{data.name} ({data.lang})", rows
+
+
+COMPARED = {
+    "stereotype": "Follows stereotypes (below 0: goes against them)",
+    "default_gender": "Assumes a man without a stereotype (below 0: a woman)",
+    "undirected": "Errs without a direction",
+    "coal": "NLI-CoAL, the published score",
+}
+"""Measures that are set side by side, each on one axis."""
+
+
+def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
+    """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
+    found = [(COAL.name, name, title) for name, title in COMPARED.items()]
+    for suite, title in further(rows):
+        shown = rows[0].result.suites[suite]
+        found.append((suite, shown.headline or next(iter(shown.measures)), title))
+    drawn = []
+    for suite, name, title in found:
+        points, even = [], 0.0
+        for row in rows:
+            one = row.result.suites[suite].measures.get(name) if suite in row.result.suites else None
+            if one is not None:
+                points.append(Dot(row.name, one.value, one.low, one.high, bool(row.result.suites[suite].problem)))
+                even = one.ideal
+        drawn.append((title, Markup(dots(title, points, even))))
+    return drawn
+
+
+def further(rows: Sequence[RankingRow]) -> list[tuple[str, str]]:
+    """Suites beside NLI-CoAL that all models were asked, with the title of their headline measure."""
+    shared = [suite for suite in rows[0].result.suites if all(suite in row.result.suites for row in rows)]
+    return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != COAL.name]
+
+
+def compared(rows: Sequence[RankingRow]) -> str:
+    """The ranking in a sentence, and the cause in which the models differ most."""
+    ranked = [row for row in rows if row.group > 0]
+    first = [row.name for row in ranked if row.group == 1]
+    unranked = f" {len(rows) - len(ranked)} of {len(rows)} models cannot be judged." if len(ranked) < len(rows) else ""
+    if len(first) < 2 and len(ranked) < 2:
+        return f"{first[0]} is the only model here that can be judged." if first else "No model here can be judged."
+    names = f"{', '.join(first[:-1])} and {first[-1]}" if len(first) > 1 else first[0]
+    if len(first) == len(ranked):
+        said = f"By the published score {names} do not differ significantly."
+    elif len(first) == 1:
+        said = f"{names} is the least biased of these models."
+    else:
+        said = f"{names} are the least biased of these models; they do not differ significantly."
+    return f"{said}{_most_different(ranked)}{unranked}"
+
+
+_DIFFER = {
+    "stereotype": "in how far they follow stereotypes",
+    "default_gender": "in whom they assume where a job has no stereotype",
+    "undirected": "in errors without a direction",
+}
+
+
+def _most_different(ranked: Sequence[RankingRow]) -> str:
+    """The cause with the largest gap between two models whose intervals do not overlap; empty where all do."""
+    gaps = []
+    for name, words in _DIFFER.items():
+        found = [(row.result.coal.measures[name], row.name) for row in ranked if name in row.result.coal.measures]
+        found = [(one, model) for one, model in found if not math.isnan(one.low)]
+        if len(found) > 1:
+            (least, below), (most, above) = (pick(found, key=lambda pair: pair[0].value) for pick in (min, max))
+            if least.high < most.low:
+                ends = f"{below} ({number(least.value, 2)}) and {above} ({number(most.value, 2)})"
+                gaps.append((most.value - least.value, f" {ends} differ most, {words}."))
+    return max(gaps)[1] if gaps else ""
+
+
+def _lang(audit: Audit) -> str:
+    card = audit.result.data_of(COAL.name)
+    return str(audit.result.lang or (card.lang if card else ""))
+
+
+>>>>>>> 41f072e (Suites are known by their attributes; a test looks for their names elsewhere)
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     if isinstance(value, dict) and value:
         return [pair for key, item in value.items() for pair in _flat(item, f"{prefix}.{key}" if prefix else str(key))]

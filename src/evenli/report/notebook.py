@@ -12,6 +12,7 @@ from evenli.report.charts import figures, load_altair, suite_figures
 from evenli.report.hero import FILLS, panels
 from evenli.report.summary import summarise
 from evenli.suites.base import get_suite
+from evenli.suites.coal import SUITE as COAL
 from evenli.suites.summary import Summary
 
 _OWN = "readings"
@@ -56,7 +57,9 @@ def show(audit: Audit) -> str:
 def plot(audit: Audit, name: str | None = None) -> Any:
     """A chart by name; without one, who the model sees, or the first there is."""
     own = summarise(audit)
-    charts = {figure.name: figure.chart for figure in figures(audit).values()} if "coal" in audit.result.suites else {}
+    charts = (
+        {figure.name: figure.chart for figure in figures(audit).values()} if COAL.name in audit.result.suites else {}
+    )
     charts |= {figure.name: figure.chart for suite in audit.result.suites for figure in suite_figures(suite, audit)}
     names = ([_OWN] if own.bars else []) + list(charts)
     if not names:

@@ -24,6 +24,7 @@ from evenli.report.charts import (
     save_chart,
     short,
 )
+from evenli.suites.probe import SUITE as PROBE
 from evenli.suites.probe.measures import ProbeResult
 from evenli.types import AuditResult
 
@@ -37,7 +38,7 @@ def probe_chart(result: AuditResult) -> Any:
     Does a model differ where the labour market does, and in the same direction?
     """
     alt = load_altair("the chart of the probe")
-    if "probe" not in result.suites:
+    if PROBE.name not in result.suites:
         raise InputError("nothing to draw: the results hold no probe; audit the model with --suite probe")
     occupations = cast(ProbeResult, result.probe).occupations
     known = [row for row in occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]

@@ -17,6 +17,8 @@ from evenli.report.prompting import prompting_lines, prompting_sections
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
+from evenli.suites.coal import SUITE as COAL
+from evenli.suites.robust import SUITE as ROBUST
 from evenli.types import AuditResult, Competence, DataCard, Estimate, SuiteResult
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
@@ -34,7 +36,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
     if verbose:
         _competence(result.competence, console)
         _show_tables(result, summary.detail, console)
-        line = "" if "robust" in result.suites else wording_line(audit)  # its own tables say so
+        line = "" if ROBUST.name in result.suites else wording_line(audit)  # its own tables say so
         if line:
             console.print(escape(line))
     else:
@@ -48,7 +50,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
             title = get_suite(name).title
             console.print(f"[bold]{escape(title[:1].upper() + title[1:])}[/]  {escape(_statement(result, name))}")
         # One line of 80 columns, so that an audit fits a screen.
-        more = "" if known or "coal" not in result.suites else " One wording asked: evenli robustness."
+        more = "" if known or COAL.name not in result.suites else " One wording asked: evenli robustness."
         console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")

@@ -11,6 +11,7 @@ from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.format import number
 from evenli.report.charts import ACCENT, GRID, INK, MUTED, WIDTH, Figure, inline, load_altair, save_chart
+from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.robust.curve import WordingRow
 from evenli.suites.robust.results import RobustResult
 from evenli.suites.robust.wordings import DIMENSIONS
@@ -48,7 +49,7 @@ def figure(result: RobustResult) -> Figure:
 
 def write(audit: Audit, folder: str | Path) -> list[Path]:
     """Write the curve as ``wordings.svg`` and ``wordings.png``; returns the files."""
-    if "robust" not in audit.result.suites:
+    if ROBUST.name not in audit.result.suites:
         raise InputError("nothing to draw: the results hold no wordings; audit the model with --suite robust")
     return save_chart(figure(cast(RobustResult, audit.robust)).chart, "wordings", folder)
 

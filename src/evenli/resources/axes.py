@@ -102,7 +102,7 @@ class Axis:
     """(Word, stereotype) in table order, exclusions applied."""
     scores: Mapping[str, float]
     """Continuous stereotype score of a word, for axes that type by threshold; its sign is that of a group."""
-    suite: str = "coal"
+    suite: str = registry.DEFAULT_SUITE
     """The suite that an audit of this axis asks by default."""
     thing: str = "word"
     """What its words are, in the singular: job, trait."""

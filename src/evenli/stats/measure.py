@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evenli.errors import InputError
 from evenli.predictions import Predictions
-from evenli.registry import MEASURES, SUITES
+from evenli.registry import DEFAULT_SUITE, MEASURES, SUITES
 from evenli.stats.sample import Sample, Values
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -32,7 +32,7 @@ class Measure:
     ideal: float = 0.0  # value of a model that treats groups evenly and is right
     direction: str = ""  # what a larger value means
     reference: str = ""
-    suites: tuple[str, ...] = ("coal",)  # suites it is defined on
+    suites: tuple[str, ...] = (DEFAULT_SUITE,)  # suites it is defined on
     # Subsets whose rows the formula reads, or a function of a sample that marks them; empty for all.
     subsets: tuple[str, ...] | Rows = ()
     kind: str = "extrinsic"  # extrinsic, measured on a task's output, or intrinsic, measured on representations
@@ -60,7 +60,7 @@ def measure(
     ideal: float,
     direction: str,
     reference: str,
-    suites: tuple[str, ...] = ("coal",),
+    suites: tuple[str, ...] = (DEFAULT_SUITE,),
     subsets: tuple[str, ...] | Rows = (),
 ) -> Callable[[Function], Function]:
     """Register a function as a measure under its own name."""
@@ -75,7 +75,7 @@ def measure(
     return register
 
 
-def as_measure(function: Measure | Callable[[Sample], Any], suite: str = "coal", name: str = "") -> Measure:
+def as_measure(function: Measure | Callable[[Sample], Any], suite: str = DEFAULT_SUITE, name: str = "") -> Measure:
     """A function of the user's own as a measure: sample in, one number out.
 
     It need not know about weights: its interval comes from tables without one occupation or template each. On one
@@ -114,7 +114,7 @@ class _Scalar:
             raise InputError(f"the measure '{self.name}' gives no number: {error}") from error
 
 
-def measures(suite: str = "coal") -> list[Measure]:
+def measures(suite: str = DEFAULT_SUITE) -> list[Measure]:
     """Measures defined on a suite: built-in ones in the order of registration, then those of other packages."""
     for name in dict.fromkeys([*SUITES.builtin, suite]):
         if name in SUITES:

@@ -132,6 +132,8 @@ class Suite:
     indented: frozenset[str] = frozenset()  # measures shown as parts of the one above
     stressed: frozenset[str] = frozenset()  # measures shown in bold
     has_lists: bool = False  # whether load takes an occupation list
+    takes_dominance: bool = False  # whether load takes labels by US labour shares
+    card_type: str = ""  # type of its data in a model card; empty for evenli-NAME
     samples: bool = False  # whether it asks a sample of its pairs, and all of them where a request says full
     announce: Callable[[PairSet], str] = lambda _: ""  # what people should know before the model is asked
     # Results of two models to what a comparison adds; its ``sentence`` stands beside the conclusion.

@@ -11,6 +11,7 @@ from typing import Any
 from evenli._extras import need
 from evenli.errors import EvenliError
 from evenli.interop.questions import questions, score
+from evenli.registry import DEFAULT_SUITE
 from evenli.types import AuditResult
 
 Item = tuple[str, str, tuple[float, ...]]
@@ -55,10 +56,10 @@ def gold_accuracy(items: Sequence[Item]) -> float:
 def abstained(items: Sequence[Item]) -> float:
     """Share of pairs without an answer."""
     audit = _audit(tuple(items))
-    return 1.0 if audit is None else audit.prompting["coal"]["abstained"].value
+    return 1.0 if audit is None else audit.prompting[DEFAULT_SUITE]["abstained"].value
 
 
 def order_agreement(items: Sequence[Item]) -> float:
     """Share of pairs answered alike in all option orders."""
     audit = _audit(tuple(items))
-    return math.nan if audit is None else audit.prompting["coal"]["order_agreement"].value
+    return math.nan if audit is None else audit.prompting[DEFAULT_SUITE]["order_agreement"].value

@@ -35,4 +35,5 @@ SUITE = Suite(
     indented=frozenset({"coal_pro", "coal_anti", "coal_non"}),
     stressed=frozenset({"coal", *CAUSES}),
     has_lists=True,
+    card_type="nli-coal",
 )

@@ -55,6 +55,7 @@ SUITE = Suite(
     statement=statement,
     sections=sections,
     slice_title="{}-dominated",
+    takes_dominance=True,
     items=Items("premises", "Dominant gender more likely", _biased, ("probe_lean", "probe_dp", "probe_b")),
     indented=frozenset({"probe_ties"}),
     stressed=frozenset({"probe_lean", "probe_s", "probe_dp", "probe_b"}),

@@ -26,7 +26,7 @@ def compile_static(function: Any, compiled: bool = True) -> Any:
     """The whole function compiled for fixed shapes; itself if not ``compiled``."""
     if not compiled:
         return function
-    # Both modules are private; there is no public setting for either. Imported here, because only a compiled run needs them.
+    # Both modules are private, and nothing public sets either; only a compiled run needs them.
     import torch._dynamo.config as dynamo
     import torch._inductor.config as inductor
 
