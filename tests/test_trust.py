@@ -35,7 +35,7 @@ from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.models import CallableModel, fake_model, load_model
 from evenli.report.encoder import print_senteval
 from evenli.stats.intervals import Scoring
-from evenli.store import RunDir, replacing, with_hash
+from evenli.store import RunDir, is_stamped, replacing, stamp, with_hash
 from evenli.suites.coal.build import build_coal
 
 FAST = Scoring()
@@ -495,3 +495,12 @@ def test_a_reader_that_has_enough_changes_no_exit_code(tmp_path: Path) -> None:
     command = f"{sys.executable} -m evenli data --json | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "{\n", "")
+
+
+def test_a_file_says_what_it_holds() -> None:
+    content = stamp("thing", 2)
+    assert is_stamped(content, "thing", schema=2) and not is_stamped(content, "thing", schema=1)
+    assert not is_stamped(content, "other", schema=2) and not is_stamped({}, "thing")
+    assert is_stamped({"format": "evenli thing 1"}, "thing", former="evenli thing 1")
+    assert not is_stamped({"format": "evenli thing 2"}, "thing", former="evenli thing 1")
+    assert not is_stamped({"schema": "x", "kind": "thing"}, "thing")

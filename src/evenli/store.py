@@ -105,8 +105,7 @@ class RunDir:
 
     def write_manifest(self, content: Mapping[str, Any]) -> None:
         """Replace the manifest; schema, version and kind are added."""
-        about = {"schema": self.schema, "evenli": __version__, "kind": self.kind}
-        self.write_json(self.manifest_file.name, with_hash({**about, **content}))
+        self.write_json(self.manifest_file.name, with_hash({**stamp(self.kind, self.schema), **content}))
 
     # ---- one writer at a time
 
@@ -190,6 +189,26 @@ class RunDir:
                     "command again"
                 ) from error
             raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
+
+
+def stamp(kind: str, schema: int = 1) -> dict[str, Any]:
+    """What every JSON file of ours begins with: version of its layout, version of evenli, and what it holds."""
+    return {"schema": schema, "evenli": __version__, "kind": kind}
+
+
+def is_stamped(content: Mapping[str, Any], kind: str, *, schema: int = 1, former: str = "") -> bool:
+    """Whether a file holds what is expected, in a layout that this evenli reads.
+
+    Args:
+        content: The file.
+        kind: What it should hold.
+        schema: Newest version of its layout that this evenli reads.
+        former: Its ``format`` before files had a stamp.
+    """
+    if "schema" not in content:
+        return bool(former) and content.get("format") == former
+    version = content["schema"]
+    return content.get("kind") == kind and isinstance(version, int) and 1 <= version <= schema
 
 
 def with_hash(content: Mapping[str, Any]) -> dict[str, Any]:

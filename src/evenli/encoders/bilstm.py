@@ -30,12 +30,13 @@ from evenli.encoders.vocabulary import MARKERS, Tokens, Vocabulary, pack, surrou
 from evenli.errors import InputError, ModelError
 from evenli.io import json_text, read_json
 from evenli.models.loading import check_folder, pick_device
-from evenli.store import RunDir
+from evenli.store import RunDir, is_stamped, stamp
 
 DTYPES = ("float32", "tf32", "float16")
 """Of encoding; outputs lie between -1 and 1, where float16 is finer than bfloat16."""
 FILES = ("config.json", "model.safetensors", "vectors.safetensors", "words.txt")  # what ``save`` writes
-_FORMAT = "evenli bilstm-max 1"
+_KIND = "BiLSTM encoder"
+_FORMAT = "evenli bilstm-max 1"  # before files had a stamp; still a part of the identity
 _LONGEST = 1 << 13  # padded tokens of a batch; long sentences are encoded fewer at a time
 _AHEAD = 1 << 13  # sentences made ready on the host while the device works on those before
 
@@ -194,7 +195,7 @@ class BiLSTMMax:
         if broken is not None:
             raise InputError(f"the word {broken!r} has a line break and cannot be saved; remove it from the vectors")
         config = {
-            "format": _FORMAT,
+            **stamp(_KIND),
             "hidden": self.hidden,
             "vector_dimension": int(matrix.shape[1]),
             "words": len(self.vocabulary),
@@ -206,7 +207,7 @@ class BiLSTMMax:
         from safetensors.numpy import save_file as save_arrays
         from safetensors.torch import save_file
 
-        run = RunDir(folder, kind="BiLSTM encoder", manifest="config.json", owned=FILES, option="folder")
+        run = RunDir(folder, kind=_KIND, manifest="config.json", owned=FILES, option="folder")
         # The configuration goes first and comes last, so that a directory with one is complete.
         run.clear(["config.json"])
         run.write("model.safetensors", lambda file: save_file(self.weights, file))
@@ -320,8 +321,8 @@ def load_trained(target: str, *, device: str | None = None, at_hand: WordVectors
 def _read_config(folder: Path) -> dict[str, Any]:
     check_folder(folder)
     config = read_json(folder / "config.json")
-    if config.get("format") != _FORMAT:
-        raise ModelError(f"{folder} holds no BiLSTM encoder ('{_FORMAT}' in config.json); save one with BiLSTMMax.save")
+    if not is_stamped(config, _KIND, former=_FORMAT):
+        raise ModelError(f"{folder} holds no {_KIND}, as its config.json says; save one with BiLSTMMax.save")
     sizes = [config.get(name) for name in ("hidden", "words", "vector_dimension")]
     if not all(isinstance(size, int) and size > 0 for size in sizes) or not isinstance(config.get("v1_padding"), bool):
         wanted = "hidden, words, vector_dimension, v1_padding"

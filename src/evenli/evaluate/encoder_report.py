@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from evenli._version import __version__
 from evenli.encoders.base import EmbeddingCache, Encoder, load_encoder, parts_of
 from evenli.errors import InputError, RunError
 from evenli.evaluate.seat import (
@@ -38,11 +37,11 @@ from evenli.io import hash_files, hash_text, read_json, to_plain
 from evenli.mitigate.erasers import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
-from evenli.store import UNREADABLE, RunDir
+from evenli.store import UNREADABLE, RunDir, is_stamped, stamp
 from evenli.types import Estimate, Number, Record
 
 FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
-_FORMAT = "evenli encoder-report 1"
+_KIND, _FORMER = "encoder report", "evenli encoder-report 1"
 _LAYOUT = 3  # raise it when a stored figure would come out otherwise
 _SEAT = ("seed", "permutations", "resamples")  # settings of SEAT that figures depend on
 
@@ -131,8 +130,7 @@ class EncoderReport:
         settings = {name: getattr(self.settings.seat, name) for name in _SEAT}
         settings |= {"senteval_seed": self.settings.senteval.seed, "pooling": self.settings.pooling}
         return {
-            "format": _FORMAT,
-            "version": __version__,
+            **stamp(_KIND),
             "settings": {**settings, "averaged": list(AVERAGED)},
             "tasks": list(self.tasks),
             "encoders": [one.to_dict() for one in self.encoders],
@@ -179,10 +177,10 @@ def encoder_report(
 def _open(out: str | Path) -> RunDir:
     """The directory of a report; a ``report.json`` that is not one of ours is refused."""
     owned = ("encoders", "encoders.svg", "encoders.png")
-    run = RunDir(out, kind="encoder report", manifest="report.json", owned=owned)
+    run = RunDir(out, kind=_KIND, manifest="report.json", owned=owned)
     if run.exists() and not run.is_ours():
         try:  # reports of evenli 0.1 have a format and no schema
-            ours = read_json(run.manifest_file)["format"] == _FORMAT
+            ours = is_stamped(read_json(run.manifest_file), _KIND, former=_FORMER)
         except UNREADABLE:
             ours = False
         if not ours:

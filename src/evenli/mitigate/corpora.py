@@ -25,7 +25,6 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli._version import __version__
 from evenli.corpus.balance import Balance, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.run import LONG_TEXT, Scorer
@@ -36,10 +35,11 @@ from evenli.io import COLUMNS, hash_files, json_text, read_json
 from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
 from evenli.mitigate.review import Review, Sorter, added_page, removed_page
 from evenli.parse import csv_line, parse_json_object
-from evenli.store import RunDir, replacing
+from evenli.store import RunDir, replacing, stamp
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
 _BATCH = 10_000
+_KIND = "fairer corpus"
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class _CorpusDir(RunDir):
 
     def __init__(self, path: str | Path) -> None:
         names = ("corpus.jsonl", "train.jsonl", "dev.jsonl", "test.jsonl", "removed.*", "added.*", "skipped.csv")
-        super().__init__(path, kind="fairer corpus", manifest="card.json", owned=names)
+        super().__init__(path, kind=_KIND, manifest="card.json", owned=names)
 
     def is_ours(self) -> bool:
         """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
@@ -236,9 +236,7 @@ def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float
     kept, copies, eligible = (int(mask.sum()) for mask in (plan.keep, plan.copy, corpus.eligible))
     extra = [] if added is None else [added]
     return {
-        "schema": 1,
-        "evenli": __version__,
-        "kind": "fairer corpus",
+        **stamp(_KIND),
         **{key: corpus.scored.header[key] for key in ("source", "scorer", "columns")},
         # Earlier versions had a method that was not exact for large corpora.
         "threshold": {"percentile": percentile, "value": value, "method": "exact", "error_bound": 0.0},

@@ -18,7 +18,6 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike, NDArray
 
-from evenli._version import __version__
 from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked
 from evenli.errors import InputError, ResourceError
 from evenli.evaluate.compare import holm
@@ -30,6 +29,7 @@ from evenli.evaluate.seat.association import SeatSettings as SeatSettings
 from evenli.format import number, signed
 from evenli.io import hash_text, iter_rows, read_json, to_plain
 from evenli.resources import read_table
+from evenli.store import stamp
 from evenli.types import Estimate
 
 AVERAGED = ("C6", "C6b", "C7", "C7b", "C8", "C8b")
@@ -265,7 +265,7 @@ class SeatResult:
         mean = self.mean
         return {
             "identity": self.encoder,
-            "version": __version__,
+            **stamp("association tests"),
             "settings": asdict(self.settings),
             "tests": [test.to_dict() for test in self.tests],
             "mean": None if mean.note else to_plain({"signed": mean.signed, "absolute": mean.absolute}),

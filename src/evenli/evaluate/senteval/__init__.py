@@ -29,9 +29,10 @@ from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.format import number
 from evenli.io import read_json, to_plain, write_json
 from evenli.models.loading import pick_device
+from evenli.store import is_stamped, stamp
 from evenli.types import Number, Numbers, Record
 
-FORMAT = "evenli senteval 1"
+KIND, _FORMER = "SentEval result", "evenli senteval 1"
 CLASSIFIERS = ("torch", "sklearn")
 _EVERY = (*TASKS, *EXTRA)
 _ADVICE = "give another file, or --overwrite to begin anew"
@@ -121,7 +122,7 @@ class SentEvalResult(Record, frozen=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"format": FORMAT, "overall": to_plain(self.overall), **super().to_dict()}
+        return {**stamp(KIND), "overall": to_plain(self.overall), **super().to_dict()}
 
 
 class UnsavedResultError(RunError):
@@ -172,7 +173,7 @@ class ResultFile:
     def _read(self) -> SentEvalResult:
         try:
             content = read_json(self.path)
-            if content["format"] == FORMAT:
+            if is_stamped(content, KIND, former=_FORMER):
                 return SentEvalResult.from_dict(content)
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror or error}") from error
