@@ -388,7 +388,7 @@ def test_other_languages_are_refused_and_mixed_files_reported(tmp_path: Path) ->
 
 @pytest.mark.parametrize("options", [{"mode": "paper", "conflicts": "swap"}, {"mode": "released", "names": True}])
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="leave"):
+    with pytest.raises(InputError, match="mode"):
         SwapSettings(**options)
 
 
