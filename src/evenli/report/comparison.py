@@ -16,7 +16,9 @@ from evenli.evaluate.robustness import robust_run
 from evenli.format import number
 from evenli.report.hero import Dot, dots
 from evenli.stats.proportion import rank
+from evenli.suites.coal import SUITE as COAL
 from evenli.suites.coal.results import CoalResult
+from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.robust.results import RobustResult
 from evenli.types import AuditResult
 
@@ -90,7 +92,7 @@ COMPARED = {
 
 def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
-    found = [("coal", name, title) for name, title in COMPARED.items()]
+    found = [(COAL.name, name, title) for name, title in COMPARED.items()]
     for suite, title in further(rows):
         shown = rows[0].result.suites[suite]
         found.append((suite, shown.headline or next(iter(shown.measures)), title))
@@ -109,7 +111,7 @@ def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
 def further(rows: Sequence[RankingRow]) -> list[tuple[str, str]]:
     """Suites beside NLI-CoAL that all models were asked, with the title of their headline measure."""
     shared = [suite for suite in rows[0].result.suites if all(suite in row.result.suites for row in rows)]
-    return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != "coal"]
+    return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != COAL.name]
 
 
 def compared(rows: Sequence[RankingRow]) -> str:
@@ -158,7 +160,7 @@ def stability(views: Sequence[RunView]) -> list[list[str]]:
 
     Other wordings may be asked in the run itself, in another run of the page, or in one that lies beside it.
     """
-    robust = {_model(view): view.audit for view in views if "robust" in view.result.suites}
+    robust = {_model(view): view.audit for view in views if ROBUST.name in view.result.suites}
     rows, known = [], False
     for view in views:
         if view.coal is None:
@@ -186,5 +188,5 @@ def _across(audit: Audit) -> list[str]:
 
 def lang_of(audit: Audit) -> str:
     """Language of a run."""
-    card = audit.result.data_of("coal")
+    card = audit.result.data_of(COAL.name)
     return str(audit.result.lang or (card.lang if card else ""))

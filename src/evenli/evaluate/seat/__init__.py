@@ -307,8 +307,8 @@ def seat_from_vectors(
     # A generator per test, from seed and name: the order of tests and the tests beside it change no draw.
     seed = int(np.random.default_rng(settings.seed).integers(2**63))
     results = []
-    for number, test in enumerate(tests, 1):
-        on_step(f"test {test.name}, {number} of {len(tests)}")
+    for at, test in enumerate(tests, 1):
+        on_step(f"test {test.name}, {at} of {len(tests)}")
         sets = [[np.asarray(vectors[text]) for text in part.texts] for part in test.sets]
         generator = np.random.default_rng([seed, int(hash_text(test.name), 16)])
         words = [part.words for part in test.sets]
