@@ -91,8 +91,11 @@ def meta_evaluation(
 
         on_step("")
         train_sweep(folder, base, settings)
-    if stage != "score":
-        return None
+    return _score(folder, measures, on_step) if stage == "score" else None
+
+
+def _score(folder: MetaFolder, measures: Sequence[Own], on_step: Callable[[str], None]) -> SweepResult:
+    """The last stage: every measure on every model, charts and page."""
     from evenli.meta.scoring import score_sweep
     from evenli.report.meta import write_meta_charts
     from evenli.report.pages import meta_page, write_page
