@@ -13,9 +13,9 @@ from evenli.format import interval, number, printable
 def submit(
     run: Annotated[Path, argument("Run folder of an audit on the official pairs (evenli audit MODEL --data RELEASE).")],
     board: Annotated[Path, option("Board to write the row into; made where it is missing.")] = Path("board.json"),
-    name: Annotated[str | None, option("Name of the row; default: the model's.")] = None,
-    data: Annotated[str, option("What the model was trained on, e.g. snli.")] = "",
-    recipe: Annotated[str, option("How it was trained, e.g. paper.")] = "",
+    name: Annotated[str | None, option("Name of the row; default: the model's.", metavar="NAME")] = None,
+    data: Annotated[str, option("What the model was trained on, e.g. snli.", metavar="WORDS")] = "",
+    recipe: Annotated[str, option("How it was trained, e.g. paper.", metavar="WORDS")] = "",
     parameters: Annotated[float | None, option("How many parameters it has, in millions.")] = None,
     as_json: shared.Json = False,
 ) -> None:
