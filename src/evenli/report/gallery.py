@@ -11,6 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from evenli._temporary import is_temporary
 from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.compare import RunComparison, compare_runs
@@ -206,7 +207,10 @@ def _attempt(problems: dict[str, str], name: str, make: Callable[..., str], *giv
 
 
 def _is_ours(file: Path) -> bool:
-    return file.name == "index.html" or bool(re.fullmatch(r"(run|compare)-[\w-]+\.html", file.name))
+    # What a killed export left is ours, too.
+    return (
+        file.name == "index.html" or is_temporary(file) or bool(re.fullmatch(r"(run|compare)-[\w-]+\.html", file.name))
+    )
 
 
 def _write(file: Path, text: str) -> Path:
