@@ -5,7 +5,10 @@ Reading, merging and writing the metadata is left to ``huggingface_hub``.
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +58,8 @@ def merged(audit: Audit, text: str, name: str) -> str:
     from huggingface_hub import ModelCard
 
     try:
-        card = ModelCard(text)
+        with _quiet():
+            card = ModelCard(text)
     except Exception as error:  # YAML that cannot be read, or a model index that is none
         reason = " ".join(str(error).split())[:200]
         raise InputError(
@@ -68,6 +72,18 @@ def merged(audit: Audit, text: str, name: str) -> str:
         about.eval_results = [*(one for one in about.get("eval_results") or [] if not _replaced(one, ours[0])), *ours]
     card.text = _with_section(card.text, section(audit), _mark(audit), name)
     return str(card)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep remarks of the hub's library about a card off the terminal; what matters is raised."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _replaced(old: Any, new: Any) -> bool:

@@ -37,32 +37,36 @@ def pool_seeds(estimates: Sequence[Estimate], bounds: tuple[float, float] = (-ma
         return Estimate(first.value, first.low, first.high, first.se, first.level, first.n, first.clusters, ONE_SEED)
     values = np.array([one.value for one in estimates])
     items = float(np.mean([one.se**2 for one in estimates]))
-    low, high, se = _interval(float(values.mean()), items, values, first.level)
+    low, high, se = _interval(float(values.mean()), items, [values], first.level)
     clusters = {**first.clusters, "seeds": count}
     ends = max(bounds[0], low), min(bounds[1], high)
     return Estimate(float(values.mean()), *ends, se, first.level, first.n, clusters)
 
 
-def _interval(value: float, items: float, values: np.ndarray, level: float) -> tuple[float, float, float]:
-    of_seeds = float(values.var(ddof=1)) / len(values)
-    variance = items + of_seeds
-    df = (len(values) - 1) * (variance / of_seeds) ** 2 if of_seeds > 0 else math.inf
-    t = float(stdtrit(df, (1 + level) / 2)) if math.isfinite(df) else float(ndtri((1 + level) / 2))
+def _interval(value: float, items: float, seeds: Sequence[np.ndarray], level: float) -> tuple[float, float, float]:
+    """Both ends and the standard error; ``seeds`` are the values of every seed, one array per recipe."""
+    parts = [(float(one.var(ddof=1)) / len(one), len(one) - 1) for one in seeds if len(one) > 1]
+    variance = items + sum(part for part, _ in parts)
+    spread = sum(part**2 / df for part, df in parts)
+    t = float(stdtrit(variance**2 / spread, (1 + level) / 2)) if spread > 0 else float(ndtri((1 + level) / 2))
     half = t * math.sqrt(variance)
     return value - half, value + half, math.sqrt(variance)
 
 
 def contrast(entry: Measure, first: Sequence[Sample], second: Sequence[Sample], level: float = 0.95) -> Estimate:
-    """``second - first`` of one measure: the i-th seeds of two recipes on the same items, paired by item."""
-    pairs = list(zip(first, second, strict=False))
-    values = np.array([float(entry(b)) - float(entry(a)) for a, b in pairs])
+    """``second - first`` of one measure on the same items, over all seeds of both recipes.
+
+    Items are paired, seeds are not: the third seed of one recipe has nothing to do with the third of another.
+    """
+    values = [np.array([float(entry(one)) for one in several]) for several in (first, second)]
+    value = float(values[1].mean() - values[0].mean())
+    # Every seed is in at least one of these pairs.
+    pairs = [(first[n % len(first)], second[n % len(second)]) for n in range(max(len(first), len(second)))]
     items = float(np.mean([estimate_difference(entry, a, b, level).se ** 2 for a, b in pairs]))
-    rows = int(first[0].frame.height)
-    if len(pairs) == 1:
-        half = float(ndtri((1 + level) / 2)) * math.sqrt(items)
-        return Estimate(values[0], values[0] - half, values[0] + half, math.sqrt(items), level, rows, {}, ONE_SEED)
-    low, high, se = _interval(float(values.mean()), items, values, level)
-    return Estimate(float(values.mean()), low, high, se, level, rows, {"seeds": len(pairs)})
+    low, high, se = _interval(value, items, values, level)
+    fewest = min(len(first), len(second))
+    note = ONE_SEED if fewest == 1 else ""
+    return Estimate(value, low, high, se, level, int(first[0].frame.height), {"seeds": fewest}, note)
 
 
 def seed_variance(groups: Sequence[Sequence[float]]) -> tuple[float, float, float]:
