@@ -99,7 +99,7 @@ def test_a_page_of_senteval(tmp_path: Path, vectors: Path) -> None:
         *("--device", "cpu", "--html", tmp_path / "s.html"),
     )
     text = text_of(tmp_path / "s.html")
-    assert "1 tasks were run" in text and re.search(r"MR \d+\.\d\d", text)
+    assert "1 tasks were run" in text and re.search(r"MR: film reviews \d+\.\d\d", text)
 
 
 def test_a_page_of_a_scored_corpus(tmp_path: Path, vectors: Path) -> None:

@@ -54,7 +54,7 @@ def quantise(logits: NDArray[Any], *, labels_only: NDArray[np.bool_] | None = No
         labels_only: Rows of which the label alone is kept.
 
     >>> quantise(np.array([[1.0, 0.0, -2.0], [0.0, 0.01, 0.0]])).tolist()
-    [[16, -32], [-1, 0]]
+    [[16, -32], [-1, -1]]
     """
     values = logits.astype(np.float64)
     best = values.argmax(axis=1)
