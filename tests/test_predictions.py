@@ -255,7 +255,8 @@ def test_wrong_label_order_stops_before_the_audit(tmp_path: Path) -> None:
     assert (table.logits.argmax(axis=1) == [LABELS.index(g) for g in gold.frame["gold"]]).all()
 
 
-def test_killed_twenty_times_ends_with_the_same_table(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", [8, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_many_times_ends_with_the_same_table(tmp_path: Path, wanted: int) -> None:
     """kill -9 at random moments of one run; the surviving shards carry over and the table is identical."""
     code = """
 import sys, time
@@ -284,7 +285,7 @@ print("done")
     assert whole.communicate(timeout=120)[0] == "done\n"
     dice = random.Random(3)
     kills, survivors = 0, []
-    while kills < 20:
+    while kills < wanted:
         job = start("killed")
         deadline = time.monotonic() + 120
         shards = tmp_path / "killed" / "shards"

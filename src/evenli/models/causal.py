@@ -68,6 +68,7 @@ class CausalModel:
         silent = contextlib.redirect_stderr(io.StringIO()) if arguments else contextlib.nullcontext()
         with loading.one_line(source.name), silent:
             self._tokenizer = loading.load_part(transformers.AutoTokenizer, source, **arguments)
+            loading.try_tokenizer(self._tokenizer, source.name, "a b")
             model, report = loading.load_network(
                 transformers.AutoModelForCausalLM, source, safe=None if arguments else True, **arguments
             )
