@@ -28,7 +28,7 @@ def main() -> int:
     files = sorted([*dist.glob("*.whl"), *dist.glob("*.tar.gz")])
     run([sys.executable, "-m", "twine", "check", "--strict", *map(str, files)])
     wheel = newest(dist, "evenli-*.whl")
-    pythons = {version: path for version in VERSIONS if (path := shutil.which(f"python{version}"))}
+    pythons = {version: path for version in VERSIONS if (path := find(version))}
     for version, python in pythons.items():
         smoke(python, wheel)
         print(f"Python {version}: installed and audited")
@@ -36,6 +36,13 @@ def main() -> int:
     if missing:
         print(f"not on this machine, not tried: Python {', '.join(missing)}")
     return 0 if pythons else 1
+
+
+def find(version: str) -> str | None:
+    """A Python of this version on the path that starts; a shim of pyenv may point to none."""
+    path = shutil.which(f"python{version}")
+    starts = path is not None and subprocess.run([path, "--version"], capture_output=True).returncode == 0
+    return path if starts else None
 
 
 def newest(dist: Path, pattern: str) -> Path:
@@ -47,13 +54,13 @@ def smoke(python: str, wheel: Path) -> None:
     """Install a wheel into a fresh environment and audit with it, far from the repository."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        run([python, "-m", "venv", str(place / "venv")])
+        # Nothing of the caller's environment leads back to the sources, or to packages that lie elsewhere.
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        run([python, "-m", "venv", str(place / "venv")], env=clean)
         evenli = str(place / "venv" / "bin" / "evenli")
-        run([str(place / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", str(wheel)])
+        run([str(place / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet", str(wheel)], env=clean)
         work = place / "work"
         work.mkdir()
-        # Nothing of the caller's environment leads back to the sources.
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
         asked = [evenli, "audit", "--limit", "600", "--json", "-o", str(work / "run")]
         found = json.loads(run(asked, cwd=work, env=clean))
         assert found["verdict"]["code"] == "bias", found["verdict"]

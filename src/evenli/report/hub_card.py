@@ -38,14 +38,15 @@ def push_card(run: Audit | str | Path, repository: str) -> str:
     from huggingface_hub.errors import EntryNotFoundError
 
     audit = run if isinstance(run, Audit) else load_run(run)
+    message = f"Add the results of an evenli audit ({suite_of(audit)})"
     try:
-        try:
-            text = read_text(Path(hf_hub_download(repository, "README.md")), limit=LIMIT)
-        except EntryNotFoundError:
-            text = ""
-        card = ModelCard(merged(audit, text, f"the card of {repository}"), ignore_metadata_errors=True)
-        message = f"Add the results of an evenli audit ({suite_of(audit)})"
-        return str(card.push_to_hub(repository, commit_message=message, create_pr=True))
+        with _quiet():
+            try:
+                text = read_text(Path(hf_hub_download(repository, "README.md")), limit=LIMIT)
+            except EntryNotFoundError:
+                text = ""
+            card = ModelCard(merged(audit, text, f"the card of {repository}"), ignore_metadata_errors=True)
+            return str(card.push_to_hub(repository, commit_message=message, create_pr=True))
     except EvenliError:
         raise
     except Exception as error:  # no network, no token, no such repository: each has a class of its own
