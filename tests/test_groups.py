@@ -324,8 +324,12 @@ def test_making_an_axis_ends_with_an_audit(tmp_path: Path) -> None:
     assert {one.kind for one in problems} == {"warning"} and any("power" in one.text for one in problems)
     audit = evenli.audit("fake:neutral", axis=str(files[0]))
     assert audit.groups.words == {"all": 7, "stereotyped": 5}
+    files[1].unlink()  # as if killed between the two
+    assert new_axis("region", tmp_path) == files and files[1].is_file()
+    files[1].write_text("word,groups\n", encoding="utf-8")
     with pytest.raises(InputError, match="there already"):
         new_axis("region", tmp_path)
+    assert files[1].read_text(encoding="utf-8") == "word,groups\n"
     with pytest.raises(InputError, match="name"):
         new_axis("../region", tmp_path)
 

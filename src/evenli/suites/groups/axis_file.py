@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evenli.errors import InputError
-from evenli.io import write_atomic
+from evenli.io import write_together
 from evenli.resources import Axis, load_axis
 from evenli.stats.intervals import POWER_FACTOR
 from evenli.suites.base import SLOT
@@ -74,15 +74,16 @@ class Problem:
 
 
 def new_axis(name: str, folder: str | Path = ".") -> list[Path]:
-    """Write a commented axis file and its table; files that are there are never replaced."""
+    """Write a commented axis file and its table; files with other content are never replaced."""
     if not _NAME.fullmatch(name):
         raise InputError(f"'{name}' is no name for an axis; use small letters, digits and _, beginning with a letter")
-    files = {Path(folder) / f"{name}.toml": _TOML.format(name=name), Path(folder) / f"{name}_words.csv": _WORDS}
-    for file in files:
-        if file.exists():
+    texts = {f"{name}.toml": _TOML.format(name=name), f"{name}_words.csv": _WORDS}
+    files = {Path(folder) / file: text.encode() for file, text in texts.items()}
+    for file, content in files.items():
+        # A command that was killed half-way may have left one of the two, which is no reason to refuse.
+        if file.exists() and not (file.is_file() and file.read_bytes() == content):
             raise InputError(f"{file} is there already; choose another name or delete it")
-    for file, text in files.items():
-        write_atomic(file, text)
+    write_together(files)
     return list(files)
 
 
