@@ -81,6 +81,8 @@ def submit_run(
 def _add(row: BoardRow, file: Path) -> None:
     rows = read_board(file).rows if file.exists() else []
     same = [one.name for one in rows if one.evidence.get("predictions.parquet") == row.evidence["predictions.parquet"]]
+    if same == [row.name]:  # the same command again, which may have been killed after it wrote
+        return
     if same:
         raise RunError(f"these answers are in {file} already, as '{same[0]}'")
     taken = [one for one in rows if (one.name, one.lang, one.source) == (row.name, row.lang, row.source)]

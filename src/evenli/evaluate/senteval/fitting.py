@@ -91,9 +91,10 @@ def pearson(x: Values, y: Values) -> float:
 
     SciPy's warns there, and early stopping asks for it at every look.
     """
-    x, y = x - x.mean(), y - y.mean()
-    spread = np.sqrt((x @ x) * (y @ y))
-    return float(np.clip(x @ y / spread, -1, 1)) if spread > 0 else math.nan
+    with np.errstate(over="ignore", invalid="ignore"):  # scores beyond all bounds have no correlation
+        x, y = x - x.mean(), y - y.mean()
+        spread = np.sqrt((x @ x) * (y @ y))
+        return float(np.clip(x @ y / spread, -1, 1)) if 0 < spread < np.inf else math.nan
 
 
 def spearman(x: Values, y: Values) -> float:
