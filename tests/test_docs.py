@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-
 from conftest import ROOT
 
 
@@ -28,4 +27,4 @@ def test_version_is_the_same_everywhere() -> None:
     from evenli import __version__
 
     assert f"version: {__version__}" in (ROOT / "CITATION.cff").read_text()
-    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"## {__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
