@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
 from conftest import ROOT
 
 
