@@ -15,7 +15,7 @@ from rich.console import Console
 from scipy.stats import chisquare, false_discovery_control, norm
 
 from evenli.errors import InputError
-from evenli.evaluate.compare import holm
+from evenli.evaluate.differences import holm
 from evenli.evaluate.seat import (
     AVERAGED,
     SeatResult,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
@@ -17,9 +20,11 @@ from evenli.cli.audit import compare as compare_command
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import Audit, load_run
-from evenli.evaluate.compare import DESIGN, Comparison, Difference, align, compare, compare_runs, holm
+from evenli.evaluate.compare import DESIGN, align, compare, compare_runs
+from evenli.evaluate.differences import Comparison, Difference, holm
 from evenli.labels import LABELS
 from evenli.predictions import COLUMNS, Predictions
+from evenli.report.paper import write_comparison
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
@@ -339,6 +344,67 @@ def test_command_prints_and_json_is_strict(runs: Path) -> None:
     assert first["mcnemar"]["p"] >= 0 and len(first["occupations"]) == 271
     out = CliRunner().invoke(app, [*arguments])
     assert "p (Holm)" in out.output
+
+
+CAUSES = ("stereotype", "default_gender", "undirected")
+
+
+def test_causes_are_corrected_for_one_another(runs: Path) -> None:
+    stored = [load_run(runs / name) for name in ("even", "biased", "oracle")]
+    found = compare_runs(*stored).to_dict()["comparisons"]
+    p = {(name, i): one["measures"][name]["p"] for name in CAUSES for i, one in enumerate(found)}
+    together = dict(zip(p, holm(list(p.values())), strict=True))
+    assert {(name, i): found[i]["measures"][name]["p_holm"] for name, i in p} == pytest.approx(together)
+    # Two runs: the smallest of three p is multiplied by 3.
+    (alone,) = compare_runs(*stored[::2]).to_dict()["comparisons"]
+    stereotype = alone["measures"]["stereotype"]
+    assert stereotype["p"] == min(alone["measures"][name]["p"] for name in CAUSES)
+    assert stereotype["p_holm"] == pytest.approx(3 * stereotype["p"])
+    assert alone["measures"]["coal"]["p_holm"] == alone["measures"]["coal"]["p"]
+
+
+def test_a_table_for_a_paper(runs: Path, tmp_path: Path) -> None:
+    names = ("even", "oracle", "biased")
+    arguments = [str(runs / name) for name in names]
+    out = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / "t.csv")])
+    assert out.exit_code == 0 and "t.csv: 12 rows" in out.output
+    rows = pl.read_csv(tmp_path / "t.csv").to_dicts()
+    compared = compare_runs(*map(load_run, arguments))
+    for row, (measure, run) in zip(rows, [(m, n) for m in (*CAUSES, "coal") for n in range(3)], strict=True):
+        # On the same pairs the audit has the same value and the same interval.
+        stored = load_run(arguments[run]).coal.measures[measure]
+        assert [row[key] for key in ("value", "low", "high")] == pytest.approx(
+            [stored.value, stored.low, stored.high], abs=1e-6
+        )
+        change = compared.suites["coal"][run - 1].measures[measure] if run else None
+        numbers = (change.value, change.low, change.high, change.p, change.p_holm) if change else (None,) * 5
+        assert [
+            row[key] for key in ("difference", "difference_low", "difference_high", "p", "p_holm")
+        ] == pytest.approx(list(numbers))
+    out = CliRunner().invoke(app, [*arguments, "--json", "-o", str(tmp_path / "t.MD")])
+    assert json.loads(out.output)["comparisons"]  # nothing but JSON on stdout
+    lines = (tmp_path / "t.MD").read_text(encoding="utf-8").splitlines()
+    assert [line.count(" | ") for line in lines[:14]] == [4] * 14
+
+
+def test_a_latex_table_holds_no_command_of_a_model(runs: Path, tmp_path: Path) -> None:
+    even, other = load_run(runs / "even"), load_run(runs / "oracle")
+    evil = msgspec.structs.replace(other.result.model, name="a_b & 5% \\input{x} bert-0")
+    other = replace(other, result=msgspec.structs.replace(other.result, model=evil))
+    write_comparison(compare_runs(even, other), tmp_path / "t.tex")
+    lines = (tmp_path / "t.tex").read_text(encoding="utf-8").splitlines()
+    assert r"a\_b \& 5\% \textbackslash{}input\{x\} bert-0" in "\n".join(lines)
+    body = [line for line in lines if line.endswith(r"\\")]
+    assert len(body) == 9 and all(re.sub(r"\\&", "", line).count("&") == 4 for line in body)
+    assert lines.count(r"\addlinespace") == 3 and not [line for line in lines if re.search(r"^[^%]*[^$\w]-\d", line)]
+    # Names stand in comments, too, and none of them ends its line.
+    assert all(line.startswith(("%", "\\")) or line.endswith(r"\\") for line in lines)
+
+
+def test_a_table_of_other_formats_is_refused_before_any_work(tmp_path: Path) -> None:
+    out = CliRunner().invoke(app, ["nowhere", "nowhere", "-o", str(tmp_path / "t.html")])
+    assert isinstance(out.exception, InputError) and ".tex" in str(out.exception)
+    assert not list(tmp_path.iterdir())
 
 
 def test_command_refuses_other_data_in_one_line(runs: Path) -> None:

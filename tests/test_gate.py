@@ -259,7 +259,7 @@ def test_baseline(runs: Path) -> None:
 
 
 def test_the_margin_is_not_lost_to_rounding() -> None:
-    from evenli.evaluate.compare import Difference
+    from evenli.evaluate.differences import Difference
 
     def status(value: float, low: float, margin: float) -> str:
         difference = Difference(0.3, 0.3 + value, value, low, 1, 0.01, 0.95, 0.01, 0.01)

@@ -113,6 +113,7 @@ WRITERS = [
     Writer("build dev2020 --words man -o out.csv", "", "out.csv"),
     Writer("build controlled --width 2 --rates 0,0.5,1 -o out", "", "out"),
     Writer("table run -o out.csv", "runs", "out.csv"),
+    Writer("compare run other -o out.tex", "runs", "out.tex"),
     Writer("report run -o out.html", "runs", "out.html"),
     Writer(f"gate run {_GATE} --junit out.xml", "runs", "out.xml"),
     Writer("export model -o out --check few.jsonl", "checkpoint pairs", "out"),

@@ -57,6 +57,8 @@ def _runs() -> Iterator[Target]:
         }
         for name, words in commands.items():
             yield Target(f"{name}-{part}", words, ("runs",), files, evidence=True, weight=1.5)
+        table = ("compare", "run", "other", "-o", "table.tex")
+        yield Target(f"compare-table-{part}", table, ("runs",), files, evidence=True, output="table.tex", weight=0.5)
         report = ("report", "run", "other", "-o", "report.html")
         yield Target(f"report-{part}", report, ("runs",), files, evidence=True, output="report.html", weight=0.2)
         again = ("audit", "fake:oracle:0.3", "--data", "pairs.jsonl", "-o", "run", "--json")

@@ -209,6 +209,10 @@ def compare(
         str | None, choice("Suite; default: each that all runs hold.", tuple(SUITES.builtin), closed=False)
     ] = None,
     published: shared.Published = False,
+    out: Annotated[
+        Path | None,
+        option("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file.", "--out", "-o"),
+    ] = None,
     _: shared.Resampling = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -217,11 +221,20 @@ def compare(
     Differences with intervals and p, and which occupations moved.
     """
     from evenli.evaluate.compare import compare_runs
+    from evenli.report.export import check_suffix
     from evenli.report.terminal import show_comparison
     from evenli.stats.intervals import Scoring
 
+    if out is not None:
+        check_suffix(out)  # before any work
     compared = compare_runs(first, *others, suite=suite, scoring=Scoring(published=published))
     if as_json:
         shared.print_json(compared.to_dict())
     else:
         show_comparison(compared, shared.console())
+    if out is not None:
+        from evenli.report.paper import write_comparison
+
+        rows = write_comparison(compared, out)
+        if not as_json:
+            shared.say(f"{out}: {rows} rows")

@@ -7,7 +7,7 @@ templates is: what the items have in common cancels, and the interval is narrowe
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,80 +19,21 @@ from scipy.stats import binomtest
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import interval, number, p_bound, signed
+from evenli.evaluate.differences import Comparison, Difference, McNemar, corrected
+from evenli.format import number, p_bound, signed
 from evenli.io import to_plain
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.registry import DEFAULT_SUITE, SUITES
-from evenli.stats.intervals import Interval, Scoring, estimate_difference
+from evenli.stats.intervals import Interval, Scoring, estimate_difference, estimate_measures
 from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Items, get_suite
+from evenli.types import Estimate
 
 _BLOCK = 100_000
 DESIGN = ("suite", "id", "premise", "hypothesis", "subset", "occupation", "stereotype", "template")
 """What makes two rows the same item: its name, its text and its place in the design."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One measure on two runs: ``value = second - first`` with its interval and standard error.
-
-    ``p`` is two-sided, from the same t that makes the interval, and never 0; ``p_holm`` is corrected for several runs
-    compared with one. Undefined numbers are NaN, and ``note`` says why.
-    """
-
-    first: float
-    second: float
-    value: float
-    low: float
-    high: float
-    se: float
-    level: float
-    p: float
-    p_holm: float
-    note: str = ""
-
-    @property
-    def significant(self) -> bool:
-        """Whether the corrected p is below 1 - level; False where undefined."""
-        return self.p_holm < 1 - self.level
-
-    @property
-    def shown(self) -> str:
-        """The difference with its interval, for people."""
-        return f"{signed(self.value)} {interval(self.low, self.high, sign=True)}"
-
-
-@dataclass(frozen=True)
-class McNemar:
-    """Exact McNemar test (1947) on biased answers, item by item.
-
-    It takes items as independent, which rows that share a sentence are not: its p is smaller than it should be, and the
-    p of a measure is the one to rely on. The counts, items on which both runs give the biased answer, only one or
-    neither, need no such assumption. ``p`` is two-sided and 1 if no item differs.
-    """
-
-    both: int
-    only_first: int
-    only_second: int
-    neither: int
-    p: float
-    p_holm: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A second run against a first: measures, biased answers item by item, and occupations, the largest move first.
-
-    ``gained`` items of an occupation are biased in the second run only, ``lost`` ones in the first only.
-    """
-
-    measures: dict[str, Difference]
-    mcnemar: McNemar
-    occupations: pl.DataFrame
-    n: int
-    clusters: dict[str, int]
 
 
 def compare(
@@ -105,16 +46,25 @@ def compare(
     """Compare every further table with the first, on the items of a suite, which all of them must share.
 
     With several tables the p-values of each measure, and of McNemar's test, are corrected by Holm (1979) over the
-    tables compared. Measures are not corrected for one another: NLI-CoAL is the question, the rest describe the answer.
+    tables compared. Those of the causes are also corrected for one another. Other measures are not: NLI-CoAL is the
+    question, the rest describe the answer.
     """
-    scoring, items, base = scoring or Scoring(), _items(suite), first.suite(suite)
-    tables = (second, *others)
+    scoring, items = scoring or Scoring(), _items(suite)
+    pairs = _samples(first, (second, *others), suite, scoring)
+    return corrected([_compare(*pair, suite, scoring.level, items) for pair in pairs], items.causes)
+
+
+def _samples(
+    first: Predictions, others: Sequence[Predictions], suite: str, scoring: Scoring
+) -> Iterator[tuple[Sample, Sample]]:
+    """The first table beside every further one, on the items that all of them answered."""
+    base = first.suite(suite)
     # What one model did not answer is compared for none. One further table is held at a time.
-    silent = np.logical_or.reduce([base.abstained, *(align(base, one.suite(suite), suite).abstained for one in tables)])
+    silent = np.logical_or.reduce([base.abstained, *(align(base, one.suite(suite), suite).abstained for one in others)])
     sample = Sample(base.answered(silent), published=scoring.published)
-    aligned = (align(base, other.suite(suite), suite).answered(silent) for other in tables)
-    further = (Sample(table, published=scoring.published).on(sample.design) for table in aligned)
-    return _corrected([_compare(sample, other, suite, scoring.level, items) for other in further])
+    for other in others:
+        table = align(base, other.suite(suite), suite).answered(silent)
+        yield sample, Sample(table, published=scoring.published).on(sample.design)
 
 
 def _items(suite: str) -> Items:
@@ -153,21 +103,6 @@ def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -
     return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
 
 
-def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction (1979); an undefined p stays undefined and does not count.
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    defined = sorted((p, i) for i, p in enumerate(p_values) if not np.isnan(p))
-    corrected = [float("nan")] * len(p_values)
-    largest = 0.0
-    for rank, (p, i) in enumerate(defined):
-        largest = max(largest, min(1.0, p * (len(defined) - rank)))
-        corrected[i] = largest
-    return corrected
-
-
 def _compare(first: Sample, second: Sample, suite: str, level: float, items: Items) -> Comparison:
     same = np.array_equal(first.probabilities, second.probabilities)
     first, second = items.shared(first, second)
@@ -189,19 +124,6 @@ def _difference(entry: Measure, first: Sample, second: Sample, level: float, *, 
     return Difference(
         before, after, after - before, found.low, found.high, found.se, level, found.p, found.p, found.note
     )
-
-
-def _corrected(found: list[Comparison]) -> list[Comparison]:
-    by_measure = {name: holm([one.measures[name].p for one in found]) for name in found[0].measures}
-    mcnemar = holm([one.mcnemar.p for one in found])
-    return [
-        replace(
-            one,
-            measures={name: replace(d, p_holm=by_measure[name][i]) for name, d in one.measures.items()},
-            mcnemar=replace(one.mcnemar, p_holm=mcnemar[i]),
-        )
-        for i, one in enumerate(found)
-    ]
 
 
 def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
@@ -240,8 +162,20 @@ class RunComparison:
 
     def conclusion(self, suite: str, number: int = 0) -> str:
         """One sentence that the intervals allow about a further run; ``number`` counts them from 0."""
-        said = conclude(self.runs[0], self.runs[number + 1], self.suites[suite][number], suite)
+        compared = self.suites[suite]
+        said = conclude(self.runs[0], self.runs[number + 1], compared[number], suite, len(compared))
         return f"{said} {self.contrast(suite, number).get('sentence', '')}".strip()
+
+    def estimates(self, suite: str, names: Sequence[str]) -> list[tuple[dict[str, Estimate], dict[str, Estimate]]]:
+        """Measures of the first and of every further run with their intervals, on the items that are compared."""
+        first, *others = (run.predictions for run in self.runs)
+        entries = [get_measure(name) for name in names]
+
+        def estimated(sample: Sample) -> dict[str, Estimate]:
+            return {name: one for (name, _), one in estimate_measures(sample, entries, scoring=self.scoring).items()}
+
+        pairs = (_items(suite).shared(*pair) for pair in _samples(first, others, suite, self.scoring))
+        return [(estimated(before), estimated(after)) for before, after in pairs]
 
     def contrast(self, suite: str, number: int = 0) -> dict[str, Any]:
         """What the suite adds about a further run; empty for most."""
@@ -338,8 +272,8 @@ def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[
     return compare(first.predictions, second, *more, suite=suite, scoring=scoring)
 
 
-def conclude(first: Audit, second: Audit, found: Comparison, suite: str) -> str:
-    """One sentence that the intervals allow: about the measures that the suite names."""
+def conclude(first: Audit, second: Audit, found: Comparison, suite: str, runs: int = 1) -> str:
+    """One sentence that the intervals allow, about the measures that the suite names; ``runs`` are corrected for."""
     silent = [run for run in (first, second) if run.result.competence and run.result.competence.problem]
     if silent:
         who = " and ".join(f"{run.name} ({run.path})" for run in silent)
@@ -361,26 +295,26 @@ def conclude(first: Audit, second: Audit, found: Comparison, suite: str) -> str:
             changes.append(f"{_title(name)} of the second is significantly {_direction(found.measures[name])}")
         else:
             changes.append(f"the difference in {_title(name)} is not significant")
-    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, found)
+    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, found, runs)
 
 
-def _conclude_causes(names: Sequence[str], found: Comparison) -> str:
-    """Which causes differ; their p are corrected for one another, because any of them may be the one that is named."""
+def _conclude_causes(names: Sequence[str], found: Comparison, runs: int) -> str:
+    """Which causes differ, by the p that are corrected for one another."""
     known = {name: found.measures[name] for name in names if not math.isnan(found.measures[name].p_holm)}
     if not known:
         return ""
-    corrected = dict(zip(known, holm([one.p_holm for one in known.values()]), strict=True))
-    differ = [name for name, one in known.items() if corrected[name] < 1 - one.level]
+    differ = [name for name, one in known.items() if one.significant]
     if not differ:
         return f" None of the causes differs beyond chance ({', '.join(map(_title, known))})."
     differing = "; ".join(
         f"{_title(name)} is {_direction(known[name])} ({signed(known[name].first)} -> {signed(known[name].second)}, "
-        f"difference {known[name].shown}, p {p_bound(corrected[name])})"
+        f"difference {known[name].shown}, p {p_bound(known[name].p_holm)})"
         for name in differ
     )
     same = [_title(name) for name in known if name not in differ]
+    family = f"{len(known)} causes{f' in {runs} comparisons' * (runs > 1)}"
     rest = f" {' and '.join(same).capitalize()} {'do' if len(same) > 1 else 'does'} not differ beyond chance."
-    return f" Of the causes {differing}.{rest if same else ''} Their p are corrected for {len(known)} causes."
+    return f" Of the causes {differing}.{rest if same else ''} Their p are corrected for {family}."
 
 
 def _direction(one: Difference) -> str:

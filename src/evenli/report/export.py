@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,9 @@ _LATEX = {
     "|": r"\textbar{}",
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
 }
+
+_MINUS = re.compile(r"(^|[\s\[(])-(?=\d)")  # the hyphen before a number is a minus; within a name it stays one
+_SUFFIXES = (".csv", ".parquet", ".md", ".tex")
 
 _OPEN = {"ModelCard", "DataCard"}
 """Records that may hold further keys: what a backend or a reader adds about a model or a file."""
@@ -85,20 +88,25 @@ def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 def write_table(frame: pl.DataFrame, path: str | Path) -> None:
     """Write a table in the format that the suffix names: .csv, .parquet, .md or .tex."""
-    path = Path(path)
     writers: dict[str, Callable[[Path], object]] = {
         ".csv": lambda file: write_csv(frame, file),
         ".parquet": frame.write_parquet,
         ".md": lambda file: file.write_text(markdown(frame), encoding="utf-8"),
         ".tex": lambda file: file.write_text(latex(frame), encoding="utf-8"),
     }
-    if path.suffix.lower() not in writers:
-        raise InputError(f"cannot tell the format of {path}; end its name in {', '.join(writers)}")
-    write_atomic(path, writers[path.suffix.lower()])
+    write_atomic(path, writers[check_suffix(path)])
 
 
-def markdown(frame: pl.DataFrame) -> str:
-    """A pipe table, numbers to three decimals and to the right.
+def check_suffix(path: str | Path) -> str:
+    """The suffix of a table that can be written; others are refused."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _SUFFIXES:
+        raise InputError(f"cannot tell the format of {path}; end its name in {', '.join(_SUFFIXES)}")
+    return suffix
+
+
+def markdown(frame: pl.DataFrame, right: Collection[str] = ()) -> str:
+    """A pipe table, numbers to three decimals; they and the columns named by ``right`` stand to the right.
 
     >>> print(markdown(pl.DataFrame({"measure": ["coal"], "value": [0.25]})))
     | measure | value |
@@ -106,21 +114,37 @@ def markdown(frame: pl.DataFrame) -> str:
     | coal | 0.250 |
     <BLANKLINE>
     """
-    rule = ["---:" if kind.is_numeric() else "---" for kind in frame.dtypes]
+    rule = ["---:" if kind.is_numeric() or name in right else "---" for name, kind in frame.schema.items()]
     texts = ([" ".join(shown(cell).split()) for cell in row] for row in frame.iter_rows())
     rows = [[re.sub(r"([\\`*\[\]<>|])", r"\\\1", text) for text in row] for row in texts]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (frame.columns, rule, *rows))
 
 
-def latex(frame: pl.DataFrame) -> str:
-    """A booktabs tabular, numbers to three decimals and to the right; Japanese and Chinese need XeLaTeX or LuaLaTeX."""
-    columns = "".join("r" if kind.is_numeric() else "l" for kind in frame.dtypes)
-    rows = (frame.columns, *([shown(cell) for cell in row] for row in frame.iter_rows()))
-    head, *body = (" & ".join(map(latex_text, row)) + " \\\\\n" for row in rows)
+def latex(frame: pl.DataFrame, right: Collection[str] = (), *, blocks: bool = False) -> str:
+    """A booktabs tabular, numbers to three decimals; Japanese and Chinese need XeLaTeX or LuaLaTeX.
+
+    Args:
+        frame: Any table.
+        right: Columns of text that stand to the right, as numbers do.
+        blocks: Rows with the same first cell are a block: it is written once, and a space follows the block.
+    """
+    columns = "".join("r" if kind.is_numeric() or name in right else "l" for name, kind in frame.schema.items())
+    head, *rows = ([latex_text(shown(cell)) for cell in row] for row in (frame.columns, *frame.iter_rows()))
+    lines = []
+    for number, row in enumerate(rows):
+        again = blocks and number > 0 and rows[number - 1][0] == row[0]
+        if blocks and number > 0 and not again:
+            lines.append("\\addlinespace\n")
+        lines.append(_latex_row(["" if again else row[0], *row[1:]]))
     return (
-        f"% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n{head}\\midrule\n"
-        f"{''.join(body)}\\bottomrule\n\\end{{tabular}}\n"
+        f"% needs \\usepackage{{booktabs}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n{_latex_row(head)}\\midrule\n"
+        f"{''.join(lines)}\\bottomrule\n\\end{{tabular}}\n"
     )
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    # A cell that begins with [ would be taken for the space that \\ may be followed by.
+    return " & ".join(f"{{}}{cell}" if cell.startswith("[") else cell for cell in cells) + " \\\\\n"
 
 
 def latex_text(text: str) -> str:
@@ -128,8 +152,11 @@ def latex_text(text: str) -> str:
 
     >>> print(latex_text("R&D \\input{x} 5%"))
     R\&D \textbackslash{}input\{x\} 5\%
+    >>> print(latex_text("-0.1 [-0.2, +0.1] of a-1"))
+    $-$0.1 [$-$0.2, +0.1] of a-1
     """
-    return "".join(_LATEX.get(mark, mark) for mark in " ".join(text.split()))
+    escaped = "".join(_LATEX.get(mark, mark) for mark in " ".join(text.split()))
+    return _MINUS.sub(r"\1$-$", escaped)
 
 
 def results_schema() -> dict[str, Any]:

@@ -19,7 +19,8 @@ from xml.etree import ElementTree as ET
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.evaluate.compare import Difference, compare_runs
+from evenli.evaluate.compare import compare_runs
+from evenli.evaluate.differences import Difference
 from evenli.format import interval, number, percent, printable, signed
 from evenli.io import to_plain, write_atomic
 from evenli.registry import SUITES

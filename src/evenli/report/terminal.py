@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from evenli.evaluate.audit import Audit
-from evenli.evaluate.compare import Comparison, RunComparison
+from evenli.evaluate.compare import RunComparison
+from evenli.evaluate.differences import Comparison
 from evenli.evaluate.robustness import known_wordings, wording_line
 from evenli.format import interval, number, p_bound, percent, signed
 from evenli.report.prompting import prompting_lines, prompting_sections

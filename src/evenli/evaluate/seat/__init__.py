@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from evenli.encoders.base import Embeddings, Encoder, as_encoder, encode_checked
 from evenli.errors import InputError, ResourceError
-from evenli.evaluate.compare import holm
+from evenli.evaluate.differences import holm
 from evenli.evaluate.seat import association
 from evenli.evaluate.seat.association import DEFAULTS, UnitSets, Values
 from evenli.evaluate.seat.association import AssociationResult as AssociationResult
