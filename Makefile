@@ -42,6 +42,7 @@ leaderboard: $(VENV)/.base
 docs: $(VENV)/.dev
 	$(BIN)/python tools/make_cli_docs.py
 	$(BIN)/python tools/make_licences.py
+	$(BIN)/python tools/make_data_cards.py
 	$(BIN)/python tools/study_figures.py
 	$(BIN)/python -m zensical build --strict
 

@@ -17,6 +17,13 @@ def test_command_line_page_is_current() -> None:
     assert out.returncode == 0, out.stderr
 
 
+def test_page_of_data_cards_is_current() -> None:
+    """Also that every file that ships has a card and a place on the page."""
+    command = [sys.executable, ROOT / "tools" / "make_data_cards.py", "--check"]
+    out = subprocess.run(command, capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+
+
 def test_links_between_pages_resolve() -> None:
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for page in pages:

@@ -26,7 +26,7 @@ RELEASES = {"en": "en_v1.1", "ja": "ja_v1.1", "zh": "zh_v1.0"}
 
 @pytest.mark.parametrize("card", cards(), ids=lambda card: card.name)
 def test_every_resource_states_its_source_and_is_intact(card) -> None:
-    assert card.title and card.source and card.licence
+    assert card.title and card.source and card.licence and len(card.limits) > 20
     assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", card.date)
     assert card.verify(), f"{card.name} changed: run tools/seal_resources.py if that was intended"
 

@@ -534,6 +534,17 @@ def test_centres_by_hand() -> None:
     assert sum(word.importance for word in length.words) == pytest.approx(4 / 9)
 
 
+def test_a_clitic_is_a_function_word_but_not_for_the_published_score() -> None:
+    words = ["she", "he", "woman", "man", "truck", "'s", "n't", "’s"]
+    rows = [[1, 0], [-1, 0], [1, 0.1], [-1, 0.1], [-0.8, 0.6], *[[-0.6, 0.8]] * 3]
+    vectors = WordVectors.of(words, np.array(rows))
+    direction = gender_direction(vectors, [("she", "he"), ("woman", "man")])
+    published, ours = (BiasScorer(vectors, direction, centre=centre) for centre in ("none", "function-words"))
+    assert published.score("truck's").male == pytest.approx(-(0.8 + 0.6) / 2)
+    for clitic in ("'s", "n't", "’s"):
+        assert ours.score(f"truck{clitic}").male == pytest.approx(-0.8 / 2), clitic
+
+
 @pytest.mark.parametrize("centre", CENTRES)
 def test_centred_scores_of_many_are_those_of_one(centre) -> None:
     words = ["she", "he", "woman", "man", "the", "is", "pink", "truck"]

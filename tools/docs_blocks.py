@@ -8,7 +8,9 @@ names, and a block with ``title="FILE"`` is written to that file. Files of docs/
 folder. A ``text`` block right after a code block is its output; ``…`` in it stands for any lines, or for the rest of
 one. A comment right before a block says what is special about it:
 
-    <!-- not run: REASON -->   <!-- slow -->   <!-- exit 1 -->
+    <!-- not run: REASON -->   <!-- slow -->   <!-- slow alone -->   <!-- exit 1 -->
+
+Where slow blocks are left out, so is what follows them on the page; a block that is slow alone is left out by itself.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ PAGES = (
 )
 WIDTH = "110"
 FENCE = re.compile(r"^```(\w*)[ ]*(?:\{?[^\n]*?title=\"([^\"]+)\"[^\n]*)?$")
-NOTE = re.compile(r"^<!-- (not run: .+|slow|exit \d+) -->$")
+NOTE = re.compile(r"^<!-- (not run: .+|slow|slow alone|exit \d+) -->$")
 NUMBER = re.compile(r"[-+−]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 ANY = "…"
 
@@ -61,7 +63,7 @@ class Block:
     @property
     def slow(self) -> bool:
         """Whether it takes more than a few seconds."""
-        return self.note == "slow"
+        return self.note in {"slow", "slow alone"}
 
     @property
     def exit_code(self) -> int:
@@ -240,10 +242,12 @@ def same(shown: str, produced: str) -> bool:
 
 
 def run_page(page: Path, folder: Path, slow: bool = False) -> list[tuple[Block, str]]:
-    """Run a page; after a slow block that was left out nothing more of the page runs."""
+    """Run a page; after a slow block that was left out nothing more of the page runs, unless it is slow alone."""
     session, done = Session(page, folder), []
     for block in blocks_of(page):
         if block.slow and not slow:
+            if block.note == "slow alone":
+                continue
             break
         produced = session.run(block)
         if block.runs and not block.file:

@@ -16,7 +16,7 @@ for path in sorted(DATA.iterdir()):
         continue
     card = path.with_suffix(".toml")
     if not card.is_file():
-        raise SystemExit(f"{path.name} has no card {card.name}: write title, source, licence, date first")
+        raise SystemExit(f"{path.name} has no card {card.name}: write title, source, licence, date, limits first")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     text = re.sub(r'^sha256 = ".*"\n', "", card.read_text(encoding="utf-8"), flags=re.M)
     card.write_text(f'{text.rstrip()}\nsha256 = "{digest}"\n', encoding="utf-8")

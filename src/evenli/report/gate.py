@@ -168,8 +168,9 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
         except InputError as error:
             raise InputError(f"policy {policy.name}, clause '{clause.name}': {error}") from error
         status = SKIPPED if check.status == UNDECIDED and clause.optional else check.status
-        # The reason is why it fails; a clause that holds needs its numbers only.
-        detail = f"{clause.reason} ({check.detail})" if status == FAILED else check.detail
+        # The reason is why it fails; a clause that holds needs its numbers and their bound only.
+        numbers = f"{check.detail}; fails if {clause.fail_if}"
+        detail = f"{clause.reason} ({numbers})" if status == FAILED else numbers
         checks.append(Check(clause.name, status, detail, check.values))
     return checks + [_unread(suite, policy) for suite in _unread_suites(result, policy)]
 

@@ -27,6 +27,7 @@ class Card:
     date: str
     sha256: str
     note: str = ""
+    limits: str = ""  # what it cannot do; every shipped file says so
 
     @property
     def path(self) -> Path:

@@ -77,13 +77,13 @@ def _numbers(result: CoalResult) -> list[PlainNumber]:
     whose = [f"{noun}'s" for noun in nouns]
     names: dict[str, Any] = {
         "stereotype": lambda up: (
-            ("Follows stereotypes", "read as the stereotype says, less the other way round")
+            ("Follows stereotypes", "read as the stereotype says, minus read against it")
             if up
-            else ("Goes against stereotypes", "read against the stereotype, less as it says")
+            else ("Goes against stereotypes", "read against the stereotype, minus read as it says")
         ),
         "default_gender": lambda up: (
             f"Assumes {nouns[up]}",
-            f"jobs without a stereotype: read as {whose[up]}, less as {whose[not up]}",
+            f"jobs without a stereotype: read as {whose[up]}, minus as {whose[not up]}",
         ),
         "undirected": lambda _: (
             "Errs without a direction",

@@ -84,9 +84,9 @@ def _numbers(result: GroupsResult) -> list[PlainNumber]:
         up = one.value >= 0
         name = "Follows stereotypes" if up else "Goes against stereotypes"
         meaning = "the stereotyped group is inferred more readily than others" if up else "it is inferred less readily"
-        numbers.append(_plain(name, one, f"{meaning}, less the reverse"))
+        numbers.append(_plain(name, one, f"{meaning}, minus the reverse"))
     if (row := _largest(result, DEFAULT)) is not None:
-        where = f"{result.thing}s without a stereotype: its answer stands higher than others', less the reverse"
+        where = f"{result.thing}s without a stereotype: its answer stands higher than others', minus the reverse"
         name = f"Favours {with_article(row.noun)}" if row.default.value > 0 else "Favours one group"
         numbers.append(_plain(name, row.default, where))
     if (row := _largest(result, RULED_OUT)) is not None:

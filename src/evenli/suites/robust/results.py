@@ -125,7 +125,7 @@ def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
         for row in result.causes
     ]
     level = result.causes[0].another_level
-    of = "" if math.isnan(level) else f" Had another been picked, {percent(level)} would lie in 'another wording'"
+    of = "" if math.isnan(level) else f" Of further wordings {percent(level)} would lie within 'another wording'"
     heading = f"Does it survive another wording?{of}"
     found = [Section(heading, columns, rows, lines), _one_change(result), _shares(result.shares, DIMENSIONS)]
     if result.views:
