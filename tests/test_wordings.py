@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 import evenli
-from evenli.errors import EvenliError, InputError, ResourceError, RunError
+from evenli.errors import EvenliError, InputError, MissingExtraError, ResourceError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.robustness import robustness, wording_line
@@ -24,13 +24,13 @@ from evenli.resources import load_axis
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request, load_suite
 from evenli.suites.checks import leaking_words, looks_like
-from evenli.suites.robust import design
+from evenli.suites.robust import design, results, stability
 from evenli.suites.robust.curve import WordingRow
 from evenli.suites.robust.design import BUDGET, SAMPLED, Wording, balance, choose_occupations, grid, sampled
 from evenli.suites.robust.results import RobustResult
 from evenli.suites.robust.stability import REST, across, prediction_interval, variance_shares
 from evenli.suites.robust.views import across_views, view_rows, view_shares
-from evenli.suites.robust.wordings import NAME, read_wordings
+from evenli.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
 from evenli.types import Estimate
 
 LANGUAGES = ("en", "ja", "zh")
@@ -313,6 +313,18 @@ def test_variance_shares_are_those_of_a_hand_computed_design() -> None:
     shares = {one.dimension: one.share for one in variance_shares(rows) if one.cause == "stereotype"}
     total = 0.36 + 0.04 + 0.0025
     assert shares == pytest.approx({"noun": 0.36 / total, "frame": 0.04 / total, REST: 0.0025 / total}, abs=1e-6)
+
+
+def test_a_missing_extra_is_said_once_and_nothing_else_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str, *, extra: str, purpose: str) -> None:
+        raise MissingExtraError(module, extra, purpose)
+
+    monkeypatch.setattr(stability, "need", missing)
+    rows = [row(0.1 * n, f"n{n}", "bare") for n in range(4)]
+    shares = variance_shares(rows)
+    assert [math.isnan(one.share) for one in shares] == [True] * 3
+    section = results._shares(shares, DIMENSIONS)
+    assert len(section.lines) == 1 and "evenli[wording]" in section.lines[0] and not section.rows
 
 
 def test_signs_are_counted_and_wordings_that_are_not_understood_are_not() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import argument, option
-from evenli.errors import InputError
+from evenli.errors import InputError, MissingExtraError
 
 
 def robustness(
@@ -45,10 +45,16 @@ def robustness(
     from evenli.models import ModelOptions, Prompting
     from evenli.report.terminal import show_results
     from evenli.suites.base import Request
+    from evenli.suites.robust.stability import PURPOSE
 
     if charts:
         check_extra("report", "the chart of the wordings")
     stored = is_run(target)
+    if not stored:
+        try:
+            check_extra("wording", PURPOSE, "statsmodels")
+        except MissingExtraError as error:
+            shared.warn(f"{error}; everything else is computed without it")  # said before minutes of work, not after
     if stored and (full or data or out):
         raise InputError(f"{target} is a finished run; --full, --data and --out need a model")
     request = Request(lang, axis=axis, full=full)

@@ -197,7 +197,10 @@ def choose_columns(file: SourceFile, columns: Sequence[str] | None) -> tuple[str
         return tuple(columns)
     chosen = _pair_columns(names) or tuple(name for name in _SINGLE if name in names)[:1]
     if not chosen:
-        raise InputError(f"{file}: no pair, text or sentence among {', '.join(names)}; name the text columns")
+        raise InputError(
+            f"{file}: no column is called premise and hypothesis, text or sentence, but {', '.join(names)}; name those "
+            f"with text, e.g. --columns {','.join(names[:2])}"
+        )
     return chosen
 
 

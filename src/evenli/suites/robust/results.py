@@ -185,7 +185,12 @@ def _shares(shares: Sequence[VarianceRow], dimensions: Sequence[str], about: str
     names = [name for name in (*dimensions, REST) if any(row.dimension == name for row in shares)]
     of = {(row.cause, row.dimension): row for row in shares}
     rows = [[name, *(_share(of.get((cause, name))) for cause in TITLES)] for name in names]
-    notes = dict.fromkeys(f"{TITLES[row.cause]}: {row.note}." for row in shares if row.note)
+    noted = {row.cause: row.note for row in shares if row.note}
+    # A reason that all causes share is said once.
+    shared = len(noted) == len(TITLES) and len(set(noted.values())) == 1
+    notes = [
+        f"{note[:1].upper()}{note[1:]}." if shared else f"{TITLES[cause]}: {note}." for cause, note in noted.items()
+    ]
     columns = ("dimension", *(f">{title}" for title in TITLES.values()))
     defined = any(not math.isnan(row.share) for row in shares)
     heading = "Which choice moves the number? Share of variance"
@@ -193,7 +198,7 @@ def _shares(shares: Sequence[VarianceRow], dimensions: Sequence[str], about: str
         f"{about}: {heading[:1].lower()}{heading[1:]}" if about else heading,
         columns,
         rows if defined else [],
-        list(notes),
+        notes[:1] if shared else notes,
     )
 
 

@@ -17,6 +17,8 @@ from evenli.types import Estimate, Number, Record
 
 STABLE = 0.9
 """Share of wordings in which the sign of a cause must hold."""
+PURPOSE = "the table of the choices that move a number"
+"""What the extra ``wording`` is for."""
 FEWEST = 10
 """Wordings that a statement about them needs."""
 REST = "interactions and chance"
@@ -184,10 +186,10 @@ def variance_shares(rows: Sequence[Any], dimensions: Sequence[str] = DIMENSIONS)
     varied = [name for name in dimensions if len({getattr(row, name) for row in known}) > 1]
     try:
         formula, anova = (
-            need(name, extra="wording", purpose="the variance shares of the wordings")
+            need(name, extra="wording", purpose=PURPOSE)
             for name in ("statsmodels.formula.api", "statsmodels.stats.anova")
         )
-        pandas = need("pandas", extra="wording", purpose="the variance shares of the wordings")
+        pandas = need("pandas", extra="wording", purpose=PURPOSE)
     except MissingExtraError as error:
         return [VarianceRow(cause, REST, math.nan, math.nan, str(error)) for cause in CAUSES]
 
