@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,14 @@ WORDS = [
     "no",
 ]
 
+
+def skip_without(*modules: str) -> None:
+    """Skip a file of tests where a library is missing, without importing it: each process reads all files."""
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed", allow_module_level=True)
+
+
 LONGEST = (
     *("test_meta.py", "test_embedded.py", "test_training.py", "test_offline.py", "test_cli.py", "test_goldens.py"),
     *("test_score_cli.py", "test_fuzz.py", "test_report.py", "test_report_browser.py", "test_mitigated_encoders.py"),
@@ -78,21 +87,35 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def run_cli() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run ``evenli`` in a fresh process, as a user does."""
+def run_cli() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
+    """Run ``evenli`` in a process of its own, as a user does: a fork, which saves a second of imports each time."""
+    pytest.importorskip("torch")
+    server = subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("forked_cli.py")],
+        env=os.environ | {"HF_HUB_OFFLINE": "1"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
 
-    def run(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None, **more: object):
-        return subprocess.run(
-            [sys.executable, "-m", "evenli", *map(str, arguments)],
-            cwd=cwd,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", **(env or {})},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            **more,  # type: ignore[call-overload]
-        )
+    def run(*arguments: str, cwd: Path | None = None, env: dict[str, str] | None = None):
+        words = [str(word) for word in arguments]
+        environment = os.environ | {"HF_HUB_OFFLINE": "1"} | (env or {})
+        print(json.dumps([words, str(cwd or Path.cwd()), environment]), file=server.stdin, flush=True)
+        return subprocess.CompletedProcess(["evenli", *words], *json.loads(server.stdout.readline()))
 
-    return run
+    with server:
+        yield run
+        server.stdin.close()
+
+
+@pytest.fixture(scope="session")
+def fuzz_seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the fuzzer's valid inputs are built, each once for all processes of this session; ``material`` locks it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "seeds"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def tiny_tokenizer():

@@ -11,13 +11,14 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxscript")
 
-from conftest import make_checkpoint  # noqa: E402
+from conftest import make_checkpoint, skip_without  # noqa: E402
 from evenli.errors import InputError, LabelError, ModelError, RunError  # noqa: E402
 from evenli.models import ModelOptions  # noqa: E402
 from evenli.models.onnx import OnnxModel  # noqa: E402
 from evenli.training.export import export_onnx, quantise  # noqa: E402
+
+skip_without("onnxscript")
 
 ORDER = ["neutral", "contradiction", "entailment"]
 

@@ -18,10 +18,11 @@ TOOLS = Path(__file__).parents[1] / "tools"
 SEED = os.environ.get("EVENLI_FUZZ_SEED", "1")
 
 
-def test_damaged_inputs_are_refused_or_change_nothing(tmp_path: Path) -> None:
+def test_damaged_inputs_are_refused_or_change_nothing(tmp_path: Path, fuzz_seeds: Path) -> None:
     """Fails on a finding only, however few inputs a slow machine gets through; the seed stands in the message."""
     command = [sys.executable, TOOLS / "fuzz.py", "--minutes", "0.7", "--inputs", "300", "--quick", "--limit", "120"]
     command += ["--json", "--seed", SEED]
+    (tmp_path / "seeds").symlink_to(fuzz_seeds)
     done = subprocess.run([*command, "--out", tmp_path], capture_output=True, text=True, check=False, timeout=900)
     result = json.loads(done.stdout)
     findings = "".join(f"\n{what}: {one['cases']}" for what, one in result["findings"].items())
@@ -30,7 +31,7 @@ def test_damaged_inputs_are_refused_or_change_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0 and result["inputs"] > 0
 
 
-def test_the_fuzzer_sees_what_is_planted(tmp_path: Path) -> None:
+def test_the_fuzzer_sees_what_is_planted(tmp_path: Path, fuzz_seeds: Path) -> None:
     """The control: a reader that accepts anything, a traceback and a raw escape are found."""
     code = f"""
 import sys
@@ -43,7 +44,7 @@ import evenli.evaluate.predict as predict
 results = open(sys.argv[1], "w")
 predict.RunFolder.verify = lambda self, *names: []
 chosen = [one for one in targets() if one.name == "table-results.json"]
-cases = Cases(Path("seeds").resolve(), Path("work").resolve(), chosen, 60)
+cases = Cases(Path({str(fuzz_seeds)!r}), Path("work").resolve(), chosen, 60)
 found = [cases("planted", index)[1] for index in range(40)]
 results.write(" ".join(sorted({{one.kind.replace(" ", "-") for one in found if one is not None}})))
 words = ("table", "run")
@@ -69,10 +70,11 @@ results.flush()
     assert kinds[1:] == [*expected, "exit code"]
 
 
-def test_killed_writers_end_where_undisturbed_ones_do(tmp_path: Path) -> None:
+def test_killed_writers_end_where_undisturbed_ones_do(fuzz_seeds: Path) -> None:
     pytest.importorskip("torch")
     command = [sys.executable, TOOLS / "crash_matrix.py", "--quick", "--json", "--only", "audit", "--seed", SEED]
-    done = subprocess.run([*command, "--seeds", tmp_path], capture_output=True, text=True, check=False, timeout=600)
+    command += ["--seeds", fuzz_seeds.parent]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     result = json.loads(done.stdout)
     assert not result["problems"], f"seed {result['seed']}: {result['problems']}"
     assert done.returncode == 0 and result["cells"] >= 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -25,19 +26,14 @@ def _has_namespaces() -> bool:
 pytestmark = pytest.mark.skipif(not _has_namespaces(), reason="network namespaces are not available here")
 
 
-@pytest.fixture(scope="module")
-def seeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("seeds")
-
-
-def record(folder: Path, seeds: Path, *commands: str) -> dict[str, Any]:
+def record(folder: Path, fuzz_seeds: Path, *commands: str) -> dict[str, Any]:
     """What some commands tried to reach, all of them in one process."""
     words = [
         *UNSHARE,
         sys.executable,
         str(TOOLS / "fuzzing" / "offline.py"),
         "result.json",
-        str(seeds),
+        str(fuzz_seeds),
         "work",
         *commands,
     ]
@@ -53,10 +49,10 @@ def check(seen: dict[str, Any]) -> None:
         assert (one["asked"], one["names"], one["counters"]) == ([], [], {}), f"{name} reached for the network: {one}"
 
 
-def test_no_command_reaches_for_the_network(tmp_path: Path, seeds: Path) -> None:
-    pytest.importorskip("transformers")
-    pytest.importorskip("onnxscript")
-    seen = record(tmp_path, seeds)
+def test_no_command_reaches_for_the_network(tmp_path: Path, fuzz_seeds: Path) -> None:
+    if not all(map(importlib.util.find_spec, ("transformers", "onnxscript"))):
+        pytest.skip("some commands need transformers and onnxscript")
+    seen = record(tmp_path, fuzz_seeds)
     check(seen)
     # A command that fails at once would be silent as well; those that name something on the hub are refused.
     failed = {name: one["error"] for name, one in seen.items() if one["code"] != (2 if "hub id" in name else 0)}
@@ -65,8 +61,8 @@ def test_no_command_reaches_for_the_network(tmp_path: Path, seeds: Path) -> None
 
 
 @pytest.mark.parametrize("command", ["audit of the embedded model", "doctor"])
-def test_nor_does_a_fresh_process(command: str, tmp_path: Path, seeds: Path) -> None:
-    seen = record(tmp_path, seeds, command)
+def test_nor_does_a_fresh_process(command: str, tmp_path: Path, fuzz_seeds: Path) -> None:
+    seen = record(tmp_path, fuzz_seeds, command)
     assert set(seen) == {"control", command}
     check(seen)
 

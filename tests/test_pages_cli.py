@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner
 
 import evenli
+from conftest import skip_without
 from evenli.cli import app
 from evenli.errors import InputError
 from evenli.page import LIMIT, Block, render
 from test_meta_mixture import sweep as perfect_sweep
 
-pytest.importorskip("altair", reason="reports need altair: pip install 'evenli[report]'")
-pytest.importorskip("vl_convert", reason="reports need vl-convert: pip install 'evenli[report]'")
+skip_without("altair", "vl_convert")
 FEMALE, MALE = ["she", "woman", "her", "nurse", "girl"], ["he", "man", "his", "engineer", "boy"]
 VECTORS = [*FEMALE, *MALE, "the", "cat", "sleeps", "a", "walks"]
 

@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 
 import evenli
+from conftest import skip_without
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.page import json_block
@@ -30,8 +31,7 @@ from evenli.stats.sample import Sample
 from evenli.store import with_hash
 from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
 
-pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
-pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")
+skip_without("altair", "vl_convert")
 
 
 @pytest.fixture(scope="module")

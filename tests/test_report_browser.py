@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 import evenli
-from conftest import ROOT
+from conftest import ROOT, skip_without
 from evenli.corpus.run import score_corpus
 from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import load_run
@@ -35,8 +35,7 @@ from test_meta_mixture import sweep
 from test_pages import Weights, figures
 from test_pages import test as association
 
-pytest.importorskip("altair", reason="the report needs altair: pip install 'evenli[report]'")
-pytest.importorskip("vl_convert", reason="the report needs vl-convert: pip install 'evenli[report]'")
+skip_without("altair", "vl_convert")
 playwright = pytest.importorskip("playwright.sync_api", reason="browser tests need playwright: pip install playwright")
 
 CHROMIUM = os.environ.get("EVENLI_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

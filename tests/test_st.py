@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conftest import make_checkpoint
+from conftest import make_checkpoint, skip_without
 from evenli.encoders.base import load_encoder
 from evenli.errors import EvenliError, ModelError
 
 torch = pytest.importorskip("torch")
-library = pytest.importorskip("sentence_transformers")
+skip_without("sentence_transformers")
 TEXTS = ["the nurse walks in the rain", "a dog"]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -28,13 +28,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small BERT with mean pooling and a dense layer, saved by the library."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # another name since 6, but the one of all versions
-        from sentence_transformers import models
+        from sentence_transformers import SentenceTransformer, models
 
     folder = tmp_path_factory.mktemp("st")
     torch.manual_seed(0)
     bert = models.Transformer(str(make_checkpoint(folder / "bert")))
     modules = [bert, models.Pooling(32), models.Dense(32, 8)]
-    library.SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder / "model"))
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder / "model"))
     return folder / "model"
 
 
@@ -64,7 +64,9 @@ def identity(folder: Path) -> str:
 
 
 def test_a_folder_gives_what_the_library_gives(model: Path) -> None:
-    expected = library.SentenceTransformer(str(model), device="cpu").encode(TEXTS)
+    from sentence_transformers import SentenceTransformer
+
+    expected = SentenceTransformer(str(model), device="cpu").encode(TEXTS)
     made = load_encoder(f"st:{model}", device="cpu").encode(TEXTS)
     assert made.shape == (2, 8) and np.abs(made[0] - made[1]).max() > 1e-3
     np.testing.assert_allclose(made, expected, atol=1e-6)
@@ -111,7 +113,8 @@ def test_other_pickles_are_refused_but_for_those_nobody_reads(model: Path) -> No
 def test_code_of_the_folder_is_not_run(model: Path, tmp_path: Path, kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     (model / "evil.py").write_text(f"from pathlib import Path\nPath({str(tmp_path / 'ran')!r}).touch()\n")
     changed(model / "modules.json", lambda modules: modules[1].update(type=kind))
-    monkeypatch.setattr(library, "SentenceTransformer", lambda *_, **__: pytest.fail("loaded before it was checked"))
+    loaded = "sentence_transformers.SentenceTransformer"
+    monkeypatch.setattr(loaded, lambda *_, **__: pytest.fail("loaded before it was checked"))
     monkeypatch.syspath_prepend(model)
     with pytest.raises(ModelError, match="code"):
         load_encoder(f"st:{model}", device="cpu")
@@ -243,9 +246,11 @@ LONG = [*TEXTS, "the nurse walks in the rain and a dog walks " * 4]
 
 
 def by_library(folder: Path) -> Any:
+    from sentence_transformers import SentenceTransformer
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        return library.SentenceTransformer(str(folder), device="cpu").encode(LONG)
+        return SentenceTransformer(str(folder), device="cpu").encode(LONG)
 
 
 def test_a_list_that_is_no_list_of_modules_is_left_alone(model: Path) -> None:

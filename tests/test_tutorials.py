@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT
+from conftest import ROOT, skip_without
 
-pytest.importorskip("altair", reason="the notebook draws: pip install 'evenli[report]'")
-pytest.importorskip("vl_convert", reason="the notebook writes a report: pip install 'evenli[report]'")
+skip_without("altair", "vl_convert")
 NOTEBOOKS = sorted((ROOT / "docs" / "tutorials").glob("*.ipynb"))
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import evenli
+from conftest import skip_without
 from evenli.errors import InputError, ModelError
 from evenli.report import gallery
 from evenli.report.gallery import RunEntry, export, find_runs
 
-pytest.importorskip("altair", reason="reports need altair: pip install 'evenli[report]'")
-pytest.importorskip("starlette", reason="the page needs starlette: pip install 'evenli[view]'")
+skip_without("altair", "starlette")
 uvicorn = pytest.importorskip("uvicorn", reason="the page needs uvicorn: pip install 'evenli[view]'")
 from evenli.report.view import LONGEST, load_asked, make_app  # noqa: E402
 

@@ -103,12 +103,11 @@ def main() -> None:
     from fuzzing.targets import VALID, commands
 
     calls = {name: ((*name.split(), *VALID[name][0]), VALID[name][1]) for name in commands()} | HUB
+    calls = {name: call for name, call in calls.items() if not chosen or name in chosen}
     folders = {name: copy_seeds(seeds, call[1], work / f"case {n}") for n, (name, call) in enumerate(calls.items())}
     sys.addaudithook(lambda event, given: asked.append(f"{event}{given}") if event in _EVENTS else None)
     run = Runner(work, limit=300)
     for name, (words, _) in calls.items():
-        if chosen and name not in chosen:
-            continue
         asked.clear(), names.clear()
         before = counters()
         os.chdir(folders[name])

@@ -54,6 +54,7 @@ def preload() -> None:
     """Import what takes long; no thread may be running when we fork, so polars, which starts some, is left out."""
     sys.dont_write_bytecode = False  # a child would compile everything anew
     os.environ |= {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    import scipy.stats  # noqa: F401
     import torch  # noqa: F401
     import transformers  # noqa: F401
 
@@ -66,8 +67,10 @@ def preload() -> None:
 class Child:
     """A command that runs in a fork."""
 
-    def __init__(self, words: tuple[str, ...], folder: Path, ending: Ending | None = None) -> None:
-        self._log = folder.with_name(f"{folder.name}.log-{os.getpid()}-{time.monotonic_ns()}")
+    def __init__(
+        self, words: tuple[str, ...], folder: Path, ending: Ending | None = None, log: Path | None = None
+    ) -> None:
+        self._log = log or folder.with_name(f"{folder.name}.log-{os.getpid()}-{time.monotonic_ns()}")
         self._log.mkdir()
         self._began, self._ending = time.monotonic(), ending or Ending()
         self._pid = os.fork()
@@ -129,9 +132,9 @@ class Child:
         return Done(code, *texts, writes, time.monotonic() - self._began)
 
 
-def run(words: tuple[str, ...], folder: Path, ending: Ending | None = None) -> Done:
-    """Run one command to its end."""
-    return Child(words, folder, ending).wait()
+def run(words: tuple[str, ...], folder: Path, ending: Ending | None = None, log: Path | None = None) -> Done:
+    """Run one command to its end; ``log`` is a new folder for its output, by default one beside ``folder``."""
+    return Child(words, folder, ending, log).wait()
 
 
 class _Hook:
