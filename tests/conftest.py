@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,9 +68,10 @@ def skip_without(*modules: str) -> None:
 
 
 LONGEST = (
-    *("test_meta.py", "test_embedded.py", "test_training.py", "test_offline.py", "test_cli.py", "test_goldens.py"),
-    *("test_score_cli.py", "test_fuzz.py", "test_report.py", "test_report_browser.py", "test_mitigated_encoders.py"),
-    *("test_suites.py", "test_predictions.py", "test_encoder_report.py", "test_plugins_suites.py", "test_export.py"),
+    *("test_goldens.py", "test_offline.py", "test_docs_blocks.py", "test_site.py", "test_fuzz.py", "test_training.py"),
+    *("test_cli.py", "test_score_cli.py", "test_meta.py", "test_mitigated_encoders.py", "test_report.py"),
+    *("test_report_browser.py", "test_embedded.py", "test_encoder_report.py", "test_suites.py", "test_view.py"),
+    *("test_export.py", "test_predictions.py", "test_plugins_encoders.py", "test_plugins_suites.py"),
 )
 
 
@@ -84,6 +86,27 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"the public data is not at {SHARED}; set EVENLI_SHARED_DATA")
     return SHARED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def drawn_once() -> Iterator[None]:
+    """A chart that was drawn is not drawn again: most tests of pages look at something else."""
+    try:
+        import vl_convert
+    except ImportError:
+        yield
+        return
+    draw, known = vl_convert.vegalite_to_svg, {}
+
+    def svg(*chart: Any, **options: Any) -> str:
+        key = json.dumps([chart, options], sort_keys=True, default=str)
+        if key not in known:
+            known[key] = draw(*chart, **options)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "vegalite_to_svg", svg)
+        yield
 
 
 @pytest.fixture(scope="session")

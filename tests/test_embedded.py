@@ -46,9 +46,9 @@ def test_labels_are_in_order(lang: str) -> None:
 
 
 def test_english_model_on_real_pairs(shared_data: Path) -> None:
-    """The first 1,000 SNLI test pairs with a gold label; the card speaks of all 9,824."""
+    """Every twentieth SNLI test pair with a gold label; the card speaks of all 9,824."""
     rows = read_rows(shared_data / "snli" / "snli_1.0_test.jsonl.xz")
-    rows = [row for row in rows if canonical_label(row["gold_label"])][:1000]
+    rows = [row for row in rows if canonical_label(row["gold_label"])][::20]
     pairs = PairSet.from_rows(
         [{"premise": r["sentence1"], "hypothesis": r["sentence2"], "gold": r["gold_label"]} for r in rows],
         name="snli",
@@ -61,8 +61,8 @@ def test_english_model_on_real_pairs(shared_data: Path) -> None:
 
 
 def test_japanese_model_on_real_pairs(shared_data: Path) -> None:
-    """Every fifth JSICK test pair (the file is sorted, and its beginning is harder); the card speaks of all 4,927."""
-    rows = read_rows(shared_data / "ja_jsick" / "test.tsv.xz")[::5]
+    """Every tenth JSICK test pair (the file is sorted, and its beginning is harder); the card speaks of all 4,927."""
+    rows = read_rows(shared_data / "ja_jsick" / "test.tsv.xz")[::10]
     pairs = PairSet.from_rows(
         [
             {"premise": r["sentence_A_Ja"], "hypothesis": r["sentence_B_Ja"], "gold": r["entailment_label_Ja"]}

@@ -196,8 +196,9 @@ def test_a_checkpoint_is_never_written_over(tmp_path: Path, source: Path) -> Non
     assert (contents(copy), contents(other)) == before
 
 
-def test_an_export_replaces_an_export_but_nothing_else(tmp_path: Path, source: Path, monkeypatch) -> None:
-    first = export_onnx(source, tmp_path / "out")
+def test_an_export_replaces_an_export_but_nothing_else(tmp_path: Path, source: Path, exported, monkeypatch) -> None:
+    first = exported[False]
+    shutil.copytree(first.path.parent, tmp_path / "out")
     turned = make_checkpoint(tmp_path / "turned", labels=["entailment", "neutral", "contradiction"], layers=1)
     assert export_onnx(source, tmp_path / "out", int8=True).bytes < first.bytes
     export_onnx(turned, tmp_path / "out")

@@ -140,7 +140,8 @@ def test_built_in_set() -> None:
     assert len(set(texts)) == 3800 and max(len(text.split()) for text in texts) <= 10
     assert Counter(build.pairs.frame["stereotype"]) == {"female": 3800, "male": 3800}
     assert build.pairs.frame["template"].n_unique() == 100
-    assert not [text for text in texts if leaking_words(text, load_axis().revealing_words("en"), "en")]
+    revealing = load_axis().revealing_words("en")
+    assert not [text for text in texts if leaking_words(text, revealing, "en")]
     assert not [text for text in texts if RESIDUE.search(text)]
     assert not [text for text in texts if re.search(r"\ba [aeiou]|\ban (?!hour)[^aeiou]", text)]
     drawn = Counter(build.pairs.frame["hypothesis"].str.replace("female|male", "X"))
