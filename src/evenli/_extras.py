@@ -25,13 +25,13 @@ def import_object(spec: str, what: str) -> Any:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
         for part in name.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except (Exception, SystemExit) as error:  # a module of the user's own may fail in any way
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise InputError(f"{what} {spec}: {reason}") from error
-    return found
+    return target
 
 
 _MODULES = {

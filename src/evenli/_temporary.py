@@ -32,14 +32,14 @@ def leftovers(folder: Path, start: str, end: str) -> list[Path]:
     if os.name != "posix":  # elsewhere a process cannot be asked without disturbing it
         return []
     machine = process_mark().partition("-")[2]
-    found = []
+    left = []
     for entry in folder.iterdir():
         if not (entry.name.startswith(start) and entry.name.endswith(f"-{machine}{end}")):
             continue
         number = entry.name[len(start) : -len(f"-{machine}{end}")]
         if number.isdecimal() and len(number) < 10 and not _is_running(int(number)):
-            found.append(entry)
-    return found
+            left.append(entry)
+    return left
 
 
 def _is_running(number: int) -> bool:

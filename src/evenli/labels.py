@@ -56,11 +56,11 @@ def label_columns(names: Sequence[str], *, origin: str) -> tuple[int, int, int]:
             f"{origin} has {len(names)} label(s) ({shown}); evenli needs the three labels {', '.join(LABELS)}. "
             "A two-label head cannot answer 'neutral' and is not scored."
         )
-    found = [canonical_label(name) for name in names]
-    if sorted(label or "" for label in found) != sorted(LABELS):
+    labels = [canonical_label(name) for name in names]
+    if sorted(label or "" for label in labels) != sorted(LABELS):
         raise LabelError(
             f"{origin} names its labels {shown}; cannot tell which is which. "
             "Say the order with --labels, for example --labels contradiction,entailment,neutral"
         )
-    e, n, c = (found.index(label) for label in LABELS)
+    e, n, c = (labels.index(label) for label in LABELS)
     return e, n, c

@@ -40,8 +40,8 @@ class Registry(Generic[Entry]):
     @cached_property
     def _installed(self) -> dict[str, metadata.EntryPoint]:
         # Looking through all installed packages takes milliseconds, so it waits until a name is asked for.
-        found = {point.name: point for point in metadata.entry_points(group=self.group)}
-        return {name: found[name] for name in sorted(found) if name not in self._builtin}
+        points = {point.name: point for point in metadata.entry_points(group=self.group)}
+        return {name: points[name] for name in sorted(points) if name not in self._builtin}
 
     @property
     def builtin(self) -> list[str]:

@@ -16,8 +16,8 @@ class FullHelp(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the sections."""
-        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
-        shown = {name: describe(command) for name, command in found.items() if command and not command.hidden}
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        shown = {name: describe(command) for name, command in commands.items() if command and not command.hidden}
         titled = {title: [name for name in names if name in shown] for title, names in self.sections.items()}
         others = [name for name in shown if not any(name in names for names in titled.values())]
         width = max(map(len, shown), default=0)

@@ -313,7 +313,7 @@ class ProgressLog:
 def heartbeat(shown: bool, first: str = "") -> Iterator[Callable[[str], None]]:
     """Say every ten seconds on stderr what a command is at, where its work cannot be counted.
 
-    The block tells what it does next; an empty text keeps quiet, for work that speaks itself.
+    The block announces what it does next; an empty text keeps quiet, for work that speaks itself.
     """
     current, ended, started = [first], threading.Event(), time.monotonic()
 
@@ -322,14 +322,14 @@ def heartbeat(shown: bool, first: str = "") -> Iterator[Callable[[str], None]]:
             if current[0]:
                 warn(f"{current[0]}, {time.monotonic() - started:.0f} s so far")
 
-    def tell(text: str) -> None:
+    def announce(text: str) -> None:
         current[0] = text
 
     thread = threading.Thread(target=beat, daemon=True)
     if shown:
         thread.start()
     try:
-        yield tell
+        yield announce
     finally:
         ended.set()
         if shown:

@@ -48,8 +48,8 @@ class SafeStream:
         except BrokenPipeError:
             drop_output(self._stream)
 
-    def _spell(self, found: re.Match[str]) -> str:
-        text = found.group()
+    def _spell(self, match: re.Match[str]) -> str:
+        text = match.group()
         return text if len(text) > 1 and self._coloured else f"\\u{ord(text[0]):04x}{text[1:]}"
 
     def __getattr__(self, name: str) -> Any:

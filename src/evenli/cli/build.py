@@ -99,33 +99,35 @@ def probe(
         if english := [name for name, value in given.items() if value is not None]:
             raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")
         pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=seed)
-        found: dict[str, Any] = {"corpus": None}
+        report: dict[str, Any] = {"corpus": None}
     else:
         settings = ProbeSettings(corpus, per_occupation, max_words, family, seed, names, repair_articles)
         if occupations is not None:
             settings = replace(settings, occupations=read_occupations(occupations))
         built = build_probe(settings)
         pairs = built.pairs if dominance is None else label_by_labour(built.pairs, dominance)
-        found = built.report
+        report = built.report
     write_pairs(pairs, out)
     if as_json:
-        shared.print_json({**pairs.card(), "file": str(out), "report": found})
+        shared.print_json({**pairs.card(), "file": str(out), "report": report})
     else:
-        _print_probe(pairs, found, out)
+        _print_probe(pairs, report, out)
 
 
-def _print_probe(pairs: PairSet, found: dict[str, Any], out: Path) -> None:
+def _print_probe(pairs: PairSet, report: dict[str, Any], out: Path) -> None:
     """What was built, and for a corpus what became of its sentences."""
     card = pairs.card()
     shared.say(
         f"{out}: {card['rows']} pairs, {card['rows'] // 2} premises, {card['occupations']} occupations, "
         f"sha256 {card['sha256'][:16]}"
     )
-    if found["corpus"] is not None:
-        dropped = ", ".join(f"{reason} {count:,}" for reason, count in found["dropped"].items())
-        shared.say(f"{found['sentences']:,} sentences, {found['matched']:,} with an occupation, {found['kept']:,} kept")
+    if report["corpus"] is not None:
+        dropped = ", ".join(f"{reason} {count:,}" for reason, count in report["dropped"].items())
+        shared.say(
+            f"{report['sentences']:,} sentences, {report['matched']:,} with an occupation, {report['kept']:,} kept"
+        )
         shared.say(f"dropped: {dropped or 'none'}")
-        direct, filled = (sum(row[key] for row in found["occupations"].values()) for key in ("direct", "filled"))
+        direct, filled = (sum(row[key] for row in report["occupations"].values()) for key in ("direct", "filled"))
         shared.say(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
     for note in pairs.notes:
         shared.warn(note)

@@ -139,14 +139,14 @@ def table(
     from evenli.evaluate.audit import load_run
     from evenli.report.export import markdown, tables, write_table
 
-    found = tables(load_run(run, needs=suite).result, suite)
-    if what not in found:
-        raise InputError(f"no table '{what}'; choose {', '.join(found)}")
+    named = tables(load_run(run, needs=suite).result, suite)
+    if what not in named:
+        raise InputError(f"no table '{what}'; choose {', '.join(named)}")
     if out is None:
-        typer.echo(markdown(found[what]), nl=False)
+        typer.echo(markdown(named[what]), nl=False)
     else:
-        write_table(found[what], out)
-        shared.say(f"{out}: {found[what].height} rows")
+        write_table(named[what], out)
+        shared.say(f"{out}: {named[what].height} rows")
 
 
 def view(

@@ -12,6 +12,7 @@ from evenli.cli import _shared as shared
 from evenli.cli._groups import grouped
 from evenli.cli._shared import SEEDS, argument, choice, option
 from evenli.errors import InputError
+from evenli.format import percent
 
 _STYLES = ("snli", "mnli", "ocnli", "jnli", "jsick", "jsick-en", "sick", "hf")
 _LEVELS = "START:STOP:STEP or NUMBER,NUMBER"
@@ -80,7 +81,9 @@ def train_nli(
     shares = [outcome.dev.value for outcome in outcomes if outcome.dev]
     if len(shares) > 1:
         mean = sum(shares) / len(shares)
-        shared.say(f"{len(shares)} seeds: mean {mean:.2%}, from {min(shares):.2%} to {max(shares):.2%}")
+        shared.say(
+            f"{len(shares)} seeds: mean {percent(mean, 2)}, from {percent(min(shares), 2)} to {percent(max(shares), 2)}"
+        )
 
 
 def train_encoder(
@@ -129,7 +132,7 @@ def train_encoder(
     if as_json:
         shared.print_json(outcome.to_dict())
     else:
-        shared.say(f"{out}: dev accuracy {outcome.dev:.2%} after epoch {outcome.best}; {outcome.words:,} words")
+        shared.say(f"{out}: dev accuracy {percent(outcome.dev, 2)} after epoch {outcome.best}; {outcome.words:,} words")
 
 
 def export(
@@ -161,7 +164,7 @@ def export(
         return
     shared.say(f"{report.path}: {report.bytes / 1e6:.1f} MB{', weights in int8' if int8 else ''}")
     shared.say(
-        f"against the fp32 checkpoint on {report.pairs:,} pairs: same label {report.agreement:.2%}, "
+        f"against the fp32 checkpoint on {report.pairs:,} pairs: same label {percent(report.agreement, 2)}, "
         f"largest difference of a logit {report.max_difference:.2g}"
     )
 

@@ -54,12 +54,12 @@ def _percent(count: int, rows: int) -> float:
 
 def warnings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """A sentence for every share that a cleaning moved by more than two points."""
-    found = []
+    messages = []
     pairs = [(what, before[side], after[side]) for side, what in _SIDES.items()]
     pairs += [
         (f"are labelled {name}", share, after["labels"].get(name, 0.0)) for name, share in before["labels"].items()
     ]
     for what, first, second in pairs:
         if abs(second - first) > SHIFT:
-            found.append(f"rows that {what}: {first:.1f} % before, {second:.1f} % after")
-    return found
+            messages.append(f"rows that {what}: {first:.1f} % before, {second:.1f} % after")
+    return messages

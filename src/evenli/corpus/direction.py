@@ -306,6 +306,6 @@ def _read_file(path: Path) -> list[Pair]:
     pairs = [(str(row.get("female") or "").strip(), str(row.get("male") or "").strip()) for row in rows]
     for row, pair in zip(rows, pairs, strict=True):
         if not all(pair):
-            found = ", ".join(f"{key}={value}" for key, value in row.items())
-            raise InputError(f"{path}: every row needs the columns female and male, found {found}")
+            given = ", ".join(f"{key}={value}" for key, value in row.items())
+            raise InputError(f"{path}: every row needs the columns female and male, found {given}")
     return pairs

@@ -39,8 +39,8 @@ class _Tokens(dict[str, tuple[float, float, int]]):
         mass = np.nan if bias is None or self._mass is None else self._mass(token)
         codes = {None: _PASSES, True: _ENDS, False: _GOES_ON}
         state = _GOES_ON if token.isalnum() else codes[starts_next((token,))]
-        self[token] = found = (np.nan if bias is None else bias, mass, state)
-        return found
+        self[token] = entry = (np.nan if bias is None else bias, mass, state)
+        return entry
 
 
 class PieceTable(dict[str, int], ABC):
@@ -103,8 +103,8 @@ class PieceTable(dict[str, int], ABC):
         for piece in sorted({int(owner[at]) for at, token in enumerate(flat) if token in self._names}):
             for initial, column in enumerate(biases):
                 starts, _ = sentence_starts(cuts[piece], bool(initial))
-                found = [self._bias(token, start) for token, start in zip(cuts[piece], starts, strict=True)]
-                column[owner == piece] = np.array(found, dtype=np.float64)
+                token_biases = [self._bias(token, start) for token, start in zip(cuts[piece], starts, strict=True)]
+                column[owner == piece] = np.array(token_biases, dtype=np.float64)
         self._doubtful, self._after = grown(self._doubtful, size), grown(self._after, size)
         known = ~np.isnan(bias)
         self._doubtful[first + 2 * owner[known & (biases[0] != biases[1])]] = True

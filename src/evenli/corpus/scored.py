@@ -220,10 +220,10 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
         return Thresholds(dict(zip(wanted, exact, strict=True)), rows)
     places = [(rows - 1) * (percentile / 100) for percentile in wanted]
     ranks = {rank for place in places for rank in (int(place), min(int(place) + 1, rows - 1))}
-    found = _order_statistics(parts, ranks)
+    ordered = _order_statistics(parts, ranks)
     exact = []
     for place in places:
-        left, right, share = found[int(place)], found[min(int(place) + 1, rows - 1)], place - int(place)
+        left, right, share = ordered[int(place)], ordered[min(int(place) + 1, rows - 1)], place - int(place)
         # From the nearer end, as numpy does: the result is the same to the last digit.
         near = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
         exact.append(float(near))

@@ -123,12 +123,12 @@ class TransformerArgmax(TransformerEncoder):
         prepared = [_prepare(text) for text in texts]
         # Texts of similar length are encoded together, so that little is padded.
         order = sorted(range(len(prepared)), key=lambda at: len(prepared[at].text))
-        found: dict[int, Pieces] = {}
+        outputs: dict[int, Pieces] = {}
         for start in range(0, len(order), self._batch):
             some = order[start : start + self._batch]
             with foreign_code(f"{self.spec} cannot encode the texts: "):
-                found.update(zip(some, self._encode_batch([prepared[at] for at in some], direction), strict=True))
-        return [found[at] for at in range(len(prepared))]
+                outputs.update(zip(some, self._encode_batch([prepared[at] for at in some], direction), strict=True))
+        return [outputs[at] for at in range(len(prepared))]
 
     def _run(self, tensors: Any) -> tuple[Any, Any]:
         """Outputs [n, tokens, d] and the importance of the tokens [n, tokens], which sums to 1."""

@@ -25,8 +25,8 @@ def _table(lang: str) -> tuple[dict[str, str], re.Pattern[str]]:
             changes.setdefault(row["male"], row["female"])
         if row["ways"] in {"both", "to_male"}:
             changes.setdefault(row["female"], row["male"])
-    found = sorted({*changes, *stays}, key=lambda word: (-len(word), word))
-    return {word: other for word, other in changes.items() if word not in stays}, re.compile(f"({'|'.join(found)})")
+    words = sorted({*changes, *stays}, key=lambda word: (-len(word), word))
+    return {word: other for word, other in changes.items() if word not in stays}, re.compile(f"({'|'.join(words)})")
 
 
 def arrows(lang: str) -> dict[str, str]:
@@ -51,5 +51,5 @@ def _conflicts(lang: str) -> tuple[dict[str, str], dict[str, str]]:
 def body_conflict(lang: str, texts: Sequence[str], changed: Iterable[str]) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
     bodies, sides = _conflicts(lang)
-    found = {gender for word, gender in bodies.items() if any(word in text for text in texts)}
-    return bool(found & {sides[word] for word in changed})
+    genders = {gender for word, gender in bodies.items() if any(word in text for text in texts)}
+    return bool(genders & {sides[word] for word in changed})

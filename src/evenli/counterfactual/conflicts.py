@@ -60,11 +60,11 @@ def _sides() -> dict[str, str]:
 
 def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str]) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
-    found = {_bodies()[word] for parts in texts for word in _words_and_pairs(parts) if word in _bodies()}
-    if not found:
+    bodies = {_bodies()[word] for parts in texts for word in _words_and_pairs(parts) if word in _bodies()}
+    if not bodies:
         return False
     genders = {_sides().get(word.lower(), "either") for word in changed}
-    return bool(found & genders) or "either" in genders
+    return bool(bodies & genders) or "either" in genders
 
 
 def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:
@@ -86,7 +86,7 @@ def titles_collapse(texts: Sequence[Sequence[str]]) -> bool:
         for index in range(1, len(parts) - 2, 2):
             if parts[index] in _FEMALE_TITLES:
                 titles.setdefault(parts[index + 2], set()).add(parts[index])
-    return any(len(found) > 1 for found in titles.values())
+    return any(len(kinds) > 1 for kinds in titles.values())
 
 
 def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> bool:
@@ -99,18 +99,20 @@ def name_conflict(names: Sequence[set[str]], texts: Sequence[Sequence[str]], cha
         return True
     if changes[0]:
         return False
-    if any(_titled(parts, found) & _surnames(texts[0]) for parts, found in zip(texts[1:], changes[1:], strict=True)):
+    if any(
+        _titled(parts, changed) & _surnames(texts[0]) for parts, changed in zip(texts[1:], changes[1:], strict=True)
+    ):
         return True
     return any(word in name_pairs() for word in texts[0][1::2]) and any(
         index % 2 and parts[index].lower() not in _TITLE_OR_PRONOUN
-        for parts, found in zip(texts[1:], changes[1:], strict=True)
-        for index, _ in found
+        for parts, changed in zip(texts[1:], changes[1:], strict=True)
+        for index, _ in changed
     )
 
 
-def _titled(parts: Sequence[str], found: Changes) -> set[str]:
+def _titled(parts: Sequence[str], changes: Changes) -> set[str]:
     """The names behind Mr, Mrs, Ms and Miss."""
-    return {word_at(parts, index + 2) for index, _ in found if parts[index] in _CIVIL}
+    return {word_at(parts, index + 2) for index, _ in changes if parts[index] in _CIVIL}
 
 
 def _surnames(parts: Sequence[str]) -> set[str]:
@@ -128,8 +130,8 @@ def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:
     "The actress sang" and "The actor sang" would become one; "Best Actress" is a prize that stays.
     """
     stays, goes, comes = [], [], []
-    for parts, found in zip(texts, changes, strict=True):
-        places = {index: new.lower() for index, new in found if index % 2}
+    for parts, changed in zip(texts, changes, strict=True):
+        places = {index: new.lower() for index, new in changed if index % 2}
         stays.append({word.lower() for word in _unchanged(parts, places)})
         goes.append({parts[index].lower() for index in places})
         comes.append(set(places.values()))

@@ -74,8 +74,8 @@ def is_capitalised(word: str) -> bool:
 
 def in_title_case(parts: Parts) -> bool:
     """True for a headline in which nearly every word is capitalised, so that capitals say nothing."""
-    found = [word for word in parts[1::2] if word.isalpha() and len(word) > 3]
-    return len(found) > 4 and sum(map(is_capitalised, found)) > 0.8 * len(found)
+    words = [word for word in parts[1::2] if word.isalpha() and len(word) > 3]
+    return len(words) > 4 and sum(map(is_capitalised, words)) > 0.8 * len(words)
 
 
 def first_names(texts: Sequence[Parts]) -> set[str]:

@@ -136,23 +136,25 @@ class Swapper:
         if self.mode == "released":
             return Swapped(tuple(map(self._released, texts)), tuple(tuple(self._explain_released(t)) for t in texts))
         split = [self._split(text) for text in texts]
-        found = [self._changes(parts) for parts in split]
+        per_text = [self._changes(parts) for parts in split]
         ours = self.mode == "default" and self.lang == "en"
         if ours and len(texts) > 1:
-            found = _same_titles(split, _agree(split, found))
+            per_text = _same_titles(split, _agree(split, per_text))
         names = [set[str]()] * len(texts)
-        if ours and (self.names or len(texts) > 1) and (self.names or any(found)):
+        if ours and (self.names or len(texts) > 1) and (self.names or any(per_text)):
             names = _names_by_text(split)
         if ours and self.names:
-            found = [_rename(parts, changes, set.union(*names)) for parts, changes in zip(split, found, strict=True)]
-        if not any(found):
+            per_text = [
+                _rename(parts, changes, set.union(*names)) for parts, changes in zip(split, per_text, strict=True)
+            ]
+        if not any(per_text):
             return Swapped(tuple(texts), ((),) * len(texts))
         if self.mode == "default" and self.conflicts == "skip":
-            reason = self._conflict(split, found, names)
+            reason = self._conflict(split, per_text, names)
             if reason:
                 return Swapped(tuple(texts), ((),) * len(texts), reason)
-        changes = tuple(tuple(_with_places(parts, one)) for parts, one in zip(split, found, strict=True))
-        return Swapped(tuple(_apply(parts, one) for parts, one in zip(split, found, strict=True)), changes)
+        changes = tuple(tuple(_with_places(parts, one)) for parts, one in zip(split, per_text, strict=True))
+        return Swapped(tuple(_apply(parts, one) for parts, one in zip(split, per_text, strict=True)), changes)
 
     def gendered(self, text: str) -> bool:
         """True if the text has a word that this swapper replaces."""
@@ -184,9 +186,9 @@ class Swapper:
                 changes += possessive(parts, index, replacement)
         return changes
 
-    def _conflict(self, split: list[list[str]], found: list[list[tuple[int, str]]], names: list[set[str]]) -> str:
+    def _conflict(self, split: list[list[str]], per_text: list[list[tuple[int, str]]], names: list[set[str]]) -> str:
         """Why the document cannot be swapped, or nothing."""
-        changed = [parts[i] for parts, changes in zip(split, found, strict=True) for i, _ in changes if i % 2]
+        changed = [parts[i] for parts, changes in zip(split, per_text, strict=True) for i, _ in changes if i % 2]
         if self.lang != "en":
             return conflicts.BODY if cjk.body_conflict(self.lang, ["".join(parts) for parts in split], changed) else ""
         renamed = set.union(*names) if self.names else set()
@@ -199,9 +201,9 @@ class Swapper:
                     return conflicts.TITLE
         if conflicts.titles_collapse(split):
             return conflicts.COLLAPSE
-        if not self.names and len(split) > 1 and conflicts.name_conflict(names, split, found):
+        if not self.names and len(split) > 1 and conflicts.name_conflict(names, split, per_text):
             return conflicts.NAME
-        return conflicts.uneven(split, found)
+        return conflicts.uneven(split, per_text)
 
     def _released(self, text: str) -> str:
         text = text.lower()
@@ -262,9 +264,9 @@ def _with_places(parts: Sequence[str], changes: Iterable[tuple[int, str]]) -> li
     return [Change(starts[index], parts[index], replacement) for index, replacement in changes]
 
 
-def _agree(split: list[list[str]], found: list[list[tuple[int, str]]]) -> list[list[tuple[int, str]]]:
+def _agree(split: list[list[str]], per_text: list[list[tuple[int, str]]]) -> list[list[tuple[int, str]]]:
     """Leave a capitalised word alone in all texts if it is part of a proper name in one: "Stephen King", "King"."""
-    swapped = [{index for index, _ in changes} for changes in found]
+    swapped = [{index for index, _ in changes} for changes in per_text]
     stays = {
         parts[index]
         for parts, done in zip(split, swapped, strict=True)
@@ -272,22 +274,23 @@ def _agree(split: list[list[str]], found: list[list[tuple[int, str]]]) -> list[l
         if parts[index][0].isupper() and index not in done and index > 1 and in_proper_name(parts, index)
     }
     if not stays:
-        return found
+        return per_text
     return [
-        [(i, word) for i, word in changes if parts[i] not in stays] for parts, changes in zip(split, found, strict=True)
+        [(i, word) for i, word in changes if parts[i] not in stays]
+        for parts, changes in zip(split, per_text, strict=True)
     ]
 
 
-def _same_titles(split: list[list[str]], found: list[list[tuple[int, str]]]) -> list[list[tuple[int, str]]]:
+def _same_titles(split: list[list[str]], per_text: list[list[tuple[int, str]]]) -> list[list[tuple[int, str]]]:
     """Swap "miss Hill" as well where another text has "Miss Hill"; alone it could be the verb of "I miss Berlin"."""
-    titled = {word_at(p, i + 2) for p, done in zip(split, found, strict=True) for i, _ in done if p[i] == "Miss"}
+    titled = {word_at(p, i + 2) for p, done in zip(split, per_text, strict=True) for i, _ in done if p[i] == "Miss"}
     if not titled:
-        return found
+        return per_text
     return [
         sorted(
             changes + [(i, "mr") for i in range(1, len(parts) - 2, 2) if parts[i] == "miss" and parts[i + 2] in titled]
         )
-        for parts, changes in zip(split, found, strict=True)
+        for parts, changes in zip(split, per_text, strict=True)
     ]
 
 

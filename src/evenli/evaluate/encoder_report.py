@@ -93,8 +93,8 @@ class EncoderFigures:
             return self.senteval_mean
         if name == "on_text":
             return None if self.leakage.on_text is None else self.leakage.on_text.linear.value
-        found = self.seat.mean if name == "seat" else getattr(self.leakage, name)
-        value: float | None = to_plain(found.value, None)
+        estimate = self.seat.mean if name == "seat" else getattr(self.leakage, name)
+        value: float | None = to_plain(estimate.value, None)
         return value
 
     def score(self, task: str) -> float | None:

@@ -66,11 +66,11 @@ def robust_run(run: Audit) -> Audit | None:
 
 def known_wordings(run: Audit) -> str:
     """What is known of other wordings, in one line: from the run itself, or from a run of the same model beside it."""
-    found = robust_run(run)
-    if found is None:
+    robust = robust_run(run)
+    if robust is None:
         return ""
-    where = "" if found is run else f" ({found.path})"
-    return cast(RobustResult, found.robust).line + where
+    where = "" if robust is run else f" ({robust.path})"
+    return cast(RobustResult, robust.robust).line + where
 
 
 def wording_line(run: Audit) -> str:

@@ -119,8 +119,8 @@ def build_controlled(
     axis = load_axis(axis)
     lists = words or controlled_words(lang, axis)
     if set(lists.groups) != set(axis.group_names):
-        found, wanted = ", ".join(lists.groups), ", ".join(axis.group_names)
-        raise InputError(f"the words are for the groups {found}; axis '{axis.id}' has {wanted}")
+        given, wanted = ", ".join(lists.groups), ", ".join(axis.group_names)
+        raise InputError(f"the words are for the groups {given}; axis '{axis.id}' has {wanted}")
     _check_chain(templates, len(lists.words), width, offset)
     group_words = axis.language(lang).group_words
     # The window moves by one template per word: neighbouring words share all but one of their sentences.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from evenli.format import percent
 from evenli.meta.design import SweepSettings
 from evenli.meta.folder import SPLITS, Cell, MetaFolder
 from evenli.meta.mixture import learnt
@@ -99,7 +100,7 @@ def _train_cells(
         # The estimate contains the compilation, so it falls a little faster than the clock.
         left = (time.monotonic() - began) / number * (len(cells) - number)
         progress.note(
-            f"{number}/{len(cells)} {cell.name}: held-out accuracy {share:.1%}, "
+            f"{number}/{len(cells)} {cell.name}: held-out accuracy {percent(share, 1)}, "
             f"{seconds:.1f} s{f', {clock(left)} left' if left > 1 else ''}"
         )
 

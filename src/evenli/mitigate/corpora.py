@@ -31,6 +31,7 @@ from evenli.corpus.run import LONG_TEXT, Scorer
 from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 from evenli.errors import InputError
+from evenli.format import signed
 from evenli.io import COLUMNS, hash_files, json_text, read_json
 from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
 from evenli.mitigate.review import Review, Sorter, added_page, removed_page
@@ -92,10 +93,10 @@ def fairer_corpus(
     if method not in get_args(Method):
         raise InputError(f"no method '{method}'; choose {', '.join(get_args(Method))}")
     corpus = ScoredRows.load(scored, settings.percentile)
-    found, missing = _scorer(corpus.scored, scorer)
+    scores, missing = _scorer(corpus.scored, scorer)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         plan = Plan.make(method, corpus, settings, folder / ".swapped")
-        card = _write(corpus, plan, settings, folder, found)
+        card = _write(corpus, plan, settings, folder, scores)
         card["driving_words"] = f"not shown: {missing}" if missing else "shown"
         card["files"] = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
         (folder / "card.json").write_text(json_text(card), encoding="utf-8")
@@ -207,7 +208,7 @@ def driving_words(scorer: Any, texts: Sequence[str], count: int = 3) -> str:
     """The words that carry most of the score of a row's most biased text, such as ``football -0.021``."""
     scored = max((scorer.score(text[:LONG_TEXT]) for text in texts), key=lambda one: one.absolute, default=None)
     words = sorted(scored.words if scored else (), key=lambda word: -abs(word.weighted))
-    return ", ".join(f"{word.token} {word.weighted:+.3f}" for word in words[:count] if word.weighted)
+    return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:count] if word.weighted)
 
 
 def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path, scorer: Any, *, drawn: bool) -> None:

@@ -26,6 +26,7 @@ from evenli._extras import need
 from evenli.binary import read_arrays
 from evenli.encoders.base import Encoder
 from evenli.errors import InputError, ModelError
+from evenli.format import number
 from evenli.io import hash_text, write_atomic
 
 FloatArray = NDArray[np.float64]
@@ -292,7 +293,9 @@ def fit_inlp(x: ArrayLike, y: ArrayLike, iterations: int, generator: np.random.G
         new = _basis(weights - weights.mean(axis=0))
         removed = _basis(np.vstack([removed, new - (new @ removed.T) @ removed]))
     if not len(removed):
-        raise InputError(f"nothing linear to erase: held-out accuracy is {history[0]:.3f}, chance is {chance:.3f}")
+        raise InputError(
+            f"nothing linear to erase: held-out accuracy is {number(history[0])}, chance is {number(chance)}"
+        )
     return Projection(removed, method="INLP", history=tuple(history))
 
 

@@ -264,8 +264,8 @@ def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeTe
         train, test = (tuple(chain.from_iterable(rows[at::2])) for at in (0, 1))
         return ProbeText("built-in", train, test)
     skipped = dict.fromkeys(_REASONS, 0)
-    found = _spread([(one.text, one.gender) for one in _stated(dict.fromkeys(_texts(Path(path))), skipped)], limit)
-    fewest = min(sum(gender == side for _, gender in found) for side in (FEMALE, MALE))
+    stated = _spread([(one.text, one.gender) for one in _stated(dict.fromkeys(_texts(Path(path))), skipped)], limit)
+    fewest = min(sum(gender == side for _, gender in stated) for side in (FEMALE, MALE))
     if fewest < _FEWEST:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items())
         raise InputError(
@@ -273,10 +273,10 @@ def probe_text(path: str | Path | None = None, *, limit: int = 4_000) -> ProbeTe
             f"(left out: {reasons})"
         )
     # Neighbours in a file are alike: sentence by sentence would put near copies into both halves.
-    half = np.random.default_rng(0).permutation(len(found)) < len(found) // 2
+    half = np.random.default_rng(0).permutation(len(stated)) < len(stated) // 2
     return ProbeText(
         str(path),
-        *(tuple(row for row, mine in zip(found, half == side, strict=True) if mine) for side in (True, False)),
+        *(tuple(row for row, mine in zip(stated, half == side, strict=True) if mine) for side in (True, False)),
     )
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import SCORES
-from evenli.format import printable
+from evenli.format import number, printable
 from evenli.mitigate.plan import clean
 from evenli.page import Block, Cell, mark_words, render
 from evenli.parse import csv_line
@@ -131,7 +131,7 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
 
     lead = "These rows were drawn at random and left out, as a control."
     if limit is not None:
-        above = f"above {limit:.4f}, words of both sides added up"
+        above = f"above {number(limit, 4)}, words of both sides added up"
         lead = f"These rows were left out because a sentence of theirs scores {above}."
     return ReviewPage(lead, [*columns, "why", ">score", "label", ">row"], cells, marks)
 
@@ -164,7 +164,9 @@ def _why(of_column: Mapping[str, Sequence[float]], score: float, limit: float | 
     """Which sentence made the score, and where it leans."""
     name, (female, male, _) = max(of_column.items(), key=lambda entry: entry[1][2])
     side = "female" if female >= abs(male) else "male"
-    return f"{name} leans {side}; " + ("drawn at random" if limit is None else f"{score:.4f} > {limit:.4f}")
+    return f"{name} leans {side}; " + (
+        "drawn at random" if limit is None else f"{number(score, 4)} > {number(limit, 4)}"
+    )
 
 
 def marker(scorer: Scorer | None) -> tuple[Callable[[str], Cell], str]:

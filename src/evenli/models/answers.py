@@ -24,13 +24,13 @@ def read_logprobs(top: Sequence[tuple[str, float]], view: prompts.View) -> tuple
     A label that is not among the tokens is less likely than the last of them, and gets that value.
     """
     least = min(value for _, value in top)
-    found: dict[str, list[float]] = {}
+    by_label: dict[str, list[float]] = {}
     for token, value in top:
         label = view.label_of(token)
         if label is not None:
-            found.setdefault(label, []).append(value)
-    scores = np.array([np.logaddexp.reduce(found.get(label, [least])) for label in LABELS])
-    mass = sum(math.exp(value) for values in found.values() for value in values)
+            by_label.setdefault(label, []).append(value)
+    scores = np.array([np.logaddexp.reduce(by_label.get(label, [least])) for label in LABELS])
+    mass = sum(math.exp(value) for values in by_label.values() for value in values)
     return scores, min(mass, 1.0)
 
 

@@ -221,12 +221,12 @@ class CausalModel:
             rest = zip(after.get((at, form), ()), form[1:], strict=True)
             return sum((logp[:, place, token] for place, token in rest), logp[:, at, form[0]])
 
-        found = [
+        scores = [
             torch.logsumexp(torch.stack([whole(at, form) for form in forms]), dim=0)
             for at in range(size)
             for forms in self._answers[view]
         ]
-        return np.asarray(torch.stack(found, dim=1).double().cpu().numpy()).reshape(rows, size, len(LABELS))
+        return np.asarray(torch.stack(scores, dim=1).double().cpu().numpy()).reshape(rows, size, len(LABELS))
 
     def _plain(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, one question a row."""
@@ -242,7 +242,7 @@ class CausalModel:
         first = self._next(torch.tensor(endings, device=self._device), cache, 1)[:, 0]
         columns = []
         for forms in self._answers[view]:
-            found = []
+            parts = []
             for form in forms:
                 logp = first[:, form[0]]
                 if len(form) > 1:
@@ -252,8 +252,8 @@ class CausalModel:
                     cache.crop(1 - len(form))
                     wanted = torch.tensor(form[1:], device=self._device).expand(len(endings), -1)
                     logp = logp + after.gather(2, wanted[:, :, None])[:, :, 0].sum(dim=1)
-                found.append(logp)
-            columns.append(torch.logsumexp(torch.stack(found), dim=0))
+                parts.append(logp)
+            columns.append(torch.logsumexp(torch.stack(parts), dim=0))
         return np.asarray(torch.stack(columns, dim=1).double().cpu().numpy())
 
     def _next(self, ids: Any, cache: Any, keep: int) -> Any:

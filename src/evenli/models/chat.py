@@ -152,13 +152,13 @@ class ChatModel:
             self._prior = prompts.measure_prior(self)
 
     def _note(self) -> str:
-        found = self.abilities.top_logprobs
-        if not found:
+        count = self.abilities.top_logprobs
+        if not count:
             return (
                 f"{self._server.address.host} gives no log-probabilities: the numbers are shares of {self._samples} "
                 "generated answers"
             )
-        return "" if found >= _TOP else f"{self._server.address.host} gives {found} top log-probabilities, not {_TOP}"
+        return "" if count >= _TOP else f"{self._server.address.host} gives {count} top log-probabilities, not {_TOP}"
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Keep the texts; the server counts the tokens."""
@@ -213,8 +213,8 @@ class ChatModel:
             return at, view, await self._ask(self.views[view], items[at], send)
 
         def group() -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-            found = [answers.pop(at) for at in ready]
-            rows = [self._row([one[view] for view in range(len(self.views))]) for one in found]
+            complete = [answers.pop(at) for at in ready]
+            rows = [self._row([one[view] for view in range(len(self.views))]) for one in complete]
             done = np.array(ready, dtype=np.int64)
             ready.clear()
             return done, np.stack(rows)
@@ -290,9 +290,9 @@ def probe(server: Server, view: prompts.View) -> Abilities:
     refusal: ModelError | None = None
     for top in (_TOP, _FEWEST, 0):
         for limit in _LIMITS:
-            found = Abilities(model, offered, top, limit, engine, math.nan, math.nan, 0, described)
+            abilities = Abilities(model, offered, top, limit, engine, math.nan, math.nan, 0, described)
             try:
-                return _tried(server, found, view)
+                return _tried(server, abilities, view)
             except RefusedError as error:
                 refusal = refusal or error
     raise refusal or ModelError("the server refuses every form of the question")
@@ -318,17 +318,17 @@ def _model(server: Server) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
     return wanted, tuple(entries), entries.get(wanted, {})
 
 
-def _tried(server: Server, found: Abilities, view: prompts.View) -> Abilities:
+def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilities:
     """Ask twice: what comes back, how long it takes, and whether it is the same."""
-    body = _body(found, view.text("A person sleeps.", "A person rests."))
+    body = _body(abilities, view.text("A person sleeps.", "A person rests."))
     started = time.monotonic()
     first, second = server.post(body), server.post(body)
     seconds = (time.monotonic() - started) / 2
     top, difference = 0, math.nan
-    if found.top_logprobs:
+    if abilities.top_logprobs:
         try:
             before, after = (dict(top_logprobs(one, 1)) for one in (first, second))
-            top = min(len(before), found.top_logprobs)
+            top = min(len(before), abilities.top_logprobs)
             difference = max((abs(before[t] - after[t]) for t in before if t in after), default=math.nan)
         except ModelError:
             top = 0  # the server took the field and ignored it
@@ -338,8 +338,10 @@ def _tried(server: Server, found: Abilities, view: prompts.View) -> Abilities:
     counted = usage.get("prompt_tokens") if isinstance(usage, dict) else 0
     tokens = counted if isinstance(counted, int) and counted > 0 else 0
     # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
-    seed = None if found.top_logprobs else text_of(first) == text_of(second)
-    return replace(found, top_logprobs=top, repeats_within=difference, seconds=seconds, prompt_tokens=tokens, seed=seed)
+    seed = None if abilities.top_logprobs else text_of(first) == text_of(second)
+    return replace(
+        abilities, top_logprobs=top, repeats_within=difference, seconds=seconds, prompt_tokens=tokens, seed=seed
+    )
 
 
 def _duration(seconds: float) -> str:

@@ -97,10 +97,10 @@ class FakeModel:
         """The same in the words of suite robust, and what is right where the premise states a group."""
         from evenli.suites.robust.reading import GROUP, PERSON, reader
 
-        found = reader(self.lang, tuple(self._roles)).read(premise, hypothesis)
-        if found is None or found[0][0] == PERSON:
+        reading = reader(self.lang, tuple(self._roles)).read(premise, hypothesis)
+        if reading is None or reading[0][0] == PERSON:
             return NEUTRAL
-        (given, who), (asked, group) = found
+        (given, who), (asked, group) = reading
         if asked != GROUP:
             return ENTAILMENT if asked == PERSON else NEUTRAL
         if given == GROUP:
@@ -110,8 +110,8 @@ class FakeModel:
     def _read(self, premise: str, hypothesis: str) -> tuple[str, bool, str] | None:
         """Find the slot: the hypothesis is the premise with the occupation replaced by a group word."""
         for word, group in self._groups:
-            for found in re.finditer(f"(?={re.escape(word)})", hypothesis):
-                before, after = hypothesis[: found.start()], hypothesis[found.start() + len(word) :]
+            for match in re.finditer(f"(?={re.escape(word)})", hypothesis):
+                before, after = hypothesis[: match.start()], hypothesis[match.start() + len(word) :]
                 role = self._roles.get(premise[len(before) : len(premise) - len(after)])
                 if role and premise.startswith(before) and premise.endswith(after):
                     return (*role, group)

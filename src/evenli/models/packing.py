@@ -55,8 +55,8 @@ def families(premises: Sequence[int], rows: Sequence[Row]) -> list[list[int]]:
         if parts[-1] and sum(len(rows[i]) for i in parts[-1]) + len(rows[at]) > WIDEST:
             parts.append([])
         parts[-1].append(at)
-    found = [sorted(part, key=lambda at: -len(rows[at])) for parts in groups.values() for part in parts]
-    return sorted(found, key=lambda part: _order(_shape(part, rows)))
+    parts_of = [sorted(part, key=lambda at: -len(rows[at])) for parts in groups.values() for part in parts]
+    return sorted(parts_of, key=lambda part: _order(_shape(part, rows)))
 
 
 def _shape(family: Sequence[int], rows: Sequence[Row]) -> tuple[int, ...]:

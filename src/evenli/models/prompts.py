@@ -103,8 +103,8 @@ class View:
         text = token.strip(_MARKS)
         if self.prompt.style == LETTERS:
             return next((label for label, letter in self.answers.items() if text == letter), None)
-        found = [label for label, word in self.answers.items() if text and word.startswith(text.casefold())]
-        return found[0] if len(found) == 1 else None
+        labels = [label for label, word in self.answers.items() if text and word.startswith(text.casefold())]
+        return labels[0] if len(labels) == 1 else None
 
     def parse(self, text: str) -> str | None:
         """The label of a whole answer: the letter or word, alone or with its option's text; anything else is none."""
@@ -119,16 +119,16 @@ class View:
 
 def prompts(lang: str) -> list[Prompt]:
     """The shipped wordings of a language."""
-    found = []
+    listed = []
     for row in read_table("prompts.csv"):
         if row["lang"] == lang:
             words = dict(zip(LABELS, row["words"].split("|"), strict=True)) if row["words"] else {}
             fields = (row["premise"], row["hypothesis"], row["answer"])
             options = {label: row[label] for label in LABELS}
-            found.append(Prompt(row["name"], lang, row["style"], row["head"], options, words, row["ask"], fields))
-    if not found:
+            listed.append(Prompt(row["name"], lang, row["style"], row["head"], options, words, row["ask"], fields))
+    if not listed:
         raise InputError(f"there are no prompts for language '{lang}'; language models are asked in en, ja or zh")
-    return found
+    return listed
 
 
 def make_views(lang: str, count: int, orders: int) -> list[View]:

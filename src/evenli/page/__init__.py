@@ -89,11 +89,11 @@ def environment(package: str | None = None) -> Any:
         if entry.name.endswith(".j2")
     }
     loader: BaseLoader = DictLoader(sources)
-    made = Environment(autoescape=True, undefined=StrictUndefined, loader=loader)
-    made.filters.update(shown=shown, two=lambda value: shown(value, 2))
-    made.tests["nan"] = math.isnan
-    made.tests["cell"] = lambda value: isinstance(value, Cell)
-    return made
+    templates = Environment(autoescape=True, undefined=StrictUndefined, loader=loader)
+    templates.filters.update(shown=shown, two=lambda value: shown(value, 2))
+    templates.tests["nan"] = math.isnan
+    templates.tests["cell"] = lambda value: isinstance(value, Cell)
+    return templates
 
 
 def frame(title: str, script: str = "", data: Any = None) -> dict[str, Any]:

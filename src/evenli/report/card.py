@@ -141,10 +141,10 @@ def _words(about: About, things: str) -> tuple[str, str, str]:
 
 
 def _competence(audit: Audit) -> str:
-    found = audit.result.competence
-    if not found:
+    competence = audit.result.competence
+    if not competence:
         return "Competence at the task was not assessed."
-    gold, stated = (f"{one.shown} of {one.n}" for one in (found.gold, found.stated))
+    gold, stated = (f"{one.shown} of {one.n}" for one in (competence.gold, competence.stated))
     return f"Competence: {gold} unmistakable pairs right, {stated} pairs that state the group."
 
 

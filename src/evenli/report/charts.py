@@ -186,7 +186,7 @@ def _bars(bars: Bars) -> Any:
         for label in SHOWN:
             start, end, share = end, end + shares[label], shares[label]
             place = {"from": start, "to": end, "middle": (start + end) / 2}
-            values.append({"name": name, "label": label, "text": f"{share:.0%}" if share >= 0.08 else "", **place})
+            values.append({"name": name, "label": label, "text": f"{percent(share)}" if share >= 0.08 else "", **place})
     base = inline(values)
     y = alt.Y("name:N", sort=names, axis=alt.Axis(minExtent=_extent(names), grid=False, **_PLAIN))
     # Placed by hand at the left edge: beside long names the plot is narrower than its legend.
@@ -316,10 +316,10 @@ def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
 
 
 def _direction(rows: pl.DataFrame) -> Figure:
-    found = by_direction(rows).to_dicts()
-    bars = [(f"{row['stereotype'] or '?'} → {row['group'] or '?'}", row) for row in found]
+    directions = by_direction(rows).to_dicts()
+    bars = [(f"{row['stereotype'] or '?'} → {row['group'] or '?'}", row) for row in directions]
     title = "Answers by stereotype of the occupation → group in the hypothesis"
-    cells = [(r["stereotype"], r["group"], r["n"], *(r[label] for label in SHOWN)) for r in found]
+    cells = [(r["stereotype"], r["group"], r["n"], *(r[label] for label in SHOWN)) for r in directions]
     return _stacked(bars, "direction", title, ("stereotype", "group", "pairs", *SHOWN), cells)
 
 

@@ -123,7 +123,7 @@ def _leak_row(title: str, before: dict[str, Any], after: dict[str, Any], name: s
     cells = [title]
     for one in (before[name], after[name]):
         cells += [number(one["value"]), interval(one["low"], one["high"], 2)]
-    return [*cells, f"{neutral:.2f}", f"{after[name]['n']:,}"]
+    return [*cells, number(neutral, 2), f"{after[name]['n']:,}"]
 
 
 def print_encoders(report: EncoderReport, console: Console) -> None:
@@ -149,7 +149,7 @@ def print_encoders(report: EncoderReport, console: Console) -> None:
         "change and in brackets: difference to the first encoder. mean |d|: size of the SEAT effects C6 to C8b, 0 "
         "is neutral; 95 % intervals over the words of the tests, that of a change with the same words for both "
         "encoders; linear, MLP: accuracy of probes for gender on held-out words, text: of the linear one on text, "
-        f"{report.encoders[0].leakage.majority:.2f} is neutral; clusters: 0.5 is neutral; neighbour bias: 0 is "
+        f"{number(report.encoders[0].leakage.majority, 2)} is neutral; clusters: 0.5 is neutral; neighbour bias: 0 is "
         "neutral."
         + (f" SentEval: mean of {len(report.tasks)} task(s), higher is better." if scored else "")
         + " Figures at neutral do not show that an encoder is free of bias."

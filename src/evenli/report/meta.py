@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evenli.errors import InputError
-from evenli.format import interval, number, p_value, signed
+from evenli.format import interval, number, p_value, percent, signed
 from evenli.report.charts import WIDTH, inline, load_altair, save_chart
 from evenli.report.terminal import table
 from evenli.stats.measure import measures
@@ -62,8 +62,8 @@ def _print_responses(results: SweepResult, console: Console) -> None:
         main = [at for at, one in enumerate(shown) if one.measure in CAUSE_MEASURES]
         console.print(table(heads, rows, main, tight=True))
     console.print(
-        f"The models learnt {share['mean']:.0%} of what they were taught (lowest {share['lowest']:.0%}). ±: 95% "
-        "interval over seeds, from three on; fit: share of the variance that straight lines explain.",
+        f"The models learnt {percent(share['mean'])} of what they were taught (lowest {percent(share['lowest'])}). "
+        "±: 95% interval over seeds, from three on; fit: share of the variance that straight lines explain.",
         style="dim",
     )
     console.print(f"[bold]Causes[/bold]  {escape(_diagonal(shown))}")
@@ -73,7 +73,7 @@ def _print_responses(results: SweepResult, console: Console) -> None:
 
 
 def _slope(slope: Slope) -> str:
-    return signed(slope.value, 2) + ("" if slope.high is None else f" ±{slope.high - slope.value:.2f}")
+    return signed(slope.value, 2) + ("" if slope.high is None else f" ±{number(slope.high - slope.value, 2)}")
 
 
 def _diagonal(shown: list[Response]) -> str:
@@ -96,8 +96,8 @@ def _print_bias(results: SweepResult, console: Console) -> None:
     lowest = results.held_out_accuracy.get("lowest", 1)
     if lowest < LEARNT:
         console.print(
-            f"A model answers only {lowest:.0%} of held-out pairs as it was taught: it did not learn its bias, so the "
-            "scores below say little. Start from a model fine-tuned on NLI, or train longer (--epochs, --lr).",
+            f"A model answers only {percent(lowest)} of held-out pairs as it was taught: it did not learn its bias, so "
+            "the scores below say little. Start from a model fine-tuned on NLI, or train longer (--epochs, --lr).",
             style="yellow",
         )
     console.print("\nHow the scores follow the bias rate (mean over seeds)", style="italic")
@@ -236,7 +236,7 @@ def _doubts(rows: list[dict[str, str]]) -> Iterator[str]:
         if row["statistic"] == "pearson" and (p := pearson_p(float(r), PUBLISHED_POINTS)) >= 0.05:
             yield (
                 f"The mark on {title} {r} ({row['source']}) cannot come from a two-sided test of {PUBLISHED_POINTS} "
-                f"points: p = {p:.3f}."
+                f"points: p = {number(p)}."
             )
 
 
@@ -246,7 +246,7 @@ def _ranking(results: SweepResult) -> str:
     by = "sensitivity to bias minus disturbance by noise" if "noise" in results.levels else "sensitivity to bias"
     if not ranked:
         return f"({by}): no measure follows the bias rate."
-    shown = ", ".join(f"{titles[rank.measure]} {rank.net_sensitivity:.2f}" for rank in ranked[:_RANKED])
+    shown = ", ".join(f"{titles[rank.measure]} {number(rank.net_sensitivity, 2)}" for rank in ranked[:_RANKED])
     more = f", and {len(ranked) - _RANKED} more" if len(ranked) > _RANKED else ""
     return f"({by}, share of the measure's range): {shown}{more}."
 

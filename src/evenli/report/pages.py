@@ -192,7 +192,7 @@ def _before_after_block(report: EncoderReport) -> Block:
         leaks = [number(one.figure(leak), 2) for leak in _LEAKS]
         size = [number(mean.value, 2), interval(mean.low, mean.high, 2)]
         rows.append([one.label, one.method or "–", *size, *leaks, number(one.senteval_mean, 1)])
-    neutral = f"probes: {report.encoders[0].leakage.majority:.2f} is neutral, clusters 0.5, neighbour bias 0"
+    neutral = f"probes: {number(report.encoders[0].leakage.majority, 2)} is neutral, clusters 0.5, neighbour bias 0"
     return Block(
         "Before and after",
         lines=["The first encoder is the one before mitigation."],
@@ -241,10 +241,10 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
     spread = distribution(scored, _PERCENTILES)
     values = spread.thresholds.values
     top = top_sentences(scored, count)
-    found = [(abs(value), value, side, text) for side, of in top.items() for value, text in of if value]
-    found.sort(reverse=True)
+    largest = [(abs(value), value, side, text) for side, of in top.items() for value, text in of if value]
+    largest.sort(reverse=True)
     mark, marks = marker(scorer)
-    rows = [[mark(text), side, value] for _, value, side, text in found]
+    rows = [[mark(text), side, value] for _, value, side, text in largest]
     balance = balance_of(scored)
     lead = (
         f"{balance['male']:.0f} of 100 rows lean male by their words, {balance['female']:.0f} female; the most biased "

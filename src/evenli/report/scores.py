@@ -16,7 +16,7 @@ from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, s
 from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distribution
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
-from evenli.format import printable, shortened
+from evenli.format import number, percent, printable, shortened, signed
 from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 from evenli.report.terminal import table
 
@@ -48,7 +48,7 @@ def distribution_chart(scores: Distribution) -> Any:
     for line, (percentile, value) in enumerate(sorted(scores.thresholds.values.items())):
         # The label of a lower threshold stands above the beginning of the lines to its right.
         top, side, dx = line * _LINE, *(("right", -3) if value > 0.75 * highest else ("left", 3))
-        point = inline([{"at": value, "label": f"{percentile:g} %: {value:.4f}"}])
+        point = inline([{"at": value, "label": f"{percentile:g} %: {number(value, 4)}"}])
         rule = point.mark_rule(color=ACCENT).encode(x="at:Q", y=alt.value(top), y2=alt.value(_HEIGHT))
         text = point.mark_text(align=side, dx=dx, fontSize=10, color=INK, baseline="top")
         layers += [rule, text.encode(x="at:Q", y=alt.value(top), text="label:N")]
@@ -114,20 +114,20 @@ def print_sentence(bias: SentenceBias, console: Console) -> None:
     shown.columns[-1].no_wrap, shown.columns[-1].style = True, "dim"
     for word in bias.words:
         known = word.note != "out of vocabulary"
-        cells = [f"{word.importance:.2%}", _signed(word.bias), _signed(word.weighted)] if known else ["", "", ""]
+        cells = [percent(word.importance, 2), _signed(word.bias), _signed(word.weighted)] if known else ["", "", ""]
         counts = ["" if word.count is None else f"{word.count:,}"] if counted else []
         colour = "magenta" if word.weighted > 0 else "cyan" if word.weighted < 0 else None
         shown.add_row(escape(printable(word.token)), *counts, *cells, word.note, style=colour)
     blank = [""] if counted else []
     if bias.added:
-        shown.add_row("(added)", *blank, f"{bias.added:.2%}", _signed(0.0), _signed(0.0), "against short sentences")
+        shown.add_row("(added)", *blank, percent(bias.added, 2), _signed(0.0), _signed(0.0), "against short sentences")
     if bias.markers:
-        shown.add_row("(markers)", *blank, f"{bias.markers:.2%}", _signed(0.0), _signed(0.0), "special tokens")
+        shown.add_row("(markers)", *blank, percent(bias.markers, 2), _signed(0.0), _signed(0.0), "special tokens")
     console.print(shown)
     if bias.empty:
         console.print("No word of this text has a vector: the score of 0 says nothing about it.", style="yellow")
-    male, female = f"[bold]M {_signed(bias.male)}[/] (male)", f"[bold]F {bias.female:.5f}[/] (female)"
-    console.print(f"{female}  {male}  [bold]Abs {bias.absolute:.5f}[/]")
+    male, female = f"[bold]M {_signed(bias.male)}[/] (male)", f"[bold]F {number(bias.female, 5)}[/] (female)"
+    console.print(f"{female}  {male}  [bold]Abs {number(bias.absolute, 5)}[/]")
 
 
 def print_corpus(summary: Mapping[str, Any]) -> None:
@@ -135,13 +135,13 @@ def print_corpus(summary: Mapping[str, Any]) -> None:
     flags = ", ".join(f"{count:,} {name}" for name, count in summary["counts"].items() if count)
     columns = printable(", ".join(summary["columns"]))
     print(f"{summary['folder']}: {summary['rows']:,} rows, columns {columns}{f'; {flags}' if flags else ''}")
-    shown = ", ".join(f"{name} % {value:.4f}" for name, value in summary["percentiles"].items())
+    shown = ", ".join(f"{name} % {number(value, 4)}" for name, value in summary["percentiles"].items())
     print(f"score of a row (largest of its columns), percentiles ({summary['method']}): {shown}")
     print(f"rows: {balance_text(summary['balance'])}")
     for side, sentences in summary["top"].items():
         print(f"most {side}:")
         for value, text in sentences:
-            print(f"  {value:+.4f}  {printable(shortened(text))}")
+            print(f"  {signed(value, 4)}  {printable(shortened(text))}")
     if summary["charts"]:
         print(f"charts: {', '.join(summary['charts'])}")
 
@@ -162,12 +162,12 @@ def print_direction(summary: Mapping[str, Any]) -> None:
     )
     ((other, cosine),) = summary["agreement"].items()
     print(
-        f"first component: {summary['explained']:.1%} of the variance of the pairs (lengths kept: "
-        f"{summary['explained_raw']:.1%}); without one pair the direction turns to cosine "
-        f"{summary['leave_one_out']['lowest']:.3f} at worst; cosine with the {other} list {cosine:.3f}"
+        f"first component: {percent(summary['explained'], 1)} of the variance of the pairs (lengths kept: "
+        f"{percent(summary['explained_raw'], 1)}); without one pair the direction turns to cosine "
+        f"{number(summary['leave_one_out']['lowest'])} at worst; cosine with the {other} list {number(cosine)}"
     )
     for side in SIDES:
-        print(f"most {side}: " + ", ".join(f"{printable(word)} {value:+.2f}" for word, value in summary[side]))
+        print(f"most {side}: " + ", ".join(f"{printable(word)} {signed(value, 2)}" for word, value in summary[side]))
 
 
 def print_contextual(summary: Mapping[str, Any]) -> None:
@@ -177,11 +177,11 @@ def print_contextual(summary: Mapping[str, Any]) -> None:
         f"{summary['sentences']} sentences in a female and a male version"
     )
     print(
-        f"first component: {summary['explained']:.1%} of the variance of their differences; both halves of the "
-        f"sentences agree to cosine {summary['agreement_of_halves']:.3f}"
+        f"first component: {percent(summary['explained'], 1)} of the variance of their differences; both halves of the "
+        f"sentences agree to cosine {number(summary['agreement_of_halves'])}"
     )
     for text, cosine in summary["sentence_cosines"].items():
-        print(f"  {cosine:+.5f}  {text}")
+        print(f"  {signed(cosine, 5)}  {text}")
 
 
 def _signed(value: float) -> str:

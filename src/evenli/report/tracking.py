@@ -41,14 +41,14 @@ def log_wandb(audit: Audit) -> None:
 
 def metrics(audit: Audit) -> dict[str, float]:
     """Every number that a gate can name, once, under names that trackers accept."""
-    result, found = audit.result, dict[str, float]()
+    result, values = audit.result, dict[str, float]()
     known = fields(result)
     for name, value in known.items():
         suite, _, short = name.partition(".")
         repeated = suite in result.suites and short in known and known[short] == value  # SUITE.NAME repeats NAME
         if isinstance(value, int | float) and not isinstance(value, bool) and not repeated:
-            found[re.sub(r"[^\w. /-]", "_", name)] = float(value)
-    return found
+            values[re.sub(r"[^\w. /-]", "_", name)] = float(value)
+    return values
 
 
 def about(audit: Audit) -> dict[str, str]:

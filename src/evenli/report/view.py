@@ -85,12 +85,12 @@ class Viewer:
 
     def entry(self, identity: str) -> RunEntry:
         """A run by its address; only runs that the list holds can be named."""
-        found = next((one for one in gallery.find_runs(self.folder) if one.id == identity), None)
-        if found is None:
+        run = next((one for one in gallery.find_runs(self.folder) if one.id == identity), None)
+        if run is None:
             raise InputError("there is no such run here (any more)")
-        if found.problem:
-            raise InputError(f"{found.name}: {found.problem}")
-        return found
+        if run.problem:
+            raise InputError(f"{run.name}: {run.problem}")
+        return run
 
     def index(self, request: Request) -> str:
         """The list."""

@@ -75,10 +75,10 @@ def estimate_measures(
             # n counts the rows that the formula reads, not all rows of the suite.
             rows = part & entry.rows(sample)
             value = float(entry(sample, name))
-            found = _estimate(entry, value, [sample], name, level)
+            bounds = _estimate(entry, value, [sample], name, level)
             clusters = sample.design.count(rows)
             estimates[entry.name, name] = Estimate(
-                value, found.low, found.high, found.se, level, int(rows.sum()), clusters, found.note
+                value, bounds.low, bounds.high, bounds.se, level, int(rows.sum()), clusters, bounds.note
             )
     return estimates
 
@@ -93,16 +93,16 @@ def _estimate(
 ) -> Interval:
     if math.isnan(value):
         return Interval(note=_UNDEFINED)
-    found = parts_of_means(entry, samples, stereotype)
-    if found is None:
+    parts = parts_of_means(entry, samples, stereotype)
+    if parts is None:
         # The parts of a measure of another kind cannot be told; it is one part, with the range of the measure.
         whole = jackknife_scores(entry, samples, stereotype)
-        found = Parts([Part(whole, value, entry.low, entry.high)])
-    if math.isnan(sum(part.scores.total for part in found.parts)):
+        parts = Parts([Part(whole, value, entry.low, entry.high)])
+    if math.isnan(sum(part.scores.total for part in parts.parts)):
         return Interval(note="no interval: undefined where an occupation or a template is left out")
-    if reason := nothing_varies([part.scores for part in found.parts]):
+    if reason := nothing_varies([part.scores for part in parts.parts]):
         return Interval(note=reason)
-    return interval(value, found, samples, (entry.low, entry.high), level)
+    return interval(value, parts, samples, (entry.low, entry.high), level)
 
 
 def nothing_varies(scores: Sequence[Scores]) -> str:
@@ -116,7 +116,7 @@ def nothing_varies(scores: Sequence[Scores]) -> str:
 
 
 def interval(
-    value: float, found: Parts, samples: Sequence[Sample], bounds: tuple[float, float], level: float = 0.95
+    value: float, parts: Parts, samples: Sequence[Sample], bounds: tuple[float, float], level: float = 0.95
 ) -> Interval:
     """From the parts of an estimate to its interval, by recovery of variances (MOVER; Zou and Donner 2008).
 
@@ -124,31 +124,31 @@ def interval(
     end is as far away as the parts allow on its side.
     """
     effect, paired = design_effect(samples), len(samples) == 2
-    sides = [_side(part, effect, paired, level) for part in found.parts]
-    correlations = _correlations([part.scores for part in found.parts], [side.variance for side in sides])
+    sides = [_side(part, effect, paired, level) for part in parts.parts]
+    correlations = _correlations([part.scores for part in parts.parts], [side.variance for side in sides])
     distances = np.array([(side.down, side.up, math.sqrt(side.variance), side.half) for side in sides]).T
     # Parts that seem to cancel are not believed beyond a quarter of what they would be alone.
     down, up, se, half = (math.sqrt(max(float(one @ correlations @ one), float(one @ one) / 4)) for one in distances)
     if se**2 < _NOTHING:
         return Interval(value, value, 0.0, _p(value, 0.0, 0.0), note=_ALIKE)
     cancelling = float(distances[3] @ correlations @ distances[3]) < float(distances[3] @ distances[3])
-    if found.whole is not None and cancelling:
+    if parts.whole is not None and cancelling:
         # Templates that all classes share cancel out, and their few degrees of freedom with them. Of the clustering of
         # the table, so much is lent as an occupation holds.
         design = samples[0].design
         lent = min(effect, len(design.of_cell[0]) / len(design.stratum))
-        together = spread(found.whole, None if paired else lent)
+        together = spread(parts.whole, None if paired else lent)
         # Two templates cancel out or add up by chance; the fewer, the less it is believed.
-        believed = 1 - 1 / float((found.whole.template_mass > 0).sum())
+        believed = 1 - 1 / float((parts.whole.template_mass > 0).sum())
         scale = (_quantile(together.df, level) * math.sqrt(together.variance) / half) ** believed
         down, up, se = scale * down, scale * up, se ** (1 - believed) * math.sqrt(together.variance) ** believed
     if paired:
-        half = down if level == _LEVEL else interval(value, found, samples, bounds).high - value
+        half = down if level == _LEVEL else interval(value, parts, samples, bounds).high - value
         return Interval(value - down, value + up, se, _p(value, se, half))
-    if found.whole is not None:
-        down, up = _skewed(down, up, se, found.whole)
+    if parts.whole is not None:
+        down, up = _skewed(down, up, se, parts.whole)
     # Whatever is added for a corner, the value itself is never outside.
-    low, high = min(value, value + found.excess[0] - down), value + found.excess[1] + up
+    low, high = min(value, value + parts.excess[0] - down), value + parts.excess[1] + up
     return Interval(max(bounds[0], low), min(bounds[1], high), se)
 
 
@@ -164,15 +164,15 @@ class _Side:
 
 def _side(part: Part, effect: float, paired: bool, level: float) -> _Side:
     # A difference is not a share: it has no ends near which its spread would have to shrink, and is not skewed.
-    found = spread(part.scores, None if paired else effect)
-    t = _quantile(found.df, level)
+    within = spread(part.scores, None if paired else effect)
+    t = _quantile(within.df, level)
     low, high = (-math.inf, math.inf) if paired else (part.low, part.high)
-    down, up = _bent(part.value, found.variance, t, (low, high))
+    down, up = _bent(part.value, within.variance, t, (low, high))
     # An answer that was never given is not one that cannot be given.
     reach = [one * unseen(part.occupations, part.cells, effect, level) if one else 0.0 for one in part.hidden]
     floor = max(reach) / float(ndtri((1 + level) / 2))
-    half = t * math.sqrt(found.variance)
-    return _Side(max(found.variance, floor**2), max(down, reach[0]), max(up, reach[1]), half)
+    half = t * math.sqrt(within.variance)
+    return _Side(max(within.variance, floor**2), max(down, reach[0]), max(up, reach[1]), half)
 
 
 def _quantile(df: float, level: float) -> float:
@@ -186,11 +186,11 @@ def _correlations(scores: Sequence[Scores], variances: Sequence[float]) -> Value
     for row, one in zip(of_templates, scores, strict=True):
         chosen = one.template_mass > 0
         row[chosen] = centred(one.templates[chosen], one.template_mass[chosen]) if chosen.sum() > 1 else 0
-    found = np.eye(len(scores))
+    matrix = np.eye(len(scores))
     for a, b in combinations(range(len(scores)), 2):
         both = math.sqrt(variances[a] * variances[b])
-        found[a, b] = found[b, a] = np.clip(of_templates[a] @ of_templates[b] / both, -1, 1) if both > 0 else 0
-    return found
+        matrix[a, b] = matrix[b, a] = np.clip(of_templates[a] @ of_templates[b] / both, -1, 1) if both > 0 else 0
+    return matrix
 
 
 def _skewed(down: float, up: float, se: float, whole: Scores) -> tuple[float, float]:

@@ -44,7 +44,7 @@ def prompting_measures(predictions: Predictions, scoring: Scoring | None = None)
 
 def view_answers(frame_columns: list[str], table: Predictions) -> dict[tuple[str, str], NDArray[np.int64]]:
     """Label numbers by prompt and option order, ``NO_ANSWER`` where the mass is too small."""
-    found = {}
+    answers = {}
     for column in frame_columns:
         view, colon, part = column.rpartition(":")
         if not colon or part != MASS:
@@ -54,8 +54,8 @@ def view_answers(frame_columns: list[str], table: Predictions) -> dict[tuple[str
         if not set(names) <= set(frame_columns):  # a stored table may have been edited
             return {}
         chosen = table.frame.select(names).to_numpy().argmax(axis=1)
-        found[prompt, order] = np.where(table.frame[column].to_numpy() >= MINIMUM_MASS, chosen, NO_ANSWER)
-    return found
+        answers[prompt, order] = np.where(table.frame[column].to_numpy() >= MINIMUM_MASS, chosen, NO_ANSWER)
+    return answers
 
 
 def prompt_answers(table: Predictions, prompt: str, orders: list[str]) -> NDArray[np.int64]:

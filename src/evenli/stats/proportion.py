@@ -24,7 +24,7 @@ def wilson(share: float, n: float, level: float = 0.95) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Ranking:
-    """A place among several: group of entries that cannot be told apart (1 is the lowest), best and worst place."""
+    """A place among several: group of entries that do not differ significantly (1 is lowest), best and worst place."""
 
     group: int
     best: int

@@ -85,10 +85,10 @@ class Sample:
         The mean is over the pair's templates. A pair weighs the mean weight of its rows, so without weights each counts
         once. NaN where a hypothesis does not end in its template, because the word cannot be told then.
         """
-        found = self._word_pairs
-        if found is None:
+        word_pairs = self._word_pairs
+        if word_pairs is None:
             return np.full(() if self.weights is None else self.weights.shape[:-1], np.nan)
-        order, starts = found
+        order, starts = word_pairs
         if label not in self._pair_means:
             sizes = np.diff(starts, append=self.frame.height)
             probabilities = self.probabilities[order, LABELS.index(label)]
@@ -196,9 +196,9 @@ class Sample:
     def where(self, column: str, value: str) -> NDArray[np.bool_]:
         """Rows with a value in a column, found once."""
         if (column, value) not in self._where:
-            found = (self.frame[column].fill_null("") == value).to_numpy()
-            found.setflags(write=False)
-            self._where[column, value] = found
+            chosen = (self.frame[column].fill_null("") == value).to_numpy()
+            chosen.setflags(write=False)
+            self._where[column, value] = chosen
         return self._where[column, value]
 
 
@@ -264,20 +264,20 @@ def _pair_rows(frame: pl.DataFrame) -> tuple[tuple[str, str], NDArray[np.int64]]
     groups = sorted({group for group in members if group is not None})
     if len(groups) > 2:
         raise InputError(f"rows are compared in pairs of two groups; the table has {', '.join(groups)}: choose two")
-    found: dict[str, dict[str, int]] = {}
+    pairs: dict[str, dict[str, int]] = {}
     for row, (name, group) in enumerate(zip(names, members, strict=True)):
         key = name.removesuffix(f"-{group}")
         if group is None or key == name:
             raise InputError(f"the id '{name}' does not end in its group; a pair has ids like 7-female and 7-male")
-        if group in found.setdefault(key, {}):
+        if group in pairs.setdefault(key, {}):
             raise InputError(f"the id '{name}' occurs twice; ids must be unique")
-        found[key][group] = row
-    for key, pair in found.items():
+        pairs[key][group] = row
+    for key, pair in pairs.items():
         if len(pair) < 2:
             (one,) = pair
             raise InputError(f"'{key}-{one}' has no partner: {key} has a row for {one} only, a pair needs two groups")
     first, second = groups
-    rows = np.array([(pair[first], pair[second]) for pair in found.values()], dtype=np.int64).T
+    rows = np.array([(pair[first], pair[second]) for pair in pairs.values()], dtype=np.int64).T
     for column in ("occupation", "stereotype", "template"):
         differs = np.flatnonzero(~frame[column][rows[0]].eq_missing(frame[column][rows[1]]).to_numpy())
         if differs.size:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
+from evenli.format import number
 from evenli.io import to_plain
 from evenli.stats.response import Response
 
@@ -231,7 +232,7 @@ def _why_undefined(curve: Curve) -> str:
         more = f" (and for {rows.size - 1} more models)" if rows.size > 1 else ""
         return f"{NO_CORRELATION}: {curve.measure} has no value for {where}{more}"
     if _is_constant(curve.mean[None])[0]:
-        return f"{NO_CORRELATION}: the score is {curve.mean.mean():.3f} for every rate"
+        return f"{NO_CORRELATION}: the score is {number(curve.mean.mean())} for every rate"
     return ""
 
 

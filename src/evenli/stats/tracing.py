@@ -133,8 +133,8 @@ class _Traced(Sample):
 
     def smaller(self, first: Values, second: Values) -> Values:
         share = self.shares.get(len(self.entries))
-        found = np.minimum(first, second) if share is None else share * first + (1 - share) * second
-        return self._moved(np.array(found, dtype=np.float64), _Corner(first, second))
+        least = np.minimum(first, second) if share is None else share * first + (1 - share) * second
+        return self._moved(np.array(least, dtype=np.float64), _Corner(first, second))
 
     def _moved(self, values: Values, entry: _Entry) -> Values:
         # Each answer is moved up and down in two weightings of its own; in all others it stands still. One call of the
@@ -162,16 +162,16 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
     """
     design = samples[0].design
     try:
-        found = [_dependence(function, sample, stereotype) for sample in samples]
+        dependences = [_dependence(function, sample, stereotype) for sample in samples]
     except NotOfMeansError:
         return None
     row_scores, row_mass = np.zeros((2, len(design.occupations)))
-    for sign, one in zip((1, -1), reversed(found), strict=False):
+    for sign, one in zip((1, -1), reversed(dependences), strict=False):
         _add_scores(one.calls, sign * one.slopes, design, row_scores, row_mass)
     chosen = [stratum for stratum in np.unique(design.stratum) if row_mass[design.strata == stratum].any()]
     # What two models have in common is too small in both.
-    excess = found[0].excess if len(found) == 1 else (0.0, 0.0)
-    parts = [_part_of(stratum, found, design, row_scores, row_mass) for stratum in chosen]
+    excess = dependences[0].excess if len(dependences) == 1 else (0.0, 0.0)
+    parts = [_part_of(stratum, dependences, design, row_scores, row_mass) for stratum in chosen]
     return Parts(parts, excess, summed(row_scores, row_mass, design) if design.is_crossed else None)
 
 
@@ -248,19 +248,19 @@ def _add_scores(
 
 
 def _part_of(
-    stratum: np.int64, found: Sequence[_Dependence], design: Design, row_scores: Values, row_mass: Values
+    stratum: np.int64, dependences: Sequence[_Dependence], design: Design, row_scores: Values, row_mass: Values
 ) -> Part:
     inside = design.strata == stratum
     scores = summed(np.where(inside, row_scores, 0), np.where(inside, row_mass, 0), design)
     counts = [int((np.bincount(codes, inside * row_mass) > 0).sum()) for codes in (design.occupations, design.cells)]
     value = low = high = 0.0
     hidden: dict[bytes, Values] = {}
-    one = found[-1]
+    one = dependences[-1]
     for at, (call, slope) in enumerate(zip(one.calls, one.slopes, strict=True)):
         here = inside[call.rows]
         if not here.any():
             continue
-        columns = [other.calls[at].values[here] for other in found]
+        columns = [other.calls[at].values[here] for other in dependences]
         weight = float(slope) * float(here.mean())
         value += weight * float(columns[-1].mean(dtype=np.float64))
         # A share lies from 0 to 1; anything else has no known range.

@@ -194,9 +194,9 @@ def _combination(row_mass: Values, design: Design) -> Values:
     # What is left of the effects of occupations in the sums over templates, and the other way round.
     leak = c - 2 * crossing + o * t
     solved = np.linalg.lstsq(np.array([[o, leak, c], [leak, t, c], [c, c, c]]) / c, np.array([o, t, c]) / c, rcond=1e-6)
-    found = np.asarray(solved[0], dtype=np.float64)
+    weights = np.asarray(solved[0], dtype=np.float64)
     # Nearly singular designs give wild weights that happen to fit; the usual ones are then the safer choice.
-    return found if np.abs(found - usual).max() < 2 else usual
+    return weights if np.abs(weights - usual).max() < 2 else usual
 
 
 def jackknife_scores(function: Function, samples: Sequence[Sample], stereotype: str | None) -> Scores:
@@ -207,7 +207,7 @@ def jackknife_scores(function: Function, samples: Sequence[Sample], stereotype: 
         chosen = samples[0].where("stereotype", stereotype)
     alike = np.zeros_like(design.occupations)
     ways = ((design.occupations, design.strata), (design.templates, alike), (design.cells, alike))
-    found = []
+    clusterings = []
     for codes, strata in ways:
         parts = np.full(len(codes), -1)
         parts[chosen], stratum = _parts(codes[chosen], strata[chosen])
@@ -219,8 +219,8 @@ def jackknife_scores(function: Function, samples: Sequence[Sample], stereotype: 
         # The jackknife of an estimate that is linear in its clusters gives back their scores; sizes correct for the
         # part that is left out having been in the centre.
         scores = (1 - 1 / sizes[stratum]) * (centres[stratum] - values)
-        found.append((scores, stratum, np.bincount(parts[chosen]).astype(np.float64)))
-    (occupations, stratum, mass), (templates, _, template_mass), (cells, _, _) = found
+        clusterings.append((scores, stratum, np.bincount(parts[chosen]).astype(np.float64)))
+    (occupations, stratum, mass), (templates, _, template_mass), (cells, _, _) = clusterings
     return Scores(
         occupations, templates, cells, stratum, mass, template_mass, _combination(chosen.astype(np.float64), design)
     )

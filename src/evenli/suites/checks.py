@@ -196,7 +196,7 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
                 "subset": f"tagged {row['subset']}, is {subset}",
                 "stereotype": f"'{row['occupation']}' is {first} and {row['stereotype']}",
             }
-            yield from (Finding(row["id"], rule, details[rule]) for rule, found in broken.items() if found)
+            yield from (Finding(row["id"], rule, details[rule]) for rule, is_broken in broken.items() if is_broken)
 
 
 def check_pairs(pairs: PairSet, *, axis: Axis | str = "gender") -> PairSet:

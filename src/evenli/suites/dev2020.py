@@ -71,10 +71,10 @@ def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str
     rows = read_table(path, ("kind", "list", "word"))
 
     def words(kind: str, *lists: str) -> list[str]:
-        found = sorted({row["word"] for row in rows if row["kind"] == kind and (not lists or row["list"] in lists)})
-        if not found:
+        listed = sorted({row["word"] for row in rows if row["kind"] == kind and (not lists or row["list"] in lists)})
+        if not listed:
             raise ResourceError(f"{path} has no word of kind '{kind}' in list(s) {', '.join(lists) or 'any'}")
-        return found
+        return listed
 
     # Which verbs take which objects, as in the published grammar.
     grammar = [

@@ -99,10 +99,10 @@ class _Numbers:
     """Gold labels that are numbers, and whether there were any."""
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
-        found = [canonical_label(name) for name in names or HUB_ORDER]
-        if sorted(label or "" for label in found) != sorted(LABELS):
+        labels = [canonical_label(name) for name in names or HUB_ORDER]
+        if sorted(label or "" for label in labels) != sorted(LABELS):
             raise InputError(f"--gold-labels {','.join(names or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
-        self.names = [label or "" for label in found]
+        self.names = [label or "" for label in labels]
         self.given, self.used = names is not None, False
 
     def __call__(self, text: str) -> str | None:

@@ -50,13 +50,13 @@ def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
 
 def _units(pairs: PairSet) -> dict[Unit, tuple[str, list[int]]]:
     """Kind and row numbers of every sentence that is asked about."""
-    found: dict[Unit, tuple[str, list[int]]] = {}
+    units: dict[Unit, tuple[str, list[int]]] = {}
     columns = pairs.frame.select("occupation", "template", "premise", "stereotype", "id", "group").fill_null("")
     for row, (occupation, template, premise, kind, name, group) in enumerate(columns.iter_rows()):
         # Two versions of one pair have different premises; their ids differ in the version only.
         asked = name.removesuffix(f"-{group}") if group in _VERSIONS else premise
-        found.setdefault((occupation, template or premise, asked), (kind, []))[1].append(row)
-    return found
+        units.setdefault((occupation, template or premise, asked), (kind, []))[1].append(row)
+    return units
 
 
 def _in_order(kinds: Mapping[str, Mapping[str, Sequence[Unit]]], rng: np.random.Generator) -> Iterator[Unit]:

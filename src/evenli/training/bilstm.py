@@ -22,6 +22,7 @@ from evenli.binary import read_tensors
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError, ModelError
+from evenli.format import number
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
 from evenli.training.bilstm_trainer import features, make_head, part
@@ -137,8 +138,8 @@ class _Run:
                 best = {f"best.{name}": tensor for name, tensor in self.best.items()}
                 self.directory.save_checkpoint({**trainer.state(), **best}, self._facts())
             progress.note(
-                f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {result.loss:.4f}  train {result.train:.4f}  "
-                f"dev {result.dev:.4f}  {clock(result.seconds)}"
+                f"epoch {result.epoch}/{recipe.epochs}  lr {lr:.3g}  loss {number(result.loss, 4)}  "
+                f"train {number(result.train, 4)}  dev {number(result.dev, 4)}  {clock(result.seconds)}"
             )
         chosen = max(history, key=lambda one: one.dev)
         outcome = {
@@ -212,13 +213,13 @@ def _check(name: str, pairs: Examples) -> None:
     labels = np.asarray(pairs.labels)
     sizes = len(pairs.premises), len(pairs.hypotheses), len(labels)
     if len(set(sizes)) > 1:
-        found = "{} premises, {} hypotheses and {} labels".format(*sizes)
-        raise InputError(f"{name}: {found}; a pair needs one of each")
+        given = "{} premises, {} hypotheses and {} labels".format(*sizes)
+        raise InputError(f"{name}: {given}; a pair needs one of each")
     if not len(labels):
         raise InputError(f"{name}: no pairs; give at least one")
     if labels.min() < 0 or labels.max() >= len(LABELS):
-        found = str(sorted(set(labels.tolist())))
-        raise InputError(f"{name}: labels must be 0, 1 or 2 for {', '.join(LABELS)}, found {found}")
+        given = str(sorted(set(labels.tolist())))
+        raise InputError(f"{name}: labels must be 0, 1 or 2 for {', '.join(LABELS)}, found {given}")
 
 
 def _fingerprint(pairs: Examples) -> str:

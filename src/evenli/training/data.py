@@ -94,10 +94,12 @@ class Repeats:
 
     def remark(self) -> str:
         """What is odd, in one line; empty where nothing is repeated."""
-        told = [f"{self.same:,} rows repeat another pair with its label"] if self.same else []
+        remarks = [f"{self.same:,} rows repeat another pair with its label"] if self.same else []
         if self.contradicting:
-            told += [f"{self.contradicting:,} rows have a pair that is labelled in more than one way ({self.example})"]
-        return "; ".join(told)
+            remarks += [
+                f"{self.contradicting:,} rows have a pair that is labelled in more than one way ({self.example})"
+            ]
+        return "; ".join(remarks)
 
 
 @dataclass(frozen=True)
@@ -158,8 +160,8 @@ def check_classes(examples: Examples) -> None:
     """Refuse data of one label only."""
     present = [label for label, count in examples.counts.items() if count]
     if len(present) < 2:
-        found = f"{', '.join(examples.sources)}: all {len(examples)} pairs are labelled {present[0]}"
-        raise InputError(f"{found}; training needs at least two of {', '.join(LABELS)}")
+        problem = f"{', '.join(examples.sources)}: all {len(examples)} pairs are labelled {present[0]}"
+        raise InputError(f"{problem}; training needs at least two of {', '.join(LABELS)}")
 
 
 def find_repeats(examples: Examples) -> Repeats:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from evenli._extras import need
 from evenli.binary import read_tensors
 from evenli.errors import InputError, RunError
-from evenli.format import drawn_on, printable
+from evenli.format import drawn_on, number, percent, printable
 from evenli.io import read_json, read_text, split_lines, write_atomic
 from evenli.parse import parse_json_object
 from evenli.stats.proportion import wilson
@@ -53,7 +53,8 @@ class Accuracy:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.value:.2%} (95 % interval {self.low:.2%} to {self.high:.2%}, n = {self.n:,})"
+        share, low, high = (percent(value, 2) for value in (self.value, self.low, self.high))
+        return f"{share} (95 % interval {low} to {high}, n = {self.n:,})"
 
 
 def accuracy(logits: NDArray[np.float32], labels: NDArray[np.int64]) -> Accuracy:
@@ -102,7 +103,8 @@ class Progress:
         left = (trainer.steps - report.step) * trainer.recipe.batch_size / self._speed
         line = (
             f"epoch {report.epoch + 1}/{trainer.recipe.epochs}  step {report.step:,}/{trainer.steps:,}  "
-            f"loss {report.loss:.4f}  accuracy {report.accuracy:.3f}  {self._speed:,.0f} pairs/s  {clock(left)} left"
+            f"loss {number(report.loss, 4)}  accuracy {number(report.accuracy)}  "
+            f"{self._speed:,.0f} pairs/s  {clock(left)} left"
         )
         shown, end = (f"\r{line}\033[K", "") if self._live else (line, "\n")
         print(shown, end=end, file=drawn_on(sys.stderr), flush=True)

@@ -170,8 +170,8 @@ def score_answers(table: pl.DataFrame) -> tuple[dict[str, Estimate], dict[str, f
         if suite is None:
             continue
         chosen = [entry for entry in measures(suite) if entry.name in SHOWN[suite]]
-        found = estimate_measures(sample_of(table, name), chosen)
-        scores |= {f"{name}.{measure}": estimate for (measure, _), estimate in found.items()}
+        estimates = estimate_measures(sample_of(table, name), chosen)
+        scores |= {f"{name}.{measure}": estimate for (measure, _), estimate in estimates.items()}
     accuracy = {}
     for name in (name for name in names if name.startswith(TEST)):
         part = Predictions(table.filter(pl.col("suite") == name))

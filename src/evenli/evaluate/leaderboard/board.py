@@ -98,11 +98,11 @@ def _defined(value: float) -> float | None:
 def rank_groups(rows: Sequence[BoardRow], measure: str = MAIN) -> list[int | None]:
     """The group of each row in its language, 1 the least biased; None without verdict, interval or measure.
 
-    Rows are taken in order. A group holds those that are not told apart from its first row: the difference is within
-    1.96 standard errors of both rows together, as if they had been asked different pairs. They were asked the same
-    ones, which makes true standard errors smaller, so groups are rather too large than too small.
+    Rows are taken in order. A group holds those that do not differ significantly from its first row: the difference is
+    within 1.96 standard errors of both rows together, as if they had been asked different pairs. They were asked the
+    same ones, which makes true standard errors smaller, so groups are rather too large than too small.
     """
-    found: list[int | None] = [None] * len(rows)
+    groups: list[int | None] = [None] * len(rows)
     for lang in dict.fromkeys(row.lang for row in rows):
         ranked = [
             index
@@ -117,8 +117,8 @@ def rank_groups(rows: Sequence[BoardRow], measure: str = MAIN) -> list[int | Non
             )
             if apart:
                 group, first = group + 1, index
-            found[index] = group
-    return found
+            groups[index] = group
+    return groups
 
 
 def _se(row: BoardRow, measure: str) -> float:

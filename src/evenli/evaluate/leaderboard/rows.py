@@ -21,10 +21,10 @@ Scored = tuple[dict[str, Estimate], dict[str, float], Competence]
 
 def group_seeds(models: Sequence[dict[str, Any]]) -> dict[Key, list[int]]:
     """Numbers of the models of each base, data and recipe, by seed."""
-    found: dict[Key, list[int]] = defaultdict(list)
+    members: dict[Key, list[int]] = defaultdict(list)
     for number in sorted(range(len(models)), key=lambda index: int(models[index]["seed"])):
-        found[models[number]["base"], models[number]["data"], models[number]["recipe"]].append(number)
-    return dict(found)
+        members[models[number]["base"], models[number]["data"], models[number]["recipe"]].append(number)
+    return dict(members)
 
 
 def score_all(answers: Answers) -> list[Scored]:
@@ -37,16 +37,16 @@ def board_rows(answers: Answers, scored: Sequence[Scored]) -> list[BoardRow]:
     return [_row(answers, key, [scored[n] for n in numbers]) for key, numbers in group_seeds(answers.models).items()]
 
 
-def _row(answers: Answers, key: Key, found: Sequence[Scored]) -> BoardRow:
+def _row(answers: Answers, key: Key, seeds: Sequence[Scored]) -> BoardRow:
     base, data, recipe = key
     about = next(model for model in answers.models if model["base"] == base)
     bounds = {
         name: (entry.low, entry.high)
-        for name in found[0][0]
+        for name in seeds[0][0]
         for entry in measures(suite_of(name.partition(".")[0]) or "")
         if entry.name == name.partition(".")[2]
     }
-    by_measure = {name: [scores[name] for scores, _, _ in found] for name in found[0][0]}
+    by_measure = {name: [scores[name] for scores, _, _ in seeds] for name in seeds[0][0]}
     return BoardRow(
         name=f"{base}, {data}, {recipe}",
         lang=answers.lang,
@@ -55,11 +55,11 @@ def _row(answers: Answers, key: Key, found: Sequence[Scored]) -> BoardRow:
         data=data,
         recipe=recipe,
         parameters=float(about.get("parameters", float("nan"))),
-        seeds=len(found),
-        accuracy={name: float(np.mean([one[name] for _, one, _ in found])) for name in found[0][1]},
+        seeds=len(seeds),
+        accuracy={name: float(np.mean([one[name] for _, one, _ in seeds])) for name in seeds[0][1]},
         measures={name: pool_seeds(one, bounds[name]) for name, one in by_measure.items()},
         seed_sd={name: _sd([one.value for one in several]) for name, several in by_measure.items()},
-        problem=_problem([gate for _, _, gate in found]),
+        problem=_problem([gate for _, _, gate in seeds]),
     )
 
 

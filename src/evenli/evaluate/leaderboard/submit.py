@@ -96,10 +96,10 @@ def _asked(frame: pl.DataFrame, lang: str, run: Path) -> str:
     if lang not in OFFICIAL:
         raise RunError(f"{run} is in '{lang}'; there is a release in {', '.join(OFFICIAL)}")
     release, digest = OFFICIAL[lang]
-    found = pairs_digest(frame)
-    if found == digest:
+    asked = pairs_digest(frame)
+    if asked == digest:
         return "official"
-    if found == pairs_digest(load_coal(lang).frame):
+    if asked == pairs_digest(load_coal(lang).frame):
         return "coal"
     raise RunError(
         f"{run} was asked neither the official pairs, all of them and nothing else (release {release}, {lang}), nor "
@@ -117,6 +117,6 @@ def _check_gold(frame: pl.DataFrame, lang: str, run: Path) -> None:
         )
 
 
-def _plain(found: Estimate) -> Estimate:
+def _plain(one: Estimate) -> Estimate:
     """The numbers of a measure without its card."""
-    return Estimate(found.value, found.low, found.high, found.se, found.level, found.n, found.clusters, found.note)
+    return Estimate(one.value, one.low, one.high, one.se, one.level, one.n, one.clusters, one.note)

@@ -112,9 +112,9 @@ def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
             ((pl.col("biased") - pl.col("rows") * pl.col("biased").sum() / total) ** 2).sum().alias("squares"),
         )
     )
-    worth = _rows_worth_one(summary.filter(pl.col("templates") > 1))
+    effect = _design_effect(summary.filter(pl.col("templates") > 1))
     ends = [
-        wilson(share, n / worth, level) if templates > 1 else (np.nan, np.nan)
+        wilson(share, n / effect, level) if templates > 1 else (np.nan, np.nan)
         for share, n, templates in summary.select("score", "n", "templates").iter_rows()
     ]
     low, high = zip(*ends, strict=True)
@@ -125,7 +125,7 @@ def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
     )
 
 
-def _rows_worth_one(summary: pl.DataFrame) -> float:
+def _design_effect(summary: pl.DataFrame) -> float:
     """How many rows carry as much as one independent row (the design effect), pooled over occupations."""
     score, n, templates, squares = summary.select("score", "n", "templates", "squares").to_numpy().T
     if not n.size:

@@ -87,8 +87,8 @@ def items(sample: Sample) -> Items:
     """The items of a sample, found once for all weightings."""
     if "items" not in sample.kept:
         sample.kept["items"] = _find(sample)
-    found: Items = sample.kept["items"]
-    return found
+    kept: Items = sample.kept["items"]
+    return kept
 
 
 def _find(sample: Sample) -> Items:
@@ -139,8 +139,8 @@ def _origin(sample: Sample, card: dict[str, Any]) -> tuple[Axis | None, str]:
     axis, lang = sample.header.get("settings", {}).get("axis", "gender"), card.get("lang")
     first = str(sample.frame["premise"][0])
     lang = lang or next(code for code in ("en", "ja", "zh") if looks_like(first, code))
-    found = load_axis(axis) if axis in shipped_names() else None
-    return (found if found is not None and lang in found.languages else None), lang
+    shipped = load_axis(axis) if axis in shipped_names() else None
+    return (shipped if shipped is not None and lang in shipped.languages else None), lang
 
 
 def _scores(axis: Axis, lang: str, groups: tuple[str, ...]) -> dict[str, float]:
@@ -190,10 +190,10 @@ def _rows(sample: Sample, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def share(sample: Sample, name: str, outcome: str, *, expected: bool = False, among: Mask = None) -> Values:
     """Share of an outcome among the items of a class, or among those of some rows; NaN without items."""
-    found = items(sample)
-    if len(found.groups) != 2 or name not in (*found.groups, NO_STEREOTYPE, DEFINING):
+    asked = items(sample)
+    if len(asked.groups) != 2 or name not in (*asked.groups, NO_STEREOTYPE, DEFINING):
         return _undefined(sample)
-    rows = _rows(sample, found.classes == name)
+    rows = _rows(sample, asked.classes == name)
     rows = rows if among is None else rows & among
     return sample.mean(_column(sample, outcome, expected=expected), rows=rows)
 
@@ -246,11 +246,11 @@ def _read(*, stereotyped: bool | None = None, scored: bool = False) -> Callable[
     """Finds the rows that a cause reads: all items but those whose word states a group, or some of them."""
 
     def rows(sample: Sample) -> NDArray[np.bool_]:
-        found = items(sample)
-        chosen = found.classes != DEFINING
+        asked = items(sample)
+        chosen = asked.classes != DEFINING
         if stereotyped is not None:
-            chosen &= (found.classes != NO_STEREOTYPE) == stereotyped
-        return _rows(sample, chosen & ~np.isnan(found.scores) if scored else chosen)
+            chosen &= (asked.classes != NO_STEREOTYPE) == stereotyped
+        return _rows(sample, chosen & ~np.isnan(asked.scores) if scored else chosen)
 
     return rows
 
@@ -301,12 +301,12 @@ def default_of_stereotyped(sample: Sample, stereotype: str | None = None) -> Val
 
 def _regression(sample: Sample) -> tuple[Values, Values]:
     """Intercept and slope of an item's lean on the score of its word, least squares."""
-    found = items(sample)
-    if len(found.groups) != 2:
+    asked = items(sample)
+    if len(asked.groups) != 2:
         return _undefined(sample), _undefined(sample)
-    rows = _rows(sample, ~np.isnan(found.scores) & (found.classes != DEFINING))
+    rows = _rows(sample, ~np.isnan(asked.scores) & (asked.classes != DEFINING))
     scores = np.zeros(sample.frame.height)
-    scores[found.rows] = np.nan_to_num(found.scores)
+    scores[asked.rows] = np.nan_to_num(asked.scores)
     leans = _column(sample, SECOND, expected=False) - _column(sample, FIRST, expected=False)
     x, xx, y, xy = (sample.mean(column, rows=rows) for column in (scores, scores**2, leans, scores * leans))
     spread = xx - x * x

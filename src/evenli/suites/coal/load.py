@@ -232,14 +232,14 @@ def _row(
 ) -> dict[str, Any]:
     premise, hypothesis = str(row["sentence1"]), str(row["sentence2"])
     occupation = str(row["occ_word"])
-    found = _match(premise, hypothesis, occupation, words)
+    matched = _match(premise, hypothesis, occupation, words)
     tag = str(row["occ_type"]).removesuffix("-stereo")
     mistagged = (tag == NO_STEREOTYPE) != (subset == NS)
     # The longest word first: "police officer" holds "officer".
-    if mistagged or not found:
+    if mistagged or not matched:
         candidates = ((word, _match(premise, hypothesis, word, words)) for word in sorted(known, key=len, reverse=True))
-        occupation, found = next((pair for pair in candidates if pair[1]), (occupation, found))
-    if not found:
+        occupation, matched = next((pair for pair in candidates if pair[1]), (occupation, matched))
+    if not matched:
         raise InputError(
             f"{where}: premise and hypothesis are not one template filled with '{occupation}' and one of "
             f"{', '.join(words.values())}; wrong --lang?"
@@ -252,8 +252,8 @@ def _row(
         "gold": str(row["label"]),
         "occupation": occupation,
         "stereotype": NO_STEREOTYPE if subset == NS else tag,
-        "template": found[0],
-        "group": found[1],
+        "template": matched[0],
+        "group": matched[1],
         "repaired": mistagged,
     }
 

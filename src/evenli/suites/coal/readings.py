@@ -63,17 +63,17 @@ class ShareRow(Record, frozen=True):
 
 def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     """The shares of all readings per class of jobs; none where there are not two groups."""
-    found = items(sample)
-    if len(found.groups) != 2:
+    asked = items(sample)
+    if len(asked.groups) != 2:
         return []
-    names = {FIRST: found.groups[0], SECOND: found.groups[1], INCOHERENT: INCOHERENT, EVEN: EVEN}
-    classes = [name for name in (*found.groups, NO_STEREOTYPE, DEFINING) if (found.classes == name).any()]
+    names = {FIRST: asked.groups[0], SECOND: asked.groups[1], INCOHERENT: INCOHERENT, EVEN: EVEN}
+    classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if (asked.classes == name).any()]
     functions = {(name, kind): partial(share, name=name, outcome=kind) for name in classes for kind in OUTCOMES}
     estimates = _estimates(sample, functions, scoring)
     rows = []
     for (name, kind), one in zip(functions, estimates, strict=True):
-        count = int((found.classes == name).sum())
-        noun = found.nouns.get(names[kind], "")
+        count = int((asked.classes == name).sum())
+        noun = asked.nouns.get(names[kind], "")
         rows.append(ReadingRow(name, names[kind], noun, count, one.value, one.low, one.high))
     return rows
 
@@ -99,8 +99,8 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
 def _estimates(sample: Sample, functions: Mapping[Any, Callable[[Sample], Values]], scoring: Scoring) -> list[Estimate]:
     """An interval for each function of a sample."""
     entries = [Measure("/".join(key), "", "", partial(_whole, function), 0, 1) for key, function in functions.items()]
-    found = estimate_measures(sample, entries, [None], scoring)
-    return [found[entry.name, None] for entry in entries]
+    estimates = estimate_measures(sample, entries, [None], scoring)
+    return [estimates[entry.name, None] for entry in entries]
 
 
 def _whole(function: Callable[[Sample], Values], sample: Sample, stereotype: str | None) -> Values:

@@ -103,9 +103,9 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
     order = [estimates["order_entailment", None], estimates["order_contradiction", None]]
     is_defined = not any(math.isnan(one.value) for one in order)
     is_bounded = not any(math.isnan(one.low) for one in order)
-    found = items(sample)
+    asked = items(sample)
     listed = by_occupation(sample, scoring.level).to_dicts()
-    occupations = [OccupationRow(**row, states_group=row["occupation"] in found.defining) for row in listed]
+    occupations = [OccupationRow(**row, states_group=row["occupation"] in asked.defining) for row in listed]
     occupations.sort(key=lambda row: (row.states_group, row.stereotype == NO_STEREOTYPE))
     return {
         "proportions": {
@@ -123,7 +123,7 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
         "published": published(card.lang, estimates["coal", None]) if card and not card.occupation_list else [],
         "readings": readings(sample, scoring),
         "shares": label_shares(sample, scoring),
-        "notes": found.notes,
+        "notes": asked.notes,
     }
 
 
@@ -189,9 +189,11 @@ def _labels(result: CoalResult) -> Section:
     intervals = {(row.set, row.group, row.label): row for row in result.shares}
 
     def shown(subset: str, group: str, shares: Mapping[str, float]) -> list[str]:
-        found = {label: intervals.get((subset, group, label)) for label in SHOWN}
+        by_label = {label: intervals.get((subset, group, label)) for label in SHOWN}
         # Runs of older versions have no intervals.
-        return [number(shares[at]) + (f" {interval(row.low, row.high, 2)}" if row else "") for at, row in found.items()]
+        return [
+            number(shares[at]) + (f" {interval(row.low, row.high, 2)}" if row else "") for at, row in by_label.items()
+        ]
 
     rows = []
     for subset, of in result.proportions.items():

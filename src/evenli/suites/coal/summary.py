@@ -118,12 +118,12 @@ def example(rows: pl.DataFrame, verdict: Verdict) -> Example | None:
     answered = rows.filter(_typical(verdict))
     for wrong in (answered, rows.filter(pl.col("biased"))):
         if wrong.height and verdict.causes:
-            found, about = wrong, f"a typical one of {wrong.height:,} pairs with this kind of answer"
+            candidates, about = wrong, f"a typical one of {wrong.height:,} pairs with this kind of answer"
             break
     else:
-        found, about = rows, f"the middle one of {rows.height:,} pairs, by the model's certainty"
+        candidates, about = rows, f"the middle one of {rows.height:,} pairs, by the model's certainty"
     certainty = pl.max_horizontal(*(f"p_{label}" for label in LABELS))
-    row = found.sort(certainty, "id").row(found.height // 2, named=True)
+    row = candidates.sort(certainty, "id").row(candidates.height // 2, named=True)
     row |= texts.row(row["row"], named=True)
     return Example(
         premise=printable(row["premise"]),

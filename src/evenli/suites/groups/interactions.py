@@ -84,35 +84,35 @@ def crossing(groups: Sequence[str]) -> Crossing | None:
 
 def interaction_of(sample: Sample, at: int, crossed: Crossing, *, expected: bool = False) -> Values:
     """How much more readily a combination is inferred than its parts explain; -2..2."""
-    found = items(sample)
+    asked = items(sample)
     yes, no = LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
     if expected:
-        p = sample.probabilities[found.rows]
+        p = sample.probabilities[asked.rows]
         side = p[..., yes] - p[..., no]
     else:
-        answers = sample.predicted[found.rows]
+        answers = sample.predicted[asked.rows]
         side = (answers == yes).astype(np.float64) - (answers == no)
-    return mean_of_items(sample, crossed.contrast(at) @ side, np.ones(found.rows.shape[1], dtype=bool))
+    return mean_of_items(sample, crossed.contrast(at) @ side, np.ones(asked.rows.shape[1], dtype=bool))
 
 
 def interactions(sample: Sample, nouns: Sequence[str], scoring: Scoring) -> list[InteractionRow]:
     """A row per combination; none where the groups are no product."""
-    found = items(sample)
-    crossed = crossing(found.groups)
-    if crossed is None or not found.rows.shape[1]:
+    asked = items(sample)
+    crossed = crossing(asked.groups)
+    if crossed is None or not asked.rows.shape[1]:
         return []
     entries = {
         (at, expected): Measure(f"{at}/{expected}", "", "", partial(_measured, crossed, at, expected), -2, 2)
-        for at in range(len(found.groups))
+        for at in range(len(asked.groups))
         for expected in (False, True)
     }
-    together = replace(scoring, level=1 - (1 - scoring.level) / len(found.groups))
+    together = replace(scoring, level=1 - (1 - scoring.level) / len(asked.groups))
     estimates = estimate_measures(sample, list(entries.values()), [None], together)
     return [
         InteractionRow(
             group, noun, *crossed.parts[at], *(estimates[entries[at, one].name, None] for one in (False, True))
         )
-        for at, (group, noun) in enumerate(zip(found.groups, nouns, strict=True))
+        for at, (group, noun) in enumerate(zip(asked.groups, nouns, strict=True))
     ]
 
 

@@ -42,8 +42,8 @@ def items(sample: Sample) -> Items:
     """The items of a sample, found once for all weightings."""
     if "group items" not in sample.kept:
         sample.kept["group items"] = _find(sample)
-    found: Items = sample.kept["group items"]
-    return found
+    kept: Items = sample.kept["group items"]
+    return kept
 
 
 def _find(sample: Sample) -> Items:

@@ -86,19 +86,19 @@ def _against(
 
 def of_stereotype(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
     """M, F and X of a group where a word is stereotyped with it, against groups that it is not stereotyped with."""
-    found = items(sample)
-    chosen = found.typed & found.member[group]
-    return _against(sample, group, ~found.member, chosen, expected=expected) if chosen.any() else None
+    asked = items(sample)
+    chosen = asked.typed & asked.member[group]
+    return _against(sample, group, ~asked.member, chosen, expected=expected) if chosen.any() else None
 
 
 def of_default(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values] | None:
     """M, F and X of a group against all others, where a word has no stereotype."""
-    found = items(sample)
-    if len(found.groups) < 2 or not found.untyped.any():
+    asked = items(sample)
+    if len(asked.groups) < 2 or not asked.untyped.any():
         return None
-    rivals = np.ones(found.rows.shape, dtype=bool)
+    rivals = np.ones(asked.rows.shape, dtype=bool)
     rivals[group] = False
-    return _against(sample, group, rivals, found.untyped, expected=expected)
+    return _against(sample, group, rivals, asked.untyped, expected=expected)
 
 
 def default_of(sample: Sample, group: int, *, expected: bool = False) -> Values:
@@ -114,8 +114,8 @@ def stereotype_of(sample: Sample, group: int, *, expected: bool = False) -> Valu
 
 
 def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
-    found = items(sample)
-    having = [at for at in range(len(found.groups)) if (found.typed & found.member[at]).any()]
+    asked = items(sample)
+    having = [at for at in range(len(asked.groups)) if (asked.typed & asked.member[at]).any()]
     if not having:
         return _undefined(sample)
     # Groups weigh the same: a default for one group is a gain to it and a loss to the others, and cancels.
@@ -126,9 +126,9 @@ def _undirected(sample: Sample, *, expected: bool = False) -> Values:
     groups = range(len(items(sample).groups))
     means = []
     for part in (of_stereotype, of_default):
-        found = [one for one in (part(sample, at, expected=expected) for at in groups) if one is not None]
-        if found:
-            means.append(sum(2 * sample.smaller(won, lost) + alike for won, lost, alike in found) / len(found))
+        sides = [one for one in (part(sample, at, expected=expected) for at in groups) if one is not None]
+        if sides:
+            means.append(sum(2 * sample.smaller(won, lost) + alike for won, lost, alike in sides) / len(sides))
     if len(means) < 2:
         return np.asarray(means[0]) if means else _undefined(sample)
     # Two classes with a stereotype to one without, as in NLI-CoAL.
@@ -190,12 +190,12 @@ def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Valu
 )
 def distance(sample: Sample, stereotype: str | None = None) -> Values:
     """Mean distance of the label probabilities of two groups in one sentence; needs no stereotypes."""
-    found = items(sample)
-    count = len(found.groups)
-    if count < 2 or not found.rows.shape[1]:
+    asked = items(sample)
+    count = len(asked.groups)
+    if count < 2 or not asked.rows.shape[1]:
         return _undefined(sample)
-    p = sample.probabilities[found.rows]
-    total = np.zeros(found.rows.shape[1])
+    p = sample.probabilities[asked.rows]
+    total = np.zeros(asked.rows.shape[1])
     for at in range(count - 1):
         total += np.abs(p[at + 1 :] - p[at]).sum(axis=(0, 2)) / 2
     return mean_of_items(sample, total / (count * (count - 1) / 2), np.ones(len(total), dtype=bool))

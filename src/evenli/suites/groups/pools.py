@@ -51,11 +51,11 @@ def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolR
 
 
 def _ratings(axis: Axis, lang: str) -> dict[str, dict[str, tuple[str, ...]]]:
-    found = {PUBLISHED: {one.word: one.groups for one in axis.occupations(lang)}}
+    ratings = {PUBLISHED: {one.word: one.groups for one in axis.occupations(lang)}}
     for name in axis.language(lang).lists:
         if axis.suite == "groups":
-            found[name] = {one.word: one.groups for one in axis.read_list(lang, name)}
-    return found
+            ratings[name] = {one.word: one.groups for one in axis.read_list(lang, name)}
+    return ratings
 
 
 def _row(pool: str, groups: dict[str, tuple[str, ...]], sample: Sample, scoring: Scoring) -> PoolRow:

@@ -87,11 +87,11 @@ class GroupsResult(SuiteResult, frozen=True, kw_only=True):
 
 def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
     """The fields of ``GroupsResult``."""
-    found = items(sample)
+    asked = items(sample)
     distance, p = permutation_test(sample)
     typed = sample.frame.filter(sample.frame["subset"] != "NS")["occupation"].n_unique()
-    notes = [f"{found.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
-    rows, about = _rows(sample, found, scoring), about_axis(sample.header)
+    notes = [f"{asked.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
+    rows, about = _rows(sample, asked, scoring), about_axis(sample.header)
     return {
         # NLI-CoAL needs words with and without a stereotype; the distance does not.
         "headline": "distance" if math.isnan(estimates["coal_n", None].value) else "coal_n",
@@ -103,33 +103,33 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
         "parts": list(about.parts),
         "pools": pools(sample, scoring, card),
         "words": {"all": sample.frame["occupation"].n_unique(), "stereotyped": typed},
-        "notes": notes if found.incomplete else [],
+        "notes": notes if asked.incomplete else [],
     }
 
 
-def _rows(sample: Sample, found: Items, scoring: Scoring) -> list[GroupRow]:
+def _rows(sample: Sample, asked: Items, scoring: Scoring) -> list[GroupRow]:
     named = sample.frame["group"].fill_null("").to_numpy()
     functions: dict[str, Callable[[Sample, int], Values]] = {
         "default": default_of,
         "default_expected": partial(default_of, expected=True),
         "stereotype": stereotype_of,
-        "ruled_out": partial(_ruled_out, named=named, groups=found.groups),
-        "ruled_out_expected": partial(_ruled_out, named=named, groups=found.groups, expected=True),
+        "ruled_out": partial(_ruled_out, named=named, groups=asked.groups),
+        "ruled_out_expected": partial(_ruled_out, named=named, groups=asked.groups, expected=True),
     }
     entries = {
         (at, name): Measure(f"{at}/{name}", "", "", partial(_of_group, function, at), -1, 1)
-        for at in range(len(found.groups))
+        for at in range(len(asked.groups))
         for name, function in functions.items()
     }
     # All groups are looked at and the largest is named, so the intervals must hold together.
-    together = replace(scoring, level=1 - (1 - scoring.level) / max(1, len(found.groups)))
+    together = replace(scoring, level=1 - (1 - scoring.level) / max(1, len(asked.groups)))
     estimates = estimate_measures(sample, list(entries.values()), [None], together)
-    answers = _answers(sample, named, found.groups, scoring)
-    words = sample.design.occupations[found.rows[0]]
+    answers = _answers(sample, named, asked.groups, scoring)
+    words = sample.design.occupations[asked.rows[0]]
     rows = []
-    for at, group in enumerate(found.groups):
+    for at, group in enumerate(asked.groups):
         parts = {name: estimates[entries[at, name].name, None] for name in functions}
-        typed = len(set(words[found.member[at] & found.typed].tolist()))
+        typed = len(set(words[asked.member[at] & asked.typed].tolist()))
         pairs = int((named == group).sum())
         rows.append(GroupRow(group, _noun(sample, group), typed, **parts, answers=answers[group], pairs=pairs))
     return rows
@@ -181,18 +181,18 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS, seed: int
     If it does not matter which group a sentence names, the groups of a word can be exchanged. Words are the unit: all
     sentences of a word are exchanged alike, because they share what the model thinks of the word.
     """
-    found = items(sample)
-    if len(found.groups) < 2 or not found.rows.shape[1]:
+    asked = items(sample)
+    if len(asked.groups) < 2 or not asked.rows.shape[1]:
         return math.nan, math.nan
-    words = sample.design.occupations[found.rows[0]]
+    words = sample.design.occupations[asked.rows[0]]
     codes = np.unique(words, return_inverse=True)[1]
-    means = np.zeros((int(codes.max()) + 1, len(found.groups), 3))
-    for at in range(len(found.groups)):
-        np.add.at(means[:, at], codes, sample.probabilities[found.rows[at]])
+    means = np.zeros((int(codes.max()) + 1, len(asked.groups), 3))
+    for at in range(len(asked.groups)):
+        np.add.at(means[:, at], codes, sample.probabilities[asked.rows[at]])
     means /= np.bincount(codes)[:, None, None]
     observed = _distance(means.mean(axis=0))
     generator = np.random.default_rng(seed)
-    order = np.broadcast_to(np.arange(len(found.groups)), means.shape[:2])
+    order = np.broadcast_to(np.arange(len(asked.groups)), means.shape[:2])
     drawn = [
         _distance(np.take_along_axis(means, generator.permuted(order, axis=1)[..., None], axis=1).mean(axis=0))
         for _ in range(permutations)

@@ -93,13 +93,13 @@ def _numbers(result: GroupsResult) -> list[PlainNumber]:
         name = f"Rules out {with_article(row.noun)}" if row.ruled_out.value > 0 else "Rules out one group"
         numbers.append(_plain(name, row.ruled_out, "contradicted more often than others"))
     if result.interactions:
-        found = max(result.interactions, key=lambda row: abs(np.nan_to_num(row.interaction.value)))
-        if not math.isnan(found.interaction.value):
-            side = "more" if found.interaction.value >= 0 else "less"
+        strongest = max(result.interactions, key=lambda row: abs(np.nan_to_num(row.interaction.value)))
+        if not math.isnan(strongest.interaction.value):
+            side = "more" if strongest.interaction.value >= 0 else "less"
             both = " and ".join(result.parts) or "its two parts"
             meaning = f"than {both} add up to; the largest of {len(result.interactions)} combinations"
-            name = f"Reads {with_article(found.noun)} {side} readily"
-            numbers.append(_plain(name, found.interaction, meaning))
+            name = f"Reads {with_article(strongest.noun)} {side} readily"
+            numbers.append(_plain(name, strongest.interaction, meaning))
     one = result.measures["undirected_n"]
     if not math.isnan(one.value):
         numbers.append(_plain("Errs without a direction", one, "wrong answers that cancel out or are the same for all"))

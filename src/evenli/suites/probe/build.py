@@ -185,8 +185,8 @@ def _equalise(
     premises: _Premises = {}
     counts: dict[str, dict[str, int]] = {}
     for name in settings.occupations:
-        found = [sentence for sentence in kept if sentence.occupation == name]
-        chosen = [found[i] for i in generator.permutation(len(found))[: settings.per_occupation]]
+        own = [sentence for sentence in kept if sentence.occupation == name]
+        chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
         drawn = [(sentence.text, words.cluster_key(sentence.template)) for sentence in chosen]
         used = {words.same_words(text) for text, _ in drawn}
         for i in generator.permutation(len(placeholders)):
@@ -197,7 +197,7 @@ def _equalise(
                 used.add(words.same_words(text))
                 drawn.append((text, words.cluster_key(placeholders[i])))
         premises[name] = drawn
-        counts[name] = {"found": len(found), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
+        counts[name] = {"found": len(own), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
     return premises, counts
 
 

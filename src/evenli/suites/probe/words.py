@@ -46,11 +46,11 @@ def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
     """
     name = "probe_hypotheses.csv" if lang == "en" else f"probe_hypotheses_{lang}.csv"
     rows = read_table(name, ("family", "template"))
-    found = [row["template"] for row in rows if row["family"] == family]
-    if not found:
+    templates = [row["template"] for row in rows if row["family"] == family]
+    if not templates:
         known = ", ".join(dict.fromkeys(row["family"] for row in rows))
         raise InputError(f"no hypothesis family '{family}'; choose one of {known}")
-    return found
+    return templates
 
 
 def word_class(role: str) -> frozenset[str]:

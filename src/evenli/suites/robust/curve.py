@@ -112,8 +112,8 @@ def layout(sample: Sample) -> Layout:
     """Where the wordings of a sample stand, found once."""
     if "wordings" not in sample.kept:
         sample.kept["wordings"] = _layout(sample)
-    found: Layout = sample.kept["wordings"]
-    return found
+    kept: Layout = sample.kept["wordings"]
+    return kept
 
 
 def on_shared(first: Sample, second: Sample) -> tuple[Sample, Sample]:
@@ -155,18 +155,18 @@ def _right(sample: Sample) -> NDArray[np.bool_]:
 
 def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
     """All wordings, in the order in which they were asked."""
-    found, right = layout(sample), _right(sample)
+    laid_out, right = layout(sample), _right(sample)
     entries = [get_measure(name) for name in SHOWN]
     rows = []
-    for code, key in enumerate(found.keys):
-        here = found.codes == code
-        table = Predictions(sample.frame.filter(pl.Series(here & found.items)), sample.header)
+    for code, key in enumerate(laid_out.keys):
+        here = laid_out.codes == code
+        table = Predictions(sample.frame.filter(pl.Series(here & laid_out.items)), sample.header)
         estimates = estimate_measures(Sample(table, published=sample.published), entries, scoring=Scoring(level))
         checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
         stated, person = (float(right[one].mean()) if one.any() else float("nan") for one in checks)
         numbers = {f"{name}{end}": getattr(estimates[name, None], end[1:] or "value") for name in SHOWN for end in ENDS}
-        checked: dict[str, Any] = {"problem": found.problems[code], "stated": stated, "person": person}
-        size: dict[str, Any] = {"items": table.frame.height // 2, "judged": bool(found.judged[code])}
+        checked: dict[str, Any] = {"problem": laid_out.problems[code], "stated": stated, "person": person}
+        size: dict[str, Any] = {"items": table.frame.height // 2, "judged": bool(laid_out.judged[code])}
         rows.append(WordingRow(**asdict(Wording.of(key)), **size, **checked, **numbers))
     return rows
 

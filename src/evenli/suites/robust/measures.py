@@ -52,9 +52,9 @@ def default_gender_mean(sample: Sample, stereotype: str | None = None) -> Values
 )
 def undirected_mean(sample: Sample, stereotype: str | None = None) -> Values:
     """Errors without a direction, whatever the wording: errors of one wording do not cancel those of another."""
-    found = layout(sample)
-    if not found.judged.any():
-        return cause_among(sample, "undirected", found.rows)
-    each = (found.items & (found.codes == code) for code in np.flatnonzero(found.judged))
+    laid_out = layout(sample)
+    if not laid_out.judged.any():
+        return cause_among(sample, "undirected", laid_out.rows)
+    each = (laid_out.items & (laid_out.codes == code) for code in np.flatnonzero(laid_out.judged))
     values = [cause_among(sample, "undirected", rows) for rows in each]
     return np.asarray(sum(values) / len(values))

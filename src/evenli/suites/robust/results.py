@@ -127,13 +127,13 @@ def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
     level = result.causes[0].another_level
     of = "" if math.isnan(level) else f" Of further wordings {percent(level)} would lie within 'another wording'"
     heading = f"Does it survive another wording?{of}"
-    found = [Section(heading, columns, rows, lines), _one_change(result), _shares(result.shares, DIMENSIONS)]
+    shown = [Section(heading, columns, rows, lines), _one_change(result), _shares(result.shares, DIMENSIONS)]
     if result.views:
-        found += [
+        shown += [
             _over_views(result),
             _shares(result.view_shares, CHOICES, "Prompts and option orders among the choices"),
         ]
-    return found
+    return shown
 
 
 def _over_views(result: RobustResult) -> Section:
@@ -210,14 +210,14 @@ def _share(row: VarianceRow | None) -> str:
 
 def fields(result: RobustResult) -> dict[str, Value]:
     """What a gate can name beside the measures."""
-    found: dict[str, Value] = {"wordings": len(result.wordings), "judged": len(judged_rows(result.wordings))}
+    values: dict[str, Value] = {"wordings": len(result.wordings), "judged": len(judged_rows(result.wordings))}
     for row in result.causes:
         share = row.holds / row.wordings if row.wordings else math.nan
-        found |= {f"{row.cause}.sign_share": share, f"{row.cause}.verdict": row.verdict}
-        found |= {f"{row.cause}.{name}": getattr(row, name) for name in ("lowest", "highest")}
+        values |= {f"{row.cause}.sign_share": share, f"{row.cause}.verdict": row.verdict}
+        values |= {f"{row.cause}.{name}": getattr(row, name) for name in ("lowest", "highest")}
     for one in result.view_causes:
-        found[f"{one.cause}.view_sign_share"] = one.holds / one.judged if one.judged else math.nan
-    return found
+        values[f"{one.cause}.view_sign_share"] = one.holds / one.judged if one.judged else math.nan
+    return values
 
 
 def contrast(first: RobustResult, second: RobustResult) -> dict[str, Any]:

@@ -171,13 +171,13 @@ def judgement(values: Sequence[float], holds: int) -> str:
 
 def levels(rows: Sequence[WordingRow]) -> list[LevelRow]:
     """The mean of each cause over the judged wordings of every choice."""
-    found = []
+    level_rows = []
     for dimension in DIMENSIONS:
         for choice in dict.fromkeys(getattr(row, dimension) for row in rows):
             of = [row for row in judged_rows(rows) if getattr(row, dimension) == choice]
             means = (float(np.mean([getattr(row, c) for row in of])) if of else math.nan for c in CAUSES)
-            found.append(LevelRow(dimension, choice, len(of), *means))
-    return found
+            level_rows.append(LevelRow(dimension, choice, len(of), *means))
+    return level_rows
 
 
 def variance_shares(rows: Sequence[Any], dimensions: Sequence[str] = DIMENSIONS) -> list[VarianceRow]:

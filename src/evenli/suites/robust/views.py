@@ -114,14 +114,14 @@ def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:
     alone = Sample(table, published=sample.published)
     # No answer to a pair that states the group is a wrong one.
     alone.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, alone.predicted)
-    found = layout(alone)
+    laid_out = layout(alone)
     rows = []
-    for code, key in enumerate(found.keys):
-        here = found.items & (found.codes == code)
+    for code, key in enumerate(laid_out.keys):
+        here = laid_out.items & (laid_out.codes == code)
         values: dict[str, Any] = dict.fromkeys(CAUSES, math.nan)
         if here.any():
             values = {cause: float(cause_among(alone, cause, here)) for cause in CAUSES}
-        judged = bool(found.judged[code]) and not any(map(math.isnan, values.values()))
+        judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values.values()))
         rows.append(
             ViewRow(
                 **asdict(Wording.of(key)),
@@ -139,7 +139,7 @@ def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> li
     """Every cause across cells; the usual wording, averaged over prompts and orders, gives the sign."""
     known = [cell for cell in cells if cell.judged]
     usual = judged_rows(wordings[:1])
-    found = []
+    causes = []
     for cause in CAUSES if cells else ():
         values = [getattr(cell, cause) for cell in known]
         reference = getattr(usual[0], cause) if usual else float(np.mean(values)) if values else math.nan
@@ -147,8 +147,8 @@ def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> li
         holds = sum(side(cause, value) == sign for value in values)
         ends = (min(values, default=math.nan), max(values, default=math.nan))
         opposite = sum(side(cause, value) * sign < 0 for value in values)
-        found.append(ViewCause(cause, len(cells), len(known), holds, opposite, *ends, judgement(values, holds)))
-    return found
+        causes.append(ViewCause(cause, len(cells), len(known), holds, opposite, *ends, judgement(values, holds)))
+    return causes
 
 
 def view_shares(cells: Sequence[ViewRow]) -> list[VarianceRow]:

@@ -119,12 +119,12 @@ class Wordings:
 
     def predicates(self, templates: Iterable[str]) -> dict[str, str]:
         """Templates whose sentence fits the frames, with their predicates: ``the [Sub] is waving.`` to ``waving``."""
-        found = {}
+        by_template = {}
         for template in templates:
             match = self.keep.fullmatch(template)
             if match and not self.drop.search(template):
-                found[template] = match[1]
-        return found
+                by_template[template] = match[1]
+        return by_template
 
 
 def fill_word(text: str, word: Spelling, *, alone: bool = False) -> str:
