@@ -11,7 +11,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from evenli._temporary import is_temporary
 from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.compare import RunComparison, compare_runs
@@ -21,7 +20,7 @@ from evenli.io import write_atomic
 from evenli.page import policy as content_policy
 from evenli.report.html import render
 from evenli.stats.measure import get_measure
-from evenli.store import read_manifest
+from evenli.store import RunDir, read_manifest
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
 from evenli.types import AuditResult
@@ -168,7 +167,8 @@ def export(folder: str | Path, out: str | Path) -> Exported:
     A run that cannot be shown stands in the list, and the others are written.
     """
     entries, target = find_runs(folder), Path(out)
-    foreign = [file.name for file in target.iterdir() if not _is_ours(file)] if target.is_dir() else []
+    site = RunDir(target, kind="site", manifest="index.html", owned=("run-*.html", "compare-*.html"))
+    foreign = site.foreign_files() if target.is_dir() else []
     if foreign:
         raise InputError(f"{target} holds other files ({', '.join(foreign[:3])}); choose another folder")
     problems = {entry.name: entry.problem for entry in entries if entry.problem}
@@ -204,13 +204,6 @@ def _attempt(problems: dict[str, str], name: str, make: Callable[..., str], *giv
     except EvenliError as error:
         problems[name] = str(error)
         return None
-
-
-def _is_ours(file: Path) -> bool:
-    # What a killed export left is ours, too.
-    return (
-        file.name == "index.html" or is_temporary(file) or bool(re.fullmatch(r"(run|compare)-[\w-]+\.html", file.name))
-    )
 
 
 def _write(file: Path, text: str) -> Path:

@@ -104,6 +104,7 @@ class _Traced(Sample):
         # Shares everything with the sample, so that tracing a million rows copies none of them.
         traced = cls.__new__(cls)
         traced.__dict__.update(sample.__dict__)
+        # Cached properties of the sample would bypass those below, which trace.
         for name in ("paired", "weights"):
             traced.__dict__.pop(name, None)
         traced.__dict__.update(entries=entries, moves=moves, places=places, shares=shares or {})
@@ -111,6 +112,7 @@ class _Traced(Sample):
 
     @property
     def weights(self) -> NoReturn:  # type: ignore[override]
+        # Whoever reads weights computes something that no mean passes through.
         raise NotOfMeansError
 
     @property
@@ -132,6 +134,7 @@ class _Traced(Sample):
         return self._moved(np.full(max(1, 2 * self.moves), mean), _Call(chosen, places, mean))
 
     def smaller(self, first: Values, second: Values) -> Values:
+        # With a share the corner is rounded off: both means count, and the slope follows either.
         share = self.shares.get(len(self.entries))
         least = np.minimum(first, second) if share is None else share * first + (1 - share) * second
         return self._moved(np.array(least, dtype=np.float64), _Corner(first, second))
@@ -176,6 +179,7 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
 
 
 def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _Dependence:
+    # Once without moves: how many answers there are decides how many weightings the next call needs.
     first: list[_Entry] = []
     function(_Traced.of(sample, first), stereotype)
     entries, slopes = _slopes(function, sample, stereotype, len(first), {})
@@ -183,6 +187,7 @@ def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _
     likeliest = all(_is_share(entry.values) for entry in first if isinstance(entry, _Call))
     for at, (fixed, moved) in enumerate(zip(first, entries, strict=True)):
         if isinstance(fixed, _Corner) and isinstance(moved, _Corner):
+            # The error of the gap needs the slopes of both sides, so the corner is rounded off in a further call.
             error = _error_of_gap(entries, moved, sample.design)
             gap = float(np.ravel(fixed.second - fixed.first)[0])
             reach = _REACH * error
@@ -221,6 +226,7 @@ def _slopes(
 ) -> tuple[list[_Entry], Values]:
     entries: list[_Entry] = []
     moved = np.asarray(function(_Traced.of(sample, entries, count, shares), stereotype), dtype=np.float64)
+    # Another shape: the measure asked for other means, or made one number of its weightings.
     if moved.shape != (2 * count,) or not np.isfinite(moved).all():
         raise NotOfMeansError
     return entries, (moved[0::2] - moved[1::2]) / (2 * _STEP)
@@ -255,7 +261,7 @@ def _part_of(
     counts = [int((np.bincount(codes, inside * row_mass) > 0).sum()) for codes in (design.occupations, design.cells)]
     value = low = high = 0.0
     hidden: dict[bytes, Values] = {}
-    one = dependences[-1]
+    one = dependences[-1]  # of two models the second: both read the same means of the same rows
     for at, (call, slope) in enumerate(zip(one.calls, one.slopes, strict=True)):
         here = inside[call.rows]
         if not here.any():
@@ -266,6 +272,7 @@ def _part_of(
         # A share lies from 0 to 1; anything else has no known range.
         known = all(((column >= 0) & (column <= 1)).all() for column in columns)
         low, high = (low + min(weight, 0), high + max(weight, 0)) if known else (-math.inf, math.inf)
+        # Means of the same rows (two labels, say) share what is missing there; those of other rows do not.
         same = call.rows[here].tobytes()
         hidden[same] = hidden.get(same, 0) + _steps(columns, weight)
     of_rows = [steps.max(axis=0) for steps in hidden.values()] or [np.zeros(2)]

@@ -258,6 +258,7 @@ class TrainingDir(RunDir):
 
         The checkpoint is deleted last: whenever the process is killed, the same command can complete the run.
         """
+        # Not ``store.replacing``, which exchanges the directory: its checkpoint has to outlive the record.
         staging = self.path / ".result.partial.d"
         with self.writing():
             try:
