@@ -13,6 +13,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -77,6 +78,7 @@ def shown(cell: object, digits: int = 3) -> str:
     return number(cell, digits) if cell is None or isinstance(cell, float) else str(cell)
 
 
+@cache
 def environment(package: str | None = None) -> Any:
     """Jinja2 with the templates of all pages, and those in ``templates`` of a package."""
     from jinja2 import BaseLoader, DictLoader, Environment, StrictUndefined
