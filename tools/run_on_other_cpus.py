@@ -5,6 +5,7 @@ taken in another order, and the last digits of a float move. Run this before a r
 or a measure that compares floats::
 
     python tools/run_on_other_cpus.py                               # all fast tests, four times: an hour on two cores
+    python tools/run_on_other_cpus.py --numeric                     # those that compare floats
     python tools/run_on_other_cpus.py tests/test_senteval.py -k scipy
     python tools/run_on_other_cpus.py --only busy tests/test_swap.py
 
@@ -30,6 +31,13 @@ VARIANTS: dict[str, dict[str, str]] = {
     "aten": {"ATEN_CPU_CAPABILITY": "default"},
     "busy": {},
 }
+NUMERIC = [
+    f"tests/test_{name}.py"
+    for name in (
+        *("association", "causes", "erasers", "goldens", "groups", "intervals", "measures", "meta_measures"),
+        *("onnx_encoder", "positions", "probe_measures", "senteval", "training", "verdict"),
+    )
+]
 LOOP = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
 
 
@@ -41,7 +49,8 @@ def main() -> int:
         started = time.monotonic()
         # Only the busy variant has loops beside it; they end by themselves if this process is killed.
         with busy_loops(arguments.loops if name == "busy" else 0, arguments.timeout):
-            status, output = run_tests(VARIANTS[name], passed_on, arguments.timeout)
+            files = NUMERIC if arguments.numeric else []
+            status, output = run_tests(VARIANTS[name], [*files, *passed_on], arguments.timeout)
         settings = (
             " ".join(f"{key}={value}" for key, value in VARIANTS[name].items()) or f"{arguments.loops} busy loops"
         )
@@ -57,6 +66,7 @@ def parse() -> tuple[argparse.Namespace, list[str]]:
     description, _, _ = (__doc__ or "").partition("::")
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--only", action="append", choices=list(VARIANTS), help="a variant; repeat it for several")
+    parser.add_argument("--numeric", action="store_true", help="only the files of tests that compare floats")
     parser.add_argument("--loops", type=int, default=4, help="busy loops beside the tests (default: 4)")
     parser.add_argument("--timeout", type=float, default=7200, help="seconds for one variant (default: 7200)")
     return parser.parse_known_args()
