@@ -404,6 +404,22 @@ def test_a_trainer_can_be_used_again_with_other_labels(base: Path, snli: tuple[P
     assert [report.loss for report in trainer.run()] == before != other
 
 
+def test_probabilities_as_labels(base: Path, snli: tuple[Path, Path]) -> None:
+    tokens = tokens_of(base, snli[0], 200)
+    certain = np.eye(3, dtype=np.float32)[tokens.labels]
+    named, soft = (trainer_of(base, one, dropout=0.0) for one in (tokens, replace(tokens, labels=certain)))
+    by_name = [(report.loss, report.accuracy) for report in named.run(every=1)]
+    by_share = [(report.loss, report.accuracy) for report in soft.run(every=1)]
+    np.testing.assert_allclose(by_name, by_share, atol=1e-5)
+    # A teacher that knows nothing: the loss is at least log 3, and a student of it ends up undecided.
+    soft.set_labels(np.full_like(certain, 1 / 3))
+    soft.reset()
+    losses = [report.loss for report in soft.run(every=1)]
+    assert min(losses) >= np.log(3) - 1e-5
+    shares = torch.from_numpy(soft.logits(tokens)).softmax(1)
+    assert float((shares - 1 / 3).abs().max()) < 0.1
+
+
 def test_bfloat16_keeps_fp32_weights(base: Path, snli: tuple[Path, Path]) -> None:
     tokens = tokens_of(base, snli[0], 200)
     coarse, fine = (trainer_of(base, tokens, dropout=0.0, dtype=dtype) for dtype in ("bfloat16", "float32"))

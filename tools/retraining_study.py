@@ -8,6 +8,7 @@ and with merely normalised word vectors, each with several seeds. SEAT and SentE
     python tools/retraining_study.py run --vectors glove.txt --senteval DIR -o study --jobs 3
     python tools/retraining_study.py collect -o study --into src/evenli/resources/data
 
+With other pairs in the folder of SNLI the corpus is larger; ``collect --stem NAME`` keeps its tables apart.
 Every step leaves out what is there already. Written for a GPU; `--hidden 64 --limit 2000` tries it on a CPU.
 """
 
@@ -30,6 +31,8 @@ from evenli.io import find_columns, read_rows
 
 PERCENTILES = (97, 95, 93, 90)
 SEEDS = (1, 2, 3)
+LONGEST = 250
+"""Words of a sentence; a pair with a longer one is left out."""
 TABLE3 = {
     "beauty pageant wearing black clothing": 0.134793,
     "middle-aged blonde hula hooping": 0.127903,
@@ -52,7 +55,7 @@ def main() -> None:
     parser.add_argument("-o", "--out", type=Path, required=True)
     parser.add_argument("--snli", type=Path, help="folder with SNLI files")
     parser.add_argument("--vectors", type=Path, help="GloVe")
-    parser.add_argument("--senteval", type=Path, help="folder with the task files")
+    parser.add_argument("--senteval", type=Path, help="folder with the task files; without it SEAT alone is measured")
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--only", nargs="+", help="kinds of encoders; default: all")
     parser.add_argument("--jobs", type=int, default=1, help="models trained side by side")
@@ -62,6 +65,7 @@ def main() -> None:
     parser.add_argument("--stop-after", type=float, default=float("inf"), help="seconds after which no model is begun")
     parser.add_argument("--device", default=None)
     parser.add_argument("--into", type=Path, help="folder of the collected figures")
+    parser.add_argument("--stem", default="retraining", help="how the names of the collected tables begin")
     arguments = parser.parse_args()
     {"corpora": corpora, "run": run, "collect": collect}[arguments.step](arguments)
 
@@ -106,14 +110,15 @@ def corpora(arguments: argparse.Namespace) -> None:
         print(f"scored in {time.perf_counter() - began:.1f} s", flush=True)
         (out / "scored" / "done").touch()
     scored = CorpusScores.read(out / "scored")
+    missing = {name for name in arguments.only or names() if not (folder / name).exists()}
     for percentile in PERCENTILES:
-        if not (folder / f"Sub{percentile}").exists():
+        if f"Sub{percentile}" in missing:
             fairer_corpus("subtract", scored, folder / f"Sub{percentile}", CorpusSettings(percentile, split=split))
-        if not (folder / f"Aug{percentile}").exists():
+        if f"Aug{percentile}" in missing:
             fairer_corpus(
                 "augment", scored, folder / f"Aug{percentile}", CorpusSettings(percentile, mode="paper", split=split)
             )
-    if not (folder / "Random95").exists():
+    if "Random95" in missing:
         fairer_corpus("subtract", scored, folder / "Random95", CorpusSettings(95, split=split, random=True))
 
 
@@ -124,7 +129,9 @@ def pool(folder: Path, target: Path, limit: int | None) -> None:
         rows = read_rows(file)
         columns = find_columns(rows[0], file)
         wanted = {"premise": columns["premise"], "hypothesis": columns["hypothesis"], "label": columns["gold"]}
-        kept = ({name: row[column] for name, column in wanted.items()} for row in rows)
+        kept = [{name: row[column] for name, column in wanted.items()} for row in rows]
+        # One row of the MNLI part has 32,860 words: a premise with the rest of its document behind it.
+        kept = [row for row in kept if all(len(str(text).split()) <= LONGEST for text in row.values())]
         lines += [json.dumps(row, ensure_ascii=False) for row in kept]
     partial = target.with_suffix(".partial")
     partial.write_text("\n".join(lines[:limit]) + "\n", encoding="utf-8")
@@ -216,7 +223,10 @@ def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, 
     encoder = BiLSTMMax.load(folder, vectors=vectors, device=arguments.device)
     effects = seat(encoder)
     clock.append(time.perf_counter())
-    scores = senteval(encoder, arguments.senteval, SentEvalSettings(device=arguments.device))
+    tasks: dict[str, Any] = {"senteval": None, "overall": None}
+    if arguments.senteval:
+        scores = senteval(encoder, arguments.senteval, SentEvalSettings(device=arguments.device))
+        tasks = {"senteval": scores.to_dict(), "overall": scores.overall}
     clock.append(time.perf_counter())
     shutil.rmtree(folder)
     return {
@@ -229,8 +239,7 @@ def one_encoder(arguments: argparse.Namespace, vectors: WordVectors, name: str, 
         "history": [[one.loss, one.train, one.dev, round(one.seconds, 2)] for one in outcome.history],
         "seat": [one.to_dict() for one in effects.tests],
         "seat_average": effects.mean.signed,
-        "senteval": scores.to_dict(),
-        "overall": scores.overall,
+        **tasks,
         "seconds": [round(b - a, 1) for a, b in itertools.pairwise(clock)],
     }
 
@@ -245,22 +254,23 @@ def collect(arguments: argparse.Namespace) -> None:
     files = sorted((arguments.out / "results").glob("*.json"))
     results = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     results.sort(key=lambda one: (names().index(one["name"]), one["seed"]))
-    write(arguments.into / "retraining.csv", [figures(result) for result in results])
+    stem = arguments.stem
+    write(arguments.into / f"{stem}.csv", [figures(result) for result in results])
     cards = []
     for name in names():
         file = arguments.out / "corpora" / name / "card.json"
         if file.exists() and name != "Original":
             card = json.loads(file.read_text(encoding="utf-8"))
             cards.append({"corpus": name, "threshold": f"{card['threshold']['value']:.5f}", **told(card["counts"])})
-    write(arguments.into / "retraining_corpora.csv", cards)
-    write(arguments.into / "retraining_scores.csv", printed_sentences(arguments.out / "scored"))
+    write(arguments.into / f"{stem}_corpora.csv", cards)
+    write(arguments.into / f"{stem}_scores.csv", printed_sentences(arguments.out / "scored"))
     print(f"{len(results)} encoders, {len(cards)} corpora")
 
 
 def figures(result: dict[str, Any]) -> dict[str, Any]:
     """One encoder in one row: accuracies, SEAT effects, SentEval scores."""
     seat = {one["name"]: f"{one['effect']:.4f}" for one in result["seat"]}
-    tasks = {name: f"{one['score']:.2f}" for name, one in result["senteval"]["tasks"].items()}
+    tasks = {name: f"{one['score']:.2f}" for name, one in (result["senteval"] or {"tasks": {}})["tasks"].items()}
     facts = {"encoder": result["name"], "seed": result["seed"], "epochs": len(result["history"])}
     shares = {name: f"{100 * result[name]:.2f}" for name in ("dev", "test")}
     return {**facts, "pairs": result["pairs"], **shares, **seat, **tasks}

@@ -73,8 +73,8 @@ class Trainer:
         torch.manual_seed(self.recipe.seed + 1_000_003 * self.world.rank)
         self._random = self._generator_state()
 
-    def set_labels(self, labels: NDArray[np.int64]) -> None:
-        """Train on other labels for the same pairs."""
+    def set_labels(self, labels: NDArray[Any]) -> None:
+        """Train on other labels for the same pairs, of the kind it began with: numbers, or three probabilities each."""
         self.stepper.tokens.labels.copy_(torch.from_numpy(labels))
 
     def run(self, *, every: int = 50) -> Iterator[Report]:

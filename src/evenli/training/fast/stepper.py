@@ -272,8 +272,12 @@ class Stepper:
 
 
 def judge(logits: Any, labels: Any, real: Any, count: Any) -> tuple[Any, Any]:
-    """Mean cross-entropy in fp32 over the ``count`` pairs of a batch, and how many of the real rows are right."""
+    """Mean cross-entropy in fp32 over the ``count`` pairs of a batch, and how many of the real rows are right.
+
+    Labels are numbers, or the three probabilities of each pair, such as those of a teacher.
+    """
     # A softmax in bfloat16 has two or three digits, too few for a loss near zero.
     logits = logits.float()
     losses = F.cross_entropy(logits, labels, reduction="none") * real
-    return losses.sum() / count.squeeze(0), ((logits.argmax(1) == labels) & real).sum().float()
+    likeliest = labels.argmax(1) if labels.ndim == 2 else labels
+    return losses.sum() / count.squeeze(0), ((logits.argmax(1) == likeliest) & real).sum().float()
