@@ -21,7 +21,7 @@ OF_MNLI = {"words_h": 8, "words_p": 3, "words": 3, "drop": 2, "part": 2, "swap":
 OF_SNLI = {"words_h": 1, "swap": 0.4, "not": 0.3, "sibling": 1.2}
 """Made pairs for each labelled one, by kind. MNLI has more: there are few of its pairs, and many genres."""
 _WORD = re.compile(r"[A-Za-z]+")
-_AUXILIARY = re.compile(r"\b(is|are|was|were|can|could|will|would|should|does|do|did|has|have|had)\b( not|n't)?")
+_AUXILIARY = re.compile(r"\b(is|are|was|were|can|could|will|would|should|does|do|did|has|have|had)\b( not)?")
 
 
 def prepare(arguments: argparse.Namespace) -> None:
@@ -132,5 +132,5 @@ def a_part(text: str, draw: random.Random) -> str:
 
 
 def negated(text: str) -> str:
-    """The first auxiliary with a *not*, or without the one it has."""
+    """The first auxiliary with a *not*, or without the one it has; a short form (*isn't*) stays as it is."""
     return _AUXILIARY.sub(lambda match: match[1] if match[2] else f"{match[1]} not", text, count=1)
