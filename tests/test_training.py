@@ -55,6 +55,7 @@ from evenli.training.nli import model_card  # noqa: E402
 from evenli.training.progress import TrainingDir, make_trackers  # noqa: E402
 
 PAIRS, DEV_PAIRS = 2_000, 1_000
+EPOCHS = 2
 QUIET = TrainSettings(shown=False, device="cpu")
 
 
@@ -288,16 +289,20 @@ def test_plan_follows_seed_and_epoch() -> None:
 # A whole run.
 
 
-@pytest.fixture(scope="session")
-def trained(base: Path, snli: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory):
-    torch.set_num_threads(1)
-    folder = tmp_path_factory.mktemp("trained") / "model"
-    recipe = make_recipe(lr=1e-3, epochs=5)
+def whole_run(base: Path, snli: tuple[Path, Path], folder: Path, epochs: int):
+    recipe = make_recipe(lr=1e-3, epochs=epochs)
     return train(str(base), [snli[0]], folder, dev=[snli[1]], recipe=recipe, seeds=[4], settings=QUIET)[0]
 
 
+@pytest.fixture(scope="session")
+def trained(base: Path, snli: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory):
+    torch.set_num_threads(1)
+    return whole_run(base, snli, tmp_path_factory.mktemp("trained") / "model", EPOCHS)
+
+
 @pytest.mark.slow
-def test_two_thousand_real_pairs_beat_chance(trained, snli: tuple[Path, Path]) -> None:
+def test_two_thousand_real_pairs_beat_chance(base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
+    trained = whole_run(base, snli, tmp_path / "model", 5)
     assert trained.dev.n == DEV_PAIRS
     majority = np.bincount(read_examples([snli[1]]).labels).max() / DEV_PAIRS
     assert trained.dev.low > majority + 0.02
@@ -322,7 +327,7 @@ def test_card_and_metrics_say_what_happened(trained, snli: tuple[Path, Path]) ->
         assert fact in card, fact
     lines = [json.loads(line) for line in (trained.folder / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if "loss" in line]
-    assert steps[-1]["step"] == trained.steps == 5 * -(-len(examples) // 32)
+    assert steps[-1]["step"] == trained.steps == EPOCHS * -(-len(examples) // 32)
     assert {"step", "epoch", "loss", "accuracy", "lr", "pairs_per_second"} <= set(steps[0])
     assert [line["dev_accuracy"] for line in lines if "dev_accuracy" in line] == [a.value for a in trained.history]
 
@@ -338,9 +343,11 @@ def test_a_base_is_not_replaced_by_what_is_trained_from_it(base: Path, snli, tmp
 
 def test_the_same_command_again_trains_nothing_and_another_is_refused(trained, base: Path, snli) -> None:
     again = {"dev": [snli[1]], "seeds": [4], "settings": QUIET}
-    assert train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)[0] == trained
+    assert (
+        train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=EPOCHS), **again)[0] == trained
+    )
     with pytest.raises(RunError, match="epochs"):
-        train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=6), **again)
+        train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=EPOCHS + 1), **again)
 
 
 def test_a_broken_record_is_one_line(trained, base: Path, snli, tmp_path: Path) -> None:
@@ -353,7 +360,7 @@ def test_a_broken_record_is_one_line(trained, base: Path, snli, tmp_path: Path) 
         copy.mkdir()
         (copy / "training.json").write_text(broken)
         with pytest.raises(RunError, match="training.json") as caught:
-            train(str(base), [snli[0]], copy, recipe=make_recipe(lr=1e-3, epochs=5), **again)
+            train(str(base), [snli[0]], copy, recipe=make_recipe(lr=1e-3, epochs=EPOCHS), **again)
         assert "\n" not in str(caught.value)
 
 
@@ -362,12 +369,14 @@ def test_a_run_is_known_by_labels_tokenizer_and_arithmetic(trained, base: Path, 
     assert (identity["dtype"], identity["device"]) == ("float32", "cpu")
     again = {"dev": [snli[1]], "seeds": [4], "settings": QUIET}
     with pytest.raises(RunError, match="bfloat16"):
-        train(str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5, dtype="bfloat16"), **again)
+        train(
+            str(base), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=EPOCHS, dtype="bfloat16"), **again
+        )
     other = shutil.copytree(base, tmp_path / "other")
     words = (other / "tokenizer.json").read_text(encoding="utf-8")
     (other / "tokenizer.json").write_text(words + "\n", encoding="utf-8")
     with pytest.raises(RunError, match="base"):
-        train(str(other), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=5), **again)
+        train(str(other), [snli[0]], trained.folder, recipe=make_recipe(lr=1e-3, epochs=EPOCHS), **again)
 
 
 def test_the_same_weights_with_other_labels_are_another_base(tmp_path: Path) -> None:
