@@ -104,7 +104,8 @@ def render() -> str:
     if listed != len(cards()):
         raise SystemExit("a resource has no section: add the beginning of its name to SECTIONS")
     described = read_toml(FILES / "cards.toml")
-    files = {file.name for file in FILES.iterdir() if file.name != "cards.toml"}
+    # Vectors that were read from here leave a cache beside them, in a folder that begins with a dot.
+    files = {file.name for file in FILES.iterdir() if file.name != "cards.toml" and not file.name.startswith(".")}
     if files != described.keys():
         raise SystemExit(f"docs/data and its cards.toml differ: {', '.join(sorted(files ^ described.keys()))}")
     parts += ["## Files of this site\n", "They lie in `docs/data` and are no part of the wheel.\n"]
