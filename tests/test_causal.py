@@ -21,7 +21,7 @@ import evenli
 from evenli.errors import EvenliError, InputError, LabelError, ModelError, RunError
 from evenli.evaluate.predict import RunFolder, predict
 from evenli.labels import LABELS
-from evenli.models import ModelOptions, Prompting, load_model, packing
+from evenli.models import ModelOptions, Prompting, causal, load_model, packing
 from evenli.models.base import plan_batches
 from evenli.models.causal import CausalModel
 from evenli.models.prompts import prompts
@@ -220,6 +220,31 @@ def test_a_base_model_is_asked_in_plain_text(tmp_path: Path) -> None:
     assert "no chat template" in model.note
     prepared = model.prepare(["A nurse waits."], ["A woman waits."])
     assert np.isfinite(model.logits(prepared.items)).all()
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_gguf_file_says_what_comes_first(tmp_path: Path, wanted: bool) -> None:
+    gguf = pytest.importorskip("gguf")
+    writer = gguf.GGUFWriter(tmp_path / "a.gguf", "llama")
+    writer.add_bos_token_id(2)
+    writer.add_add_bos_token(wanted)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.close()
+    assert causal._first_tokens(tmp_path / "a.gguf") == ((2,) if wanted else ())
+
+
+def test_plain_text_begins_with_it_once(tmp_path: Path) -> None:
+    model = load(make_model(tmp_path, template=False), prompts=1)
+    texts = ["A man waits."], ["A person waits."]
+    model.prepare(*texts)
+    before = list(model._shared)
+    model._first = (7,)
+    model.prepare(*texts)
+    assert model._shared == [(7, *row) for row in before]
+    model._first = before[0][:1]
+    model.prepare(*texts)
+    assert model._shared[0] == before[0]
 
 
 @pytest.mark.parametrize("lang", ["ja", "zh"])

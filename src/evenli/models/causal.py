@@ -76,6 +76,8 @@ class CausalModel:
         self._model = model.eval().to(self._device, getattr(torch, dtype))
         self._template = bool(getattr(self._tokenizer, "chat_template", None))
         self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
+        file = source.folder / arguments["gguf_file"] if arguments and not self._template else None
+        self._first = _first_tokens(file) if file else ()
         self._limit = loading.position_limit(model.config)
         self._answers = [self._spelled(view) for view in self.views]
         self._shared: list[tuple[int, ...]] = []
@@ -86,12 +88,13 @@ class CausalModel:
         self.prompting |= prompts.card(self.views)
         self.named_labels = True
         calibrated = " calibrated" if options.prompting.calibrate else ""
+        begun = f" {self._first}" if self._first else ""
         self.info = ModelInfo(
             spec=request.spec,
             backend="causal",
             name=source.name,
             revision=source.revision,
-            fingerprint=hash_text(f"{fingerprint} {prompts.identity(self.views)}{calibrated}"),
+            fingerprint=hash_text(f"{fingerprint} {prompts.identity(self.views)}{calibrated}{begun}"),
             labels=LABELS,
             device=self._device,
             dtype=dtype,
@@ -118,6 +121,9 @@ class CausalModel:
         message = [{"role": "user", "content": text}]
         return str(self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True))
 
+    def _begun(self, row: tuple[int, ...]) -> tuple[int, ...]:
+        return row if row[: len(self._first)] == self._first else (*self._first, *row)
+
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise every pair in every view, and find what the pairs of a view begin with."""
         columns, self._shared, self._caches = [], [], {}
@@ -125,7 +131,7 @@ class CausalModel:
             texts = [self._question(view.text(*pair)) for pair in zip(premises, hypotheses, strict=True)]
             # A template writes the special tokens itself; plain text gets those that the tokenizer puts first.
             ids = self._tokenizer(texts, add_special_tokens=not self._template, return_attention_mask=False)
-            rows = [tuple(row) for row in ids["input_ids"]]
+            rows = [self._begun(tuple(row)) for row in ids["input_ids"]]
             if self._limit is not None and max(map(len, rows)) > self._limit:
                 raise ModelError(
                     f"a question has {max(map(len, rows))} tokens and {self.info.name} takes {self._limit}; long pairs "
@@ -291,6 +297,14 @@ def _source(target: str, request: ModelRequest) -> tuple[loading.Checkpoint, dic
     check_regular(file)
     need("gguf", extra="gguf", purpose="reading GGUF files")
     return loading.Checkpoint(file.stem, file.parent), {"gguf_file": file.name}, hash_files([file])
+
+
+def _first_tokens(file: Path) -> tuple[int, ...]:
+    """What a GGUF file wants in front of every text; the tokenizer that ``transformers`` makes of it leaves it out."""
+    gguf: Any = need("gguf", extra="gguf", purpose="reading GGUF files")
+    fields = gguf.GGUFReader(file).fields
+    wanted, first = (fields.get(f"tokenizer.ggml.{name}") for name in ("add_bos_token", "bos_token_id"))
+    return (int(first.contents()),) if wanted and first and wanted.contents() else ()
 
 
 def _first_view(items: Sequence[Question]) -> tuple[list[int], list[tuple[int, ...]]]:
