@@ -102,6 +102,13 @@ def test_a_page_of_senteval(tmp_path: Path, vectors: Path) -> None:
     assert "1 tasks were run" in text and re.search(r"MR: film reviews \d+\.\d\d", text)
 
 
+@pytest.mark.parametrize("name", [".", "vectors.txt/page.html", "/dev/null"])
+def test_a_name_that_cannot_be_a_page_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    (tmp_path / "vectors.txt").write_text("he 1\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["senteval", "no encoder", "--data", ".", "--html", str(tmp_path / name)])
+    assert isinstance(done.exception, InputError) and "no encoder" not in str(done.exception)
+
+
 def test_a_page_of_a_scored_corpus(tmp_path: Path, vectors: Path) -> None:
     (tmp_path / "c.txt").write_text("the nurse sleeps\nthe engineer walks\nthe cat sleeps\n" * 10, encoding="utf-8")
     invoke(

@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 
 from evenli.errors import InputError
 from evenli.format import drawn_on, printable
+from evenli.parse import check_regular
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,6 +91,17 @@ def _known_device(device: str | None) -> str | None:
 def _no_resampling(given: list[str] | None) -> None:
     if given:
         warn("--resamples, --seed and --bootstrap have no effect: intervals are computed without resampling now")
+
+
+def _page_file(path: Path | None) -> Path | None:
+    # The page is written last: a name that cannot be one is refused before hours of work, not after.
+    if path is not None:
+        if path.is_dir():
+            raise InputError(f"--html: {path} is a directory, not a file")
+        check_regular(path)
+        if any(parent.exists() and not parent.is_dir() for parent in path.parents):
+            raise InputError(f"--html: {path} lies below a file")
+    return path
 
 
 ModelArgument = Annotated[
@@ -176,7 +188,7 @@ OwnMeasures = Annotated[
     list[str] | None, option("Own measure; may be repeated.", "--measure", metavar="MODULE:FUNCTION")
 ]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
-Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html")]
+Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html", callback=_page_file)]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
 
 
