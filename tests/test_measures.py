@@ -16,7 +16,7 @@ from evenli.errors import InputError
 from evenli.evaluate.assess import assess, competence
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.predict import predict
-from evenli.labels import LABELS
+from evenli.labels import ENTAILMENT, LABELS
 from evenli.models import fake_model
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
@@ -24,8 +24,8 @@ from evenli.report.terminal import show_results
 from evenli.reproduction.ledger import sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.intervals import Scoring, estimate_measures, wilson
-from evenli.stats.measure import get_measure, measures
-from evenli.stats.sample import Sample
+from evenli.stats.measure import _REGISTERED, get_measure, measure, measures
+from evenli.stats.sample import Sample, Values
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal import causes
 from evenli.suites.coal.breakdown import by_occupation
@@ -317,3 +317,23 @@ def test_without_non_stereotyped_pairs_the_rest_is_shown() -> None:
     console = Console(width=140, record=True, file=io.StringIO())
     show_results(Audit(results, rest), console, verbose=True)
     assert "NLI-CoAL has no interval" in " ".join(console.export_text().split())
+
+
+def test_a_decorated_function_may_be_given_as_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenli.stats.measure._REGISTERED", dict(_REGISTERED))
+
+    @measure(title="entailed", formula="E", ideal=0, direction="more", reference="test")
+    def entailed(sample: Sample, stereotype: str | None = None) -> Values:
+        return sample.rate(ENTAILMENT, None, stereotype)
+
+    audit = evenli.audit("fake:oracle:0.5", limit=60, measures=[entailed])
+    assert audit.coal.measures["entailed"].title == "entailed"
+    with pytest.raises(InputError, match="already"):
+        evenli.audit("fake:oracle:0.5", limit=60, measures=[_named_like_another])
+
+
+def _named_like_another(sample: Sample) -> float:
+    return 0.0
+
+
+_named_like_another.__name__ = "coal"

@@ -21,7 +21,7 @@ from evenli.predictions import ABSTAINED, MASS, Predictions
 from evenli.registry import SUITES
 from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring, wilson
-from evenli.stats.measure import Measure, as_measure
+from evenli.stats.measure import Measure, as_measure, is_registered
 from evenli.stats.prompting import prompting_measures
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request, assess_suite, get_suite, measure_results
@@ -134,7 +134,7 @@ def keep_own(result: AuditResult, before: AuditResult) -> AuditResult:
 def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMeasure], scoring: Scoring) -> SuiteResult:
     if not measures:
         return result
-    own = [as_measure(one) for one in measures]
+    own = [entry for entry in map(as_measure, measures) if not is_registered(entry.function)]
     known = [entry.name for entry in own if entry.name in result.measures]
     if known:
         raise InputError(f"there is a measure '{known[0]}' already; rename your function")

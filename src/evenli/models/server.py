@@ -183,7 +183,9 @@ class Server:
             if attempt + 1 < tries:
                 await asyncio.sleep(wait)
         where = self.address.base.rpartition("/")[0]
-        raise ModelError(f"no answer from {where} after {tries} tries ({self._clean(problem)}); {_AGAIN}")
+        # As many failures as requests: it has never answered, so nothing is finished yet.
+        advice = _AGAIN if self.requests > self.retries else "is it running, and is the address right?"
+        raise ModelError(f"no answer from {where} after {tries} tries ({self._clean(problem)}); {advice}")
 
     def _judge(self, status: int, headers: Mapping[str, str], content: bytes) -> tuple[str, float]:
         """What went wrong and how long the server wants us to wait; raises where another try is no use."""

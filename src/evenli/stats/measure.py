@@ -75,6 +75,12 @@ def measure(
     return register
 
 
+def is_registered(function: object) -> bool:
+    """Whether a function was given to the decorator ``measure``, so that every audit has it already."""
+    entry = _REGISTERED.get(getattr(function, "__name__", ""))
+    return entry is not None and entry.function is function
+
+
 def as_measure(function: Measure | Callable[[Sample], Any], suite: str = DEFAULT_SUITE, name: str = "") -> Measure:
     """A function of the user's own as a measure: sample in, one number out.
 
@@ -83,6 +89,8 @@ def as_measure(function: Measure | Callable[[Sample], Any], suite: str = DEFAULT
     """
     if isinstance(function, Measure):
         return function
+    if is_registered(function):
+        return _REGISTERED[getattr(function, "__name__", "")]
     if not callable(function):
         raise InputError(f"a measure is a function of a sample, not {type(function).__name__}")
     title = name or getattr(function, "__name__", type(function).__name__)
