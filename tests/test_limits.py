@@ -21,7 +21,7 @@ from evenli.evaluate.audit import load_run
 from evenli.evaluate.seat import read_test
 from evenli.io import archive_texts, iter_lines, read_json, read_rows, read_text, write_atomic
 from evenli.mitigate.erasers import load_eraser
-from evenli.models.loading import check_folder, read_fields
+from evenli.models.loading import check_folder, one_line, read_fields
 from evenli.models.onnx import data_files, open_session
 from evenli.parse import parse_json, parse_toml
 from evenli.resources.axes import read_toml
@@ -203,6 +203,20 @@ def test_what_a_panic_says_is_not_heard_and_all_else_is(capfd: pytest.CaptureFix
         raise KeyError
     os.write(2, b"afterwards\n")
     assert capfd.readouterr().err == "afterwards\n"
+    print("before")
+    with unheard(1):
+        os.write(1, b"Ignored unknown kwarg option a\xc2\x85FORGED\n")
+    assert capfd.readouterr().out == "before\n"
+
+
+def test_a_library_cannot_write_what_a_checkpoint_holds(capfd: pytest.CaptureFixture[str]) -> None:
+    tokenizers = pytest.importorskip("tokenizers")
+    odd = {"a\x85FORGED": True}  # as transformers passes the fields of an added token on
+    tokenizers.AddedToken("a", **odd)
+    heard = capfd.readouterr().out
+    with one_line("model"):
+        tokenizers.AddedToken("a", **odd)
+    assert "FORGED" in heard and "FORGED" not in capfd.readouterr().out
 
 
 def test_external_data_at_a_name_that_is_no_text_is_one_line(tmp_path: Path) -> None:

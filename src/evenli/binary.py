@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import zipfile
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -40,18 +41,23 @@ def decoding(path: Path | str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
-    """Silence stderr during calls into Rust, which writes there when it panics; the caller reports the error."""
+def unheard(descriptor: int = 2) -> Iterator[None]:
+    """Silence stderr (or stdout, 1) during calls into Rust, which writes there past Python; the caller reports errors.
+
+    A panic is written to stderr; remarks on odd fields of a tokenizer go to stdout, with whatever the file holds.
+    """
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        (sys.stdout if descriptor == 1 else sys.stderr).flush()  # what Python holds back is to be heard
     try:
-        heard, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    except OSError:  # there is no stderr, or no file can be opened
+        heard, nowhere = os.dup(descriptor), os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # there is no such stream, or no file can be opened
         yield
         return
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(nowhere, descriptor)
         yield
     finally:
-        os.dup2(heard, 2)
+        os.dup2(heard, descriptor)
         os.close(heard)
         os.close(nowhere)
 

@@ -174,9 +174,10 @@ def quiet_transformers(purpose: str) -> Any:
 
 @contextmanager
 def one_line(name: str) -> Iterator[None]:
-    """Turn the loader's many errors about a checkpoint on this machine into one line."""
+    """Turn the loader's many errors about a checkpoint on this machine into one line, and keep stdout ours."""
     try:
-        yield
+        with unheard(1):
+            yield
     except EvenliError:
         raise
     except Exception as error:  # whatever a broken file makes the loader do

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli import registry
+from evenli.binary import unheard
 from evenli.errors import LabelError, ModelError
 from evenli.io import hash_files
 from evenli.models.base import ONNX_FILE, ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
@@ -133,7 +134,7 @@ def open_tokenizer(folder: Path) -> Any:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise ModelError(f"no tokenizer.json in {folder}; an ONNX model needs its tokenizer beside it")
-    with foreign_code(f"cannot read {file}: "):
+    with foreign_code(f"cannot read {file}: "), unheard(1):
         tokenizer = Tokenizer.from_file(str(file))
     tokenizer.no_padding()
     return tokenizer
