@@ -251,7 +251,9 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
             f"the run in {folder} holds suite {', '.join(held)} only, and this needs {get_suite(needs).title}; audit "
             f"the model with '--suite {wanted}'"
         )
-    return Audit(_read_results(folder, held), predictions, folder)
+    result, hashed = _read_results(folder, held)
+    # Runs of schema 1 have no hashes. Nobody can tell whether their numbers were edited, so they are scored again.
+    return Audit(result if hashed else assess(predictions, _scoring_of(result)), predictions, folder)
 
 
 def measure_run(
@@ -272,7 +274,8 @@ def measure_run(
         check_stored(predictions, folder.predictions_file)
         result = assess(predictions, scoring, measures)
         with suppress(InputError, ValueError, RunError):  # missing or damaged: this call makes it anew
-            result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
+            if folder.verify(folder.results_file.name):
+                result = keep_own(result, AuditResult.from_dict(read_json(folder.results_file)))
         _store(folder, result, on_warning)
     return Audit(result, predictions, folder.path)
 
@@ -298,9 +301,8 @@ def verify_run(path: str | Path) -> dict[str, Any]:
     run = load_run(path)
     check_stored(run.predictions, run.path / "predictions.parquet")
     files = RunFolder(run.path).verify("predictions.parquet", "results.json")
-    stored = run.to_dict()
-    known = {name: run.result.scoring[name] for name in ("level", "published") if name in run.result.scoring}
-    again = assess(run.predictions, Scoring(**known)).to_dict() if run.result.scoring else stored
+    stored = _read_results(run.path, list(run.result.suites))[0].to_dict()
+    again = assess(run.predictions, _scoring_of(run.result)).to_dict() if run.result.scoring else stored
     numbers = 0
     for suite, one in again.items():
         for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
@@ -336,12 +338,13 @@ def _check_run(folder: Path) -> None:
         raise RunError(f"{folder} is not a run folder: run.json is missing; give the folder that 'evenli audit' wrote")
 
 
-def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
+def _read_results(folder: Path, suites: Sequence[str]) -> tuple[AuditResult, bool]:
+    """What results.json says, and whether run.json has its hash."""
     file = folder / "results.json"
     advice = f"recreate it with 'evenli measure {folder}'"
     if not file.is_file():
         raise RunError(f"{file} is missing; {advice}")
-    RunFolder(folder).verify(file.name)
+    hashed = RunFolder(folder).verify(file.name)
     try:
         result = AuditResult.from_dict(read_manifest(file, kind="prediction run", schema=SCHEMA))
     except RunError as error:
@@ -349,4 +352,8 @@ def _read_results(folder: Path, suites: Sequence[str]) -> AuditResult:
     missing = [name for name in suites if name not in result.suites]
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
-    return result
+    return result, bool(hashed)
+
+
+def _scoring_of(result: AuditResult) -> Scoring:
+    return Scoring(**{name: result.scoring[name] for name in ("level", "published") if name in result.scoring})

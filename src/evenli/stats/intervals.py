@@ -149,6 +149,10 @@ def interval(
         down, up = _skewed(down, up, se, parts.whole)
     # Whatever is added for a corner, the value itself is never outside.
     low, high = min(value, value + parts.excess[0] - down), value + parts.excess[1] + up
+    if parts.decided is not None:
+        # Two means that are nearly equal vary against each other, so that a mixture of both varies little. The smaller
+        # one alone does not: the interval reaches down as far as its own does.
+        low = min(low, interval(value, parts.decided, samples, bounds, level).low)
     return Interval(max(bounds[0], low), min(bounds[1], high), se)
 
 

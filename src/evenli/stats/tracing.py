@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -58,6 +58,8 @@ class Parts:
     excess: tuple[float, float] = (0.0, 0.0)
     whole: Scores | None = None
     """Scores of all parts together, where all occupations share their templates."""
+    decided: Parts | None = None
+    """The same as if it were known which of two means is smaller, where that is in doubt."""
 
 
 class NotOfMeansError(Exception):
@@ -156,6 +158,7 @@ class _Dependence:
     calls: list[_Call]
     slopes: Values
     excess: tuple[float, float]
+    decided: Values | None = None  # slopes as if it were known which of two means is smaller, where that is in doubt
 
 
 def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: str | None) -> Parts | None:
@@ -168,14 +171,23 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
         dependences = [_dependence(function, sample, stereotype) for sample in samples]
     except NotOfMeansError:
         return None
+    if len(dependences) == 2:
+        # What two models have in common is too small in both.
+        return _summed_parts([replace(one, excess=(0.0, 0.0)) for one in dependences], design)
+    (one,) = dependences
+    parts = _summed_parts(dependences, design)
+    if one.decided is None:
+        return parts
+    return replace(parts, decided=_summed_parts([replace(one, slopes=one.decided)], design))
+
+
+def _summed_parts(dependences: Sequence[_Dependence], design: Design) -> Parts:
     row_scores, row_mass = np.zeros((2, len(design.occupations)))
     for sign, one in zip((1, -1), reversed(dependences), strict=False):
         _add_scores(one.calls, sign * one.slopes, design, row_scores, row_mass)
     chosen = [stratum for stratum in np.unique(design.stratum) if row_mass[design.strata == stratum].any()]
-    # What two models have in common is too small in both.
-    excess = dependences[0].excess if len(dependences) == 1 else (0.0, 0.0)
     parts = [_part_of(stratum, dependences, design, row_scores, row_mass) for stratum in chosen]
-    return Parts(parts, excess, summed(row_scores, row_mass, design) if design.is_crossed else None)
+    return Parts(parts, dependences[0].excess, summed(row_scores, row_mass, design) if design.is_crossed else None)
 
 
 def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _Dependence:
@@ -194,14 +206,15 @@ def _dependence(function: Function, sample: Sample, stereotype: str | None) -> _
             shares[at] = float(np.clip(0.5 + gap / (2 * reach), 0, 1)) if reach > 0 else 0.5 + 0.5 * np.sign(gap)
             gaps[at] = _room(abs(gap), error, likeliest)
     excess = np.array([slopes[at] * np.array(gap) for at, gap in gaps.items()]).reshape(-1, 2).sum(axis=0)
+    decided = slopes if any(0 < share < 1 for share in shares.values()) else None
     if shares:
         entries, slopes = _slopes(function, sample, stereotype, len(first), shares)
-    calls = [(entry, slope) for entry, slope in zip(entries, slopes, strict=True) if isinstance(entry, _Call)]
-    if not calls:
+    is_call = [isinstance(entry, _Call) for entry in entries]
+    if not any(is_call):
         raise NotOfMeansError
-    return _Dependence(
-        [call for call, _ in calls], np.array([slope for _, slope in calls]), (float(excess[0]), float(excess[1]))
-    )
+    calls = [entry for entry in entries if isinstance(entry, _Call)]
+    ends = (float(excess[0]), float(excess[1]))
+    return _Dependence(calls, slopes[is_call], ends, None if decided is None else decided[is_call])
 
 
 def _room(gap: float, error: float, likeliest: bool) -> tuple[float, float]:
