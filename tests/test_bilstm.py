@@ -642,9 +642,10 @@ def test_training_replaces_nothing_of_others(toy: dict[str, Any], vectors: WordV
     assert (model / "config.json").read_text(encoding="utf-8") == "{}"
     (tmp_path / "mine").mkdir()
     # What a process leaves that is killed inside its first checkpoint, now and in older versions.
-    for name in (".checkpoint.partial.safetensors", "checkpoint.safetensors.partial"):
+    for name in (".checkpoint.partial.safetensors", "checkpoint.safetensors.partial", ".tmpnL3TCN"):
         (tmp_path / "mine" / name).write_text("", encoding="utf-8")
     run(toy, tmp_path / "mine")
+    assert not list((tmp_path / "mine").glob(".tmp*"))
     with pytest.raises(RunError, match="epochs"):
         run(toy, tmp_path / "mine", recipe=EncoderRecipe(**{**asdict(SMALL), "epochs": 4}))
 

@@ -24,6 +24,7 @@ from evenli.evaluate.audit import load_run
 from evenli.evaluate.encoder_report import EncoderReport
 from evenli.evaluate.seat import SeatResult
 from evenli.evaluate.senteval import SentEvalResult, TaskResult
+from evenli.io import hash_files
 from evenli.meta import score_sweep
 from evenli.mitigate.corpora import fairer_corpus
 from evenli.mitigate.plan import CorpusSettings
@@ -130,8 +131,6 @@ def poison(source: Path, target: Path) -> Path:
         hypothesis=pl.lit(PAYLOADS[0]) + pl.col("hypothesis"),
     )
     table.write_parquet(target / "predictions.parquet")
-    header["files"] = {}  # no hashes: this run is made up on purpose
-    (target / "run.json").write_text(json.dumps(with_hash(header)), encoding="utf-8")
     results = {
         "schema": 2,
         "kind": "prediction run",
@@ -144,6 +143,9 @@ def poison(source: Path, target: Path) -> Path:
     for row in results["coal"]["published"]:
         row["model"] = PAYLOADS[4]
     (target / "results.json").write_text(json.dumps(results), encoding="utf-8")
+    # This run is made up on purpose, with all its hashes.
+    header["files"] = {name: hash_files([target / name]) for name in ("predictions.parquet", "results.json")}
+    (target / "run.json").write_text(json.dumps(with_hash(header)), encoding="utf-8")
     return target
 
 

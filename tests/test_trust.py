@@ -92,6 +92,29 @@ def test_tensors_of_another_shape_or_model_are_refused(tmp_path: Path) -> None:
         load_model(str(other))
 
 
+@pytest.mark.parametrize("damage", ["elsewhere", "absent", "exchanged"])
+def test_an_index_that_does_not_fit_its_shards_is_refused(checkpoint: Path, tmp_path: Path, damage: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    model = shutil.copytree(checkpoint, tmp_path / "model")
+    (model / "model.safetensors").unlink()
+    transformers.AutoModelForSequenceClassification.from_pretrained(checkpoint).save_pretrained(
+        model, max_shard_size="20KB"
+    )
+    load_model(str(model))
+    index = model / "model.safetensors.index.json"
+    content = json.loads(index.read_text(encoding="utf-8"))
+    (tensor, shard), *others = content["weight_map"].items()
+    other = next(name for _, name in others if name != shard)
+    if damage == "elsewhere":
+        (model / shard).rename(tmp_path / shard)
+    named = {"elsewhere": f"../{shard}", "absent": "model-9.safetensors", "exchanged": other}[damage]
+    moved = {key: named if name == shard and damage != "exchanged" else name for key, name in others}
+    content["weight_map"] = {tensor: named, **moved}
+    index.write_text(json.dumps(content), encoding="utf-8")
+    with pytest.raises(ModelError, match="index.json"):
+        load_model(str(model))
+
+
 def test_a_stored_spec_imports_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hashed_words.py").write_text(HASHED, encoding="utf-8")
@@ -106,6 +129,18 @@ def test_a_stored_spec_imports_no_code(tmp_path: Path, monkeypatch: pytest.Monke
     assert not (tmp_path / "ran").exists() and "evil_words" not in sys.modules
     # The user may name the code; it must still be the encoder that was mitigated.
     assert load_encoder(f"mitigated:{out},py:hashed_words:encode").encode(["she"]).shape == (1, 8)
+
+
+def test_an_encoder_that_is_its_own_base_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hashed_words.py").write_text(HASHED, encoding="utf-8")
+    out = tmp_path / "leace"
+    mitigate_encoder("py:hashed_words:encode", out, MitigationSettings("leace"))
+    about = json.loads((out / "mitigated.json").read_text(encoding="utf-8"))
+    about["base"]["spec"] = f"mitigated:{out}"
+    (out / "mitigated.json").write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(ModelError, match="its own base"):
+        load_encoder(str(out))
 
 
 @pytest.mark.parametrize("spec", ["someone/some-model", "hf:someone/some-model@main"])
@@ -484,6 +519,14 @@ def test_a_signal_is_one_line_and_130(tmp_path: Path, run_cli) -> None:  # type:
         assert done.returncode == 130 and "Traceback" not in done.stderr, done
         assert "interrupted" in done.stderr.splitlines()[-1]
         assert (tmp_path / name / "predictions.parquet").is_file()  # what was finished is kept
+
+
+def test_a_signal_before_the_command_line_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    words = [sys.executable, "-m", "evenli", "models"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 130 and done.stderr == "evenli: interrupted\n", done
 
 
 def test_a_signal_after_the_end_changes_nothing(tmp_path: Path, run_cli) -> None:  # type: ignore[no-untyped-def]

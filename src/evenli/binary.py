@@ -113,6 +113,14 @@ def read_tensors(file: Path, framework: str = "pt") -> tuple[dict[str, Any], dic
         return tensors, dict(stored.metadata() or {})
 
 
+def tensor_names(file: Path) -> list[str]:
+    """Names of the tensors of a safetensors file; none is read."""
+    safetensors = need("safetensors", extra="hf", purpose="reading safetensors")
+    check_regular(file)
+    with decoding(file), safetensors.safe_open(file, framework="numpy") as stored:
+        return list(stored.keys())
+
+
 def write_csv(frame: pl.DataFrame, target: Path | IO[bytes], *, header: bool = True) -> None:
     """Write a table as CSV; texts that a spreadsheet would compute are escaped as ``escape_cell`` does."""
     import polars as pl

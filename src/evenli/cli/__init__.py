@@ -11,6 +11,7 @@ from typing import NoReturn
 
 import typer
 
+from evenli._interrupt import leave
 from evenli._version import __version__
 from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train, wording
 from evenli.cli._help import FullHelp
@@ -108,7 +109,8 @@ def main() -> None:
     _arrived.clear()
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.signal(signal.SIGTERM, _interrupt)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # nohup and & ignore it, and so it stays
+        # nohup and & ignore it, and so it stays.
+        if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, leave):
             signal.signal(signal.SIGINT, _interrupt)
     try:
         if _run():

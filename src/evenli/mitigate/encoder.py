@@ -251,6 +251,7 @@ def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
         raise ModelError(f"{folder} is not complete: no {file.name} in it; run the mitigation again")
     if hash_files([file]) != about["eraser"]["sha256"]:
         raise ModelError(f"{file} is not the one that {MITIGATED} describes; run the mitigation again")
+    _check_chain(folder)
     base = _load_base(folder, about["base"], request, given)
     if file.name == _VECTORS:
         debiased = VectorMean(load_vectors(file), "hard-debiasing")
@@ -279,6 +280,18 @@ def read_mitigated(folder: str | Path) -> dict[str, Any]:
     if not known:
         raise ModelError(f"{file} was written by another evenli ({about.get('evenli', '?')}); upgrade evenli")
     return dict(about)
+
+
+def _check_chain(folder: Path) -> None:
+    """Refuse a directory that is its own base, or the base of its base."""
+    seen: list[Path] = []
+    while folder.resolve() not in seen:
+        seen.append(folder.resolve())
+        kind, target = parse_spec(read_mitigated(folder)["base"]["spec"])
+        if kind != "mitigated" or not Path(target).is_dir():
+            return
+        folder = Path(target)
+    raise ModelError(f"{folder} is its own base (see {folder / MITIGATED}); mitigate another encoder")
 
 
 def _load_base(folder: Path, stored: dict[str, Any], request: EncoderRequest, given: str) -> Encoder:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evenli._extras import need
-from evenli.binary import decoding, unheard
+from evenli.binary import decoding, tensor_names, unheard
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.io import hash_files, read_json
 from evenli.parse import check_regular
@@ -59,6 +59,23 @@ def check_folder(folder: Path, *, allow_pickle: bool = False, advice: str = CONV
         raise ModelError(
             f"{folder} holds a pickle checkpoint (pytorch_model.bin), which can run code when loaded; {advice}"
         )
+    _check_shards(folder / SAFE_FILES[1])
+
+
+def _check_shards(index: Path) -> None:
+    """Refuse an index whose shards lie elsewhere, which no hash would cover, or hold other tensors than it says."""
+    listed = read_fields(index).get("weight_map", {})
+    if not isinstance(listed, dict) or not all(isinstance(name, str) for name in listed.values()):
+        raise ModelError(f"{index} is broken: weight_map names a file for each tensor")
+    for name in dict.fromkeys(listed.values()):
+        file = index.parent / name
+        if Path(name).name != name or file.suffix != ".safetensors":
+            raise ModelError(f"{index} names {name}; shards are .safetensors files beside it")
+        if not file.is_file():
+            raise ModelError(f"{index} names {name}, which is not there; fetch the whole checkpoint")
+        for tensor in tensor_names(file):
+            if listed.get(tensor, name) != name:
+                raise ModelError(f"{tensor} is in {name}, and {index} says it is in {listed[tensor]}; fetch it again")
 
 
 def _check_layers(fields: dict[str, Any], file: Path) -> None:

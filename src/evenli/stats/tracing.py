@@ -18,6 +18,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.errors import InputError
 from evenli.stats.sample import Design, Paired, Sample, Values
 from evenli.stats.variance import Function, Scores, spread, summed
 
@@ -172,6 +173,9 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
     except NotOfMeansError:
         return None
     if len(dependences) == 2:
+        first, second = (one.calls for one in dependences)
+        if any(len(one.rows) != len(other.rows) for one, other in zip(first, second, strict=True)):
+            raise InputError("the two runs count different words; score both again with 'evenli measure'")
         # What two models have in common is too small in both.
         return _summed_parts([replace(one, excess=(0.0, 0.0)) for one in dependences], design)
     (one,) = dependences

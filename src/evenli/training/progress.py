@@ -29,6 +29,8 @@ from evenli.stats.proportion import wilson
 from evenli.store import RunDir
 
 METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
+_OF_SAFETENSORS = re.compile(r"\.tmp\w{6}")
+"""Temporary files of the library, beside the file that it writes."""
 Tracker = Callable[[dict[str, float], int], None]
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 _OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, f"{CHECKPOINT}.partial")
@@ -248,8 +250,9 @@ class TrainingDir(RunDir):
         """Replace the checkpoint atomically; ``facts`` are plain values: where the run is, results so far."""
         from safetensors.torch import save_file
 
-        # Temporary files of killed processes are as large as a checkpoint.
-        self.clear([f"{CHECKPOINT}.partial"])
+        # Temporary files of killed processes, ours and those of safetensors, are as large as a checkpoint.
+        own = [file.name for file in self.path.iterdir() if _OF_SAFETENSORS.fullmatch(file.name)]
+        self.clear([f"{CHECKPOINT}.partial", *own])
         about = {"evenli": json.dumps({"identity": self.identity, **facts})}
         self.write(CHECKPOINT, lambda file: save_file(dict(tensors), file, metadata=about))
 
