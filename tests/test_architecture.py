@@ -18,6 +18,7 @@ ORDER = [
     "format",
     "_version",
     "_network",
+    "_interrupt",
     "_callable",
     "_extras",
     "_temporary",
