@@ -166,6 +166,7 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     counts, threshold = result.card["counts"], result.card["threshold"]
     control = result.card["settings"]["method"] == "random_control"
     splits = ", ".join(f"{name} {count:,}" for name, count in counts["splits"].items())
+    unchanged = counts["above_threshold"] - counts["added"] - counts["skipped"] if counts["added"] else 0
     shared.say(f"{result.path}: {counts['result']:,} rows ({splits}) from {counts['rows']:,}")
     if control:
         shared.say("RANDOM CONTROL: chance picked as many rows, whatever their score")
@@ -173,6 +174,7 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
         f"{counts['above_threshold']:,} score above {threshold['value']:.4f} (percentile {threshold['percentile']:g}): "
         f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
         + (f", {counts['skipped']:,} without one (skipped.csv says why)" if counts["skipped"] else "")
+        + (f"; {unchanged:,} hold nothing to swap" if unchanged > 0 else "")
     )
     for when in ("before", "after", *(["removed"] if counts["removed"] else [])):
         shared.say(f"{when}: {balance_text(result.card['balance'][when])}")

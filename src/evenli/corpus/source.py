@@ -199,7 +199,7 @@ def choose_columns(file: SourceFile, columns: Sequence[str] | None) -> tuple[str
     if not chosen:
         raise InputError(
             f"{file}: no column is called premise and hypothesis, text or sentence, but {', '.join(names)}; name those "
-            f"with text, e.g. --columns {','.join(names[:2])}"
+            "with text: --columns FIRST,SECOND"
         )
     return chosen
 

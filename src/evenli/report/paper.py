@@ -101,7 +101,7 @@ def _for_people(frame: pl.DataFrame, compared: RunComparison) -> pl.DataFrame:
         change = f"{signed(row['difference'])} {interval(row['difference_low'], row['difference_high'], sign=True)}"
         change, p = ("", "") if row["compared_with"] is None else (change, p_bound(row["p_holm"]))
         rows.append((row["measure"], row["model"], value, change, p))
-    names = ("measure", "model", f"value {ends}", f"difference {ends}", "p")
+    names = ("measure", "model", f"value {ends}", f"difference {ends}", "p (Holm)")
     shown = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.String), orient="row")
     return shown if len(compared.suites) == 1 else shown.insert_column(0, frame["suite"])
 
