@@ -301,7 +301,7 @@ def test_incomplete_runs_say_what_is_missing(folders: dict[str, Path], tmp_path:
     (copy / "run.json").write_text(json.dumps(with_hash({**header, "status": "running"})))
     with pytest.raises(RunError, match="complete"):
         load_run(copy)
-    (copy / "run.json").write_text(json.dumps(with_hash({**header, "files": {}})))  # as before there were hashes
+    (copy / "run.json").write_text(json.dumps(with_hash({**header, "schema": 1, "files": {}})))  # without hashes
     results = json.loads((copy / "results.json").read_text())
     del results["coal"]["occupations"]
     (copy / "results.json").write_text(json.dumps(results))

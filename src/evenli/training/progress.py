@@ -29,11 +29,11 @@ from evenli.stats.proportion import wilson
 from evenli.store import RunDir
 
 METRICS, CHECKPOINT = "metrics.jsonl", "checkpoint.safetensors"
-_OF_SAFETENSORS = re.compile(r"\.tmp\w{6}")
+_OF_SAFETENSORS = ".tmp??????"
 """Temporary files of the library, beside the file that it writes."""
 Tracker = Callable[[dict[str, float], int], None]
 TRACKERS = ("tensorboard", "mlflow", "wandb")
-_OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, f"{CHECKPOINT}.partial")
+_OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, f"{CHECKPOINT}.partial", _OF_SAFETENSORS)
 """What an unfinished run may have left; the last is what older evenli called its temporary file."""
 _BROKEN = (OSError, InputError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
 _PAUSE = 10.0  # seconds between lines where stderr is a file
@@ -251,8 +251,7 @@ class TrainingDir(RunDir):
         from safetensors.torch import save_file
 
         # Temporary files of killed processes, ours and those of safetensors, are as large as a checkpoint.
-        own = [file.name for file in self.path.iterdir() if _OF_SAFETENSORS.fullmatch(file.name)]
-        self.clear([f"{CHECKPOINT}.partial", *own])
+        self.clear([f"{CHECKPOINT}.partial", _OF_SAFETENSORS])
         about = {"evenli": json.dumps({"identity": self.identity, **facts})}
         self.write(CHECKPOINT, lambda file: save_file(dict(tensors), file, metadata=about))
 
