@@ -46,7 +46,7 @@ def test_a_cell_comes_back_as_it_was(text: str, tmp_path: Path) -> None:
         assert not begins_like_a_formula(cells[0]) and cells[1] == "-1.5"
         if text.strip():  # within a quoted cell the reader of lines takes a carriage return for a line's end
             assert read_rows(tmp_path / name)[0]["text"].strip() == text.strip()
-            record = next(record for record in read_records(tmp_path / name, plain=False) if record)
+            record = next(record for record in read_records(tmp_path / name) if record)
             assert record.cells is not None and str(record.cells["text"]).strip() == text.strip()
 
 

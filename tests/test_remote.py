@@ -103,7 +103,7 @@ def test_files_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     file = remote_files(f"file://{tmp_path}/large.jsonl")[0]
     streams = []
     monkeypatch.setattr(file, "open", lambda mode="rb", really=file.open: streams.append(really(mode)) or streams[-1])
-    records = read_records(file, plain=False)
+    records = read_records(file)
     assert next(records) == Record(b'{"text": "a man"}', "large.jsonl", 1)
     assert streams[0].raw.tell() <= 1 << 20 < (tmp_path / "large.jsonl").stat().st_size
     records.close()

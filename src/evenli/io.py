@@ -16,7 +16,6 @@ import errno
 import gzip
 import hashlib
 import io
-import itertools
 import json
 import lzma
 import math
@@ -51,6 +50,7 @@ BROKEN = (OSError, EOFError, lzma.LZMAError, zlib.error)  # what a damaged or un
 WHOLE_BYTES = 1 << 30  # the largest text that is read at once, unpacked: a small packed file may hold gigabytes
 STORED_BYTES = 128 << 20  # the largest JSON document; what evenli writes is far smaller
 MEMBERS = 100_000  # the most files of an archive or a directory that are looked at
+_BLOCK = 1 << 20
 _DIGITS = 6
 
 
@@ -128,22 +128,30 @@ class _Unpacked(io.RawIOBase):
         return len(content)
 
 
+def iter_blocks(file: Readable) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of ``iter_lines``, about a megabyte at a time, with the number of the first."""
+    with reading(file), open_binary(file) as stream:
+        number, rest = 1, b""
+        while block := stream.read1(_BLOCK) or (rest and b"\n"):  # type: ignore[attr-defined] # the last may lack its end
+            *lines, rest = (block := rest + block).split(b"\n")
+            # Only a block that is longer than the limit can hold such a line.
+            lengths = map(len, (*lines, rest)) if len(block) >= LINE_BYTES else ()
+            if too_long := [at for at, length in enumerate(lengths, number) if length + 1 >= LINE_BYTES]:
+                raise InputError(f"{file}, line {too_long[0]} is longer than {LINE_BYTES >> 20} MB; is it a text file?")
+            if number == 1 and lines:
+                lines[0] = lines[0].removeprefix(b"\xef\xbb\xbf")
+            yield number, [line.rstrip(b"\r") for line in lines] if b"\r" in block else lines
+            number += len(lines)
+
+
 def iter_lines(file: Readable) -> Iterator[tuple[int, bytes]]:
     r"""Lines with their numbers, without their ends (``\n`` or ``\r\n``) and without a byte order mark.
 
     One line at a time, so that a file larger than the memory is fine. Unlike ``str.splitlines`` this does not cut at
     U+2028 and others that stand within sentences.
     """
-    with reading(file), open_binary(file) as stream:
-        for number in itertools.count(1):
-            line = stream.readline(LINE_BYTES)
-            if not line:
-                return
-            if len(line) == LINE_BYTES:
-                raise InputError(f"{file}, line {number} is longer than {LINE_BYTES >> 20} MB; is it a text file?")
-            if number == 1:
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield number, line.rstrip(b"\r\n")
+    for first, lines in iter_blocks(file):
+        yield from enumerate(lines, first)
 
 
 def iter_text(file: Readable) -> Iterator[tuple[int, str]]:

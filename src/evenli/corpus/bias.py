@@ -99,6 +99,7 @@ class BiasScorer:
         centred = () if centre == PUBLISHED else (f"centre={centre}", *sorted(self._empty), str(self._added))
         listing = "\n".join((*parts, f"punctuation={bool(punctuation)}", *centred))
         self.identity = f"bias-score/{_VERSION}:{hash_text(listing)[:32]}"
+        self.cheap = isinstance(self.weights, StaticWeights)  # a text is scored faster than found among those scored
         self._table: PieceSums | PieceWords | None = None
         encoder = getattr(self.weights, "encoder", None)
         self.wants_gpu = str(getattr(encoder, "device", "")).startswith("cuda")

@@ -11,9 +11,10 @@ import contextlib
 import io
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import polars as pl
@@ -21,12 +22,13 @@ from numpy.typing import NDArray
 
 from evenli.binary import read_parquet
 from evenli.corpus.scored import FLAGS, SCORES, CorpusScores, ScoredDir
+from evenli.corpus.rows import Rows, plain_rows, table_rows
 from evenli.corpus.source import (
     Record,
     choose_columns,
     fingerprint,
     is_plain,
-    parse,
+    read_plain,
     read_records,
     source_files,
 )
@@ -37,6 +39,7 @@ SHARD_ROWS = 50_000
 _SHARD_BYTES = 64 << 20
 LONG_TEXT = 1_000_000
 """Characters of a text that are scored; a longer one is kept whole and flagged."""
+_BLOCK_ROWS = 500  # rows of a table that are read before they are counted
 _CACHED = 100_000
 _CACHED_CHARACTERS = 1_000
 
@@ -90,29 +93,59 @@ def score_corpus(
     job = Job(source, out, scorer.identity, settings)
     worker = Worker(scorer, job.columns, settings.batch)
     with job.opened(overwrite=overwrite):
-        for chunk in job.chunks():
-            if not job.has(chunk):
-                job.store(chunk.number, worker(chunk))
+        for rows in _work_through(job, worker):
             if on_progress is not None:
-                on_progress(chunk.start + len(chunk.records))
+                on_progress(rows)
         return job.finish()
+
+
+def _work_through(job: Job, worker: Worker) -> Iterator[int]:
+    """Score and store the missing shards; the number of rows done, shard by shard.
+
+    One shard is packed and written by a second thread while the next is scored: neither needs the interpreter. However
+    this ends, a shard that was scored is stored.
+    """
+    with ThreadPoolExecutor(1) as writer:
+        done, stored = 0, None
+        for chunk in job.chunks():
+            table = None if job.has(chunk) else worker.table(chunk)
+            if stored is not None:
+                stored.result()
+                yield done
+            done += len(chunk.records)
+            stored = writer.submit(_store, job, chunk.number, table)
+        if stored is not None:
+            stored.result()
+            yield done
+
+
+def _store(job: Job, number: int, table: pl.DataFrame | None) -> None:
+    if table is not None:
+        job.store(number, parquet(table))
 
 
 def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> Iterator[str]:
     """Every text of a corpus, one after the other; source and columns are those of ``score_corpus``."""
     job = Job(source, Path(), "", ReadSettings(columns))
     for chunk in job.chunks():
-        for record in chunk.records:
-            yield from parse(record, job.columns, plain=chunk.plain).texts
+        for texts in zip(*parse(chunk, job.columns).texts, strict=True):
+            yield from texts
 
 
 class Chunk(NamedTuple):
-    """The rows of one shard, not parsed yet; ``start`` is the number of the first."""
+    """The rows of one shard, not parsed yet: lines of plain text or records; ``start`` is the number of the first."""
 
     number: int
     start: int
-    records: list[Record]
+    records: list[bytes] | list[Record]
     plain: bool
+
+
+def parse(chunk: Chunk, columns: Sequence[str]) -> Rows:
+    """The rows of a chunk."""
+    if chunk.plain:
+        return plain_rows(cast("list[bytes]", chunk.records))
+    return table_rows(cast("list[Record]", chunk.records), columns)
 
 
 class Worker:
@@ -124,27 +157,33 @@ class Worker:
 
     def __call__(self, chunk: Chunk) -> bytes:
         """The shard as the content of a Parquet file."""
-        rows = [parse(record, self._columns, plain=chunk.plain) for record in chunk.records]
-        texts = [row.texts[at][:LONG_TEXT] for at in range(len(self._columns)) for row in rows]
-        scores = self._score(texts).reshape(len(self._columns), len(rows), 3)
-        table: dict[str, Any] = {"row": np.arange(chunk.start, chunk.start + len(rows), dtype=np.int64)}
+        return parquet(self.table(chunk))
+
+    def table(self, chunk: Chunk) -> pl.DataFrame:
+        """The shard as a table."""
+        rows = parse(chunk, self._columns)
+        flat = [text for texts in rows.texts for text in texts]
+        lengths = np.fromiter(map(len, flat), dtype=np.int64, count=len(flat))
+        too_long = lengths > LONG_TEXT
+        if too_long.any():
+            flat = [text[:LONG_TEXT] for text in flat]
+        shape = len(self._columns), len(chunk.records)
+        scores = self._score(flat).reshape(*shape, 3)
+        table: dict[str, Any] = {"row": np.arange(chunk.start, chunk.start + shape[1], dtype=np.int64)}
         for index, name in enumerate(self._columns):
             table |= {f"{name}_{kind}": scores[index, :, place] for place, kind in enumerate(SCORES)}
         table["pair_max"] = scores[:, :, 2].max(axis=0)
-        flags = (
-            [any(not text.strip() for text in row.texts) for row in rows],
-            [any(len(text) > LONG_TEXT for text in row.texts) for row in rows],
-            [row.invalid for row in rows],
-            [row.no_gold for row in rows],
-        )
+        empty = np.fromiter((not text or text.isspace() for text in flat), dtype=np.bool_, count=len(flat))
+        flags = (empty.reshape(shape).any(axis=0), too_long.reshape(shape).any(axis=0), rows.invalid, rows.no_gold)
         table |= {flag: pl.Series(values, dtype=pl.Boolean) for flag, values in zip(FLAGS, flags, strict=True)}
-        table["gold"] = pl.Series([row.gold for row in rows], dtype=pl.String)
-        table["original"] = pl.Series([row.original for row in rows], dtype=pl.String)
-        buffer = io.BytesIO()
-        pl.DataFrame(table).write_parquet(buffer, compression="zstd", statistics=False)
-        return buffer.getvalue()
+        table["gold"] = pl.Series(rows.gold, dtype=pl.String)
+        table["original"] = pl.Series(rows.originals, dtype=pl.String)
+        return pl.DataFrame(table)
 
     def _score(self, texts: list[str]) -> NDArray[np.float64]:
+        if getattr(self._scorer, "cheap", False):
+            starts = range(0, len(texts), self._batch)
+            return np.concatenate([self._checked(texts[start : start + self._batch]) for start in starts])
         known = {text: self._recent[text] for text in dict.fromkeys(texts) if text in self._recent}
         fresh = [text for text in dict.fromkeys(texts) if text not in known and text.strip()]
         for start in range(0, len(fresh), self._batch):
@@ -165,6 +204,23 @@ class Worker:
         if len(bad):
             raise InputError(f"the scorer gave no finite score for '{part[bad[0]][:80]}'")
         return scores
+
+
+def _fitting(block: Sequence[bytes | Record], rows: int, size: int) -> tuple[int, int]:
+    """How many rows of a block, and bytes, go into a shard with room for so many; its last row may exceed the bytes."""
+    lengths = [len(row if isinstance(row, bytes) else row.data) for row in block[:rows]]
+    total = sum(lengths)
+    if total <= size:
+        return len(lengths), total
+    ends = itertools.accumulate(lengths)
+    return next((count, end) for count, end in enumerate(ends, 1) if end >= size)
+
+
+def parquet(table: pl.DataFrame) -> bytes:
+    """A shard as the content of a file."""
+    buffer = io.BytesIO()
+    table.write_parquet(buffer, compression="zstd", statistics=False)
+    return buffer.getvalue()
 
 
 class Job:
@@ -212,21 +268,31 @@ class Job:
     def chunks(self) -> Iterator[Chunk]:
         """The source, cut into the rows of one shard each."""
         self._shards = self._rows = self._blank = 0
-        records: list[Record] = []
+        records: list[Any] = []
         size = 0
-        for file in self._files:
-            choose_columns(file, self.columns)
-            for record in read_records(file, plain=self._plain):
-                if record is None:
-                    self._blank += 1
-                    continue
-                records.append(record)
-                size += len(record.data)
+        for block in self._blocks():
+            while block:
+                count, length = _fitting(block, SHARD_ROWS - len(records), _SHARD_BYTES - size)
+                records += block[:count]
+                size, block = size + length, block[count:]
                 if len(records) == SHARD_ROWS or size >= _SHARD_BYTES:
                     yield self._chunk(records)
                     records, size = [], 0
         if records:
             yield self._chunk(records)
+
+    def _blocks(self) -> Iterator[list[Any]]:
+        """The rows of all files, many at a time: lines of plain text, or records."""
+        for file in self._files:
+            choose_columns(file, self.columns)
+            if self._plain:
+                yield from read_plain(file)
+                continue
+            records = read_records(file)
+            while block := list(itertools.islice(records, _BLOCK_ROWS)):
+                rows = [record for record in block if record is not None]
+                self._blank += len(block) - len(rows)
+                yield rows
 
     def _chunk(self, records: list[Record]) -> Chunk:
         chunk = Chunk(self._shards, self._rows, records, self._plain)

@@ -25,15 +25,13 @@ from urllib.parse import urlsplit
 from evenli._extras import need
 from evenli.binary import decoding, unheard
 from evenli.errors import EvenliError, InputError, MissingExtraError, PairError
-from evenli.io import COLUMNS, PACKED, file_kind, find_columns, hash_files, hash_text, iter_lines
+from evenli.io import PACKED, file_kind, find_columns, hash_files, hash_text, iter_blocks
 from evenli.parse import check_regular, csv_reader, parse_json_object, unescape_cell
 
 _PARQUET_ROWS = 50_000
 _FULL_HASH_BYTES = 4 << 30
 _KINDS = (".jsonl", ".json", ".csv", ".tsv", ".txt", ".parquet")
 _SINGLE = ("text", "sentence")
-_NO_GOLD = {"-", "-1"}
-_LABEL = 40  # characters of a gold label that are kept for counting
 _BUFFER = 1 << 20
 _BLOCK = 8 << 20
 """Bytes asked of a storage at a time."""
@@ -86,7 +84,7 @@ SourceFile = Path | RemoteFile
 
 
 class Record(NamedTuple):
-    """One row of the source, as it travels to the process that scores it: a JSON object or a line of plain text.
+    """One row of a table or of JSON Lines, as it travels to the process that scores it: a JSON object.
 
     ``cells`` is the row itself where the file is a table; a line of JSON is parsed only where it is scored.
     """
@@ -100,16 +98,6 @@ class Record(NamedTuple):
     def place(self) -> str:
         """File and line, as messages say it."""
         return f"{self.file}, line {self.line}"
-
-
-class Row(NamedTuple):
-    """A parsed record: the row as JSON, its texts, whether bytes were replaced, whether it has no gold label."""
-
-    original: str
-    texts: list[str]
-    invalid: bool
-    no_gold: bool
-    gold: str = ""
 
 
 def source_files(source: str | Path) -> list[SourceFile]:
@@ -184,7 +172,7 @@ def choose_columns(file: SourceFile, columns: Sequence[str] | None) -> tuple[str
     """The text columns of a file, judged by its first row."""
     if is_plain(file, columns):
         return ("text",)
-    first = next((record for record in read_records(file, plain=False) if record), None)
+    first = next((record for record in read_records(file) if record), None)
     if first is None:
         if columns is None:
             raise InputError(f"{file} has no rows")
@@ -212,24 +200,32 @@ def _pair_columns(names: Iterable[str]) -> tuple[str, ...]:
     return columns["premise"], columns["hypothesis"]
 
 
-def read_records(file: SourceFile, *, plain: bool) -> Iterator[Record | None]:
-    """The rows of a file; None stands for a blank line, which is not a row."""
-    kind = file_kind(file)
-    if plain:
-        yield from (Record(line, file.name, number) for number, line in _lines(file))
-    elif kind == ".parquet":
+def read_plain(file: SourceFile) -> Iterator[list[bytes]]:
+    """The lines of plain text, many at a time."""
+    return (lines for _, lines in _blocks(file))
+
+
+def read_records(file: SourceFile) -> Iterator[Record | None]:
+    """The rows of a table or of JSON Lines; None stands for a blank line, which is not a row."""
+    kind, name = file_kind(file), file.name
+    if kind == ".parquet":
         yield from _parquet_records(file)
     elif kind in {".json", ".jsonl"}:
         for number, line in _lines(file):
             line = line.strip()
-            yield Record(line, file.name, number) if line else None
+            yield Record(line, name, number) if line else None
     else:
         yield from _table_records(file, commas=kind == ".csv")
 
 
-def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
+def _blocks(file: SourceFile) -> Iterator[tuple[int, list[bytes]]]:
     with remote_errors(file.url) if isinstance(file, RemoteFile) else contextlib.nullcontext():
-        yield from iter_lines(file)
+        yield from iter_blocks(file)
+
+
+def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
+    for first, lines in _blocks(file):
+        yield from enumerate(lines, first)
 
 
 def _table_records(file: SourceFile, *, commas: bool) -> Iterator[Record | None]:
@@ -266,35 +262,6 @@ def _parquet_records(file: SourceFile) -> Iterator[Record]:
             for number, row in enumerate(part.iter_rows(named=True), start + 1):
                 data = json.dumps(row, ensure_ascii=False, default=str).encode()
                 yield Record(data, file.name, number, row)
-
-
-def parse(record: Record, columns: Sequence[str], *, plain: bool) -> Row:
-    """Read one record: its texts, and whether something is wrong with it."""
-    try:
-        line, invalid = record.data.decode("utf-8"), False
-    except UnicodeDecodeError:
-        line, invalid = record.data.decode("utf-8", "replace"), True
-    if plain:
-        return Row(json.dumps({"text": line}, ensure_ascii=False), [line], invalid, False)
-    # The cells of an invalid row hold escapes; its JSON now has the replacement character instead.
-    row = (
-        record.cells if record.cells is not None and not invalid else parse_json_object(line, record.place, halves=True)
-    )
-    texts = []
-    for column in columns:
-        if column not in row:
-            raise PairError(f"{record.place}: no column '{column}' among {', '.join(row)}")
-        value = row[column]
-        if isinstance(value, list | dict):
-            raise PairError(f"{record.place}: column '{column}' holds a {type(value).__name__}, not text")
-        text = "" if value is None else str(value)
-        # Half of a surrogate pair, written as an escape, is valid JSON but not valid text.
-        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-            text, invalid = text.encode("utf-8", "replace").decode("utf-8"), True
-        texts.append(text)
-    gold = next((row[name] for name in COLUMNS["gold"] if name in row), None) if len(columns) > 1 else None
-    label = "" if gold is None else str(gold).strip()[:_LABEL].encode("utf-8", "replace").decode("utf-8")
-    return Row(line, texts, invalid, label in _NO_GOLD, label)
 
 
 def is_remote(source: object) -> bool:

@@ -1,0 +1,95 @@
+"""The rows of a shard, parsed: texts to score, what is wrong with a row, and the row itself as JSON.
+
+A row is read from JSON once, if the source has it as JSON, and written as JSON once, if it has not. Plain text is
+decoded and written a whole shard at a time, because a call for every line would take longer than the scores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from evenli.corpus.source import Record
+from evenli.errors import PairError
+from evenli.io import COLUMNS
+from evenli.parse import parse_json_object
+
+_NO_GOLD = {"-", "-1"}
+_LABEL = 40  # characters of a gold label that are kept for counting
+# What JSON escapes. The backslash comes first: the other escapes have one.
+_ESCAPES = {
+    letter.encode(): json.dumps(letter)[1:-1].encode() for letter in ("\\", '"', *map(chr, range(32))) if letter != "\n"
+}
+
+
+class Rows(NamedTuple):
+    """Parsed rows, column by column."""
+
+    originals: list[str]  # each row as JSON
+    texts: list[list[str]]  # of each text column
+    invalid: list[bool]  # whether bytes were replaced
+    no_gold: list[bool]  # whether the gold label says that there is none
+    gold: list[str]
+
+
+class Row(NamedTuple):
+    """A parsed record: the row as JSON, its texts, whether bytes were replaced, whether it has no gold label."""
+
+    original: str
+    texts: list[str]
+    invalid: bool
+    no_gold: bool
+    gold: str
+
+
+def plain_rows(lines: Sequence[bytes]) -> Rows:
+    """Lines of plain text, none of which holds a line feed; bytes that are not UTF-8 are replaced."""
+    content, invalid = b"\n".join(lines), [False] * len(lines)
+    try:
+        texts = content.decode("utf-8").split("\n")
+    except UnicodeDecodeError:
+        texts = [line.decode("utf-8", "replace") for line in lines]
+        replaced = [text.encode("utf-8") for text in texts]
+        invalid = [before != after for before, after in zip(lines, replaced, strict=True)]
+        content = b"\n".join(replaced)
+    for letter, escape in _ESCAPES.items():
+        content = content.replace(letter, escape)
+    written = b'{"text": "%b"}' % content.replace(b"\n", b'"}\n{"text": "')
+    nothing = [False] * len(lines)
+    return Rows(written.decode("utf-8").split("\n"), [texts], invalid, nothing, [""] * len(lines))
+
+
+def table_rows(records: Iterable[Record], columns: Sequence[str]) -> Rows:
+    """Rows of a table or of JSON Lines."""
+    rows = [parse(record, columns) for record in records]
+    texts = [[row.texts[at] for row in rows] for at in range(len(columns))]
+    originals, _, invalid, no_gold, gold = (list(column) for column in zip(*rows, strict=True))
+    return Rows(originals, texts, invalid, no_gold, gold)
+
+
+def parse(record: Record, columns: Sequence[str]) -> Row:
+    """Read one record: its texts, and whether something is wrong with it."""
+    try:
+        line, invalid = record.data.decode("utf-8"), False
+    except UnicodeDecodeError:
+        line, invalid = record.data.decode("utf-8", "replace"), True
+    # The cells of an invalid row hold escapes; its JSON now has the replacement character instead.
+    row = (
+        record.cells if record.cells is not None and not invalid else parse_json_object(line, record.place, halves=True)
+    )
+    texts = []
+    for column in columns:
+        if column not in row:
+            raise PairError(f"{record.place}: no column '{column}' among {', '.join(row)}")
+        value = row[column]
+        if isinstance(value, list | dict):
+            raise PairError(f"{record.place}: column '{column}' holds a {type(value).__name__}, not text")
+        text = "" if value is None else str(value)
+        # Half of a surrogate pair, written as an escape, is valid JSON but not valid text.
+        if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+            text, invalid = text.encode("utf-8", "replace").decode("utf-8"), True
+        texts.append(text)
+    gold = next((row[name] for name in COLUMNS["gold"] if name in row), None) if len(columns) > 1 else None
+    label = "" if gold is None else str(gold).strip()[:_LABEL].encode("utf-8", "replace").decode("utf-8")
+    return Row(line, texts, invalid, label in _NO_GOLD, label)
