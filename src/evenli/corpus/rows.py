@@ -43,16 +43,19 @@ class Row(NamedTuple):
     gold: str
 
 
-def plain_rows(lines: Sequence[bytes]) -> Rows:
-    """Lines of plain text, none of which holds a line feed; bytes that are not UTF-8 are replaced."""
-    content, invalid = b"\n".join(lines), [False] * len(lines)
+def plain_texts(lines: Sequence[bytes]) -> tuple[list[str], list[bool]]:
+    """Lines of plain text decoded, and which of them hold bytes that are not UTF-8 and were replaced."""
     try:
-        texts = content.decode("utf-8").split("\n")
+        return b"\n".join(lines).decode("utf-8").split("\n"), [False] * len(lines)
     except UnicodeDecodeError:
         texts = [line.decode("utf-8", "replace") for line in lines]
-        replaced = [text.encode("utf-8") for text in texts]
-        invalid = [before != after for before, after in zip(lines, replaced, strict=True)]
-        content = b"\n".join(replaced)
+        return texts, [text.encode("utf-8") != line for text, line in zip(texts, lines, strict=True)]
+
+
+def plain_rows(lines: Sequence[bytes]) -> Rows:
+    """Lines of plain text, none of which holds a line feed; each is written as ``{"text": LINE}``."""
+    texts, invalid = plain_texts(lines)
+    content = b"\n".join(lines) if not any(invalid) else "\n".join(texts).encode("utf-8")
     for letter, escape in _ESCAPES.items():
         content = content.replace(letter, escape)
     written = b'{"text": "%b"}' % content.replace(b"\n", b'"}\n{"text": "')

@@ -21,8 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.binary import read_parquet
+from evenli.corpus.rows import Rows, plain_rows, plain_texts, table_rows
 from evenli.corpus.scored import FLAGS, SCORES, CorpusScores, ScoredDir
-from evenli.corpus.rows import Rows, plain_rows, table_rows
 from evenli.corpus.source import (
     Record,
     choose_columns,
@@ -128,8 +128,11 @@ def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> It
     """Every text of a corpus, one after the other; source and columns are those of ``score_corpus``."""
     job = Job(source, Path(), "", ReadSettings(columns))
     for chunk in job.chunks():
-        for texts in zip(*parse(chunk, job.columns).texts, strict=True):
-            yield from texts
+        if chunk.plain:
+            yield from plain_texts(cast("list[bytes]", chunk.records))[0]
+        else:
+            for texts in zip(*parse(chunk, job.columns).texts, strict=True):
+                yield from texts
 
 
 class Chunk(NamedTuple):

@@ -220,7 +220,7 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
         return Thresholds(dict(zip(wanted, exact, strict=True)), rows)
     places = [(rows - 1) * (percentile / 100) for percentile in wanted]
     ranks = {rank for place in places for rank in (int(place), min(int(place) + 1, rows - 1))}
-    ordered = _order_statistics(parts, ranks)
+    ordered = order_statistics(parts, rows, ranks)
     exact = []
     for place in places:
         left, right, share = ordered[int(place)], ordered[min(int(place) + 1, rows - 1)], place - int(place)
@@ -230,12 +230,18 @@ def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thr
     return Thresholds(dict(zip(wanted, exact, strict=True)), rows)
 
 
-def _order_statistics(parts: Parts, ranks: Iterable[int]) -> dict[int, float]:
-    """The values at some ranks, counted from 0.
+def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int, float]:
+    """The values at some ranks of any number of values, counted from 0.
 
     The range that a rank can lie in begins with all values. In each pass it becomes the range of the values of one of
     its bins, until that is a single value.
     """
+    ranks = list(ranks)
+    if not ranks:
+        return {}
+    if rows <= HELD_ROWS:
+        values = np.sort(np.concatenate([*parts()]))
+        return {rank: float(values[rank]) for rank in ranks}
     ends = [(float(part.min()), float(part.max())) for part in parts() if len(part)]
     whole = _Range(min(low for low, _ in ends), max(high for _, high in ends))
     ranges = dict.fromkeys(ranks, whole)

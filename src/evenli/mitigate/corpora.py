@@ -16,6 +16,7 @@ Rows keep all their columns. Columns derived from the sentences (parses, say) ar
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,8 +24,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
+from evenli.binary import read_array
 from evenli.corpus.balance import Balance, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.run import LONG_TEXT, Scorer
@@ -32,8 +35,8 @@ from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percent
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 from evenli.errors import InputError
 from evenli.format import signed
-from evenli.io import COLUMNS, hash_files, json_text, read_json
-from evenli.mitigate.plan import CorpusSettings, Mask, Method, Plan, ScoredRows, Split, assign
+from evenli.io import hash_files, json_text, read_json
+from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, SwappedRows, gold_of, places
 from evenli.mitigate.review import Review, Sorter, added_page, removed_page
 from evenli.parse import csv_line, parse_json_object
 from evenli.store import RunDir, replacing, stamp
@@ -96,7 +99,7 @@ def fairer_corpus(
     scores, missing = _scorer(corpus.scored, scorer)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         plan = Plan.make(method, corpus, settings, folder / ".swapped")
-        card = _write(corpus, plan, settings, folder, scores)
+        card = _write(plan, settings, folder, scores)
         card["driving_words"] = f"not shown: {missing}" if missing else "shown"
         card["files"] = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
         (folder / "card.json").write_text(json_text(card), encoding="utf-8")
@@ -115,92 +118,106 @@ def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Sc
     return given, ""
 
 
-def _write(
-    corpus: ScoredRows, plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None
-) -> dict[str, Any]:
+def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> dict[str, Any]:
     """Write the rows and the lists for review; returns the card."""
+    corpus, counts = plan.corpus, plan.counts()
+    if not counts["keep"] + counts["copy"]:
+        raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
     split: Any = settings.split
     if split == "auto":
         split = Split() if len(corpus.scored.columns) > 1 else None
-    splits, places = _arrange(corpus, plan, split, settings)
-    # Places are given out in the order of the rows: first those that are kept, then the copies.
-    sorter, remaining = Sorter(folder, len(places)), iter(places.tolist())
-    for _, frame in corpus.frames(["original"], plan.keep):
-        for original in frame["original"]:
-            sorter.add(next(remaining), original)
-    added = _sort_copies(corpus, plan, sorter, remaining, scorer)
-    _write_splits(folder, splits, sorter.sorted())
-    removed = corpus.eligible & ~plan.keep
-    if removed.any():
-        _review_removed(corpus, removed, folder, scorer, drawn=settings.random)
-    if plan.swapped is not None and plan.swapped.conflicts:
-        cells = [["row", "reason", *corpus.scored.columns], *plan.swapped.conflicts]
-        (folder / "skipped.csv").write_bytes("".join(map(csv_line, cells)).encode())
+    splits = _write_rows(plan, split, settings.seed, folder)
+    if plan.swapped is not None and counts["copy"]:
+        _review_added(plan, plan.swapped, counts["copy"], folder)
+    if counts["removed"]:
+        _review_removed(plan, counts["removed"], folder, scorer, drawn=settings.random)
+    if plan.swapped is not None and plan.swapped.skipped:
+        _write_skipped(plan.swapped, corpus.scored.columns, folder)
+    card, balance = _card(plan, counts, scorer), _balance(plan)
     shutil.rmtree(folder / ".swapped", ignore_errors=True)
-    card, balance = _card(corpus, plan, removed, added), _balance(corpus, plan)
     chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
     card["settings"] = {**plan.settings, **chosen, "split": asdict(split) if split else None}
     card["counts"]["splits"] = splits
     return {**card, "balance": balance, "warnings": warnings(balance["before"], balance["after"])}
 
 
-def _write_splits(folder: Path, splits: Mapping[str, int], lines: Iterator[str]) -> None:
-    """The lines, which stand in the order of the splits, each split in a file of its own."""
-    for name, size in splits.items():
-        with (folder / f"{name}.jsonl").open("w", encoding="utf-8", newline="") as stream:
-            stream.writelines(f"{next(lines)}\n" for _ in range(size))
+def _lines(plan: Plan) -> Iterator[list[str]]:
+    """The rows of the result as JSON, many at a time: first those that are kept, then the copies."""
+    for _, _, frame in plan.frames("keep", ["original"]):
+        yield frame["original"].to_list()
+    if plan.swapped is not None:
+        for number, rows, _ in plan.frames("copy", ()):
+            yield plan.swapped.read(number, rows)["line"].to_list()
 
 
-def _arrange(
-    corpus: ScoredRows, plan: Plan, split: Split | None, settings: CorpusSettings
-) -> tuple[dict[str, int], NDArray[np.int64]]:
-    """Sizes of the files by name, and the place of every row of the result: the kept rows first, then the copies."""
-    sources = np.concatenate([np.flatnonzero(plan.keep), np.flatnonzero(plan.copy)])
-    if not len(sources):
-        raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
+def _write_rows(plan: Plan, split: Split | None, seed: int, folder: Path) -> dict[str, int]:
+    """Write the corpus, in the old order or split anew; sizes of the files by name."""
     if split is None:
-        return {"corpus": len(sources)}, np.arange(len(sources))
-    part, order = assign(sources, split, settings.seed)
-    places = np.empty(len(sources), dtype=np.int64)
-    places[np.concatenate([order[part[order] == which] for which in range(3)])] = np.arange(len(sources))
-    sizes = np.bincount(part, minlength=3).tolist()
-    return dict(zip(("train", "dev", "test"), sizes, strict=True)), places
+        size = 0
+        with (folder / "corpus.jsonl").open("wb") as stream:
+            for lines in _lines(plan):
+                size += len(lines)
+                stream.write("".join(f"{line}\n" for line in lines).encode())
+        return {"corpus": size}
+    sizes, order = places(plan, split, seed)
+    sorter, at = Sorter.of_places(folder, len(order)), 0
+    for lines in _lines(plan):
+        sorter.add(order[at : at + len(lines)], lines)
+        at += len(lines)
+    splits = dict(zip(("train", "dev", "test"), sizes.tolist(), strict=True))
+    remaining = sorter.sorted()
+    for name, size in splits.items():
+        with (folder / f"{name}.jsonl").open("wb") as stream:
+            stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))
+    return splits
 
 
-def _sort_copies(
-    corpus: ScoredRows, plan: Plan, sorter: Sorter, places: Iterator[int], scorer: Scorer | None
-) -> NDArray[np.float64] | None:
-    """Put the copies in their places and on the list for review; their scores if there is a scorer."""
-    if plan.swapped is None or not plan.copy.any():
-        return None
-    columns = len(corpus.scored.columns)
-    scores = np.concatenate([*corpus.scores(plan.copy)])
-    names = ["row", "pair_max", *plan.swapped.names]
-    review = Review(sorter.folder, "added", names, scores, added_page(corpus.scored.columns))
-    added: list[NDArray[np.float64]] = []
-    for frame in plan.swapped.frames(plan.copy):
-        for row, score, line, *texts in frame.iter_rows():
-            sorter.add(next(places), line)
-            review.add([row, score, *texts])
-        if scorer is not None:
-            texts = [text for row in frame.iter_rows() for text in row[-columns:]]
-            for at in range(0, len(texts), _BATCH * columns):
-                part = scorer.score_many(texts[at : at + _BATCH * columns])
-                added.append(part[:, 2].reshape(-1, columns).max(axis=1))
-    review.finish()
-    return np.concatenate(added) if scorer is not None else None
+def _write_skipped(swapped: SwappedRows, columns: Sequence[str], folder: Path) -> None:
+    """The rows that got no copy, which wait without a header."""
+    with (folder / "skipped.csv").open("wb") as target, (swapped.directory / "skipped.csv").open("rb") as source:
+        target.write(csv_line(["row", "reason", *columns]).encode())
+        shutil.copyfileobj(source, target)
 
 
-def _balance(corpus: ScoredRows, plan: Plan) -> dict[str, Any]:
+def _review_added(plan: Plan, swapped: SwappedRows, count: int, folder: Path) -> None:
+    """The copies beside their sources."""
+    review = Review(folder, "added", added_page(plan.corpus.scored.columns), lambda: plan.scores("copy"), count)
+    for number, rows, _ in plan.frames("copy", ()):
+        for cells in swapped.read(number, rows).drop("gold", "line").iter_rows():
+            review.add(cells)
+    review.finish(["row", "pair_max", *swapped.names])
+
+
+def _copy_scores(plan: Plan, scorer: Scorer) -> Iterator[NDArray[np.float64]]:
+    """The pair scores of the copies, in parts; each part is scored once, and waits on the disk."""
+    if plan.swapped is None:
+        return
+    columns = len(plan.corpus.scored.columns)
+    for number, rows, _ in plan.frames("copy", ()):
+        file = plan.swapped.directory / f"{number:06d}.npy"
+        if not file.exists():
+            frame = plan.swapped.read(number, rows)
+            texts = [text for row in frame.select(frame.columns[-columns:]).iter_rows() for text in row]
+            starts = range(0, len(texts), _BATCH * columns)
+            parts = [scorer.score_many(texts[at : at + _BATCH * columns])[:, 2] for at in starts]
+            np.save(file, np.concatenate(parts).reshape(-1, columns).max(axis=1))
+        yield read_array(file)
+
+
+def _balance(plan: Plan) -> dict[str, Any]:
     """Sides and labels of the rows with a gold label, and of what is left of them with the copies."""
-    columns = corpus.scored.columns
-    before, after, gone = (Balance(columns) for _ in range(3))
-    needed = [*before.needs, *(["gold"] if corpus.scored.has_gold else [])]
-    # A copy keeps the label of its source, and leans as its source does once gender words are left out.
-    removed = corpus.eligible & ~plan.keep
-    for mask, counted in ((corpus.eligible, before), (plan.keep, after), (plan.copy, after), (removed, gone)):
-        for _, frame in corpus.frames(needed, mask):
-            counted.add(frame)
+    scored = plan.corpus.scored
+    before, after, gone = (Balance(scored.columns) for _ in range(3))
+    for shard in plan.corpus.shards([*before.needs, *(["gold"] if scored.has_gold else [])]):
+        masks = plan.masks(shard)
+        # A copy keeps the label of its source, and leans as its source does once gender words are left out.
+        for mask, counted in (
+            (masks.eligible, before),
+            (masks.keep, after),
+            (masks.copy, after),
+            (masks.removed, gone),
+        ):
+            counted.add(shard.part(mask)[1])
     return {"before": before.to_dict(), "after": after.to_dict(), "removed": gone.to_dict()}
 
 
@@ -211,31 +228,49 @@ def driving_words(scorer: Any, texts: Sequence[str], count: int = 3) -> str:
     return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:count] if word.weighted)
 
 
-def _review_removed(corpus: ScoredRows, removed: Mask, folder: Path, scorer: Any, *, drawn: bool) -> None:
-    columns = corpus.scored.columns
+def _review_removed(plan: Plan, count: int, folder: Path, scorer: Any, *, drawn: bool) -> None:
+    columns = plan.corpus.scored.columns
     kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
-    scores = np.concatenate([*corpus.scores(removed)])
-    limit = None if drawn else next(iter(corpus.threshold.values.values()))
-    page = removed_page(columns, limit, scorer)
+    page = removed_page(columns, None if drawn else plan.corpus.limit, scorer)
     words = ["driving_words"] if hasattr(scorer, "score") else []
-    review = Review(folder, "removed", ["row", "pair_max", *kinds, "gold", *columns, *words], scores, page)
+    review = Review(folder, "removed", page, lambda: plan.scores("removed"), count)
     # One by one a network is slow: those on the page are enough there.
     cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
-    names = ["original", "pair_max", *kinds]
-    for rows, frame in corpus.frames(names, removed):
-        for row, (original, *numbers) in zip(rows.tolist(), frame.select(names).iter_rows(), strict=True):
-            record = parse_json_object(original, "scored corpus", halves=True)
-            gold = next((record[name] for name in COLUMNS["gold"] if record.get(name) is not None), "")
-            texts = corpus.texts(record)
-            driving = [driving_words(scorer, texts) if cheap or review.is_shown else ""] if words else []
-            review.add([row, *numbers, gold, *texts, *driving])
-    review.finish()
+    # Rows that were swapped have been read from JSON already.
+    needed = ["pair_max", *kinds, *([] if plan.swapped else ["original"])]
+    for number, rows, frame in plan.frames("removed", needed):
+        numbers = frame.select("pair_max", *kinds).iter_rows()
+        for row, cells, (gold, texts) in zip(rows.tolist(), numbers, _labelled(plan, number, rows, frame), strict=True):
+            named = driving_words(scorer, texts) if words and (cheap or review.shows(cells[0])) else ""
+            review.add([row, *cells, gold, *texts, *([named] if words else [])])
+    review.finish(["row", "pair_max", *kinds, "gold", *columns, *words])
 
 
-def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float64] | None) -> dict[str, Any]:
+def _labelled(
+    plan: Plan, number: int, rows: NDArray[np.int64], frame: pl.DataFrame
+) -> Iterator[tuple[str, Sequence[str]]]:
+    """Gold label and texts of some rows of a shard."""
+    if plan.swapped is not None:
+        width = len(plan.corpus.scored.columns)
+        for _, _, gold, _, *texts in plan.swapped.read(number, rows).iter_rows():
+            yield gold, texts[:width]
+        return
+    for original in frame["original"]:
+        record = parse_json_object(original, "scored corpus", halves=True)
+        yield gold_of(record), plan.corpus.texts(record)
+
+
+def _card(plan: Plan, counts: Mapping[str, int], scorer: Scorer | None) -> dict[str, Any]:
+    corpus = plan.corpus
     ((percentile, value),) = corpus.threshold.values.items()
-    kept, copies, eligible = (int(mask.sum()) for mask in (plan.keep, plan.copy, corpus.eligible))
-    extra = [] if added is None else [added]
+    kept, copies, eligible = (counts[name] for name in ("keep", "copy", "eligible"))
+
+    def after() -> Iterator[NDArray[np.float64]]:
+        yield from plan.scores("keep")
+        if scorer is not None:
+            yield from _copy_scores(plan, scorer)
+
+    covered = scorer is not None or not copies
     return {
         **stamp(_KIND),
         **{key: corpus.scored.header[key] for key in ("source", "scorer", "columns")},
@@ -244,16 +279,16 @@ def _card(corpus: ScoredRows, plan: Plan, removed: Mask, added: NDArray[np.float
         "counts": {
             "rows": corpus.scored.rows,
             "no_gold": corpus.scored.rows - eligible,
-            "above_threshold": int(corpus.above.sum()),
-            "removed": int(removed.sum()),
+            "above_threshold": counts["above"],
+            "removed": counts["removed"],
             "added": copies,
-            "skipped": 0 if plan.swapped is None else len(plan.swapped.conflicts),
+            "skipped": 0 if plan.swapped is None else plan.swapped.skipped,
             "result": kept + copies,
         },
         "pair_max": {
-            "before": _summary(lambda: corpus.scores(corpus.eligible), eligible),
-            "after": _summary(lambda: (*corpus.scores(plan.keep), *extra), kept + sum(map(len, extra))),
-            "after_covers": "all rows" if added is not None or not copies else "rows of the source; copies not scored",
+            "before": _summary(lambda: plan.scores("eligible"), eligible),
+            "after": _summary(after, kept + (copies if covered else 0)),
+            "after_covers": "all rows" if covered else "rows of the source; copies not scored",
         },
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.corpus.run import Scorer
-from evenli.corpus.scored import SCORES
+from evenli.corpus.scored import SCORES, Parts, order_statistics
 from evenli.format import number, printable
 from evenli.mitigate.plan import clean
 from evenli.page import Block, Cell, mark_words, render
@@ -22,6 +21,7 @@ from evenli.parse import csv_line
 from evenli.resources.words import GenderWords
 
 _BUCKET = 200_000  # rows that are sorted in memory at a time
+_LINES = 10_000  # lines of a list that go to the sorter at a time
 _SHOWN = 1_000  # rows on the page of a list for review
 _LETTERS = 1_500  # of a text on the page
 _STRONG = 0.5  # share of the strongest word's weight from which on a word is marked
@@ -38,76 +38,123 @@ class ReviewPage:
 
 
 class Sorter:
-    """Puts texts into a given order in bounded memory: into bucket files first, then bucket by bucket."""
+    """Puts texts into the order of their keys in bounded memory; equal keys keep the order in which they came.
 
-    def __init__(self, folder: Path, total: int, name: str = "order") -> None:
-        self.folder = folder
-        self._files = [folder / f".{name}-{number:04d}" for number in range(-(-total // _BUCKET))]
-        self._waiting: list[list[tuple[int, str]]] = [[] for _ in self._files]
+    The texts go into a file for each range of keys first, ``borders`` between them, and are then sorted file by file.
+    """
+
+    def __init__(self, folder: Path, borders: NDArray[np.float64] | NDArray[np.int64], name: str = "order") -> None:
+        self.folder, self._borders = folder, borders
+        self._files = [folder / f".{name}-{number:04d}" for number in range(len(borders) + 1)]
+        self._waiting: list[tuple[NDArray[Any], list[bytes]]] = []
         self._held = 0
 
-    def add(self, place: int, text: str) -> None:
-        """Take in a text that belongs at this place."""
-        self._waiting[place // _BUCKET].append((place, text))
-        self._held += 1
-        if self._held >= _BUCKET and len(self._files) > 1:
-            for file, waiting in zip(self._files, self._waiting, strict=True):
-                with file.open("a", encoding="utf-8") as stream:
-                    stream.writelines(f"{json.dumps(entry)}\n" for entry in waiting)
-                waiting.clear()
-            self._held = 0
+    @classmethod
+    def of_places(cls, folder: Path, total: int) -> Sorter:
+        """A sorter whose keys are the places from 0 on."""
+        return cls(folder, np.arange(_BUCKET, total, _BUCKET))
 
-    def sorted(self) -> Iterator[str]:
-        """All texts in the order of their places."""
-        for file, waiting in zip(self._files, self._waiting, strict=True):
+    def add(self, keys: NDArray[Any], texts: Sequence[str]) -> None:
+        """Take in texts with their keys."""
+        self._waiting.append((keys.astype(self._borders.dtype), [text.encode() for text in texts]))
+        self._held += len(texts)
+        if self._held >= _BUCKET and len(self._files) > 1:
+            self._spill()
+
+    def _spill(self) -> None:
+        """Append what waits to the files: keys, lengths of the texts, texts end to end."""
+        keys, texts = self._merged()
+        file_of = np.searchsorted(self._borders, keys, side="right")
+        order = np.argsort(file_of, kind="stable")
+        ends = np.cumsum(np.bincount(file_of, minlength=len(self._files)))
+        for file, rows in zip(self._files, np.split(order, ends[:-1]), strict=True):
+            if len(rows):
+                chosen = [texts[row] for row in rows.tolist()]
+                lengths = np.fromiter(map(len, chosen), dtype=np.int64, count=len(chosen))
+                with file.open("ab") as stream:
+                    for array in (np.array([len(chosen)]), keys[rows], lengths):
+                        stream.write(array.tobytes())
+                    stream.writelines(chosen)
+
+    def _merged(self) -> tuple[NDArray[Any], list[bytes]]:
+        """What waits, which then waits no more."""
+        keys = np.concatenate([self._borders[:0], *(keys for keys, _ in self._waiting)])
+        texts = [text for _, some in self._waiting for text in some]
+        self._waiting, self._held = [], 0
+        return keys, texts
+
+    def _read(self, file: Path) -> None:
+        with file.open("rb") as stream:
+            while head := stream.read(8):
+                count = int(np.frombuffer(head, dtype=np.int64)[0])
+                keys = np.frombuffer(stream.read(8 * count), dtype=self._borders.dtype)
+                lengths = np.frombuffer(stream.read(8 * count), dtype=np.int64)
+                self._waiting.append((keys, [stream.read(length) for length in lengths.tolist()]))
+        file.unlink()
+
+    def sorted(self) -> Iterator[bytes]:
+        """All texts in the order of their keys."""
+        if len(self._files) > 1:
+            self._spill()
+        for file in self._files:
             if file.is_file():
-                with file.open(encoding="utf-8") as stream:
-                    waiting += [(place, text) for place, text in map(json.loads, stream)]
-                file.unlink()
-            yield from (text for _, text in sorted(waiting))
-            waiting.clear()
+                self._read(file)
+            keys, texts = self._merged()
+            yield from (texts[row] for row in np.argsort(keys, kind="stable").tolist())
 
 
 class Review:
-    """A list for human eyes: all of it as CSV, its top as a page; ``scores`` are those of the rows in order."""
+    """A list for human eyes: all of it as CSV, its top as a page; ``scores`` gives those of the ``count`` rows."""
 
-    def __init__(
-        self, folder: Path, name: str, columns: Sequence[str], scores: NDArray[np.float64], page: ReviewPage
-    ) -> None:
-        self._folder, self._name, self._columns, self._page = folder, name, columns, page
-        ranks = np.empty(len(scores), dtype=np.int64)
-        ranks[np.argsort(-scores, kind="stable")] = np.arange(len(scores))
-        self._ranks, self._added = ranks, 0
-        self._sorter = Sorter(folder, len(scores), name)
-        self._top: dict[int, list[Any]] = {}
+    def __init__(self, folder: Path, name: str, page: ReviewPage, scores: Parts, count: int) -> None:
+        self._folder, self._name, self._page = folder, name, page
+        # The highest score is the first: the keys are the scores turned round.
+        cuts = [count - rank for rank in range(_BUCKET, count, _BUCKET)]
+        ordered = order_statistics(scores, count, [*cuts, *([count - _SHOWN] if count > _SHOWN else [])])
+        self._sorter = Sorter(folder, np.array([-ordered[rank] for rank in cuts], dtype=np.float64), name)
+        # Rows above a score are shown, and as many of those that have it as there is room for.
+        self._limit = ordered[count - _SHOWN] if count > _SHOWN else -np.inf
+        above = sum(int((part > self._limit).sum()) for part in scores()) if count > _SHOWN else 0
+        self._room = _SHOWN - above
+        self._count = count
+        self._top: list[tuple[float, list[Any]]] = []
+        self._keys: list[float] = []
+        self._lines: list[str] = []
 
-    @property
-    def is_shown(self) -> bool:
-        """Whether the next row is one of those on the page."""
-        return bool(self._ranks[self._added] < _SHOWN)
+    def shows(self, score: float) -> bool:
+        """Whether the next row, which has this score, is one of those on the page."""
+        return score > self._limit or (score == self._limit and self._room > 0)
 
     def add(self, cells: Sequence[Any]) -> None:
-        """Take in the next row."""
-        rank = int(self._ranks[self._added])
-        self._added += 1
+        """Take in the next row; its second cell is its score."""
         row = [clean(cell) if isinstance(cell, str) else cell for cell in cells]
-        self._sorter.add(rank, csv_line(row))
-        if rank < _SHOWN:
-            self._top[rank] = row
+        score = float(row[1])
+        if self.shows(score):
+            self._top.append((-score, row))
+            self._room -= score == self._limit
+        self._keys.append(-score)
+        self._lines.append(csv_line(row))
+        if len(self._lines) >= _LINES:
+            self._pass_on()
 
-    def finish(self) -> None:
+    def _pass_on(self) -> None:
+        self._sorter.add(np.array(self._keys, dtype=np.float64), self._lines)
+        self._keys, self._lines = [], []
+
+    def finish(self, columns: Sequence[str]) -> None:
         """Write NAME.csv and NAME.html."""
-        with (self._folder / f"{self._name}.csv").open("w", encoding="utf-8", newline="") as stream:
-            stream.write(csv_line(self._columns))
+        self._pass_on()
+        with (self._folder / f"{self._name}.csv").open("wb") as stream:
+            stream.write(csv_line(columns).encode())
             stream.writelines(self._sorter.sorted())
-        rows = [self._page.cells(self._top[rank]) for rank in sorted(self._top)]
-        shown = "" if len(rows) == self._added else f" The first {len(rows):,} are shown, the CSV file has all."
+        rows = [self._page.cells(row) for _, row in sorted(self._top, key=lambda entry: entry[0])]
+        shown = "" if len(rows) == self._count else f" The first {len(rows):,} are shown, the CSV file has all."
         block = Block(
             "Sentences",
             lines=[self._page.marks],
             columns=self._page.columns,
             rows=rows,
-            caption=f"{self._added:,} rows, highest score first.{shown}",
+            caption=f"{self._count:,} rows, highest score first.{shown}",
             filtered=True,
         )
         text = render(f"{self._name.capitalize()} rows", self._page.lead, [block])
