@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import pickle
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,9 +20,9 @@ from evenli.corpus.direction import direction_from_sentences, gender_direction
 from evenli.corpus.importance import Counted, Counts, Idf, MaxPooled, Pooled, Sif, Uniform
 from evenli.corpus.transformer import TransformerArgmax
 from evenli.encoders.vectors import WordVectors
-from evenli.errors import InputError
+from evenli.errors import InputError, MissingExtraError
 from evenli.io import read_rows
-from evenli.report.scores import print_sentence
+from evenli.report.sentence import print_sentence, sentence_page
 from evenli.resources import read_table
 from evenli.resources.words import GenderWords, is_word, split_words
 
@@ -495,18 +496,20 @@ def test_max_pooled_embedding(encoder: TransformerArgmax) -> None:
 
 
 def test_the_table_fits_a_terminal() -> None:
-    def shown(bias) -> str:
+    def shown(bias, width: int = 80) -> str:
         stream = io.StringIO()
-        print_sentence(bias, Console(file=stream, width=80))
+        print_sentence(bias, Console(file=stream, width=width))
         return stream.getvalue()
 
     out = shown(scorer_with({"She": 0.4, **TABLE_2}, weights=Counted(COUNTS_2, 4096)).score(DRESS))
     assert max(map(len, out.splitlines())) <= 80
     rows = [line.split() for line in out.splitlines()]
-    assert ["likes", "716", "17.48%", "-0.05719", "-0.01000"] in rows
-    assert ["She", "497", "12.13%", "0", "0", "gender", "word"] in rows
+    assert ["likes", "716", "17.48%", 8 * "█", "-0.05719", "-0.01000"] in rows
+    assert ["She", "497", "12.13%", 6 * "█", "0", "0", "gender", "word"] in rows
     assert rows[-2][:2] == ["(markers)", "19.63%"]
     assert rows[-1] == ["F", "0.07550", "(female)", "M", "-0.01858", "(male)", "Abs", "0.09409"]
+    assert "█" not in shown(scorer_with(TABLE_2).score(DRESS)), "words that count the same have no chart"
+    assert "█" not in shown(scorer_with(TABLE_2, weights=Counted(COUNTS_2[1:], 4096)).score(DRESS), width=60)
     out = shown(scorer_with(TABLE_2).score(f"xyzzy[/] {'q' * 90}"))
     assert "says nothing" in out and "xyzzy" in out and max(map(len, out.splitlines())) <= 80
 
@@ -564,3 +567,62 @@ def test_centred_scores_of_many_are_those_of_one(centre) -> None:
     assert len({BiasScorer(vectors, direction, centre=one).identity for one in CENTRES}) == 4
     with pytest.raises(InputError, match="function-words"):
         BiasScorer(vectors, direction, centre="half")  # type: ignore[arg-type]
+
+
+def test_bars_are_plain_letters_where_a_terminal_has_no_others() -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    scorer = scorer_with({"She": 0.4, **TABLE_2}, weights=Counted(COUNTS_2, 4096))
+    print_sentence(scorer.score(DRESS), Console(file=stream, width=80))
+    stream.seek(0)
+    assert ["likes", "716", "17.48%", "########", "-0.05719", "-0.01000"] in map(str.split, stream.read().splitlines())
+
+
+def test_a_page_of_one_sentence() -> None:
+    scorer = scorer_with({"She": 0.4, **TABLE_2}, weights=Counted(COUNTS_2, 4096))
+    page = sentence_page(scorer.score(DRESS))
+    assert "17.48%" in page and "0.09409" in page and page.count("<rect") == 6
+    widths = [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', page)]
+    assert np.array(widths) / max(widths) == pytest.approx(np.array(COUNTS_2) / 716, abs=1e-3)
+    hostile = sentence_page(scorer_with(TABLE_2).score("<script>alert(1)</script> the dress"))
+    assert "<script>alert" not in hostile and "&lt;script" in hostile and "<rect" not in hostile
+    long = sentence_page(scorer_with(TABLE_2, weights=Counted(range(300), 10**6)).score("dress " * 300))
+    assert "first 100 of 300 words" in long and long.count("<rect") == 100
+
+
+def test_gradients_add_up_to_the_difference(encoder: TransformerArgmax) -> None:
+    pytest.importorskip("captum", reason="pip install 'evenli[attribution]'")
+    torch = pytest.importorskip("torch")
+    from evenli.corpus.attribution import integrated_gradients
+
+    attributed = TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="gradients")
+    assert attributed.identity != encoder.identity
+    model, tokenizer = attributed._model, attributed._tokenizer
+    batch = tokenizer(TEXTS, padding=True, return_tensors="pt", return_attention_mask=True)
+    found = integrated_gradients(model, tokenizer, batch, steps=800)
+    # The same function by hand: a mask for every word, the mean of the outputs along that of the sentence.
+    words = batch["attention_mask"].bool() & ~torch.isin(
+        batch["input_ids"], torch.tensor([tokenizer.cls_token_id, tokenizer.sep_token_id])
+    )
+    masked = {
+        **batch,
+        "input_ids": torch.where(words, tokenizer.mask_token_id or tokenizer.unk_token_id, batch["input_ids"]),
+    }
+    keep = batch["attention_mask"][..., None].float()
+    with torch.no_grad():
+        mine, theirs = ((model(**one).last_hidden_state * keep).sum(1) / keep.sum(1) for one in (batch, masked))
+    difference = ((mine - theirs) * mine / mine.norm(dim=1, keepdim=True)).sum(dim=1)
+    assert difference.abs().min() > 0.05, "there is something to attribute"
+    assert found.tokens.sum(dim=1).tolist() == pytest.approx(difference.tolist(), rel=0.02, abs=0.005)
+    assert not found.tokens[~words].any(), "markers and padding have none"
+    bias = ContextualScorer(attributed, axis(32)).score(TEXTS[0])
+    assert sum(word.importance for word in bias.words) == pytest.approx(1, abs=1e-6) and bias.markers == 0
+    assert attributed.encode(TEXTS)[1] == pytest.approx(mine[1].numpy(), abs=1e-5)
+
+
+def test_gradients_without_captum_name_the_extra(encoder: TransformerArgmax, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise ModuleNotFoundError(name, name=name.partition(".")[0])
+
+    monkeypatch.setattr("evenli._extras.importlib.import_module", absent)
+    with pytest.raises(MissingExtraError, match="evenli\\[attribution\\]"):
+        TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="gradients")

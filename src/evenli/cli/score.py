@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from evenli.corpus.scoring import ScoreSettings
 
 Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
+IMPORTANCE = ("max", "attention", "gradients")
 Pairs = Annotated[str, choice("Gender pairs, or a file with two words a line.", ("ten", "long"), closed=False)]
 
 
@@ -33,7 +34,7 @@ class ScoreFlags:
         str | None,
         option("What tells how much words count; hf:ID needs no --vectors.", metavar="infersent:FOLDER|hf:ID"),
     ] = None
-    importance: Annotated[str, choice("Of an hf encoder alone; max is published.", ("max", "attention"))] = "max"
+    importance: Annotated[str, choice("Of an hf encoder alone; max is published.", IMPORTANCE)] = "max"
     centre: Annotated[
         str | None,
         choice(
@@ -110,10 +111,9 @@ def score(
         return
     if scoring.is_corpus(source):
         raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
-    if chart is not None or html is not None:
-        name = "--chart" if chart is not None else "--html"
-        raise InputError(f"{name}: one sentence has no distribution; give a corpus and -o")
-    _print_sentence(scoring.make_scorer(settings), source, as_json)
+    if chart is not None:
+        raise InputError("--chart: one sentence has no distribution; give a corpus and -o, or --html for its words")
+    _print_sentence(scoring.make_scorer(settings), source, html, as_json)
 
 
 def _write_page(scored: Path, file: Path | None, settings: ScoreSettings | None = None, source: str = "") -> None:
@@ -141,8 +141,8 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
         print_corpus(summary)
 
 
-def _print_sentence(scorer: BiasScorer | ContextualScorer, sentence: str, as_json: bool) -> None:
-    from evenli.report.scores import print_sentence
+def _print_sentence(scorer: BiasScorer | ContextualScorer, sentence: str, html: Path | None, as_json: bool) -> None:
+    from evenli.report.sentence import print_sentence, sentence_page
 
     if scorer.note:
         shared.warn(scorer.note)
@@ -151,12 +151,16 @@ def _print_sentence(scorer: BiasScorer | ContextualScorer, sentence: str, as_jso
         shared.print_json(asdict(bias))
     else:
         print_sentence(bias, shared.console())
+    if html is not None:
+        from evenli.report.pages import write_page
+
+        write_page(sentence_page(bias), html)
 
 
 def direction(
     vectors: Vectors = None,
     encoder: Annotated[str | None, option("An hf encoder in the place of vectors.", metavar="hf:ID")] = None,
-    importance: Annotated[str, choice("Pooling of that encoder; max is published.", ("max", "attention"))] = "max",
+    importance: Annotated[str, choice("Pooling of that encoder; max is published.", IMPORTANCE)] = "max",
     device: shared.Device = None,
     online: shared.Online = False,
     pairs: Pairs = "ten",

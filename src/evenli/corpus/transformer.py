@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli._extras import need
+from evenli.corpus.attribution import integrated_gradients
 from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Embeddings, Pooled
 from evenli.encoders.configured import Configured
@@ -20,7 +22,7 @@ from evenli.models.callables import foreign_code
 from evenli.models.loading import checkpoint_files, longest_input
 from evenli.resources.words import split_words
 
-Pooling = Literal["max", "attention"]
+Pooling = Literal["max", "attention", "gradients"]
 
 
 class _Text(NamedTuple):
@@ -35,7 +37,7 @@ class Pieces(NamedTuple):
     tokens: tuple[str, ...]  # as they stand in the text
     words: tuple[str, ...]  # of the text
     owners: NDArray[np.int64]  # the word that each piece is of
-    counts: NDArray[np.int64]  # dimensions in which a piece has the maximum; zeros with attention
+    counts: NDArray[np.int64]  # dimensions in which a piece has the maximum; zeros without max pooling
     shares: FloatArray  # importance; what they lack to 1 is on markers
     cosines: FloatArray  # of the output of each piece with a direction
 
@@ -45,8 +47,9 @@ class TransformerArgmax(TransformerEncoder):
 
     With ``importance="max"`` the maximum is taken, and a piece counts by the dimensions in which it has it; of equal
     ones the first does. With ``"attention"`` outputs are weighted by the attention that a piece receives in the last
-    layer, the mean over heads and over the pieces that attend. Words beyond ``max_length`` pieces count 0. The spec is
-    a checkpoint directory or ``[hf:]id[@revision]``.
+    layer, the mean over heads and over the pieces that attend. With ``"gradients"`` outputs are averaged, and a piece
+    counts by the size of its integrated gradient, see ``evenli.corpus.attribution``. Words beyond ``max_length``
+    pieces count 0. The spec is a checkpoint directory or ``[hf:]id[@revision]``.
     """
 
     def __init__(
@@ -64,7 +67,10 @@ class TransformerArgmax(TransformerEncoder):
         if max_length < 3 or batch_size < 1:
             raise InputError(f"max_length must be 3 or more and batch_size 1 or more, not {max_length}, {batch_size}")
         target = str(spec).removeprefix("hf:").removeprefix("st:")
-        super().__init__(target, "max", device=device, batch_size=batch_size, online=online)
+        if importance == "gradients":
+            need("captum.attr", extra="attribution", purpose="--importance gradients")  # said before weights are read
+        pooling = "mean" if importance == "gradients" else "max"
+        super().__init__(target, pooling, device=device, batch_size=batch_size, online=online)
         config = self._model.config
         if not self._tokenizer.is_fast:
             raise ModelError(f"the tokenizer of '{target}' does not say where its pieces are; use one with a fast form")
@@ -101,7 +107,7 @@ class TransformerArgmax(TransformerEncoder):
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d], the outputs pooled as they are weighed."""
-        if self.importance == "max":
+        if self.importance != "attention":
             return super().encode(texts)
         rows = [self._attended(texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
         return np.concatenate([np.zeros((0, self.dimension), dtype=np.float32), *rows])
@@ -136,6 +142,10 @@ class TransformerArgmax(TransformerEncoder):
         if self.importance == "max":
             hidden = self._model(**tensors).last_hidden_state.float()
             return hidden, _argmax_counts(self._torch, hidden, mask) / self.dimension
+        if self.importance == "gradients":
+            sizes = integrated_gradients(self._model, self._tokenizer, tensors).tokens.abs()
+            shares = sizes / sizes.sum(dim=1, keepdim=True).clamp_min(1e-30)
+            return self._model(**tensors).last_hidden_state.float(), shares
         output = self._model(**tensors, output_attentions=True)
         attending = mask[:, :, None] / mask.sum(dim=1)[:, None, None]
         return output.last_hidden_state.float(), (output.attentions[-1].float().mean(dim=1) * attending).sum(dim=1)

@@ -30,6 +30,14 @@ class Dot(NamedTuple):
     muted: bool = False
 
 
+class WordBar(NamedTuple):
+    """A word with its share; ``side`` is a key of FILLS, or empty for a word without lean."""
+
+    name: str
+    share: float
+    side: str = ""
+
+
 def panels(summary: Summary) -> list[tuple[Bar, str]]:
     """Every bar of a summary with its drawing."""
     return [(bar, panel(bar, grey=bool(summary.problem))) for bar in summary.bars]
@@ -53,6 +61,21 @@ def panel(bar: Bar, *, grey: bool = False) -> str:
         ends = range_of(share.low, share.high)
         words.append(f"{share.label} {percent(share.value)}{f' ({ends})' if ends else ''}")
     return _svg(_WIDTH, _ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
+
+
+def word_bars(words: Sequence[WordBar]) -> str:
+    """A bar for every word in the order of the text, as long as its share; the longest fills the width."""
+    longest = max((word.share for word in words), default=0.0) or 1.0
+    parts, said = [], []
+    for at, word in enumerate(words):
+        middle = at * _ROW + _ROW / 2
+        width = (_RIGHT - _LEFT) * word.share / longest
+        parts.append(_text(0, middle, _short(word.name, 14), INK))
+        fill = FILLS.get(word.side, GREY)
+        parts.append(f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{width:.1f}" height="16" fill="{fill}"/>')
+        parts.append(_text(_WIDTH, middle, percent(word.share, 1), INK, anchor="end"))
+        said.append(f"{word.name} {percent(word.share, 1)}")
+    return _svg(_WIDTH, _ROW * len(words), parts, f"Bars of the importance of words: {', '.join(said)}.")
 
 
 def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = False) -> str:

@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.markup import escape
 
-from evenli.corpus.bias import SentenceBias
 from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
 from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distribution
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.format import number, percent, printable, shortened, signed
 from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
-from evenli.report.terminal import table
 
 _HEIGHT, _LINE, _COMPONENTS = 160, 13, 10
 _PURPOSE = "the chart of bias scores"
@@ -106,30 +102,6 @@ def direction_chart(direction: GenderDirection, vectors: WordVectors) -> Any:
     return alt.vconcat(bars, alt.layer(line, marks).properties(width=WIDTH, height=alt.Step(16)))
 
 
-def print_sentence(bias: SentenceBias, console: Console) -> None:
-    """Print the words of a sentence with importance, gender bias and their product, and the score they add up to."""
-    counted = any(word.count is not None for word in bias.words)
-    shown = table(["token", *([">count"] if counted else []), ">importance", ">gender bias", ">weighted", ""], [])
-    shown.columns[0].overflow, shown.columns[0].max_width = "fold", 24
-    shown.columns[-1].no_wrap, shown.columns[-1].style = True, "dim"
-    for word in bias.words:
-        known = word.note != "out of vocabulary"
-        cells = [percent(word.importance, 2), _signed(word.bias), _signed(word.weighted)] if known else ["", "", ""]
-        counts = ["" if word.count is None else f"{word.count:,}"] if counted else []
-        colour = "magenta" if word.weighted > 0 else "cyan" if word.weighted < 0 else None
-        shown.add_row(escape(printable(word.token)), *counts, *cells, word.note, style=colour)
-    blank = [""] if counted else []
-    if bias.added:
-        shown.add_row("(added)", *blank, percent(bias.added, 2), _signed(0.0), _signed(0.0), "against short sentences")
-    if bias.markers:
-        shown.add_row("(markers)", *blank, percent(bias.markers, 2), _signed(0.0), _signed(0.0), "special tokens")
-    console.print(shown)
-    if bias.empty:
-        console.print("No word of this text has a vector: the score of 0 says nothing about it.", style="yellow")
-    male, female = f"[bold]M {_signed(bias.male)}[/] (male)", f"[bold]F {number(bias.female, 5)}[/] (female)"
-    console.print(f"{female}  {male}  [bold]Abs {number(bias.absolute, 5)}[/]")
-
-
 def print_corpus(summary: Mapping[str, Any]) -> None:
     """Print what ``evenli.corpus.scoring.summarise`` says of a scored corpus, one line per fact."""
     flags = ", ".join(f"{count:,} {name}" for name, count in summary["counts"].items() if count)
@@ -182,7 +154,3 @@ def print_contextual(summary: Mapping[str, Any]) -> None:
     )
     for text, cosine in summary["sentence_cosines"].items():
         print(f"  {signed(cosine, 5)}  {text}")
-
-
-def _signed(value: float) -> str:
-    return f"{value:.5f}" if round(value, 5) else "0"
