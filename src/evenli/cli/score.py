@@ -12,13 +12,13 @@ from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
-    from evenli.corpus.bias import BiasScorer
-    from evenli.corpus.contextual import ContextualScorer
-    from evenli.corpus.scoring import ScoreSettings
+    from evenli.corpus.scoring import AnyScorer, ScoreSettings
 
 Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
 IMPORTANCE = ("max", "attention", "gradients")
-Pairs = Annotated[str, choice("Gender pairs, or a file with two words a line.", ("ten", "long"), closed=False)]
+Pairs = Annotated[
+    str, choice("Gender pairs, or a file with two words a line.", ("ten", "long", "ja", "zh"), closed=False)
+]
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,10 @@ class ScoreFlags:
     online: shared.Online = False
     columns: Annotated[str | None, option("Text columns; default: found by name.", metavar="NAME,NAME")] = None
     pairs: Pairs = "ten"
+    lang: Annotated[str, choice("Language of the text: word lists, and how it is cut.", ("en", "ja", "zh"))] = "en"
+    gender_words: Annotated[
+        Path | None, option("Words that state a gender, one a line, in place of ours: they count as 0.")
+    ] = None
     punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False
     engine: Annotated[str, choice("Where to score a corpus.", ("local", "ray"))] = "local"
     address: Annotated[str | None, option("Ray cluster; default: one on this machine.", metavar="HOST:PORT|auto")] = (
@@ -141,7 +145,7 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
         print_corpus(summary)
 
 
-def _print_sentence(scorer: BiasScorer | ContextualScorer, sentence: str, html: Path | None, as_json: bool) -> None:
+def _print_sentence(scorer: AnyScorer, sentence: str, html: Path | None, as_json: bool) -> None:
     from evenli.report.sentence import print_sentence, sentence_page
 
     if scorer.note:

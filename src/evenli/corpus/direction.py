@@ -24,7 +24,7 @@ from evenli.errors import InputError
 from evenli.io import hash_text, read_rows, write_atomic
 from evenli.resources import read_lines, read_table
 
-LISTS = ("ten", "long")
+LISTS = ("ten", "long", "ja", "zh")
 """Shipped pair lists: the ten definitional pairs and the 48 equalize pairs that are single words."""
 FEWEST = 2
 _CHUNK = 8192  # rows whose cosines are computed at a time, so that the matrix need not be in memory
@@ -136,7 +136,8 @@ def direction_from_sentences(
 def read_pairs(pairs: Pairs) -> list[Pair]:
     """Pairs (female, male) of a shipped list, a file or a sequence."""
     if isinstance(pairs, str) and pairs in LISTS:
-        return [(r["female"], r["male"]) for r in read_table("direction_pairs.csv") if r["list"] == pairs]
+        table = "direction_pairs_cjk.csv" if pairs in {"ja", "zh"} else "direction_pairs.csv"
+        return [(r["female"], r["male"]) for r in read_table(table) if r["list"] == pairs]
     if isinstance(pairs, str | Path):
         return _read_file(Path(pairs))
     for pair in pairs:
@@ -229,7 +230,8 @@ def describe_direction(
     table = vectors if isinstance(vectors, WordVectors) else load_vectors(vectors)
     direction = gender_direction(table, pairs)
     other = "long" if pairs == "ten" else "ten"
-    agrees = {other: agreement(direction, gender_direction(table, other))}
+    # English lists say nothing about vectors of other languages.
+    agrees = {} if pairs in ("ja", "zh") else {other: agreement(direction, gender_direction(table, other))}
     words = nearest(table, direction, count, among=among)
     return DirectionReport(table, direction, stability(table, pairs), agrees, words)
 

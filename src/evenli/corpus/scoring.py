@@ -6,7 +6,7 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
 
 from evenli._callable import settings_of
 from evenli.corpus.balance import Balance
@@ -17,10 +17,13 @@ from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weigh
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores, thresholds, top_sentences
+from evenli.corpus.segment import SegmentedScorer, Segmenter, check_language, gender_words
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import EvenliError, InputError
+from evenli.io import read_rows, read_text
+from evenli.resources.words import GenderWords
 
 if TYPE_CHECKING:
     from evenli.corpus.contextual import ContextualScorer
@@ -50,12 +53,15 @@ class ScoreSettings:
     online: bool = False  # download an encoder from the hub if its local cache lacks it
     # How the male offset of word vectors is taken out, see evenli.corpus.centre; None for the best one there is.
     centre: Centre | None = None
-    importance: Pooling = "max"  # of the tokens of a transformer: max (as published) or attention
+    importance: Pooling = "max"  # of the tokens of a transformer: max (as published), attention or gradients
+    lang: str = "en"  # of the text: en, ja or zh; fixes gender words and pairs, and how text is cut into words
+    gender_words: str | Path | None = None  # file of words that lean nowhere by themselves, in place of ours
 
     def __post_init__(self) -> None:
         for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):
             if value not in get_args(known):
                 raise InputError(f"--{name} {value} is unknown; choose {', '.join(get_args(known))}")
+        check_language(self.lang)
         if self.centre is not None:
             check_centre(self.centre)
         if self.vectors is None and self.encoder is None:
@@ -72,14 +78,28 @@ class ScoreSettings:
         """What ``from_dict`` makes the same scorer of again; files by their absolute paths."""
         if not isinstance(self.pairs, str) or self.engine == "ray":
             return {}  # pairs given in Python are not kept
-        names = ("weights", "device", "pairs", "punctuation", "centre", "importance")
+        names = ("weights", "device", "pairs", "punctuation", "centre", "importance", "lang")
         plain: dict[str, Any] = {name: getattr(self, name) for name in names}
         plain["vectors"] = None if self.vectors is None else str(Path(self.vectors).resolve())
         plain["encoder"] = None if self.encoder is None else resolved_spec(self.encoder)
-        return {**plain, "counts": None if self.counts is None else str(Path(self.counts).resolve())}
+        files = {"counts": self.counts, "gender_words": self.gender_words}
+        return {**plain, **{name: None if file is None else str(Path(file).resolve()) for name, file in files.items()}}
+
+    @property
+    def _pairs(self) -> Pairs:
+        """The pairs of the language, where none are given."""
+        return self.lang if self.pairs == "ten" and self.lang != "en" else self.pairs
+
+    def stating(self) -> GenderWords | None:
+        """The words that state a gender; None for the English list."""
+        own = None if self.gender_words is None else read_words(self.gender_words)
+        return gender_words(self.lang, own)
 
 
-def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> BiasScorer | ContextualScorer:
+AnyScorer: TypeAlias = "BiasScorer | ContextualScorer | SegmentedScorer"
+
+
+def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> AnyScorer:
     """Load vectors, direction and weights; ``source`` is the corpus to count words in, if the settings name none."""
     if settings.vectors is None and not settings._own_vectors:
         return _contextual(settings)
@@ -89,14 +109,17 @@ def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> Bi
         vectors: WordVectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]
     else:
         vectors = load_vectors(settings.vectors)
-    direction = gender_direction(vectors, settings.pairs)
+    direction = gender_direction(vectors, settings._pairs)
     weights = weights or _weights(settings, vectors, settings.counts or source)
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
-    scorer = BiasScorer(vectors, direction, None, weights, punctuation=settings.punctuation, centre=centre)
+    stating = settings.stating()
+    scorer = BiasScorer(vectors, direction, stating, weights, punctuation=settings.punctuation, centre=centre)
     if settings.encoder is not None and not settings._own_vectors:
         scorer.note = "; ".join(filter(None, (scorer.note, _MIXED)))
-    return scorer
+    if settings.lang == "en":
+        return scorer
+    return SegmentedScorer(scorer, Segmenter([*vectors.words, *scorer.gender_words.words]))
 
 
 _MIXED = (
@@ -109,11 +132,32 @@ def _contextual(settings: ScoreSettings) -> ContextualScorer:
     from evenli.corpus.contextual import ContextualScorer, contextual_direction
     from evenli.corpus.transformer import TransformerArgmax
 
+    if settings.lang != "en" and settings.pairs == "ten":
+        raise InputError(
+            f"--lang {settings.lang} with an encoder alone needs --pairs FILE.csv: sentences in the columns female and "
+            "male that differ in gender words only"
+        )
     encoder = TransformerArgmax(
         str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
     )
+    stating = settings.stating()
+    if settings.lang != "en" and stating is not None:
+        encoder.split = Segmenter(stating.words).words
     direction = contextual_direction(encoder, settings.pairs)
-    return ContextualScorer(encoder, direction, punctuation=settings.punctuation)
+    return ContextualScorer(encoder, direction, stating, punctuation=settings.punctuation)
+
+
+def read_words(file: str | Path) -> list[str]:
+    """The words of a file in lower case: one a line, or the column ``word`` of a .csv or .tsv file."""
+    path = Path(file)
+    if path.suffix in {".csv", ".tsv"}:
+        words = [str(row.get("word") or "").strip() for row in read_rows(path)]
+    else:
+        words = [line.strip() for line in read_text(path).splitlines()]
+    kept = [word.lower() for word in words if word]
+    if not kept:
+        raise InputError(f"{path} has no words; give one a line, or a table with the column word")
+    return kept
 
 
 def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str | Path | None) -> Weights:
@@ -188,9 +232,7 @@ def score(
     return score_corpus_ray(source, out, factory, cluster, reading, on_progress=on_progress, overwrite=overwrite)
 
 
-def stored_scorer(
-    scored: CorpusScores, vectors: str | Path | None = None
-) -> tuple[BiasScorer | ContextualScorer | None, str]:
+def stored_scorer(scored: CorpusScores, vectors: str | Path | None = None) -> tuple[AnyScorer | None, str]:
     """The scorer that a corpus was scored with, made again from scores.json; or None and why not.
 
     ``vectors`` are the word vectors if they are at another place now.

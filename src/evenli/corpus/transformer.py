@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
@@ -79,6 +79,8 @@ class TransformerArgmax(TransformerEncoder):
         self._limit = longest_input(config, max_length, tokenizer_limit=self._tokenizer.model_max_length)
         self.device, self.dimension = self._device, int(config.hidden_size)
         self.importance = importance
+        # How a text is cut into words, which only says whose pieces state a gender: the network reads the text itself.
+        self.split: Callable[[str], Sequence[str]] = split_words
         if importance == "attention":
             self._model.set_attn_implementation("eager")  # the faster ones keep no attention
 
@@ -126,7 +128,7 @@ class TransformerArgmax(TransformerEncoder):
             return np.asarray((hidden * shares[..., None]).sum(dim=1).cpu().numpy())
 
     def _outputs(self, texts: Sequence[str | Sequence[str]], direction: FloatArray | None) -> list[Pieces]:
-        prepared = [_prepare(text) for text in texts]
+        prepared = [_prepare(text, self.split) for text in texts]
         # Texts of similar length are encoded together, so that little is padded.
         order = sorted(range(len(prepared)), key=lambda at: len(prepared[at].text))
         outputs: dict[int, Pieces] = {}
@@ -184,8 +186,8 @@ def _by_word(pieces: Pieces, dimension: int) -> Pooled:
     return Pooled(pieces.words, totals.tolist(), dimension)
 
 
-def _prepare(text: str | Sequence[str]) -> _Text:
-    words = split_words(text) if isinstance(text, str) else list(text)
+def _prepare(text: str | Sequence[str], split: Callable[[str], Sequence[str]]) -> _Text:
+    words = split(text) if isinstance(text, str) else list(text)
     joined = text if isinstance(text, str) else " ".join(words)
     starts, at = [], 0
     for word in words:

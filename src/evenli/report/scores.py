@@ -132,11 +132,13 @@ def print_direction(summary: Mapping[str, Any]) -> None:
         f"{summary['vectors']}: {summary['words']:,} words, {summary['dimension']} numbers each; "
         f"{summary['pairs']} pairs{missing}"
     )
-    ((other, cosine),) = summary["agreement"].items()
+    agreement = "".join(
+        f"; cosine with the {other} list {number(cosine)}" for other, cosine in summary["agreement"].items()
+    )
     print(
         f"first component: {percent(summary['explained'], 1)} of the variance of the pairs (lengths kept: "
         f"{percent(summary['explained_raw'], 1)}); without one pair the direction turns to cosine "
-        f"{number(summary['leave_one_out']['lowest'])} at worst; cosine with the {other} list {number(cosine)}"
+        f"{number(summary['leave_one_out']['lowest'])} at worst{agreement}"
     )
     for side in SIDES:
         print(f"most {side}: " + ", ".join(f"{printable(word)} {signed(value, 2)}" for word, value in summary[side]))
