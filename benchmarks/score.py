@@ -86,8 +86,8 @@ def main() -> None:
         speeds.setdefault("batches, words seen", []).append(scored(scorer, texts)[1])
     print(f"{len(texts):,} sentences of {arguments.file.name} ({len(once):,} distinct), one process, {vectors.name}")
     reference = max(speeds["one by one, as published"])
-    for name, found in speeds.items():
-        print(f"{name:<25}  {max(found):>10,.0f} /s   {max(found) / reference:>4.1f}x")
+    for name, runs in speeds.items():
+        print(f"{name:<25}  {max(runs):>10,.0f} /s   {max(runs) / reference:>4.1f}x")
     print(f"largest difference {np.abs(slow - scores[: len(some)]).max():.1e}")
 
 

@@ -29,11 +29,11 @@ def main() -> None:
     empty = best_of([sys.executable, "-c", "pass"])
     print(f"{'python -c pass':16s} {1.0:7.1f}x")
     for name in PEERS:
-        found = shutil.which(name, path=str(Path(sys.executable).parent))
-        if found is None:
+        command = shutil.which(name, path=str(Path(sys.executable).parent))
+        if command is None:
             print(f"{name:16s} not installed")
             continue
-        seconds = best_of([found, "--help"])
+        seconds = best_of([command, "--help"])
         print(f"{name:16s} {seconds / empty:7.1f}x")
         if name == "evenli":
             assert seconds < 0.3, f"evenli --help took {seconds:.2f} s"

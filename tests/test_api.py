@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from evenli.errors import InputError
 from evenli.evaluate.seat import SeatSettings, seat_tests, texts_of
 from evenli.mitigate.gendered import gendered_set
 from evenli.mitigate.methods import Method
+from evenli.mitigate.residual import LeakageReport, Residual
 from evenli.renamed import upgraded
 from evenli.resources.words import split_words
-from evenli.types import AuditResult
+from evenli.types import AuditResult, Estimate
 
 
 def dev(sample: Any) -> float:
@@ -138,7 +140,9 @@ def test_every_method_takes_the_options_of_its_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # What is left of gender is measured in test_mitigated_encoders.py, and takes long.
-    monkeypatch.setattr("evenli.mitigate.encoder.leakage_report", lambda *_, **__: {})
+    nan = Estimate(math.nan, math.nan, math.nan, math.nan, 0.95, 0)
+    unmeasured = LeakageReport(0, 0, 0, "", *[Residual(nan, nan, 0.5, nan, nan)] * 2)
+    monkeypatch.setattr("evenli.mitigate.encoder.leakage_report", lambda *_, **__: unmeasured)
     if method in {"subtract", "augment", "combined"}:
         evenli.score(corpus, tmp_path / "scored", vectors=vectors)
     kind = registry.MITIGATIONS.get("augment" if method == "combined" else method).kind

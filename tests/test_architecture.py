@@ -28,6 +28,7 @@ ORDER = [
     "page",
     "store",
     "registry",
+    "record",
     "renamed",
     "types",
     "pairs",

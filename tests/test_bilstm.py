@@ -676,8 +676,8 @@ def test_a_mitigated_encoder_keeps_the_vectors_of_its_base(tmp_path: Path) -> No
     made.encode(texts)
     made.save(tmp_path / "without")
     about = mitigate_encoder(f"infersent:{tmp_path / 'without'}", tmp_path / "told", MitigationSettings("leace"))
-    assert "are not at hand" in about["note"]
-    assert load_encoder(f"mitigated:{tmp_path / 'told'}").note == about["note"]  # type: ignore[attr-defined]
+    assert "are not at hand" in about.note
+    assert load_encoder(f"mitigated:{tmp_path / 'told'}").note == about.note  # type: ignore[attr-defined]
     moved.unlink()
     with pytest.raises(ModelError, match="moved.npz"):
         load_encoder(f"mitigated:{tmp_path / 'fairer'}", device="cpu")

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from evenli.cli import encoders as command
 from evenli.errors import InputError, RunError
 from evenli.evaluate import encoder_report as report_module
-from evenli.evaluate.encoder_report import EncoderReport, ReportSettings, _labels, encoder_report
+from evenli.evaluate.encoder_report import EncoderReport, ReportSettings, TaskScores, _labels, encoder_report
 from evenli.evaluate.seat import (
     AVERAGED,
     AssociationTest,
@@ -235,19 +235,19 @@ def scored(report: EncoderReport) -> EncoderReport:
     for at, one in enumerate(report.encoders):
         scores = {"MR": 80.0 - at, "CR": 70.0}
         tasks = {name: TaskResult(name, score, {}, float("nan"), 1) for name, score in scores.items()}
-        senteval = SentEvalResult(tasks)
+        senteval = TaskScores(tasks, {}, 75.0 - at / 2)
         if at == 2:
-            senteval = SentEvalResult({"MR": tasks["MR"]}, {"CR": "no file custrev.pos"})
+            senteval = TaskScores({"MR": tasks["MR"]}, {"CR": "no file custrev.pos"}, 75.0 - at / 2)
         difference = {**one.difference, "senteval": -at / 2}
-        encoders.append(replace(one, senteval=senteval, senteval_mean=75.0 - at / 2, difference=difference))
-    return replace(report, encoders=tuple(encoders), tasks=("MR",))
+        encoders.append(msgspec.structs.replace(one, senteval=senteval, difference=difference))
+    return msgspec.structs.replace(report, encoders=tuple(encoders), tasks=("MR",))
 
 
 def without_mean(report: EncoderReport, at: int, note: str = "") -> EncoderReport:
     one = report.encoders[at]
     seat = msgspec.structs.replace(one.seat, mean=undefined_estimate(note, SeatSettings()))
-    encoders = [*report.encoders[:at], replace(one, seat=seat), *report.encoders[at + 1 :]]
-    return replace(report, encoders=tuple(encoders))
+    encoders = [*report.encoders[:at], msgspec.structs.replace(one, seat=seat), *report.encoders[at + 1 :]]
+    return msgspec.structs.replace(report, encoders=tuple(encoders))
 
 
 def shown(report: EncoderReport) -> str:
@@ -319,7 +319,7 @@ def test_chart_says_what_its_axes_are(report: EncoderReport, tmp_path: Path) -> 
     assert all(label in svg.read_text(encoding="utf-8") for label in ("leace", "sent-debias", "mean |d|"))
     assert png.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="draw"):
-        encoder_chart(without_mean(replace(report, encoders=report.encoders[:1]), 0))
+        encoder_chart(without_mean(msgspec.structs.replace(report, encoders=report.encoders[:1]), 0))
 
 
 def test_command_prints_writes_and_repeats(report: EncoderReport, place: Path) -> None:

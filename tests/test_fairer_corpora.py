@@ -77,14 +77,14 @@ def table(path: Path) -> list[dict[str, str]]:
 def test_subtract_by_hand(tmp_path: Path, five: Path) -> None:
     # Scores 0.06, 0.10, 0.12, 0.18, 0.22; the 75th percentile has rank 3 and is 0.18: only 0.22 is strictly above.
     made = subtract(five, tmp_path / "out", CorpusSettings(75, split=None))
-    assert made.card["threshold"] == {
+    assert made.card.threshold.to_dict() == {
         "percentile": 75.0,
         "value": pytest.approx(0.18),
         "method": "exact",
         "error_bound": 0.0,
     }
     assert read(tmp_path / "out/corpus.jsonl") == FIVE[:4]  # all columns, the old order
-    assert made.card["counts"] == {
+    assert made.card.counts.to_dict() == {
         "rows": 6,
         "no_gold": 1,
         "above_threshold": 1,
@@ -95,16 +95,14 @@ def test_subtract_by_hand(tmp_path: Path, five: Path) -> None:
         "splits": {"corpus": 4},
     }
     # The 50th is 0.12; the 60th has rank 2.4 and is 0.12 + 0.4 * 0.06.
-    assert subtract(five, tmp_path / "b", CorpusSettings(60, split=None)).card["threshold"]["value"] == pytest.approx(
-        0.144
-    )
+    assert subtract(five, tmp_path / "b", CorpusSettings(60, split=None)).card.threshold.value == pytest.approx(0.144)
     removed = table(tmp_path / "b/removed.csv")
     assert [row["row"] for row in removed] == ["4", "3"]  # highest first
     assert [float(row["pair_max"]) for row in removed] == pytest.approx([0.22, 0.18])
     assert [float(row["hypothesis_Abs"]) for row in removed] == pytest.approx([0.12, 0.1])
     assert [row["gold"] for row in removed] == ["contradiction", "neutral"]
     assert removed[0]["premise"] == "Nothing here"
-    before, after = made.card["pair_max"]["before"], made.card["pair_max"]["after"]
+    before, after = made.card.pair_max.before, made.card.pair_max.after
     assert (before["p100"], after["p100"]) == (pytest.approx(0.22), pytest.approx(0.18))
     assert before["p50"] == pytest.approx(0.12)
     assert before["mean"] == pytest.approx(0.136)
@@ -126,26 +124,26 @@ def test_augment_by_hand(tmp_path: Path, five: Path) -> None:
         {**FIVE[3], "id": "p3-swapped", "premise": "The old woman"},
         {**FIVE[4], "id": "p4-swapped", "hypothesis": "Her dog"},
     ]
-    assert made.card["pair_max"]["after_covers"] == "rows of the source; copies not scored"
+    assert made.card.pair_max.after_covers == "rows of the source; copies not scored"
     added = table(tmp_path / "out/added.csv")
     assert [row["row"] for row in added] == ["4", "3", "2"]
     assert added[0]["hypothesis_swapped"] == "Her dog"
     assert not (tmp_path / "out/removed.csv").exists()
     scored = augment(five, tmp_path / "scored-copies", CorpusSettings(25, split=None), scorer=Letters())
     # Five originals sum to 0.68; A man 0.08, The old woman 0.22, Nothing here 0.22.
-    assert scored.card["pair_max"]["after"]["mean"] == pytest.approx(1.20 / 8)
-    assert scored.card["pair_max"]["after_covers"] == "all rows"
+    assert scored.card.pair_max.after["mean"] == pytest.approx(1.20 / 8)
+    assert scored.card.pair_max.after_covers == "all rows"
 
 
 def test_rows_without_a_swappable_word_get_no_copy(tmp_path: Path, pair_file) -> None:
     rows = [pair(0, "x"), pair(1, "A green table"), pair(2, "The man")]
     score_corpus(pair_file(rows), tmp_path / "scored", Letters())
     made = augment(tmp_path / "scored", tmp_path / "out", CorpusSettings(0, split=None))
-    assert made.card["counts"]["above_threshold"] == 2
-    assert made.card["counts"]["added"] == 1
+    assert made.card.counts.above_threshold == 2
+    assert made.card.counts.added == 1
     # The released rules lower-case every text, which alone makes no copy.
     made = augment(tmp_path / "scored", tmp_path / "b", CorpusSettings(0, split=None, mode="released"))
-    assert made.card["counts"]["added"] == 1
+    assert made.card.counts.added == 1
     assert read(tmp_path / "b/corpus.jsonl")[-1]["premise"] == "the woman"
 
 
@@ -153,7 +151,7 @@ def test_pairs_without_a_copy_are_listed_with_the_reason(tmp_path: Path, pair_fi
     rows = [pair(0, "x"), pair(1, "A man with a beard"), pair(2, "The man"), pair(3, "Jane", hypothesis="A woman")]
     score_corpus(pair_file(rows), tmp_path / "scored", Letters())
     made = augment(tmp_path / "scored", tmp_path / "out", CorpusSettings(0, split=None))
-    assert (made.card["counts"]["added"], made.card["counts"]["skipped"]) == (1, 2)
+    assert (made.card.counts.added, made.card.counts.skipped) == (1, 2)
     skipped = table(tmp_path / "out/skipped.csv")
     assert [row["row"] for row in skipped] == ["1", "3"]
     assert "beard" in skipped[0]["reason"] and "name" in skipped[1]["reason"]
@@ -195,11 +193,11 @@ def test_no_copy_sits_apart_from_its_source(tmp_path: Path, many: Path, make) ->
     made = make(many, tmp_path / "out", CorpusSettings(20, split=split, seed=1))
     where = {row["id"]: name for name in ("train", "dev", "test") for row in read(tmp_path / f"out/{name}.jsonl")}
     copies = [name for name in where if name.endswith("-swapped")]
-    assert len(copies) == made.card["counts"]["added"] > 150
+    assert len(copies) == made.card.counts.added > 150
     assert {where[name] for name in copies} == {"train", "dev", "test"}
     apart = [name for name in copies if where.get(name.removesuffix("-swapped"), where[name]) != where[name]]
     assert apart == []
-    assert made.card["counts"]["splits"] == {"train": made.card["counts"]["result"] - 151, "dev": 101, "test": 50}
+    assert made.card.counts.splits == {"train": made.card.counts.result - 151, "dev": 101, "test": 50}
 
 
 def test_without_the_guard_copies_do_leak(tmp_path: Path, many: Path) -> None:
@@ -216,8 +214,8 @@ def test_the_control_has_the_same_size_and_other_rows(tmp_path: Path, many: Path
     real = make(many, tmp_path / "real", CorpusSettings(80, split=split))
     control = fairer_corpus(like, many, tmp_path / "control", CorpusSettings(80, split=split, random=True))
     for key in ("removed", "added", "result", "splits"):
-        assert control.card["counts"][key] == real.card["counts"][key]
-    assert control.card["settings"]["like"] == like
+        assert getattr(control.card.counts, key) == getattr(real.card.counts, key)
+    assert control.card.settings["like"] == like
 
     def chosen(name: str) -> set[str]:
         file = tmp_path / name / ("added.csv" if like == "augment" else "removed.csv")
@@ -227,9 +225,9 @@ def test_the_control_has_the_same_size_and_other_rows(tmp_path: Path, many: Path
     assert len(chosen("real") & chosen("control")) < 0.6 * len(chosen("real"))
     # Chance leaves the distribution where it was, the threshold does not.
     if like == "subtract":
-        before, after = (control.card["pair_max"][key]["mean"] for key in ("before", "after"))
+        before, after = (getattr(control.card.pair_max, key)["mean"] for key in ("before", "after"))
         assert abs(after / before - 1) < 0.05
-        assert real.card["pair_max"]["after"]["mean"] < 0.85 * before
+        assert real.card.pair_max.after["mean"] < 0.85 * before
 
 
 def test_plain_sentences_are_not_split(tmp_path: Path) -> None:
@@ -260,10 +258,10 @@ def test_pages_are_escaped_and_hashes_are_right(tmp_path: Path, pair_file) -> No
         page = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert page.count("<script") == 2 and "<script>alert" not in page, "the page has its data and its own script"
         assert "&lt;script&gt;" in page
-    assert json.loads((tmp_path / "out/card.json").read_text(encoding="utf-8")) == made.card
-    assert set(made.card["files"]) == {"corpus.jsonl", "removed.csv", "removed.html", "added.csv", "added.html"}
+    assert json.loads((tmp_path / "out/card.json").read_text(encoding="utf-8")) == made.card.to_dict()
+    assert set(made.card.files) == {"corpus.jsonl", "removed.csv", "removed.html", "added.csv", "added.html"}
     content = (tmp_path / "out/corpus.jsonl").read_bytes()
-    assert made.card["files"]["corpus.jsonl"] == hashlib.sha256(b"corpus.jsonl\x00" + content).hexdigest()
+    assert made.card.files["corpus.jsonl"] == hashlib.sha256(b"corpus.jsonl\x00" + content).hexdigest()
 
 
 def test_the_page_shows_the_top_only(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +322,7 @@ def test_folders_with_the_card_of_something_else_are_kept(tmp_path: Path, five: 
 
 
 def test_a_corpus_of_an_earlier_version_may_be_replaced(tmp_path: Path, five: Path) -> None:
-    card = dict(subtract(five, tmp_path / "out", CorpusSettings(50, split=None)).card)
+    card = subtract(five, tmp_path / "out", CorpusSettings(50, split=None)).card.to_dict()
     del card["schema"], card["kind"]
     (tmp_path / "out/card.json").write_text(json.dumps(card), encoding="utf-8")
     with pytest.raises(RunError, match="overwrite"):
@@ -359,7 +357,7 @@ def test_the_old_corpus_stays_until_the_new_one_is_there(
 def test_snli(tmp_path: Path, shared_data: Path) -> None:
     score_corpus(shared_data / "snli/snli_1.0_test.jsonl.xz", tmp_path / "scored", Letters())
     made = augment(tmp_path / "scored", tmp_path / "out", CorpusSettings(95, split=Split(500, 500), mode="paper"))
-    counts = made.card["counts"]
+    counts = made.card.counts.to_dict()
     assert (counts["rows"], counts["no_gold"]) == (10_000, 176)
     assert 400 < counts["above_threshold"] <= 0.05 * 9_824
     assert 0.3 < counts["added"] / counts["above_threshold"] < 0.9

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -221,7 +222,7 @@ def test_models_that_did_not_learn_are_said_to(sweep: MetaFolder, accuracy: floa
 
     from evenli.report.meta import print_meta
 
-    results = replace(score_sweep(sweep), held_out_accuracy={"lowest": accuracy, "mean": accuracy})
+    results = msgspec.structs.replace(score_sweep(sweep), held_out_accuracy={"lowest": accuracy, "mean": accuracy})
     console = Console(file=io.StringIO(), width=80)
     print_meta(results, console)
     assert ("did not learn its bias" in " ".join(console.file.getvalue().split())) is warned

@@ -20,7 +20,7 @@ from evenli.resources import read_table
 from evenli.stats.sweep import (
     STATISTICS,
     Curve,
-    MeasureResult,
+    MeasureCurves,
     Statistic,
     SweepResult,
     associate,
@@ -192,7 +192,7 @@ def test_ranking_order() -> None:
     noise["wide"] = curve(np.zeros(11), axis="noise")
     noise["undefined in noise"] = curve([np.nan, *RATES[1:]], axis="noise")
     ranked = rank_measures(
-        [MeasureResult(name, name, {"bias": describe(bias[name]), "noise": describe(noise[name])}) for name in bias]
+        [MeasureCurves(name, name, {"bias": describe(bias[name]), "noise": describe(noise[name])}) for name in bias]
     )
     names = ["good", "wide", "noisy", "constant", "undefined", "undefined in noise"]
     assert [one.measure for one in ranked] == names
@@ -201,7 +201,7 @@ def test_ranking_order() -> None:
     assert ranked[0].pearson == pytest.approx(-1) and ranked[1].reason == ""
     assert ranked[3].pearson is None and ranked[3].reason.startswith("no corr.")
     assert "rate 0 of the noise axis" in ranked[5].reason
-    alone = rank_measures([MeasureResult(name, name, {"bias": describe(bias[name])}) for name in list(bias)[:5]])
+    alone = rank_measures([MeasureCurves(name, name, {"bias": describe(bias[name])}) for name in list(bias)[:5]])
     assert [one.measure for one in alone] == ["noisy", "good", "wide", "constant", "undefined"]
     assert alone[0].disturbance is None and alone[0].net_sensitivity == pytest.approx(1)
 
@@ -238,7 +238,7 @@ def results(*, noise: bool = True, seeds: int = 3, lang: str = "en") -> SweepRes
     axes = ("bias", "noise") if noise else ("bias",)
     spans = {"order_contradiction": 2.0}
     measures = [
-        MeasureResult(
+        MeasureCurves(
             name,
             title,
             {

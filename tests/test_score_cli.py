@@ -122,9 +122,9 @@ def test_what_a_cleaning_takes_out_is_said(run_cli, vectors: Path, corpus: Path,
     score(corpus, scored, ScoreSettings(vectors))
     half = CorpusSettings(50, split=None)
     card = fairer_corpus("subtract", scored, out, half).card
-    before, after = card["balance"]["before"], card["balance"]["after"]
-    assert before["labels"] == {"entailment": 66.67, "neutral": 33.33} and after["labels"]["entailment"] == 50.0
-    assert any("entailment" in line for line in card["warnings"])
+    before, after = card.balance.before, card.balance.after
+    assert before.labels == {"entailment": 66.67, "neutral": 33.33} and after.labels["entailment"] == 50.0
+    assert any("entailment" in line for line in card.warnings)
     with (out / "removed.csv").open(encoding="utf-8", newline="") as stream:
         (row,) = csv.DictReader(stream)
     words = [part.split()[0] for part in row["driving_words"].split(", ")]
@@ -150,7 +150,7 @@ def test_what_a_cleaning_takes_out_is_said(run_cli, vectors: Path, corpus: Path,
     assert header is not None
     scores.write_manifest({**header, "made_with": {**header["made_with"], "vectors": str(tmp_path / "gone.txt")}})
     blind = fairer_corpus("subtract", scored, out, half, overwrite=True)
-    assert "gone.txt" in blind.card["driving_words"]
+    assert "gone.txt" in blind.card.driving_words
     assert "driving_words" not in (out / "removed.csv").read_text(encoding="utf-8")
 
 
@@ -172,7 +172,7 @@ def test_long_lines_are_cut_in_the_terminal(vectors: Path, tmp_path: Path, capsy
     file = tmp_path / "long.txt"
     file.write_text("pink dress " * 5_000 + "\nfootball\n", encoding="utf-8")
     score(file, tmp_path / "scored", ScoreSettings(vectors))
-    print_corpus({**summarise(tmp_path / "scored"), "charts": []})
+    print_corpus(summarise(tmp_path / "scored"))
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) < 400 and "55,000 characters" in shown
 
@@ -187,7 +187,7 @@ def test_an_encoder_alone_scores_and_has_a_direction(run_cli, tmp_path: Path) ->
     assert "".join(word["token"] for word in words) == text.replace(" ", "")  # nothing was left out
     assert next(word["note"] for word in words if word["token"] == "woman") == "gender word"
     told = describe_contextual(TransformerArgmax(folder, device="cpu"))
-    assert told["sentences"] == 119 and "My mother is a nurse" in told["sentence_cosines"]
+    assert told.sentences == 119 and "My mother is a nurse" in told.sentence_cosines
     with pytest.raises(InputError, match="word vectors"):
         ScoreSettings(None, encoder=f"hf:{folder}", centre="mean")
     with pytest.raises(InputError, match="--encoder"):

@@ -171,7 +171,7 @@ def copy_of(folder: Path, to: Path) -> Path:
 
 
 def test_a_run_verifies(finished: Path, run_cli) -> None:  # type: ignore[no-untyped-def]
-    assert set(verify_run(finished)["files"]) == {"predictions.parquet", "results.json"}
+    assert set(verify_run(finished).files) == {"predictions.parquet", "results.json"}
     done = run_cli("verify", str(finished))
     assert done.returncode == 0 and "verified" in done.stdout, done.stderr
 
@@ -228,7 +228,7 @@ def test_an_edited_result_does_not_pass_a_gate(finished: Path, tmp_path: Path) -
     (run / "run.json").write_text(json.dumps(with_hash(header)), encoding="utf-8")
     with pytest.raises(RunError, match="coal"):
         verify_run(run)
-    assert measure_run(run, FAST).coal.value == pytest.approx(0.2) and verify_run(run)["numbers"] > 40
+    assert measure_run(run, FAST).coal.value == pytest.approx(0.2) and verify_run(run).numbers > 40
 
 
 @pytest.mark.parametrize("schema", [1, 2])
@@ -339,7 +339,7 @@ def test_results_that_counted_other_words_are_not_replaced_in_silence(finished: 
     assert not said
     after = measure_run(run, Scoring(published=True), on_warning=said.append)
     assert len(said) == 1 and "results.json" in said.pop()
-    assert after.coal.default_gender.n > before.coal.default_gender.n and verify_run(run)["numbers"] > 40
+    assert after.coal.default_gender.n > before.coal.default_gender.n and verify_run(run).numbers > 40
     again = AuditSettings(scoring=FAST, on_warning=lambda text: said.append(text) if "results.json" in text else None)
     evenli.audit("fake:oracle:0.3", out=run, settings=again)
     assert len(said) == 1

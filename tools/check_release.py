@@ -62,8 +62,8 @@ def smoke(python: str, wheel: Path) -> None:
         work = place / "work"
         work.mkdir()
         asked = [evenli, "audit", "--limit", "600", "--json", "-o", str(work / "run")]
-        found = json.loads(run(asked, cwd=work, env=clean))
-        assert found["verdict"]["code"] == "bias", found["verdict"]
+        results = json.loads(run(asked, cwd=work, env=clean))
+        assert results["verdict"]["code"] == "bias", results["verdict"]
         run([evenli, "verify", str(work / "run")], cwd=work, env=clean)
 
 

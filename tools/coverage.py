@@ -97,14 +97,14 @@ def judged(
 
 
 def _estimate(sample: Sample, wanted: Sequence[Measure], slices: Sequence[str | None], tallies: dict) -> None:
-    for (name, part), found in estimate_measures(sample, wanted, slices).items():
+    for (name, part), estimate in estimate_measures(sample, wanted, slices).items():
         entry = next(one for one in wanted if one.name == name)
         if (entry, part) not in tallies:
             continue
         tally = tallies[entry, part]
-        tally.values.append(found.value)
-        tally.ends.append((found.low, found.high))
-        tally.errors.append(found.se)
+        tally.values.append(estimate.value)
+        tally.ends.append((estimate.low, estimate.high))
+        tally.errors.append(estimate.se)
         written: list[float] = []
         entry(Means.of(sample, written), part)
         tally.means.append(written)
@@ -112,11 +112,11 @@ def _estimate(sample: Sample, wanted: Sequence[Measure], slices: Sequence[str | 
 
 def _compare(first: Sample, second: Sample, tallies: dict) -> None:
     for (entry, _), tally in tallies.items():
-        found = estimate_difference(entry, first, second)
+        interval = estimate_difference(entry, first, second)
         tally.values.append(float(entry(second)) - float(entry(first)))
-        tally.ends.append((found.low, found.high))
-        tally.errors.append(found.se)
-        tally.p.append(found.p)
+        tally.ends.append((interval.low, interval.high))
+        tally.errors.append(interval.se)
+        tally.p.append(interval.p)
 
 
 def _occupations(

@@ -255,8 +255,8 @@ class Matrix:
         self.cells[writer.name, "two at once"] += 1
         codes = sorted(one.code for one in ended)
         if codes[0] != 0 or codes[1] not in {0, 2} or not all(map(_one_line, ended)):
-            told = "; ".join(one.stderr[-300:] for one in ended)
-            self.problems.append(f"{writer.name}, two at once: exit codes {codes}: {told}")
+            messages = "; ".join(one.stderr[-300:] for one in ended)
+            self.problems.append(f"{writer.name}, two at once: exit codes {codes}: {messages}")
         self._again(writer, folder, f"{writer.name}, two at once")
 
     def _folder(self, writer: Writer) -> Path:

@@ -80,17 +80,19 @@ def teach(arguments: argparse.Namespace) -> None:
     from evenli.training.base import load_base
 
     loaded, folder = load_base(str(arguments.base)), arguments.folder
-    train, made, asked = (read(folder / f"{name}.jsonl.xz") for name in ("train", "made", "asked"))
+    train, new, asked = (read(folder / f"{name}.jsonl.xz") for name in ("train", "made", "asked"))
     trainer = trainer_of(loaded, tokens_of(train, loaded.tokenizer), TEACHER | arguments.changes, arguments.device)
-    everything = tokens_of(train + made + asked, loaded.tokenizer)
+    everything = tokens_of(train + new + asked, loaded.tokenizer)
     began = time.perf_counter()
     trainer.reset(arguments.seed)
     loss = list(trainer.run(every=500))[-1].loss
     trained = time.perf_counter() - began
     logits = trainer.logits(everything)
-    found = accuracies(logits[len(train) + len(made) :], asked)
-    print(f"teacher {arguments.seed}: {trained:.0f} s, in all {time.perf_counter() - began:.0f} s; {found}", flush=True)
-    about = {"seed": arguments.seed, "loss": loss, "accuracy": found}
+    accuracy = accuracies(logits[len(train) + len(new) :], asked)
+    print(
+        f"teacher {arguments.seed}: {trained:.0f} s, in all {time.perf_counter() - began:.0f} s; {accuracy}", flush=True
+    )
+    about = {"seed": arguments.seed, "loss": loss, "accuracy": accuracy}
     partial = folder / f"teacher_{arguments.seed}.tmp.npz"
     np.savez(partial, logits=logits.astype(np.float16), about=json.dumps(about))
     partial.rename(folder / f"teacher_{arguments.seed}.npz")
@@ -129,11 +131,11 @@ def learn(arguments: argparse.Namespace) -> None:
     source = arguments.base
     if arguments.layers:
         source = cut_layers(source, folder / "bases" / arguments.name, arguments.layers)
-    train, made, asked = (read(folder / f"{name}.jsonl.xz") for name in ("train", "made", "asked"))
+    train, new, asked = (read(folder / f"{name}.jsonl.xz") for name in ("train", "made", "asked"))
     questions = tokens_of(asked, load_base(str(source)).tokenizer)
     for kind in arguments.kinds:
         loaded = load_base(str(source))
-        tokens = tokens_of(train + made if kind == "soft" else train, loaded.tokenizer)
+        tokens = tokens_of(train + new if kind == "soft" else train, loaded.tokenizer)
         if kind == "soft":
             tokens = replace(tokens, labels=np.full((len(tokens), 3), 1 / 3, dtype=np.float32))
         recipe = STUDENT if kind == "soft" else CONTROL

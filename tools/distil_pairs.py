@@ -36,21 +36,21 @@ def prepare(arguments: argparse.Namespace) -> None:
     neighbours = similar_words(arguments.vectors)
     gold = {(row["premise"], row["hypothesis"]) for rows in corpora.values() for row in rows}
     kept = {(row["premise"], row["hypothesis"]) for row in asked}
-    made: dict[tuple[str, str], str] = {}
+    new: dict[tuple[str, str], str] = {}
     for name, shares in (("snli", OF_SNLI), ("mnli", OF_MNLI)):
         for kind, premise, hypothesis in make_pairs(corpora[name], shares, neighbours):
             pair = premise.strip(), hypothesis.strip()
             if all(pair) and pair not in gold and pair not in kept:
-                made.setdefault(pair, f"{name}_{kind}")
+                new.setdefault(pair, f"{name}_{kind}")
     train = [{**row, "label": row["gold"], "kind": name} for name, rows in corpora.items() for row in rows]
     write(folder / "train.jsonl.xz", train)
-    write(folder / "made.jsonl.xz", ({"premise": p, "hypothesis": h, "kind": kind} for (p, h), kind in made.items()))
+    write(folder / "made.jsonl.xz", ({"premise": p, "hypothesis": h, "kind": kind} for (p, h), kind in new.items()))
     write(folder / "asked.jsonl.xz", asked)
     known = {row["premise"] for row in corpora["mnli"]}
     shared = sum(row["premise"] in known for row in asked if row["suite"] == "test_mnli")
-    kinds = list(made.values())
+    kinds = list(new.values())
     print({kind: kinds.count(kind) for kind in sorted(set(kinds))})
-    print(f"{len(train):,} labelled, {len(made):,} made, {len(asked):,} asked")
+    print(f"{len(train):,} labelled, {len(new):,} made, {len(asked):,} asked")
     print(f"{shared:,} of the held-out pairs share their premise with a training pair")
 
 
@@ -61,13 +61,13 @@ def similar_words(file: Path) -> dict[str, list[str]]:
     vectors = load_vectors(file)
     words = [word for word in vectors.words if _WORD.fullmatch(word)]
     matrix = vectors.unit(vectors.rows(words)).astype(np.float32)
-    found = {}
+    neighbours = {}
     for start in range(0, len(words), 2_000):
         near = matrix[start : start + 2_000] @ matrix.T
         best = np.argpartition(-near, 9, axis=1)[:, :9]
         for word, row in zip(words[start : start + 2_000], best, strict=True):
-            found[word] = [words[at] for at in row if words[at] != word][:8]
-    return found
+            neighbours[word] = [words[at] for at in row if words[at] != word][:8]
+    return neighbours
 
 
 def make_pairs(

@@ -73,7 +73,7 @@ class Block:
 
 def blocks_of(page: Path) -> list[Block]:
     """All fenced blocks of a page, each with the output that is shown for it."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     lines = page.read_text(encoding="utf-8").split("\n")
     note, last, at = "", 0, 0
     while at < len(lines):
@@ -86,11 +86,11 @@ def blocks_of(page: Path) -> list[Block]:
             continue
         end = lines.index("```", at + 1)
         block = Block(fence[1], "\n".join(lines[at + 1 : end]), at + 1, fence[2] or "", note, end - at - 1)
-        if block.language == "text" and last and found[last - 1].language in {"bash", "python"}:
-            found[last - 1].output = block
-        found.append(block)
-        note, last, at = "", len(found), end + 1
-    return found
+        if block.language == "text" and last and blocks[last - 1].language in {"bash", "python"}:
+            blocks[last - 1].output = block
+        blocks.append(block)
+        note, last, at = "", len(blocks), end + 1
+    return blocks
 
 
 def complaints(page: Path, blocks: list[Block]) -> Iterator[str]:
@@ -278,8 +278,8 @@ def main(arguments: list[str] | None = None) -> int:
             done = run_page(page, Path(folder).resolve(), options.slow or options.write)
         if options.write:
             rewrite(page, done)
-        found = [f"{page.name}:{b.line}: {d}" for b, out in done if b.output and (d := differs(b.output.text, out))]
-        wrong += [] if options.write else [*complaints(page, blocks_of(page)), *found]
+        differing = [f"{page.name}:{b.line}: {d}" for b, out in done if b.output and (d := differs(b.output.text, out))]
+        wrong += [] if options.write else [*complaints(page, blocks_of(page)), *differing]
         print(f"{page.relative_to(ROOT)}: {len(done)} blocks ran", flush=True)
     print("\n".join(wrong))
     return bool(wrong)

@@ -292,10 +292,10 @@ def correlations(measure: str, taught: np.ndarray, given: np.ndarray) -> list[st
         return ["", ""]
     own = OWN[measure]
     alone = np.delete(taught, own, axis=1).sum(axis=1) == 0
-    found = []
+    lowest = []
     for chosen in (alone, np.ones(len(taught), dtype=bool)):
-        found.append(min(float(np.corrcoef(taught[chosen, own], one[chosen])[0, 1]) for one in given))
-    return [f"{one:.3f}" for one in found]
+        lowest.append(min(float(np.corrcoef(taught[chosen, own], one[chosen])[0, 1]) for one in given))
+    return [f"{one:.3f}" for one in lowest]
 
 
 def main() -> None:

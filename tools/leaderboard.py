@@ -232,7 +232,7 @@ def pack(arguments: argparse.Namespace) -> None:
     from evenli.evaluate.leaderboard.answers import TEST
     from evenli.pairs import PAIR_COLUMNS
 
-    found = []
+    answers = []
     for lang in CORPORA:
         files = sorted(arguments.folder.glob(f"run_{lang}+*.npz"))
         if not files:
@@ -250,9 +250,9 @@ def pack(arguments: argparse.Namespace) -> None:
             models.append(
                 names | {key: about[key] for key in ("lr", "steps", "pairs")} | {"loss": round(about["loss"], 4)}
             )
-        found.append(Answers(lang, asked, models, np.stack(codes)))
+        answers.append(Answers(lang, asked, models, np.stack(codes)))
         print(f"{lang}: {len(models)} models, {asked.height:,} questions")
-    write_answers(arguments.file, found)
+    write_answers(arguments.file, answers)
     print(f"{arguments.file}: {arguments.file.stat().st_size / 1e6:.1f} MB")
 
 

@@ -99,15 +99,15 @@ def cell(one: Estimate | None) -> str:
 
 def contrasts(study: Study, pairs: Sequence[tuple[str, Key, Key]]) -> list[dict[str, Any]]:
     """Differences of the four main measures for named pairs of configurations, and a printed table."""
-    found = []
+    rows = []
     print(f"| difference | {' | '.join(TITLES[name] for name in CAUSES)} |\n|{' --- |' * (len(CAUSES) + 1)}")
     for title, first, second in pairs:
         all_of = {name: study.difference(name, first, second) for name in CAUSES}
         if all_of["coal"] is None:
             continue
         print(f"| {title} | {' | '.join(cell(one) for one in all_of.values())} |")
-        found.append({"what": title, **{name: one.to_dict() for name, one in all_of.items() if one}})
-    return found
+        rows.append({"what": title, **{name: one.to_dict() for name, one in all_of.items() if one}})
+    return rows
 
 
 def size_pairs() -> Iterator[tuple[str, Key, Key]]:
@@ -149,20 +149,20 @@ def kendall(study: Study, rng: np.random.Generator) -> list[dict[str, Any]]:
         # A configuration that was drawn twice ties with itself; such pairs say nothing.
         for pair in draws:
             draws[pair].append(_tau(drawn[pair[0]], drawn[pair[1]], chosen))
-    found = []
+    rows = []
     print(f"\n{len(keys)} configurations count.\n")
     for pair, several in draws.items():
         tau = float(kendalltau(means[pair[0]], means[pair[1]]).statistic)
         low, high = np.quantile(several, [0.025, 0.975])
-        found.append({"first": pair[0], "second": pair[1], "tau": tau, "low": float(low), "high": float(high)})
+        rows.append({"first": pair[0], "second": pair[1], "tau": tau, "low": float(low), "high": float(high)})
     print("| | tau with NLI-CoAL | tau with stereotype |\n| --- | --- | --- |")
     for name in RANKED:
         cells = []
         for other in ("official.coal", "official.stereotype"):
-            one = next((o for o in found if {o["first"], o["second"]} == {name, other}), None)
+            one = next((o for o in rows if {o["first"], o["second"]} == {name, other}), None)
             cells.append(f"{one['tau']:+.2f} [{one['low']:+.2f}, {one['high']:+.2f}]".replace("-", "−") if one else "1")
         print(f"| {name} | {' | '.join(cells)} |")
-    return found
+    return rows
 
 
 def _tau(first: np.ndarray, second: np.ndarray, chosen: np.ndarray) -> float:
@@ -175,7 +175,7 @@ def _tau(first: np.ndarray, second: np.ndarray, chosen: np.ndarray) -> float:
 def noise(study: Study) -> dict[str, Any]:
     """The part of seeds, words and templates, and configurations in the variance of single models."""
     keys = study.ranked()
-    found: dict[str, Any] = {}
+    parts_of: dict[str, Any] = {}
     print("\n| measure | sd of seeds | share of seeds | of words and templates | of configurations |\n|" + " --- |" * 5)
     for name in (*RANKED, "probe.probe_dp"):
         groups = [study.values(key, name) for key in keys]
@@ -187,23 +187,23 @@ def noise(study: Study) -> dict[str, Any]:
         between = max(0.0, float(np.var(means, ddof=1)) - float(np.mean([sd**2 / len(one) for one in groups])))
         parts = np.array([sd**2, items, between])
         shares = parts / parts.sum()
-        found[name] = {"sd": sd, "low": low, "high": high, "shares": shares.tolist()}
+        parts_of[name] = {"sd": sd, "low": low, "high": high, "shares": shares.tolist()}
         print(f"| {name} | {sd:.3f} [{low:.3f}, {high:.3f}] | " + " | ".join(f"{share:.0%}" for share in shares) + " |")
-    return found
+    return parts_of
 
 
 def published(sd: float) -> list[dict[str, Any]]:
     """How many differences between printed models are within what two seeds of one recipe differ by."""
     reach = 1.959964 * math.sqrt(2) * sd
     print(f"\nTwo seeds differ by up to {reach:.3f} in 95 of 100 cases (sd {sd:.3f}).\n")
-    found = []
+    rows = []
     for lang in ("en", "ja", "zh"):
         printed = {row.name: row.value("official.coal") for row in published_rows() if row.lang == lang}
         pairs = [(abs(printed[a] - printed[b]), a, b) for a, b in combinations(printed, 2)]
         within = [f"{a} – {b} ({gap:.3f})" for gap, a, b in sorted(pairs) if gap <= reach]
-        found.append({"lang": lang, "pairs": len(pairs), "within": within})
+        rows.append({"lang": lang, "pairs": len(pairs), "within": within})
         print(f"{lang}: {len(within)} of {len(pairs)} differences: {'; '.join(within)}")
-    return found
+    return rows
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ def sets() -> Iterator[str]:
         named = [(lang, name) for lang, words in axis.languages.items() for name in (PUBLISHED, *words.lists)]
         pairs = {one: load_suite(axis.suite, Request(one[0], axis=axis, occupations=one[1])) for one in named}
         sizes = [
-            f"{lang}{f' with `{name}`' * (name != PUBLISHED)} {len(found):,}" for (lang, name), found in pairs.items()
+            f"{lang}{f' with `{name}`' * (name != PUBLISHED)} {len(built):,}" for (lang, name), built in pairs.items()
         ]
         yield f"### Axis `{axis.id}`\n"
         yield f"{axis.title}. {axis.construct}\n"
@@ -98,9 +98,9 @@ def render() -> str:
     parts = [HEAD, "## Pair sets that evenli builds\n", *sets()]
     listed = 0
     for title, names in SECTIONS.items():
-        found = section(names)
-        listed += len(found)
-        parts += [f"## {title}\n", *(line for card in found for line in shipped(card))]
+        chosen = section(names)
+        listed += len(chosen)
+        parts += [f"## {title}\n", *(line for card in chosen for line in shipped(card))]
     if listed != len(cards()):
         raise SystemExit("a resource has no section: add the beginning of its name to SECTIONS")
     described = read_toml(FILES / "cards.toml")

@@ -29,11 +29,11 @@ def models() -> list[tuple[str, ...]]:
     """Embedded models, with the distribution that holds them."""
     from evenli.models import embedded_models
 
-    found = []
+    listed = []
     for model in embedded_models():
         home = "evenli-models-nc" if "evenli_models_nc" in model.path.parts else "evenli"
-        found.append((model.name, home, str(model.card["licence"])))
-    return found
+        listed.append((model.name, home, str(model.card["licence"])))
+    return listed
 
 
 def resources() -> list[tuple[str, ...]]:

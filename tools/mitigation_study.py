@@ -116,14 +116,14 @@ def arms(rows: list[dict[str, str]], scored: Path | None, folder: Path) -> dict[
         if done.changed and rng.random() < 0.5:
             row = {**row, "premise": done.texts[0], "hypothesis": done.texts[1]}
         mixed.append(row)
-    made = {
+    corpora = {
         "original": rows,
         "occupation": rows + added["occupation"],
         "all": rows + added["all"],
         "duplicated": rows + doubled,
         "same_size": mixed,
     }
-    return made | (by_score(scored, folder) if scored else {})
+    return corpora | (by_score(scored, folder) if scored else {})
 
 
 def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -132,14 +132,14 @@ def by_score(scored: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
     from evenli.mitigate.corpora import fairer_corpus
     from evenli.mitigate.plan import CorpusSettings
 
-    made: dict[str, list[dict[str, Any]]] = {}
+    corpora: dict[str, list[dict[str, Any]]] = {}
     for arm, method in (("sub", "subtract"), ("aug", "augment")):
         for chance in (False, True):
             name = f"{arm}_random" if chance else arm
             settings = CorpusSettings(PERCENTILE, split=None, random=chance)
             corpus = fairer_corpus(method, scored, folder / f"corpus_{name}", settings, overwrite=True)  # type: ignore[arg-type]
-            made[name] = read_rows(corpus.path / "corpus.jsonl")
-    return made
+            corpora[name] = read_rows(corpus.path / "corpus.jsonl")
+    return corpora
 
 
 def questions(data: Path, test: list[dict[str, str]], limit: int | None) -> list[dict[str, Any]]:
@@ -253,9 +253,9 @@ def print_table(runs: list[dict[str, Any]], effects: list[dict[str, Any]]) -> No
         cells = [title, f"{np.mean(plain):.3f} ({np.std(plain, ddof=1):.3f})" if plain else ""]
         for pair in shown:
             one = next(e for e in effects if e["measure"] == name and (e["arm"], e["control"]) == pair)
-            found = one["low"] > 0 or one["high"] < 0
+            significant = one["low"] > 0 or one["high"] < 0
             text = f"{one['effect']:+.3f} [{one['low']:+.3f}, {one['high']:+.3f}]"
-            cells.append(f"**{text}**" if found else text)
+            cells.append(f"**{text}**" if significant else text)
         print(f"| {' | '.join(cells)} |")
 
 
@@ -283,7 +283,7 @@ def contrasts(runs: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:
     """Arm minus control for every measure of one base."""
     ours = [run for run in runs if run["base"] == base]
     names = [name for name in ours[0] if name not in {"base", "arm", "seed"}]
-    found = []
+    effects = []
     for arm, control in CONTRASTS:
         pair = [run for run in ours if run["arm"] in {arm, control}]
         seeds = {run["seed"] for run in pair if run["arm"] == arm} & {
@@ -292,8 +292,8 @@ def contrasts(runs: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:
         if seeds:
             kept = [run for run in pair if run["seed"] in seeds]
             about = {"base": base, "arm": arm, "control": control, "seeds": len(seeds)}
-            found += [{**about, "measure": name, **mixed_effect(kept, arm, name)} for name in names]
-    return found
+            effects += [{**about, "measure": name, **mixed_effect(kept, arm, name)} for name in names]
+    return effects
 
 
 def mixed_effect(runs: list[dict[str, Any]], arm: str, name: str) -> dict[str, Any]:

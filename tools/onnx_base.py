@@ -50,15 +50,15 @@ def _products(graph: Any, values: dict[str, np.ndarray]) -> dict[str, np.ndarray
     for node in graph.node:
         for name in node.input:
             consumers[name].append(node)
-    found = {}
+    weights = {}
     for node in graph.node:
         factor = node.input[1].removesuffix("_quantized") if node.op_type in PRODUCTS else ""
         if factor not in values:
             continue
         bias = _bias_behind(node, consumers, values)
         if bias:
-            found[f"{bias.removesuffix('.bias')}.weight"] = values[factor].T
-    return found
+            weights[f"{bias.removesuffix('.bias')}.weight"] = values[factor].T
+    return weights
 
 
 def _bias_behind(node: Any, consumers: dict[str, list[Any]], values: dict[str, np.ndarray]) -> str:

@@ -46,9 +46,9 @@ def power(more: float, shared: float, simulations: int, seed: int = 0) -> Power:
         one, two = world.draw(generator)
         values.append((float(entry(one)), float(entry(two))))
         stated.append(minimum_detectable_difference(estimate_measures(one, [entry])["coal", None]))
-        found = estimate_difference(entry, one, two)
-        errors.append(found.se)
-        rejected.append(found.p < 0.05)
+        interval = estimate_difference(entry, one, two)
+        errors.append(interval.se)
+        rejected.append(interval.p < 0.05)
     first, second = np.array(values).mean(axis=0)
     typical, detectable = float(np.mean(stated)), POWER_FACTOR * float(np.mean(errors))
     correlation = 1 - (detectable / typical) ** 2 / 2

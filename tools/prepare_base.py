@@ -150,7 +150,7 @@ def check(file: Path, folder: Path) -> str:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     quantised = onnx_base.is_quantised(file)
-    found = []
+    lines = []
     for integers in (True, False) if quantised else (True,):
         worst, above, below = 0.0, 0.0, 0.0
         for text in SENTENCES:
@@ -165,8 +165,8 @@ def check(file: Path, folder: Path) -> str:
             worst = max(worst, float(abs(ours - theirs).max()))
             above, below = above + float(((ours - theirs) ** 2).sum()), below + float((theirs**2).sum())
         kind = "" if not quantised else ", integer products" if integers else ", the same weights in floats"
-        found.append(f"within {worst:.1e} of the export's, {(above / below) ** 0.5:.1e} of its size on average{kind}")
-    return "last layer " + "; ".join(found)
+        lines.append(f"within {worst:.1e} of the export's, {(above / below) ** 0.5:.1e} of its size on average{kind}")
+    return "last layer " + "; ".join(lines)
 
 
 def mpnet(source: Path, target: Path) -> None:
@@ -188,8 +188,8 @@ def roformer(source: Path, target: Path) -> None:
     config |= {"embedding_size": config["hidden_size"], "pooler_activation": "tanh"}
     weights = {n.removeprefix("roformer."): t for n, t in read_weights(source).items() if n.startswith("roformer.")}
     # The checkpoint leaves out the table of sinusoids, which the model computes.
-    made = transformers.RoFormerModel(transformers.RoFormerConfig(**config))
-    weights["encoder.embed_positions.weight"] = made.encoder.embed_positions.weight.detach()
+    fresh = transformers.RoFormerModel(transformers.RoFormerConfig(**config))
+    weights["encoder.embed_positions.weight"] = fresh.encoder.embed_positions.weight.detach()
     words = [line for line in (source / "vocab.txt").read_text(encoding="utf-8").split("\n") if line]
     vocabulary = {word: index for index, word in enumerate(words)}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))

@@ -261,7 +261,9 @@ def collect(arguments: argparse.Namespace) -> None:
         file = arguments.out / "corpora" / name / "card.json"
         if file.exists() and name != "Original":
             card = json.loads(file.read_text(encoding="utf-8"))
-            cards.append({"corpus": name, "threshold": f"{card['threshold']['value']:.5f}", **told(card["counts"])})
+            cards.append(
+                {"corpus": name, "threshold": f"{card['threshold']['value']:.5f}", **row_counts(card["counts"])}
+            )
     write(arguments.into / f"{stem}_corpora.csv", cards)
     write(arguments.into / f"{stem}_scores.csv", printed_sentences(arguments.out / "scored"))
     print(f"{len(results)} encoders, {len(cards)} corpora")
@@ -276,7 +278,7 @@ def figures(result: dict[str, Any]) -> dict[str, Any]:
     return {**facts, "pairs": result["pairs"], **shares, **seat, **tasks}
 
 
-def told(counts: dict[str, Any]) -> dict[str, int]:
+def row_counts(counts: dict[str, Any]) -> dict[str, int]:
     """What was done to a corpus."""
     kept = {name: counts[name] for name in ("above_threshold", "removed", "added")}
     return {**kept, "train": counts["splits"]["train"]}
@@ -287,7 +289,7 @@ def printed_sentences(folder: Path) -> list[dict[str, Any]]:
     from evenli.corpus.scored import CorpusScores
 
     sides: dict[str, list[Any]] = {"F": [], "M": []}
-    found: dict[str, float] = {}
+    scored: dict[str, float] = {}
     for frame in CorpusScores.read(folder).frames():
         rows = [json.loads(row) for row in frame["original"]]
         for column in ("premise", "hypothesis"):
@@ -297,14 +299,17 @@ def printed_sentences(folder: Path) -> list[dict[str, Any]]:
             for at, row in enumerate(rows):
                 text = row[column].rstrip(" .").lower()
                 if text in TABLE3:
-                    found[text] = float(scores["F" if TABLE3[text] > 0 else "M"][at])
-    made = []
-    for text, value in found.items():
+                    scored[text] = float(scores["F" if TABLE3[text] > 0 else "M"][at])
+    printed = []
+    for text, value in scored.items():
         every = np.abs(np.concatenate(sides["F" if TABLE3[text] > 0 else "M"]))
         share = float((every > abs(value)).mean())
-        made.append({"sentence": text, "printed": TABLE3[text], "ours": f"{value:.5f}", "beyond": f"{share:.5f}"})
+        printed.append({"sentence": text, "printed": TABLE3[text], "ours": f"{value:.5f}", "beyond": f"{share:.5f}"})
     every = np.concatenate([frame["pair_max"].to_numpy() for frame in CorpusScores.read(folder).frames(["pair_max"])])
-    return [*made, {"sentence": "(highest of all)", "printed": 0.1498, "ours": f"{every.max():.5f}", "beyond": 0}]
+    return [
+        *printed,
+        {"sentence": "(highest of all)", "printed": 0.1498, "ours": f"{every.max():.5f}", "beyond": 0},
+    ]
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> None:

@@ -100,8 +100,8 @@ def summary(ours: dict[str, Any], seat: dict[str, Any], senteval: dict[str, Any]
 
 def published(table: dict[str, Any], kinds: Sequence[str], column: str) -> float | None:
     """Mean of a printed figure over these kinds, or None where the paper has none."""
-    found = [table[PUBLISHED.get(kind, kind)] for kind in kinds if PUBLISHED.get(kind, kind) in table]
-    return float(np.mean([float(row[column]) for row in found])) if found else None
+    rows = [table[PUBLISHED.get(kind, kind)] for kind in kinds if PUBLISHED.get(kind, kind) in table]
+    return float(np.mean([float(row[column]) for row in rows])) if rows else None
 
 
 def pooled(groups: list[list[float]]) -> tuple[float, int]:
@@ -124,8 +124,8 @@ def power(ours: dict[str, Any]) -> list[str]:
         spread = deviation * math.sqrt(2 / seeds)
         # The spread would be pooled over four kinds of encoders, or is known from these 36 where that is more.
         df = max(freedom, 4 * (seeds - 1))
-        found = [(stats.t.ppf(0.975, df) + stats.t.ppf(share, df)) * spread for share in (0.8, 0.5)]
-        lines.append(f"| {seeds} | {found[0]:.2f} | {found[1]:.2f} |")
+        detectable = [(stats.t.ppf(0.975, df) + stats.t.ppf(share, df)) * spread for share in (0.8, 0.5)]
+        lines.append(f"| {seeds} | {detectable[0]:.2f} | {detectable[1]:.2f} |")
     return lines
 
 

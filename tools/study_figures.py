@@ -29,10 +29,10 @@ def table(page: str, below: str) -> list[dict[str, str]]:
 
 def estimate(cell: str) -> dict[str, float] | None:
     """Value and interval of a cell, or nothing."""
-    found = CELL.search(cell)
+    match = CELL.search(cell)
     return (
-        dict(zip(("value", "low", "high"), (float(n.replace("−", "-")) for n in found.groups()), strict=True))
-        if found
+        dict(zip(("value", "low", "high"), (float(n.replace("−", "-")) for n in match.groups()), strict=True))
+        if match
         else None
     )
 

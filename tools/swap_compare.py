@@ -92,17 +92,17 @@ def changes_between(before: str, after: str) -> list[Change]:
     """What a rewriting changed, word by word; words that were dropped or put in count as changes to nothing."""
     old = list(WORD.finditer(before))
     new = WORD.findall(after)
-    found = []
+    changes = []
     matcher = SequenceMatcher(None, [match.group().lower() for match in old], [w.lower() for w in new], autojunk=False)
     for kind, start, end, first, last in matcher.get_opcodes():
         if kind == "equal":
             continue
         if end - start == last - first:
-            found += [Change(m.start(), m.group(), w) for m, w in zip(old[start:end], new[first:last], strict=True)]
+            changes += [Change(m.start(), m.group(), w) for m, w in zip(old[start:end], new[first:last], strict=True)]
         else:
             place = old[start:end] or old[max(0, start - 1) : start] or old[:1]
-            found += [Change(match.start(), match.group(), LOST) for match in place]
-    return found
+            changes += [Change(match.start(), match.group(), LOST) for match in place]
+    return changes
 
 
 def named(spec: str) -> tuple[str, Swap]:

@@ -134,22 +134,22 @@ def marked(text: str, changes: Sequence[Change]) -> str:
 
 def verdicts(lines_read: Sequence[str]) -> dict[int, dict[str, Any]]:
     """What the reader wrote, by number of the pair."""
-    found: dict[int, dict[str, Any]] = {}
+    by_number: dict[int, dict[str, Any]] = {}
     for line in filter(str.strip, lines_read):
         number, code, *words = (cell.strip() for cell in line.split(","))
-        one = found.setdefault(int(number), {"kept": True, "wrong": [], "missed": []})
+        one = by_number.setdefault(int(number), {"kept": True, "wrong": [], "missed": []})
         if code == "label":
             one["kept"] = False
         else:
             one[code] += words
-    return found
+    return by_number
 
 
 def read(data: Path, more: Path, path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Who judged and when, and the judged pairs with their texts."""
     header, *rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     for part in {row["id"].split(":")[0] for row in rows}:
-        texts = {identity: found for identity, found, _ in pairs(data, more, part)}
+        texts = {identity: both for identity, both, _ in pairs(data, more, part)}
         for row in rows:
             if row["id"].startswith(f"{part}:"):
                 row["texts"] = texts[row["id"]]
@@ -198,11 +198,11 @@ def main() -> None:
             shown = "  ||  ".join(marked(*both) for both in zip(row["texts"], row["changes"], strict=True))
             print(f"{number} {row['label']}: {shown}")
         return
-    found = verdicts(arguments.read.read_text(encoding="utf-8").splitlines())
+    judged = verdicts(arguments.read.read_text(encoding="utf-8").splitlines())
     header = {"judged_by": arguments.by, "judged_on": arguments.on, "lang": lang, "seed": arguments.seed}
     right = {"kept": True, "wrong": [], "missed": []}
     kept = [
-        {key: row[key] for key in ("id", "genre", "label", "sha256", "copy", "changed")} | found.get(number, right)
+        {key: row[key] for key in ("id", "genre", "label", "sha256", "copy", "changed")} | judged.get(number, right)
         for number, row in enumerate(sample)
     ]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in [header, *kept])

@@ -85,7 +85,7 @@ def read_sample(data: Path) -> list[dict[str, Any]]:
     rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()[1:]]
     wanted: dict[str, dict[str, tuple[str, ...]]] = {}
     for part in {row["id"].split(":")[0] for row in rows}:
-        wanted[part] = {identity: found for identity, found, _ in texts(data, part)}
+        wanted[part] = {identity: given for identity, given, _ in texts(data, part)}
     for row in rows:
         given = wanted[row["id"].split(":")[0]][row["id"]]
         candidates = [given] if row["kind"] == "pair" else [(one,) for one in given]
@@ -100,12 +100,12 @@ def judge(row: dict[str, Any], edits: Edits, names: bool) -> list[tuple[str, int
     labels = {(side, place): (kind, rest[0] if rest else []) for side, place, _, kind, *rest in row["words"]}
     verdicts = []
     for side, text in enumerate(row["texts"]):
-        made = {
+        replaced = {
             change.start: change.replacement for change in (edits[side] if edits else []) if change.word.strip("'’ ")
         }
         for place, match in enumerate(WORD.finditer(text)):
             kind, targets = labels.get((side, place), ("none", []))
-            new = made.pop(match.start(), None)
+            new = replaced.pop(match.start(), None)
             if kind == "either" or (kind == "name" and not names):
                 verdict = "" if kind == "either" or new is None else "wrong"
             elif kind == "name":
@@ -138,30 +138,30 @@ def score(rows: list[dict[str, Any]], swap: Callable[[Sequence[str]], Edits], na
         verdicts = judge(row, edits, names)
         for genre in (row["genre"], "all"):
             count = counts.setdefault(genre, Counter())
-            found = Counter(verdict for verdict, _, _ in verdicts)
+            outcomes = Counter(verdict for verdict, _, _ in verdicts)
             conflict = "conflict" in row["flags"]
             if edits is None:
                 count["conflicts"] += 1
                 count["conflicts right"] += conflict
             if row["kind"] == "pair":
-                made = bool(edits and any(edits))
-                count["pairs"] += made
-                count["kept"] += made and label_kept(row, verdicts, names)
+                copied = bool(edits and any(edits))
+                count["pairs"] += copied
+                count["kept"] += copied and label_kept(row, verdicts, names)
                 # A pair without a copy costs rows, not labels; its words are counted as neither right nor missed.
                 count["without copy"] += edits is None and not conflict
             elif not (conflict and edits is None):
-                count["changes"] += found["right"] + found["wrong"] + found["wrong target"]
-                count["right"] += found["right"]
-                if found["right"] + found["missed"] + found["wrong target"]:
-                    bad = found["wrong"] + found["wrong target"] + found["missed"] + found["name wrong"]
+                count["changes"] += outcomes["right"] + outcomes["wrong"] + outcomes["wrong target"]
+                count["right"] += outcomes["right"]
+                if outcomes["right"] + outcomes["missed"] + outcomes["wrong target"]:
+                    bad = outcomes["wrong"] + outcomes["wrong target"] + outcomes["missed"] + outcomes["name wrong"]
                     count["sentences"] += 1
                     count["whole"] += not bad
-                count["words"] += found["right"] + found["missed"] + found["wrong target"]
-                count["missed"] += found["missed"] + found["wrong target"]
-                count["names changed"] += found["name right"] + found["name wrong"]
-                count["names right"] += found["name right"]
-                count["names"] += found["name right"] + found["name missed"]
-                count["names missed"] += found["name missed"]
+                count["words"] += outcomes["right"] + outcomes["missed"] + outcomes["wrong target"]
+                count["missed"] += outcomes["missed"] + outcomes["wrong target"]
+                count["names changed"] += outcomes["name right"] + outcomes["name wrong"]
+                count["names right"] += outcomes["name right"]
+                count["names"] += outcomes["name right"] + outcomes["name missed"]
+                count["names missed"] += outcomes["name missed"]
         broken = row["kind"] == "pair" and edits and any(edits) and not label_kept(row, verdicts, names)
         wrong = [
             f"{verdict}: {word}" for verdict, _, word in verdicts if "right" not in verdict and verdict != "name missed"
@@ -192,8 +192,8 @@ def show(way: str, scored: dict[str, Any], errors: bool) -> None:
     c = scored["counts"]["all"]
     print(f"left alone as a conflict: {c['conflicts']} texts or pairs ({c['conflicts right']} labelled so)")
     if errors:
-        for identity, wrong, found in scored["errors"]:
-            print(f"  {identity}: {'; '.join(wrong)} | {' || '.join(found)}"[:400])
+        for identity, wrong, both in scored["errors"]:
+            print(f"  {identity}: {'; '.join(wrong)} | {' || '.join(both)}"[:400])
 
 
 def show_judged(data: Path, more: Path) -> dict[str, Any]:

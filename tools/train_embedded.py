@@ -209,8 +209,8 @@ def pack(arguments: argparse.Namespace) -> None:
                 lines.append(f"{Path(file).name} ({role}): {after}; before compression {before.value:.2%}")
                 print(lines[-1])
         facts = source / "training.json"
-        told = json.loads(facts.read_text(encoding="utf-8")) if facts.is_file() else {"identity": {}}
-    write_card(arguments, lines, loss, told["identity"])
+        training = json.loads(facts.read_text(encoding="utf-8")) if facts.is_file() else {"identity": {}}
+    write_card(arguments, lines, loss, training["identity"])
 
 
 def evaluate_onnx(folder: Path, file: str) -> Accuracy:

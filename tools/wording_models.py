@@ -167,9 +167,9 @@ def step(samples: dict[str, Any], wording: str, first: str, second: str, seed: s
 
     here = pl.col("id").str.starts_with(f"{wording}; ") & ~pl.col("subset").is_in([CONTROL, PERSON])
     pair = [Sample(Predictions(samples[f"{level}+{seed}"].frame.filter(here))) for level in (first, second)]
-    found = estimate_difference(get_measure("stereotype"), *pair, 0.95)
+    interval = estimate_difference(get_measure("stereotype"), *pair, 0.95)
     value = float(get_measure("stereotype")(pair[1])) - float(get_measure("stereotype")(pair[0]))
-    return f"{value:+.2f} [{found.low:+.2f}, {found.high:+.2f}]"
+    return f"{value:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
 
 
 def examples(rows: list[dict[str, Any]]) -> Any:

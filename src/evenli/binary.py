@@ -127,7 +127,7 @@ def write_csv(frame: pl.DataFrame, target: Path | IO[bytes], *, header: bool = T
 
     texts = [pl.col(name) for name, kind in frame.schema.items() if kind == pl.String]
     risky = [text.str.contains(FORMULA) & ~text.str.contains(NUMBER) for text in texts]
-    escaped = [pl.when(found).then("'" + text).otherwise(text) for found, text in zip(risky, texts, strict=True)]
+    escaped = [pl.when(is_risky).then("'" + text).otherwise(text) for is_risky, text in zip(risky, texts, strict=True)]
     names = [text.meta.output_name() for text in texts]
     frame = frame.with_columns(**dict(zip(names, escaped, strict=True)))
     # polars quotes a cell for a line feed, but not for a carriage return.

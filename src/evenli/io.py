@@ -51,7 +51,7 @@ WHOLE_BYTES = 1 << 30  # the largest text that is read at once, unpacked: a smal
 STORED_BYTES = 128 << 20  # the largest JSON document; what evenli writes is far smaller
 MEMBERS = 100_000  # the most files of an archive or a directory that are looked at
 _BLOCK = 1 << 20
-_DIGITS = 6
+DIGITS = 6
 
 
 class Readable(Protocol):
@@ -351,7 +351,7 @@ def json_text(content: Any) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def to_plain(value: Any, digits: int | None = _DIGITS) -> Any:
+def to_plain(value: Any, digits: int | None = DIGITS) -> Any:
     """Dataclasses, arrays and numbers as strict JSON values: the one rule for undefined numbers.
 
     NaN and infinity become null, floats are rounded. Keys that begin with ``p`` as in p-value keep their digits: a p of
@@ -360,8 +360,9 @@ def to_plain(value: Any, digits: int | None = _DIGITS) -> Any:
     >>> to_plain({"value": float("nan"), "share": 1 / 3, "p": 1e-9})
     {'value': None, 'share': 0.333333, 'p': 1e-09}
     """
-    if hasattr(value, "__struct_fields__"):  # msgspec
-        value = {name: getattr(value, name) for name in value.__struct_fields__}
+    if hasattr(value, "__struct_fields__"):  # msgspec; a record has its own say about what is written
+        fields = value.__struct_fields__
+        value = value.stored_fields() if hasattr(value, "stored_fields") else {n: getattr(value, n) for n in fields}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):

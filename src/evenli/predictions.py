@@ -75,20 +75,6 @@ class Predictions:
         keys = self.frame.select(pl.struct("suite", key.alias("key"))).to_series()
         return Predictions(self.frame.filter(~keys.is_in(keys.filter(pl.Series(silent)).implode())), self.header)
 
-    def summary(self) -> dict[str, Any]:
-        """How often each label was predicted, and the accuracy on the pairs with a gold label (None without any)."""
-        answers = self.answers
-        gold = self.frame["gold"].to_list()
-        right = [answer == label for answer, label in zip(answers, gold, strict=True) if label]
-        return {
-            "pairs": len(answers),
-            "predicted": {label: answers.count(label) for label in LABELS},
-            **({ABSTAINED: answers.count("")} if ABSTAINED in self.frame.columns else {}),
-            "gold": len(right),
-            "accuracy": round(sum(right) / len(right), 6) if right else None,
-            "timings": self.header.get("timings"),
-        }
-
     @classmethod
     def read(cls, path: str | Path, header: dict[str, Any] | None = None) -> Predictions:
         """Read a stored table; a missing, damaged or foreign one is refused, and so is one that its header belies."""

@@ -17,6 +17,17 @@ def deprecated(old: str, new: str, *, stacklevel: int = 3) -> None:
     warnings.warn(message, DeprecationWarning, stacklevel=stacklevel)
 
 
+class FormerDict:
+    """A result that was a dict: its keys are its attributes now, and the old way to them still works."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        """A plain value by its key; deprecated."""
+        deprecated(f"{type(self).__name__}[{name!r}]", f"the attribute {name}, or to_dict()")
+        return self.to_dict()[name]  # type: ignore[attr-defined]  # of the record it is mixed into
+
+
 def canonical_suite(name: str, *, quiet: bool = False) -> str:
     """The name of a suite today; an old one is warned about, unless it is read from a file."""
     new = OLD_SUITES.get(name, name)

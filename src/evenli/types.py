@@ -7,58 +7,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from evenli.errors import RunError
+from evenli.errors import InputError, RunError
 from evenli.format import interval, number, printable
-from evenli.io import to_plain
+from evenli.record import Number as Number
+from evenli.record import Numbers as Numbers
+from evenli.record import Record as Record
 from evenli.registry import SUITES
 from evenli.renamed import upgraded
 
-if TYPE_CHECKING:
-    Number = float
-    Numbers = dict[str, float]
-else:
-    Number = float | None  # the form in JSON; __post_init__ turns null into NaN
-    Numbers = dict[str, float | None]
 
-VerdictCode = Literal["bias", "error", "undecided", "even", "none"]
-Self = TypeVar("Self", bound="Record")
+@dataclass(frozen=True)
+class Scoring:
+    """Settings of the scoring step; none of them asks the model again.
 
+    Attributes:
+        level: Coverage of the intervals.
+        published: Whether our own measures keep words that state a group, as published ones do.
+    """
 
-class Record(msgspec.Struct, frozen=True):
-    """Base of all results."""
+    level: float = 0.95
+    published: bool = False
 
     def __post_init__(self) -> None:
-        """Undefined numbers are NaN in Python."""
-        for name in _numbers(type(self)):
-            value = getattr(self, name)
-            if value is None:
-                msgspec.structs.force_setattr(self, name, math.nan)
-            elif isinstance(value, dict):
-                defined = {key: math.nan if item is None else item for key, item in value.items()}
-                msgspec.structs.force_setattr(self, name, defined)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: floats to six decimals, undefined ones null."""
-        return dict(to_plain(msgspec.to_builtins(self)))
-
-    @classmethod
-    def from_dict(cls: type[Self], content: Any) -> Self:
-        """Read what ``to_dict`` wrote; anything else is refused with the place of the first fault."""
-        try:
-            return msgspec.convert(content, cls)
-        except msgspec.ValidationError as error:
-            raise RunError(f"not a {cls.__name__}: {error}") from error
+        """Refuse settings that give no interval."""
+        if not 0 < self.level < 1:
+            raise InputError(f"the level of an interval is {self.level}; give a number between 0 and 1, like 0.95")
 
 
-@cache
-def _numbers(kind: type) -> tuple[str, ...]:
-    hints = get_type_hints(kind)
-    return tuple(name for name in kind.__struct_fields__ if hints[name] in (float | None, Numbers))  # type: ignore[attr-defined]
+VerdictCode = Literal["bias", "error", "undecided", "even", "none"]
 
 
 class Estimate(Record, frozen=True):
@@ -215,6 +196,8 @@ class Competence(Record, frozen=True):
 class ModelCard(Record, frozen=True):
     """The audited model, as run.json describes it."""
 
+    extensible: ClassVar[bool] = True  # what a backend adds
+
     name: str = "?"
     spec: str = ""
     backend: str = ""
@@ -234,6 +217,24 @@ class ModelCard(Record, frozen=True):
     def title(self) -> str:
         """Name for people, with the revision where there is one."""
         return f"{self.name}@{self.revision[:12]}" if self.revision else self.name
+
+
+class Timings(Record, frozen=True):
+    """How long asking a model took.
+
+    Attributes:
+        tokenise_seconds: Time for tokens.
+        score_seconds: Time for answers.
+        pairs: Pairs that were asked.
+        distinct_pairs: Those that differ: a repeated pair is asked once.
+        truncated: Pairs that were longer than the model reads.
+    """
+
+    tokenise_seconds: Number = math.nan
+    score_seconds: Number = math.nan
+    pairs: int = 0
+    distinct_pairs: int = 0
+    truncated: int = 0
 
 
 class Repeat(Record, frozen=True):
@@ -259,6 +260,8 @@ class Repeat(Record, frozen=True):
 
 class DataCard(Record, frozen=True):
     """One audited pair set, as ``PairSet.card`` describes it."""
+
+    extensible: ClassVar[bool] = True  # what a reader adds
 
     name: str
     suite: str
@@ -344,12 +347,14 @@ class AuditResult(Record, frozen=True, kw_only=True):
         prompting: Of a language model, by suite: abstentions, and whether answers hang on wording and option order.
     """
 
+    optional: ClassVar[tuple[str, ...]] = ("suites", "prompting")
+
     model: ModelCard = ModelCard()
     data: list[DataCard] = []
-    timings: dict[str, Any] = {}
+    timings: Timings = Timings()
     repeat: Repeat | None = None
     lang: str | None = None
-    scoring: dict[str, Any] = {}
+    scoring: Scoring = Scoring()
     verdict: Verdict
     competence: Competence | None = None
     suites: dict[str, SuiteResult] = {}
@@ -375,11 +380,9 @@ class AuditResult(Record, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; the suites stand at the top."""
-        content = {name: getattr(self, name) for name in self.__struct_fields__ if name != "suites"}
-        plain = dict(to_plain(msgspec.to_builtins(content)))
-        if not self.prompting:  # only language models have any
-            del plain["prompting"]
-        return plain | {name: result.to_dict() for name, result in self.suites.items()}
+        plain = super().to_dict()
+        suites: dict[str, Any] = plain.pop("suites", {})
+        return plain | suites
 
     @classmethod
     def from_dict(cls, content: Any) -> AuditResult:

@@ -159,8 +159,8 @@ def judge(words: tuple[str, ...], outcome: Outcome, *, own: bool) -> Finding | N
     if outcome.code == 2 and not usage and sum(not _REMARK.search(line) for line in lines) != 1:
         return Finding("not one line", f"{words[0]}: {len(lines)} lines", outcome.stderr)
     for name, text in (("stdout", outcome.stdout), ("stderr", outcome.stderr)):
-        if found := _CONTROL.search(text):
-            return Finding("control character", f"{words[0]}: {found.group()!r} on {name}", text[:4000])
+        if control := _CONTROL.search(text):
+            return Finding("control character", f"{words[0]}: {control.group()!r} on {name}", text[:4000])
         if any(line.startswith(mutate.FORGED) for line in text.splitlines()) and not own:
             return Finding("forged line", f"{words[0]}: {name}", text[:4000])
     return None

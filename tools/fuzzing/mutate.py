@@ -99,17 +99,17 @@ def dump(value: Any) -> str:
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
     """Every container with each of its keys or positions."""
-    found: list[tuple[Any, Any]] = []
+    places: list[tuple[Any, Any]] = []
     waiting = [value]
-    while waiting and len(found) < 5_000:
+    while waiting and len(places) < 5_000:
         item = waiting.pop()
         if isinstance(item, dict):
-            found += [(item, key) for key in item]
+            places += [(item, key) for key in item]
             waiting += list(item.values())
         elif isinstance(item, list):
-            found += [(item, at) for at in range(len(item))]
+            places += [(item, at) for at in range(len(item))]
             waiting += item
-    return found
+    return places
 
 
 def tree(rng: random.Random, value: Any) -> Any:
@@ -271,7 +271,7 @@ def encoding(rng: random.Random, content: bytes) -> bytes:
     """The same text in another encoding, with other line ends, a mark, or control characters."""
     text = content.decode("utf-8", "replace")
     at = rng.randrange(len(text) + 1)
-    made: Callable[[], bytes] = rng.choice(
+    change: Callable[[], bytes] = rng.choice(
         (
             lambda: b"\xef\xbb\xbf" + content,
             lambda: content.replace(b"\n", b"\r\n"),
@@ -284,7 +284,7 @@ def encoding(rng: random.Random, content: bytes) -> bytes:
             lambda: b"\n" * 50 + content,
         )
     )
-    return made()
+    return change()
 
 
 def safetensors(rng: random.Random, content: bytes) -> bytes:

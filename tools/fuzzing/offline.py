@@ -75,12 +75,12 @@ def use_resolver() -> None:
 def counters() -> dict[str, int]:
     """Connections, datagrams and packets without a route, of this namespace."""
     lines = [line.split() for line in Path("/proc/net/snmp").read_text(encoding="ascii").splitlines()]
-    found = {}
+    counted = {}
     for names, values in zip(lines[::2], lines[1::2], strict=True):
         table = dict(zip(names[1:], values[1:], strict=True))
         kind = names[0].rstrip(":")
-        found |= {f"{kind}.{name}": int(table[name]) for name in _COUNTERS.get(kind, ())}
-    return found
+        counted |= {f"{kind}.{name}": int(table[name]) for name in _COUNTERS.get(kind, ())}
+    return counted
 
 
 def main() -> None:

@@ -428,7 +428,7 @@ def commands() -> dict[str, Any]:
 
     from evenli.cli import app
 
-    found: dict[str, Any] = {}
+    commands: dict[str, Any] = {}
 
     def walk(command: Any, path: Words) -> None:
         if hasattr(command, "list_commands"):
@@ -436,10 +436,10 @@ def commands() -> dict[str, Any]:
             for name in command.list_commands(context):
                 walk(command.get_command(context, name), (*path, name))
         elif not command.hidden:
-            found[" ".join(path)] = command
+            commands[" ".join(path)] = command
 
     walk(get_command(app), ())
-    return found
+    return commands
 
 
 def _options() -> Iterator[Target]:

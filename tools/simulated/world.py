@@ -54,14 +54,14 @@ class World:
 
     def _other_words(self, generator: np.random.Generator) -> Items:
         """Every word with the stereotype score of any word of its class: intervals speak of other words, too."""
-        found = items(self.sample)
-        words = self.sample.design.occupations[found.rows[0]]
+        same = items(self.sample)
+        words = self.sample.design.occupations[same.rows[0]]
         _, first, word = np.unique(words, return_index=True, return_inverse=True)
-        scores, classes = found.scores[first], found.classes[first]
+        scores, classes = same.scores[first], same.classes[first]
         for name in np.unique(classes.astype(str)):
             alike = np.flatnonzero(classes == name)
             scores[alike] = scores[generator.choice(alike, len(alike))]
-        return replace(found, scores=scores[word])
+        return replace(same, scores=scores[word])
 
     def _noise(self, generator: np.random.Generator, count: int) -> Values:
         if not self.scenario.tails:

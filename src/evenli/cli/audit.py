@@ -196,10 +196,10 @@ def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: s
 
     checked = verify_run(run)
     if as_json:
-        shared.print_json(checked)
+        shared.print_json(checked.to_dict())
     else:
-        files = ", ".join(checked["files"]) or "no hashes: made by an older version"
-        shared.say(f"verified {run}: {files}; {checked['numbers']} numbers scored again")
+        files = ", ".join(checked.files) or "no hashes: made by an older version"
+        shared.say(f"verified {run}: {files}; {checked.numbers} numbers scored again")
 
 
 def compare(

@@ -177,6 +177,6 @@ def controlled(
     design = Design(lang, rates=chosen, balanced=balanced, captions=captions, width=width, seed=seed, axis=axis)
     card = write_controlled(out, design)
     if as_json:
-        shared.print_json({"folder": str(out), **card})
+        shared.print_json({"folder": str(out), **card.to_dict()})
         return
     shared.say(f"{out}: {len(design.rates)} training and dev sets, two test sets; see card.json")

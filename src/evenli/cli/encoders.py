@@ -171,10 +171,10 @@ def encoder_report(
     tests = SeatSettings(seed=seed, permutations=permutations)
     settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online, probe)
     check_extra("encoders", "an encoder report", "sklearn")
-    with shared.heartbeat(not as_json) as tell:
+    with shared.heartbeat(not as_json) as step_of:
 
         def step(name: str, figure: str) -> None:
-            tell(f"{name}: {figure}")
+            step_of(f"{name}: {figure}")
             if sys.stderr.isatty():
                 shared.warn(f"{name}: {figure}")
 

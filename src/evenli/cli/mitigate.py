@@ -159,29 +159,29 @@ def augment(
 
 def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     if as_json:
-        shared.print_json({"folder": str(result.path), **result.card})
+        shared.print_json({"folder": str(result.path), **result.card.to_dict()})
         return
     from evenli.report.scores import balance_text
 
-    counts, threshold = result.card["counts"], result.card["threshold"]
-    control = result.card["settings"]["method"] == "random_control"
-    splits = ", ".join(f"{name} {count:,}" for name, count in counts["splits"].items())
-    unchanged = counts["above_threshold"] - counts["added"] - counts["skipped"] if counts["added"] else 0
-    shared.say(f"{result.path}: {counts['result']:,} rows ({splits}) from {counts['rows']:,}")
+    counts, threshold = result.card.counts, result.card.threshold
+    control = result.card.settings["method"] == "random_control"
+    splits = ", ".join(f"{name} {count:,}" for name, count in counts.splits.items())
+    unchanged = counts.above_threshold - counts.added - counts.skipped if counts.added else 0
+    shared.say(f"{result.path}: {counts.result:,} rows ({splits}) from {counts.rows:,}")
     if control:
         shared.say("RANDOM CONTROL: chance picked as many rows, whatever their score")
     shared.say(
-        f"{counts['above_threshold']:,} score above {threshold['value']:.4f} (percentile {threshold['percentile']:g}): "
-        f"{counts['removed']:,} removed, {counts['added']:,} swapped copies added"
-        + (f", {counts['skipped']:,} without one (skipped.csv says why)" if counts["skipped"] else "")
+        f"{counts.above_threshold:,} score above {threshold.value:.4f} (percentile {threshold.percentile:g}): "
+        f"{counts.removed:,} removed, {counts.added:,} swapped copies added"
+        + (f", {counts.skipped:,} without one (skipped.csv says why)" if counts.skipped else "")
         + (f"; {unchanged:,} hold nothing to swap" if unchanged > 0 else "")
     )
-    for when in ("before", "after", *(["removed"] if counts["removed"] else [])):
-        shared.say(f"{when}: {balance_text(result.card['balance'][when])}")
-    for warning in result.card["warnings"]:
+    for when in ("before", "after", *(["removed"] if counts.removed else [])):
+        shared.say(f"{when}: {balance_text(getattr(result.card.balance, when))}")
+    for warning in result.card.warnings:
         shared.warn(f"the cleaning shifts the corpus: {warning}")
-    if result.card["driving_words"] != "shown":
-        shared.warn(f"driving words {result.card['driving_words']}")
+    if result.card.driving_words != "shown":
+        shared.warn(f"driving words {result.card.driving_words}")
     shared.say("look through removed.csv or added.csv before training on it; card.json says what was done")
 
 
@@ -289,23 +289,23 @@ def _mitigate(
     settings = MitigationSettings(method.name, fit, seed, options or {}, probe)
     loading: dict[str, Any] = {"pooling": pooling, "device": device, "online": online}
     with shared.heartbeat(not as_json) as step:
-        about = mitigate_encoder(encoder, out, settings, **loading, overwrite=overwrite, on_step=step)
-    if about["note"]:
-        shared.warn(about["note"])
+        result = mitigate_encoder(encoder, out, settings, **loading, overwrite=overwrite, on_step=step)
+    if result.note:
+        shared.warn(result.note)
     if as_json:
-        shared.print_json({"folder": str(out), **about})
+        shared.print_json({"folder": str(out), **result.to_dict()})
         return
     from evenli.report.encoder import print_leakage
 
-    used, eraser = about["fit"], about["eraser"]
+    used, eraser, left = result.fit, result.eraser, result.leakage
     shared.say(
-        f"{out}: {about['method']} on {used['pairs']:,} sentence pairs ({used['source']}), {eraser['rank']} of "
-        f"{eraser['dimension']} dimensions removed; use it as mitigated:{out}"
+        f"{out}: {result.method} on {used.pairs:,} sentence pairs ({used.source}), {eraser.rank} of "
+        f"{eraser.dimension} dimensions removed; use it as mitigated:{out}"
     )
-    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used["skipped"].items() if count)
+    left_out = ", ".join(f"{count:,} with {reason}" for reason, count in used.skipped.items() if count)
     if left_out:
         shared.say(f"left out of the fit: {left_out.replace('with without', 'without')}")
-    print_leakage(about["leakage"]["before"], about["leakage"]["after"], shared.console())
+    print_leakage(left.before, left.after, shared.console())
 
 
 def _apply(
@@ -356,5 +356,4 @@ def hard_debias(
         return
     from evenli.report.encoder import print_leakage
 
-    before, after = (one.to_dict() for one in result.leakage)
-    print_leakage(before, after, shared.console(), words=True)
+    print_leakage(result.leakage.before, result.leakage.after, shared.console(), words=True)

@@ -134,15 +134,15 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
     from evenli.corpus.scoring import summarise
     from evenli.report.scores import print_corpus
 
-    summary = {**summarise(out, top), "charts": []}
+    summary, charts = summarise(out, top), []
     if chart is not None:
         from evenli.report.scores import write_distribution_chart
 
-        summary["charts"] = [str(file) for file in write_distribution_chart(out, chart)]
+        charts = [str(file) for file in write_distribution_chart(out, chart)]
     if as_json:
-        shared.print_json(summary)
+        shared.print_json({**summary.to_dict(), "charts": charts})
     else:
-        print_corpus(summary)
+        print_corpus(summary, charts)
 
 
 def _print_sentence(scorer: AnyScorer, sentence: str, html: Path | None, as_json: bool) -> None:
@@ -192,15 +192,13 @@ def direction(
     if out is not None:
         check_extra("report", "the plots of a direction")
     report = describe_direction(vectors, pairs, count=count, among=among)
-    summary = report.to_dict()
-    if out is not None:
-        summary["files"] = [file.name for file in write_direction(report, out)]
+    files = [] if out is None else [file.name for file in write_direction(report, out)]
     if as_json:
-        shared.print_json(summary)
+        shared.print_json(report.to_dict() | ({"files": files} if files else {}))
         return
-    print_direction(summary)
-    if out is not None:
-        shared.say(f"files: {out}/ {', '.join(summary['files'])}")
+    print_direction(report.summary)
+    if files:
+        shared.say(f"files: {out}/ {', '.join(files)}")
 
 
 def _print_contextual(
@@ -213,6 +211,6 @@ def _print_contextual(
     loaded = TransformerArgmax(encoder, device=device, online=online, importance=cast(Any, importance))
     summary = describe_contextual(loaded, pairs)
     if as_json:
-        shared.print_json(summary)
+        shared.print_json(summary.to_dict())
     else:
         print_contextual(summary)

@@ -7,18 +7,27 @@ points are a warning.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
+
+from evenli.record import Record
 
 SHIFT = 2.0
 """Points by which a share may move without a warning."""
 _SIDES = {"female": "lean female", "male": "lean male"}
 
 
-class Balance:
+class Balance(Record, frozen=True):
+    """Which way rows lean, and their gold labels; shares in percent, the labels in the order of their names."""
+
+    female: float
+    male: float
+    labels: dict[str, float]
+
+
+class BalanceCounter:
     """Counts of rows by side and by gold label."""
 
     def __init__(self, columns: Iterable[str]) -> None:
@@ -41,24 +50,22 @@ class Balance:
                 if label:
                     self.labels[str(label)] += int(count)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Shares in percent of the rows, the labels in the order of their names."""
-        shares = {side: _percent(self.sides[side], self.rows) for side in _SIDES}
+    def balance(self) -> Balance:
+        """The shares of what was counted."""
+        female, male = (_percent(self.sides[side], self.rows) for side in ("female", "male"))
         labelled = sum(self.labels.values())
-        return {**shares, "labels": {name: _percent(self.labels[name], labelled) for name in sorted(self.labels)}}
+        return Balance(female, male, {name: _percent(self.labels[name], labelled) for name in sorted(self.labels)})
 
 
 def _percent(count: int, rows: int) -> float:
     return round(100 * count / rows, 2) if rows else 0.0
 
 
-def warnings(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+def warnings(before: Balance, after: Balance) -> list[str]:
     """A sentence for every share that a cleaning moved by more than two points."""
     messages = []
-    pairs = [(what, before[side], after[side]) for side, what in _SIDES.items()]
-    pairs += [
-        (f"are labelled {name}", share, after["labels"].get(name, 0.0)) for name, share in before["labels"].items()
-    ]
+    pairs = [(what, getattr(before, side), getattr(after, side)) for side, what in _SIDES.items()]
+    pairs += [(f"are labelled {name}", share, after.labels.get(name, 0.0)) for name, share in before.labels.items()]
     for what, first, second in pairs:
         if abs(second - first) > SHIFT:
             messages.append(f"rows that {what}: {first:.1f} % before, {second:.1f} % after")

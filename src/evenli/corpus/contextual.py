@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from evenli.corpus.importance import FloatArray
 from evenli.corpus.transformer import Pieces, TransformerArgmax
 from evenli.encoders.base import Embeddings, encode_checked
 from evenli.io import hash_text
+from evenli.record import Record
+from evenli.renamed import FormerDict
 from evenli.resources import read_table
 from evenli.resources.words import GenderWords, is_word, sentence_starts
 
@@ -104,7 +107,31 @@ def contextual_direction(encoder: TransformerArgmax, pairs: Pairs = "ten") -> Ge
     return replace(direction, inputs=hash_text(repr((encoder.identity, sentences))))
 
 
-def describe_contextual(encoder: TransformerArgmax, pairs: Pairs = "ten") -> dict[str, object]:
+class ContextualSummary(FormerDict, Record, frozen=True):
+    """The direction of an encoder.
+
+    Attributes:
+        encoder: Its spec.
+        importance: How its tokens are weighted.
+        dimension: Numbers of an embedding.
+        sentences: Sentences in two versions that the direction is made of.
+        explained: Share of the variance of their differences that the first component explains.
+        agreement_of_halves: Cosine of the directions of both halves of the sentences.
+        sentence_cosines: Table 1 of the paper.
+    """
+
+    digits: ClassVar[int | None] = None
+
+    encoder: str
+    importance: str
+    dimension: int
+    sentences: int
+    explained: float
+    agreement_of_halves: float
+    sentence_cosines: dict[str, float]
+
+
+def describe_contextual(encoder: TransformerArgmax, pairs: Pairs = "ten") -> ContextualSummary:
     """The direction of an encoder, how alike those of both halves of the sentences are, and Table 1 of the paper."""
     sentences = _sentences(pairs)
     female, male = _encoded(encoder, sentences)
@@ -112,15 +139,15 @@ def describe_contextual(encoder: TransformerArgmax, pairs: Pairs = "ten") -> dic
     halves = (direction_from_sentences(female[at::2], male[at::2]) for at in (0, 1))
     rows = encode_checked(encoder, TABLE_1).astype(np.float64)
     cosines = rows @ whole.vector / np.linalg.norm(rows, axis=1)
-    return {
-        "encoder": encoder.spec,
-        "importance": encoder.importance,
-        "dimension": whole.dimension,
-        "sentences": len(sentences),
-        "explained": whole.explained_raw,
-        "agreement_of_halves": agreement(*halves),
-        "sentence_cosines": dict(zip(TABLE_1, cosines.tolist(), strict=True)),
-    }
+    return ContextualSummary(
+        encoder=encoder.spec,
+        importance=encoder.importance,
+        dimension=whole.dimension,
+        sentences=len(sentences),
+        explained=whole.explained_raw,
+        agreement_of_halves=agreement(*halves),
+        sentence_cosines=dict(zip(TABLE_1, cosines.tolist(), strict=True)),
+    )
 
 
 def _sentences(pairs: Pairs) -> list[tuple[str, str]]:

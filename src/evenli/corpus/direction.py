@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError
 from evenli.io import hash_text, read_rows, write_atomic
+from evenli.record import Record
 from evenli.resources import read_lines, read_table
 
 LISTS = ("ten", "long", "ja", "zh")
@@ -195,6 +196,47 @@ def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *
     return Nearest(first(order[::-1]), first(order))
 
 
+class LeaveOneOut(Record, frozen=True):
+    """Cosines of a direction with those that lack one of its pairs."""
+
+    digits: ClassVar[int | None] = None
+
+    lowest: float
+    mean: float
+
+
+class DirectionSummary(Record, frozen=True):
+    """A gender direction without its numbers.
+
+    Attributes:
+        vectors: Name of the word vectors.
+        words: How many there are.
+        dimension: Numbers of each.
+        pairs: Pairs that the direction is made of.
+        missing: Pairs without a vector.
+        explained: Share of the variance of the pairs that the first component explains.
+        explained_raw: The same with the lengths of the vectors kept.
+        leave_one_out: How far one pair turns it.
+        agreement: Cosine with the direction of another pair list, by its name.
+        female: Nearest words with their cosines.
+        male: The same on the other side.
+    """
+
+    digits: ClassVar[int | None] = None
+
+    vectors: str
+    words: int
+    dimension: int
+    pairs: int
+    missing: list[tuple[str, str]]
+    explained: float
+    explained_raw: float
+    leave_one_out: LeaveOneOut
+    agreement: dict[str, float]
+    female: tuple[tuple[str, float], ...]
+    male: tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True)
 class DirectionReport:
     """A gender direction and how far it can be trusted; it agrees with the direction of another, named pair list."""
@@ -205,22 +247,27 @@ class DirectionReport:
     agreement: Mapping[str, float]
     nearest: Nearest
 
-    def to_dict(self) -> dict[str, Any]:
-        """As strict JSON, without the numbers of the direction."""
+    @property
+    def summary(self) -> DirectionSummary:
+        """What it says, without the numbers of the direction."""
         cosines = list(self.stability.values())
-        return {
-            "vectors": self.vectors.name,
-            "words": len(self.vectors),
-            "dimension": self.vectors.dimension,
-            "pairs": len(self.direction.pairs),
-            "missing": list(map(list, self.direction.missing)),
-            "explained": self.direction.explained_unit,
-            "explained_raw": self.direction.explained_raw,
-            "leave_one_out": {"lowest": min(cosines), "mean": float(np.mean(cosines))},
-            "agreement": dict(self.agreement),
-            "female": [list(word) for word in self.nearest.female],
-            "male": [list(word) for word in self.nearest.male],
-        }
+        return DirectionSummary(
+            vectors=self.vectors.name,
+            words=len(self.vectors),
+            dimension=self.vectors.dimension,
+            pairs=len(self.direction.pairs),
+            missing=list(self.direction.missing),
+            explained=self.direction.explained_unit,
+            explained_raw=self.direction.explained_raw,
+            leave_one_out=LeaveOneOut(min(cosines), float(np.mean(cosines))),
+            agreement=dict(self.agreement),
+            female=self.nearest.female,
+            male=self.nearest.male,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The summary as plain values."""
+        return self.summary.to_dict()
 
 
 def describe_direction(

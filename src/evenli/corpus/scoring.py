@@ -6,10 +6,10 @@ import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, overload
 
 from evenli._callable import settings_of
-from evenli.corpus.balance import Balance
+from evenli.corpus.balance import Balance, BalanceCounter
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
 from evenli.corpus.direction import Pairs, gender_direction
@@ -23,6 +23,8 @@ from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import EvenliError, InputError
 from evenli.io import read_rows, read_text
+from evenli.record import Record
+from evenli.renamed import FormerDict
 from evenli.resources.words import GenderWords
 
 if TYPE_CHECKING:
@@ -263,23 +265,57 @@ def is_corpus(source: str) -> bool:
     return glob.has_magic(source) and (" " not in source or bool(glob.glob(source, recursive=True)))  # noqa: PTH207
 
 
-def balance_of(scored: CorpusScores) -> dict[str, Any]:
+def balance_of(scored: CorpusScores) -> Balance:
     """Which way the rows of a scored corpus lean, in percent, and the shares of their labels."""
-    balance = Balance(scored.columns)
-    for frame in scored.gold_frames([*balance.needs, *(["gold"] if scored.has_gold else [])]):
-        balance.add(frame)
-    return balance.to_dict()
+    counter = BalanceCounter(scored.columns)
+    for frame in scored.gold_frames([*counter.needs, *(["gold"] if scored.has_gold else [])]):
+        counter.add(frame)
+    return counter.balance()
 
 
-def summarise(scored: CorpusScores | str | Path, top: int = 5) -> dict[str, Any]:
+class CorpusSummary(FormerDict, Record, frozen=True):
+    """What a scored corpus holds.
+
+    Attributes:
+        folder: Where it is.
+        header: Its scores.json, whose keys stand at the top in JSON.
+        balance: Which way its rows lean, and their labels.
+        top: The most biased sentences by side, with their scores.
+        percentiles: Of the score of a row, the largest of its columns.
+        method: Of the percentiles; earlier versions had another for large corpora.
+    """
+
+    digits: ClassVar[int | None] = None
+
+    folder: Path
+    header: dict[str, Any]
+    balance: Balance
+    top: dict[str, list[tuple[float, str]]]
+    percentiles: dict[str, float]
+    method: str = "exact"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        plain = super().to_dict()
+        header: dict[str, Any] = plain.pop("header")
+        return header | plain
+
+    @classmethod
+    def from_dict(cls, content: Any) -> CorpusSummary:
+        """Read what ``to_dict`` wrote."""
+        own = {name: content[name] for name in cls.__struct_fields__ if name in content}
+        header = {name: value for name, value in content.items() if name not in own}
+        return super().from_dict({**own, "header": header})
+
+
+def summarise(scored: CorpusScores | str | Path, top: int = 5) -> CorpusSummary:
     """Manifest, percentiles and the ``top`` most biased sentences of either side of a scored corpus."""
     scored = CorpusScores.read(scored)
     percentiles = thresholds(scored, PERCENTILES)
-    return {
-        "folder": str(scored.path),
-        **scored.header,
-        "method": "exact",  # of the percentiles; earlier versions had another for large corpora
-        "balance": balance_of(scored),
-        "top": top_sentences(scored, top) if top else {},
-        "percentiles": {f"{name:g}": value for name, value in percentiles.values.items()},
-    }
+    return CorpusSummary(
+        folder=scored.path,
+        header=dict(scored.header),
+        balance=balance_of(scored),
+        top=top_sentences(scored, top) if top else {},
+        percentiles={f"{name:g}": value for name, value in percentiles.values.items()},
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,18 @@ from evenli.stats.sample import Sample
 from evenli.suites.base import Request, assess_suite, get_suite, measure_results
 from evenli.suites.checks import COMPETENT, is_known
 from evenli.suites.coal.verdict import refuse
-from evenli.types import AuditResult, Competence, DataCard, Estimate, ModelCard, Repeat, SuiteResult, TopLabel, Verdict
+from evenli.types import (
+    AuditResult,
+    Competence,
+    DataCard,
+    Estimate,
+    ModelCard,
+    Repeat,
+    SuiteResult,
+    Timings,
+    TopLabel,
+    Verdict,
+)
 
 OwnMeasure = Measure | Callable[[Sample], Any]
 
@@ -63,10 +73,10 @@ def assess(
     result = AuditResult(
         model=ModelCard.from_dict(header.get("model", {})),
         data=cards,
-        timings=header.get("timings", {}),
+        timings=Timings.from_dict(header.get("timings", {})),
         repeat=Repeat.from_dict(header["repeat"]) if header.get("repeat") else None,
         lang=next((card.lang for card in cards if card.suite == names[0]), None),
-        scoring=asdict(scoring),
+        scoring=scoring,
         verdict=verdict,
         competence=gate,
         suites=results,

@@ -17,8 +17,9 @@ from evenli.io import read_json
 from evenli.models import CallableModel, ModelOptions, NLIModel, Prompting, load_model
 from evenli.pairs import PairSet
 from evenli.predictions import Predictions
+from evenli.record import Record
 from evenli.registry import DEFAULT_SUITE, SUITES
-from evenli.renamed import canonical_suite
+from evenli.renamed import FormerDict, canonical_suite
 from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
@@ -253,7 +254,7 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
         )
     result, hashed = _read_results(folder, held)
     # Runs of schema 1 have no hashes. Nobody can tell whether their numbers were edited, so they are scored again.
-    return Audit(result if hashed else assess(predictions, _scoring_of(result)), predictions, folder)
+    return Audit(result if hashed else assess(predictions, result.scoring), predictions, folder)
 
 
 def measure_run(
@@ -282,7 +283,7 @@ def measure_run(
 
 def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], None]) -> None:
     """Replace the results; say so if the old ones counted other words, for which reason alone the numbers differ."""
-    now = before = result.scoring["published"]
+    now = before = result.scoring.published
     with suppress(InputError, AttributeError):  # there are none, or none that anyone could have read
         before = read_json(folder.results_file).get("scoring", {}).get("published", False)
     folder.write_results(result.to_dict())
@@ -292,7 +293,15 @@ def _store(folder: RunFolder, result: AuditResult, on_warning: Callable[[str], N
         on_warning(f"{folder.results_file}: our own measures now {change}; to revert: '{back}'")
 
 
-def verify_run(path: str | Path) -> dict[str, Any]:
+class Verified(FormerDict, Record, frozen=True):
+    """A run that agrees with its evidence: files whose hashes were right, and how many numbers were scored again."""
+
+    run: str
+    files: list[str]
+    numbers: int
+
+
+def verify_run(path: str | Path) -> Verified:
     """Check a run against its evidence: hashes of its files, and every number scored again from the table.
 
     Returns:
@@ -302,7 +311,7 @@ def verify_run(path: str | Path) -> dict[str, Any]:
     check_stored(run.predictions, run.path / "predictions.parquet")
     files = RunFolder(run.path).verify("predictions.parquet", "results.json")
     stored = _read_results(run.path, list(run.result.suites))[0].to_dict()
-    again = assess(run.predictions, _scoring_of(run.result)).to_dict() if run.result.scoring else stored
+    again = assess(run.predictions, run.result.scoring).to_dict()
     numbers = 0
     for suite, one in again.items():
         for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
@@ -315,7 +324,7 @@ def verify_run(path: str | Path) -> dict[str, Any]:
                         f"{run.path / 'results.json'} says {suite}.{name}.{key} = {before}, the table gives "
                         f"{measure[key]}; score it again with 'evenli measure {run.path}'"
                     )
-    return {"run": str(run.path), "files": files, "numbers": numbers}
+    return Verified(str(run.path), list(files), numbers)
 
 
 def _predictions(folder: Path) -> Predictions:
@@ -353,7 +362,3 @@ def _read_results(folder: Path, suites: Sequence[str]) -> tuple[AuditResult, boo
     if missing:
         raise RunError(f"{file} lacks {', '.join(missing)}; {advice}")
     return result, bool(hashed)
-
-
-def _scoring_of(result: AuditResult) -> Scoring:
-    return Scoring(**{name: result.scoring[name] for name in ("level", "published") if name in result.scoring})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,18 @@ from scipy.stats import binomtest
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.evaluate.differences import Comparison, Difference, McNemar, corrected
+from evenli.evaluate.differences import (
+    ComparedRun,
+    ComparedWith,
+    Comparison,
+    ComparisonResult,
+    Difference,
+    McNemar,
+    MovedOccupation,
+    SuiteComparison,
+    corrected,
+)
 from evenli.format import number, p_bound, signed
-from evenli.io import to_plain
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.registry import DEFAULT_SUITE, SUITES
@@ -118,13 +127,11 @@ def _compare(first: Sample, second: Sample, suite: str, level: float, items: Ite
 
 def _difference(entry: Measure, first: Sample, second: Sample, level: float, *, same: bool) -> Difference:
     before, after = float(entry(first)), float(entry(second))
-    found = estimate_difference(entry, first, second, level)
-    if same and not math.isnan(found.se):
+    ends = estimate_difference(entry, first, second, level)
+    if same and not math.isnan(ends.se):
         # A table against itself: there is no other model that might have answered otherwise.
-        found = Interval(0.0, 0.0, 0.0, 1.0)
-    return Difference(
-        before, after, after - before, found.low, found.high, found.se, level, found.p, found.p, found.note
-    )
+        ends = Interval(0.0, 0.0, 0.0, 1.0)
+    return Difference(before, after, after - before, ends.low, ends.high, ends.se, level, ends.p, ends.p, ends.note)
 
 
 def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
@@ -191,29 +198,30 @@ class RunComparison:
             for number, run in enumerate(self.runs[1:])
         )
 
+    @property
+    def result(self) -> ComparisonResult:
+        """Everything that the command prints as JSON, as typed values."""
+        first = self.runs[0]
+        parts = {name: SuiteComparison(self._entries(name), first.result.data_of(name)) for name in self.suites}
+        judged = next((name for name in self.suites if get_suite(name).judge is not None), "")
+        return ComparisonResult(ComparedRun(**_label(first)), self.scoring, parts, judged)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values. The suite that gives the verdict stands at the top, others under their names."""
-        first = self.runs[0]
-        content: dict[str, Any] = {"first": _label(first), "scoring": asdict(self.scoring)}
-        content |= {"data": {}, "comparisons": []}
-        for suite in self.suites:
-            card = first.result.data_of(suite)
-            part = {"data": card.to_dict() if card else {}, "comparisons": self._entries(suite)}
-            content |= part if get_suite(suite).judge is not None else {suite: part}
-        return content
+        return self.result.to_dict()
 
-    def _entries(self, suite: str) -> list[dict[str, Any]]:
+    def _entries(self, suite: str) -> list[ComparedWith]:
         return [
-            {
+            ComparedWith(
                 **_label(run),
-                "conclusion": self.conclusion(suite, number),
-                "n": one.n,
-                "clusters": one.clusters,
-                "measures": {name: to_plain(asdict(difference)) for name, difference in one.measures.items()},
-                "mcnemar": to_plain(asdict(one.mcnemar)),
-                "occupations": to_plain(one.occupations.to_dicts()),
-                **({"contrast": found} if (found := self.contrast(suite, number)) else {}),
-            }
+                conclusion=self.conclusion(suite, number),
+                n=one.n,
+                clusters=one.clusters,
+                measures=one.measures,
+                mcnemar=one.mcnemar,
+                occupations=[MovedOccupation(**row) for row in one.occupations.iter_rows(named=True)],
+                contrast=self.contrast(suite, number),
+            )
             for number, (run, one) in enumerate(zip(self.runs[1:], self.suites[suite], strict=True))
         ]
 
@@ -273,7 +281,7 @@ def _compare_suite(runs: Sequence[Audit], suite: str, scoring: Scoring) -> list[
     return compare(first.predictions, second, *more, suite=suite, scoring=scoring)
 
 
-def conclude(first: Audit, second: Audit, found: Comparison, suite: str, runs: int = 1) -> str:
+def conclude(first: Audit, second: Audit, compared: Comparison, suite: str, runs: int = 1) -> str:
     """One sentence that the intervals allow, about the measures that the suite names; ``runs`` are corrected for."""
     silent = [run for run in (first, second) if run.result.competence and run.result.competence.problem]
     if silent:
@@ -286,22 +294,22 @@ def conclude(first: Audit, second: Audit, found: Comparison, suite: str, runs: i
     headline = first.result.suites[suite].headline
     names = items.conclusions if get_suite(suite).headline == headline or not headline else (headline,)
     for name in names:
-        difference = found.measures[name]
+        difference = compared.measures[name]
         if math.isnan(difference.value) or math.isnan(difference.low):
             return f"No conclusion about {_title(name)}: {difference.note}."
-    numbers = "; ".join(_numbers(_title(name), found.measures[name]) for name in names)
+    numbers = "; ".join(_numbers(_title(name), compared.measures[name]) for name in names)
     changes = []
     for name in names:
-        if found.measures[name].significant:
-            changes.append(f"{_title(name)} of the second is significantly {_direction(found.measures[name])}")
+        if compared.measures[name].significant:
+            changes.append(f"{_title(name)} of the second is significantly {_direction(compared.measures[name])}")
         else:
             changes.append(f"the difference in {_title(name)} is not significant")
-    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, found, runs)
+    return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, compared, runs)
 
 
-def _conclude_causes(names: Sequence[str], found: Comparison, runs: int) -> str:
+def _conclude_causes(names: Sequence[str], compared: Comparison, runs: int) -> str:
     """Which causes differ, by the p that are corrected for one another."""
-    known = {name: found.measures[name] for name in names if not math.isnan(found.measures[name].p_holm)}
+    known = {name: compared.measures[name] for name in names if not math.isnan(compared.measures[name].p_holm)}
     if not known:
         return ""
     differ = [name for name, one in known.items() if one.significant]
@@ -331,5 +339,5 @@ def _numbers(name: str, one: Difference) -> str:
     return f"{name} {number(one.first)} -> {number(one.second)}, difference {one.shown}, p {p_bound(one.p)}{corrected}"
 
 
-def _label(run: Audit) -> dict[str, Any]:
+def _label(run: Audit) -> dict[str, str]:
     return {"run": str(run.path), "model": run.name, "verdict": run.verdict.code}

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
+from msgspec import field, structs
 
 from evenli.format import interval, signed
+from evenli.record import Number, Record
+from evenli.registry import DEFAULT_SUITE
+from evenli.types import DataCard, Scoring
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Record, frozen=True):
     """One measure on two runs: ``value = second - first`` with its interval and standard error.
 
     ``p`` is two-sided, from the same t that makes the interval, and never 0. ``p_holm`` is corrected for several runs
@@ -20,15 +24,15 @@ class Difference:
     is named. Undefined numbers are NaN, and ``note`` says why.
     """
 
-    first: float
-    second: float
-    value: float
-    low: float
-    high: float
-    se: float
+    first: Number
+    second: Number
+    value: Number
+    low: Number
+    high: Number
+    se: Number
     level: float
-    p: float
-    p_holm: float
+    p: Number
+    p_holm: Number
     note: str = ""
 
     @property
@@ -42,8 +46,7 @@ class Difference:
         return f"{signed(self.value)} {interval(self.low, self.high, sign=True)}"
 
 
-@dataclass(frozen=True)
-class McNemar:
+class McNemar(Record, frozen=True):
     """Exact McNemar test (1947) on biased answers, item by item.
 
     It takes items as independent, which rows that share a sentence are not: its p is smaller than it should be, and the
@@ -55,8 +58,8 @@ class McNemar:
     only_first: int
     only_second: int
     neither: int
-    p: float
-    p_holm: float
+    p: Number
+    p_holm: Number
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,93 @@ class Comparison:
     occupations: pl.DataFrame
     n: int
     clusters: dict[str, int]
+
+
+class ComparedRun(Record, frozen=True):
+    """One of the runs: its folder, its model and the code of its verdict."""
+
+    run: str
+    model: str
+    verdict: str
+
+
+class MovedOccupation(Record, frozen=True):
+    """An occupation: share of biased answers of both runs, and how many items are biased in one of them only."""
+
+    occupation: str | None
+    stereotype: str | None
+    n: int
+    first: Number
+    second: Number
+    difference: Number
+    gained: int
+    lost: int
+
+
+class ComparedWith(ComparedRun, frozen=True, kw_only=True):
+    """A further run against the first.
+
+    Attributes:
+        conclusion: What the intervals allow to say.
+        n: Items compared.
+        clusters: How many occupations and templates they come from.
+        measures: Differences by measure.
+        mcnemar: Biased answers item by item.
+        occupations: The largest move first.
+        contrast: What the suite adds; most add nothing.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("contrast",)
+
+    conclusion: str
+    n: int
+    clusters: dict[str, int]
+    measures: dict[str, Difference]
+    mcnemar: McNemar
+    occupations: list[MovedOccupation]
+    contrast: dict[str, Any] = field(default_factory=dict)
+
+
+class SuiteComparison(Record, frozen=True):
+    """The pair set of a suite, and every further run against the first on it."""
+
+    optional: ClassVar[tuple[str, ...]] = ("data",)
+
+    comparisons: list[ComparedWith]
+    data: DataCard | None = None
+
+
+class ComparisonResult(Record, frozen=True):
+    """What ``evenli compare --json`` prints: the suite that gives the verdict at the top, others under their names.
+
+    Attributes:
+        first: The run that others are compared with.
+        scoring: Level of the intervals, and which words count.
+        suites: Comparisons by suite.
+        judged: The suite that gives the verdict; empty where it is not compared.
+    """
+
+    first: ComparedRun
+    scoring: Scoring
+    suites: dict[str, SuiteComparison] = field(default_factory=dict)
+    judged: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        plain = super().to_dict()
+        suites: dict[str, Any] = plain.pop("suites")
+        top: dict[str, Any] = suites.pop(plain.pop("judged"), {})
+        return plain | {"data": {}, "comparisons": []} | top | suites
+
+    @classmethod
+    def from_dict(cls, content: Any) -> ComparisonResult:
+        """Read what ``to_dict`` wrote."""
+        own = ("first", "scoring", "data", "comparisons")
+        suites = {name: SuiteComparison.from_dict(part) for name, part in dict(content).items() if name not in own}
+        result: ComparisonResult = super().from_dict({name: content[name] for name in ("first", "scoring")})
+        top = SuiteComparison.from_dict({"comparisons": content["comparisons"], "data": content["data"] or None})
+        judged = top.data.suite if top.data else DEFAULT_SUITE if top.comparisons else ""
+        return structs.replace(result, suites=({judged: top} if judged else {}) | suites, judged=judged)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -88,19 +178,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def corrected(found: Sequence[Comparison], causes: Sequence[str] = ()) -> list[Comparison]:
+def corrected(comparisons: Sequence[Comparison], causes: Sequence[str] = ()) -> list[Comparison]:
     """The comparisons with ``p_holm``: of all causes and runs together, of every other measure over the runs."""
-    families = [tuple(causes), *((name,) for name in found[0].measures if name not in causes)]
+    families = [tuple(causes), *((name,) for name in comparisons[0].measures if name not in causes)]
     by_measure: dict[str, list[float]] = {}
     for names in families:
-        together = iter(holm([one.measures[name].p for name in names for one in found]))
-        by_measure |= {name: [next(together) for _ in found] for name in names}
-    mcnemar = holm([one.mcnemar.p for one in found])
+        together = iter(holm([one.measures[name].p for name in names for one in comparisons]))
+        by_measure |= {name: [next(together) for _ in comparisons] for name in names}
+    mcnemar = holm([one.mcnemar.p for one in comparisons])
     return [
         replace(
             one,
-            measures={name: replace(d, p_holm=by_measure[name][i]) for name, d in one.measures.items()},
-            mcnemar=replace(one.mcnemar, p_holm=mcnemar[i]),
+            measures={name: structs.replace(d, p_holm=by_measure[name][i]) for name, d in one.measures.items()},
+            mcnemar=structs.replace(one.mcnemar, p_holm=mcnemar[i]),
         )
-        for i, one in enumerate(found)
+        for i, one in enumerate(comparisons)
     ]

@@ -6,17 +6,19 @@ report over many encoders can be stopped, continued and extended.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from evenli.encoders.base import EmbeddingCache, Encoder, load_encoder, parts_of
 from evenli.errors import InputError, RunError
@@ -31,13 +33,13 @@ from evenli.evaluate.seat import (
     texts_of,
     undefined_estimate,
 )
-from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult, senteval
+from evenli.evaluate.senteval import SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
 from evenli.io import hash_files, hash_text, read_json, to_plain
 from evenli.mitigate.erasers import Erased
 from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text
 from evenli.mitigate.residual import HeldOut, Residual, known_sentences, residual_leakage
-from evenli.store import UNREADABLE, RunDir, is_stamped, stamp
+from evenli.store import UNREADABLE, RunDir, is_stamped
 from evenli.types import Estimate, Number, Record
 
 FIGURES = ("seat", "linear", "mlp", "on_text", "clustering", "correlation", "senteval")  # what encoders are compared by
@@ -72,8 +74,21 @@ class SeatFigures(Record, frozen=True):
     change: Estimate | None = None  # of ``mean`` against the base encoder; None for the base or without a mean
 
 
-@dataclass(frozen=True)
-class EncoderFigures:
+class TaskScores(Record, frozen=True):
+    """SentEval of one encoder.
+
+    Attributes:
+        tasks: The tasks that ran.
+        missing: Those that did not, with the reason.
+        overall: Mean score over the tasks that all encoders of the report have; None without any.
+    """
+
+    tasks: dict[str, TaskResult]
+    missing: dict[str, str]
+    overall: float | None = None
+
+
+class EncoderFigures(Record, frozen=True):
     """All figures of one encoder."""
 
     spec: str  # as it was given
@@ -83,9 +98,13 @@ class EncoderFigures:
     note: str
     seat: SeatFigures
     leakage: Residual  # what is left of gender
-    senteval: SentEvalResult | None = None
-    senteval_mean: float | None = None  # over the tasks that all encoders of the report have
-    difference: dict[str, float | None] = field(default_factory=dict)  # FIGURES less those of the first encoder
+    senteval: TaskScores | None = None
+    difference: dict[str, float | None] = msgspec.field(default_factory=dict)  # FIGURES less those of the first encoder
+
+    @property
+    def senteval_mean(self) -> float | None:
+        """Mean score over the tasks that all encoders of the report have."""
+        return None if self.senteval is None else self.senteval.overall
 
     def figure(self, name: str) -> float | None:
         """One of FIGURES; None where it is undefined."""
@@ -103,38 +122,30 @@ class EncoderFigures:
         value: float | None = None if result is None else to_plain(result.score, None)
         return value
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        plain = {name: getattr(self, name) for name in ("spec", "label", "identity", "method", "note", "difference")}
-        scores = None
-        if self.senteval is not None:
-            every = self.senteval.to_dict()
-            scores = {"tasks": every["tasks"], "missing": every["missing"], "overall": self.senteval_mean}
-        return {**plain, "seat": self.seat.to_dict(), "leakage": self.leakage.to_dict(), "senteval": scores}
+
+class FigureSettings(Record, frozen=True):
+    """What the figures of a report depend on besides the encoders."""
+
+    seed: int
+    permutations: int
+    resamples: int
+    senteval_seed: int
+    pooling: str | None = None
+    averaged: tuple[str, ...] = AVERAGED
 
 
-@dataclass(frozen=True, repr=False)
-class EncoderReport:
+class EncoderReport(Record, frozen=True):
     """Encoders beside the first of them, and the SentEval tasks that all of them have a score for."""
+
+    stamped: ClassVar[str] = _KIND
 
     encoders: tuple[EncoderFigures, ...]
     tasks: tuple[str, ...] = ()
-    settings: ReportSettings = DEFAULTS
+    settings: FigureSettings | None = None
 
     def __repr__(self) -> str:
         parts = (f"{one.label} {one.figure('seat')}" for one in self.encoders)
         return f"EncoderReport(mean SEAT effect: {', '.join(parts)})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        settings = {name: getattr(self.settings.seat, name) for name in _SEAT}
-        settings |= {"senteval_seed": self.settings.senteval.seed, "pooling": self.settings.pooling}
-        return {
-            **stamp(_KIND),
-            "settings": {**settings, "averaged": list(AVERAGED)},
-            "tasks": list(self.tasks),
-            "encoders": [one.to_dict() for one in self.encoders],
-        }
 
 
 def difference(value: float | None, base: float | None) -> float | None:
@@ -222,7 +233,7 @@ class _Measurer:
 
     def __init__(self, settings: ReportSettings, data: str | Path | None, run: RunDir | None, on_step: OnStep) -> None:
         self._settings, self._run, self._on_step = settings, run, on_step
-        self._senteval = replace(settings.senteval, device=settings.senteval.device or settings.device)
+        self._senteval = dataclasses.replace(settings.senteval, device=settings.senteval.device or settings.device)
         self._data = None if data is None else task_folder(data)
         if self._data is not None:
             self._data_hash = hash_files(sorted(file for file in self._data.rglob("*") if file.is_file()))
@@ -257,7 +268,7 @@ class _Measurer:
         held; those of all encoders would fill the memory.
         """
         if isinstance(encoder, Erased):
-            return replace(encoder, encoder=self._share(encoder.encoder))
+            return dataclasses.replace(encoder, encoder=self._share(encoder.encoder))
         identity = str(encoder.identity)
         for other in list(self._caches)[1:]:
             if other != identity:
@@ -286,12 +297,12 @@ class _Measurer:
         if encoder is self._base or math.isnan(figures.mean.value):
             return figures
         compared = stored.get("seat change", {**depends_on, "base": str(self._base.identity)}, change)
-        return msgspec.structs.replace(figures, change=Estimate.from_dict(compared))
+        return replace(figures, change=Estimate.from_dict(compared))
 
     @cached_property
     def _sentences(self) -> GenderedSet:
         # What a mitigated encoder was fitted on differs from one to the next, and is in its own folder.
-        return replace(known_sentences(self._base, gendered_set()), domain=())
+        return dataclasses.replace(known_sentences(self._base, gendered_set()), domain=())
 
     @cached_property
     def _held_out(self) -> HeldOut:
@@ -307,18 +318,18 @@ class _Measurer:
         sentences = self._sentences.sha256["held_out"]
         text = hash_text("\n".join(self._text.texts))
         depends_on = {"seed": seed, "base": str(self._base.identity), "sentences": sentences, "text": text}
-        return msgspec.convert(stored.get("leakage", depends_on, compute), Residual)
+        return Residual.from_dict(stored.get("leakage", depends_on, compute))
 
-    def _scores(self, encoder: Encoder, stored: _Stored) -> SentEvalResult | None:
+    def _scores(self, encoder: Encoder, stored: _Stored) -> TaskScores | None:
         """SentEval one task at a time, so that each is stored as soon as it is done."""
         data = self._data
         if data is None:
             return None
-        result = SentEvalResult({})
+        result = TaskScores({}, {})
         for task in self._senteval.names:
 
             def run(task: str = task) -> dict[str, Any]:
-                one = senteval(encoder, data, replace(self._senteval, tasks=(task,)))
+                one = senteval(encoder, data, dataclasses.replace(self._senteval, tasks=(task,)))
                 return {"missing": one.missing[task]} if task in one.missing else one.tasks[task].to_dict()
 
             plain = stored.get(task, {"seed": self._senteval.seed, "data": self._data_hash}, run)
@@ -337,13 +348,17 @@ def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> E
         task for task in (first.tasks if first else ()) if all(one.score(task) is not None for one in encoders)
     )
     if tasks:
-        means = [float(np.mean([one.senteval[task].score for task in tasks])) for one in encoders if one.senteval]
-        encoders = [replace(one, senteval_mean=round(mean, 6)) for one, mean in zip(encoders, means, strict=True)]
+        scores = [one.senteval for one in encoders if one.senteval]
+        means = [float(np.mean([one.tasks[task].score for task in tasks])) for one in scores]
+        scores = [replace(one, overall=round(mean, 6)) for one, mean in zip(scores, means, strict=True)]
+        encoders = [replace(one, senteval=of_one) for one, of_one in zip(encoders, scores, strict=True)]
     differences = [
         {name: difference(one.figure(name), encoders[0].figure(name)) for name in FIGURES} for one in encoders
     ]
     compared = (replace(one, difference=change) for one, change in zip(encoders, differences, strict=True))
-    return EncoderReport(tuple(compared), tasks, settings)
+    seats = {name: getattr(settings.seat, name) for name in _SEAT}
+    about = FigureSettings(**seats, senteval_seed=settings.senteval.seed, pooling=settings.pooling)
+    return EncoderReport(tuple(compared), tasks, about)
 
 
 def _method(encoder: Any) -> str:

@@ -2,55 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Mapping
+from typing import ClassVar
 
 from evenli.format import interval, number
-from evenli.io import to_plain
-from evenli.predictions import Predictions
+from evenli.io import DIGITS
+from evenli.labels import LABELS
+from evenli.predictions import ABSTAINED, Predictions
+from evenli.record import Number, Record
 from evenli.stats.proportion import wilson
+from evenli.types import Timings
 
 
-@dataclass(frozen=True)
-class PredictionSummary:
-    """How often each label was predicted, and how often that was right; 95 % intervals take pairs as independent."""
+class Share(Record, frozen=True):
+    """A share with the ends of its interval."""
 
-    counts: dict[str, Any]  # see Predictions.summary
+    value: Number
+    low: Number
+    high: Number
+
+    def __str__(self) -> str:
+        return f"{number(self.value)} {interval(self.low, self.high)}"
+
+
+class PredictionSummary(Record, frozen=True):
+    """How often each label was predicted, and how often that was right; 95 % intervals take pairs as independent.
+
+    Attributes:
+        pairs: How many were asked.
+        predicted: Answers by label.
+        gold: Pairs with a gold label.
+        accuracy: Of these, the share that was answered right.
+        timings: How long asking took; None where the table does not say.
+        abstained: Pairs without an answer, of a language model.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("abstained",)
+    computed: ClassVar[Mapping[str, str]] = {"shares": "shares", "accuracy_interval": "accuracy_interval"}
+
+    pairs: int
+    predicted: dict[str, int]
+    gold: int
+    accuracy: Number
+    timings: Timings | None = None
+    abstained: int | None = None
 
     @property
-    def shares(self) -> dict[str, tuple[float, float, float]]:
+    def shares(self) -> dict[str, Share]:
         """Share of every label with the ends of its interval."""
-        n = self.counts["pairs"]
-        return {name: (count / n, *wilson(count / n, n)) for name, count in self.counts["predicted"].items()}
+        n = self.pairs
+        return {name: Share(count / n, *wilson(count / n, n)) for name, count in self.predicted.items()}
 
     @property
     def accuracy_interval(self) -> tuple[float, float] | None:
         """Ends of the interval of the accuracy; None without gold labels."""
-        gold, accuracy = self.counts["gold"], self.counts["accuracy"]
-        return wilson(accuracy, gold) if gold else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        shares = {name: dict(zip(("value", "low", "high"), share, strict=True)) for name, share in self.shares.items()}
-        return dict(to_plain({**self.counts, "shares": shares, "accuracy_interval": self.accuracy_interval}))
+        return wilson(self.accuracy, self.gold) if self.gold else None
 
     def lines(self) -> list[str]:
         """The same for people."""
-        predicted = self.counts["predicted"]
-        shown = [f"{name} {predicted[name]} ({_share(share)})" for name, share in self.shares.items()]
-        if "abstained" in self.counts:
-            shown.append(f"abstained {self.counts['abstained']}")
-        lines = [f"{self.counts['pairs']} pairs: {', '.join(shown)}"]
+        shown = [f"{name} {self.predicted[name]} ({share})" for name, share in self.shares.items()]
+        if self.abstained is not None:
+            shown.append(f"abstained {self.abstained}")
+        lines = [f"{self.pairs} pairs: {', '.join(shown)}"]
         if (ends := self.accuracy_interval) is not None:
-            value = _share((self.counts["accuracy"], *ends))
-            lines.append(f"accuracy {value} on {self.counts['gold']} pairs with a gold label")
+            lines.append(f"accuracy {Share(self.accuracy, *ends)} on {self.gold} pairs with a gold label")
         return [*lines, "95% intervals, for pairs that are independent of each other"]
 
 
 def summarise(predictions: Predictions) -> PredictionSummary:
-    """Count the answers of a table."""
-    return PredictionSummary(predictions.summary())
-
-
-def _share(share: tuple[float, float, float]) -> str:
-    return f"{number(share[0])} {interval(*share[1:])}"
+    """Count the answers of a table, and those that are right where there is a gold label."""
+    answers, gold, timings = predictions.answers, predictions.frame["gold"], predictions.header.get("timings")
+    right = [answer == label for answer, label in zip(answers, gold.to_list(), strict=True) if label]
+    return PredictionSummary(
+        pairs=len(answers),
+        predicted={label: answers.count(label) for label in LABELS},
+        gold=len(right),
+        accuracy=round(sum(right) / len(right), DIGITS) if right else math.nan,
+        timings=Timings.from_dict(timings) if timings else None,
+        abstained=answers.count("") if ABSTAINED in predictions.frame.columns else None,
+    )

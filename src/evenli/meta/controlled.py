@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -27,6 +27,8 @@ from evenli.meta.mixture import Levels, class_sizes, mixtures, word_patterns
 from evenli.meta.words import ControlledWords as ControlledWords
 from evenli.meta.words import controlled_words as controlled_words
 from evenli.pairs import PairSet
+from evenli.record import Record
+from evenli.renamed import FormerDict
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.store import RunDir, replacing
@@ -204,9 +206,40 @@ def template_chains(design: Design, *, exclude: Collection[str]) -> tuple[list[s
     return chain[:train], chain[train:]
 
 
+class TemplateChain(Record, frozen=True):
+    """How many different templates a chain has, and their hash."""
+
+    distinct: int
+    sha256: str
+
+
+class ControlledCard(FormerDict, Record, frozen=True):
+    """card.json of a bias-controlled set: whoever trains on the files can check which words carry the bias.
+
+    Width and rows are by split, labels are those of rate 1, and ``biased_words`` counts by rate and group.
+    """
+
+    digits: ClassVar[int | None] = None
+
+    name: str
+    lang: str
+    axis: str
+    source: str
+    balanced: bool
+    rates: list[float]
+    width: dict[str, int]
+    rows: dict[str, int]
+    labels: dict[str, dict[str, int]]
+    words: dict[str, list[str]]
+    biased_words: dict[str, dict[str, int]]
+    templates: dict[str, TemplateChain]
+    templates_in_dev_and_test: int
+    files: dict[str, str]
+
+
 def write_controlled(
     folder: str | Path, design: Design, chains: tuple[Sequence[str], Sequence[str]] | None = None
-) -> dict[str, Any]:
+) -> ControlledCard:
     """Write train and dev at every rate, test at rates 1 and 0, and ``card.json`` that says what they are.
 
     The templates of train, of dev and test, and those the axis evaluates on must be disjoint; dev and test share
@@ -233,54 +266,52 @@ def write_controlled(
     for name, rate in rates.items():
         pairs = splits[name.partition("/")[0]]
         files[name] = to_controlled_jsonl(pairs, pairs.labels(rate, balanced=design.balanced))
-    card = _card(design, splits) | {"files": {name: hash_text(text) for name, text in files.items()}}
+    card = _card(design, splits, {name: hash_text(text) for name, text in files.items()})
     run = RunDir(folder, kind="bias-controlled set", manifest="card.json")
     # The same call again changes nothing; a set with other settings is never mixed with this one.
     if run.is_ours():
         stored = run.read_manifest() or {}
-        if any(stored.get(key) != value for key, value in card.items()):
+        if any(stored.get(key) != value for key, value in card.to_dict().items()):
             raise RunError(f"{folder} holds a bias-controlled set with other settings; choose another --out")
-        return stored
+        return card
     # All files or none: a trainer that reads train/* must not see half a set.
     with replacing(run, overwrite=False) as temporary:
         new = RunDir(temporary, kind=run.kind, manifest="card.json")
         for name, text in files.items():
             new.write(name, text)
-        new.write_manifest(card)
-    return run.read_manifest() or {}
+        new.write_manifest(card.to_dict())
+    return card
 
 
-def _card(design: Design, splits: Mapping[str, ControlledPairs]) -> dict[str, Any]:
-    """What the sets are, without their files; templates that occur in two of them are refused."""
+def _card(design: Design, splits: Mapping[str, ControlledPairs], files: dict[str, str]) -> ControlledCard:
+    """What the sets are; templates that occur in two of them are refused."""
     axis = load_axis(design.axis)
     templates = {split: list(dict.fromkeys(pairs.templates)) for split, pairs in splits.items()}
     chains = {"train": templates["train"], "dev and test": list(dict.fromkeys(templates["dev"] + templates["test"]))}
     _check_disjoint({**chains, "evaluation": axis.templates(design.lang)})
     words = splits["train"].lists
-    # Whoever trains on the files can check from the card alone which words carry the bias.
-    return {
-        "name": "bias-controlled",
-        "lang": design.lang,
-        "axis": axis.id,
-        "source": "built by evenli: construction and words of NLI-CoAL, Anantaprayoon et al. 2024",
-        "balanced": design.balanced,
-        "rates": list(design.rates),
-        "width": {"train": design.width, "dev": DEV_WIDTH, "test": DEV_WIDTH},
-        "rows": {split: len(pairs) for split, pairs in splits.items()},
-        "labels": {
+    return ControlledCard(
+        name="bias-controlled",
+        lang=design.lang,
+        axis=axis.id,
+        source="built by evenli: construction and words of NLI-CoAL, Anantaprayoon et al. 2024",
+        balanced=design.balanced,
+        rates=list(design.rates),
+        width={"train": design.width, "dev": DEV_WIDTH, "test": DEV_WIDTH},
+        rows={split: len(pairs) for split, pairs in splits.items()},
+        labels={
             split: dict(zip(LABELS, np.bincount(pairs.labels(1.0), minlength=len(LABELS)).tolist(), strict=True))
             for split, pairs in splits.items()
         },
-        "words": {role: list(listed) for role, listed in {**words.groups, NO_STEREOTYPE: words.neutral}.items()},
-        "biased_words": {
+        words={role: list(listed) for role, listed in {**words.groups, NO_STEREOTYPE: words.neutral}.items()},
+        biased_words={
             f"{rate:g}": {group: len(biased & set(listed)) for group, listed in words.groups.items()}
             for rate, biased in ((rate, set(words.first(rate, balanced=design.balanced))) for rate in design.rates)
         },
-        "templates": {
-            name: {"distinct": len(chain), "sha256": hash_text("\n".join(chain))} for name, chain in chains.items()
-        },
-        "templates_in_dev_and_test": len(set(templates["dev"]) & set(templates["test"])),
-    }
+        templates={name: TemplateChain(len(chain), hash_text("\n".join(chain))) for name, chain in chains.items()},
+        templates_in_dev_and_test=len(set(templates["dev"]) & set(templates["test"])),
+        files=files,
+    )
 
 
 def _check_disjoint(chains: Mapping[str, Sequence[str]]) -> None:

@@ -24,7 +24,7 @@ from evenli.resources import read_table
 from evenli.stats.measure import Measure, as_measure
 from evenli.stats.response import Response, respond
 from evenli.stats.sample import Sample
-from evenli.stats.sweep import AxisResult, Curve, MeasureResult, SweepResult, describe, rank_measures
+from evenli.stats.sweep import AxisResult, Curve, MeasureCurves, SweepResult, describe, rank_measures
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.probe import SUITE as PROBE
 
@@ -57,7 +57,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
 
     axes = [axis for axis in levels if axis != "mix"]
     results = [
-        MeasureResult(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in axes})
+        MeasureCurves(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in axes})
         for measure in chosen
     ]
     mixed = _Mixtures.of(folder, seeds)

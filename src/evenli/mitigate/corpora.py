@@ -25,10 +25,11 @@ from typing import Any, get_args
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.binary import read_array
-from evenli.corpus.balance import Balance, warnings
+from evenli.corpus.balance import BalanceCounter, warnings
 from evenli.corpus.importance import StaticWeights
 from evenli.corpus.run import LONG_TEXT, Scorer
 from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
@@ -36,14 +37,14 @@ from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 from evenli.errors import InputError
 from evenli.format import signed
 from evenli.io import hash_files, json_text, read_json
+from evenli.mitigate.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
 from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, SwappedRows, gold_of, places
 from evenli.mitigate.review import Review, Sorter, added_page, removed_page
 from evenli.parse import csv_line, parse_json_object
-from evenli.store import RunDir, replacing, stamp
+from evenli.store import RunDir, replacing
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
 _BATCH = 10_000
-_KIND = "fairer corpus"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class FairerCorpus:
     """A written corpus; ``card`` is the content of its card.json."""
 
     path: Path
-    card: Mapping[str, Any]
+    card: CorpusCard
 
 
 class _CorpusDir(RunDir):
@@ -59,7 +60,7 @@ class _CorpusDir(RunDir):
 
     def __init__(self, path: str | Path) -> None:
         names = ("corpus.jsonl", "train.jsonl", "dev.jsonl", "test.jsonl", "removed.*", "added.*", "skipped.csv")
-        super().__init__(path, kind=_KIND, manifest="card.json", owned=names)
+        super().__init__(path, kind=KIND, manifest="card.json", owned=names)
 
     def is_ours(self) -> bool:
         """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
@@ -100,9 +101,9 @@ def fairer_corpus(
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
         plan = Plan.make(method, corpus, settings, folder / ".swapped")
         card = _write(plan, settings, folder, scores)
-        card["driving_words"] = f"not shown: {missing}" if missing else "shown"
-        card["files"] = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
-        (folder / "card.json").write_text(json_text(card), encoding="utf-8")
+        files = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
+        card = structs.replace(card, driving_words=f"not shown: {missing}" if missing else "shown", files=files)
+        (folder / "card.json").write_text(json_text(card.to_dict()), encoding="utf-8")
     return FairerCorpus(Path(out), card)
 
 
@@ -118,8 +119,8 @@ def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Sc
     return given, ""
 
 
-def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> dict[str, Any]:
-    """Write the rows and the lists for review; returns the card."""
+def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> CorpusCard:
+    """Write the rows and the lists for review; returns the card, but for what stands in no file."""
     corpus, counts = plan.corpus, plan.counts()
     if not counts["keep"] + counts["copy"]:
         raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
@@ -133,12 +134,24 @@ def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | 
         _review_removed(plan, counts["removed"], folder, scorer, drawn=settings.random)
     if plan.swapped is not None and plan.swapped.skipped:
         _write_skipped(plan.swapped, corpus.scored.columns, folder)
-    card, balance = _card(plan, counts, scorer), _balance(plan)
-    shutil.rmtree(folder / ".swapped", ignore_errors=True)
+    balance, header = _balance(plan), corpus.scored.header
+    ((percentile, value),) = corpus.threshold.values.items()
     chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
-    card["settings"] = {**plan.settings, **chosen, "split": asdict(split) if split else None}
-    card["counts"]["splits"] = splits
-    return {**card, "balance": balance, "warnings": warnings(balance["before"], balance["after"])}
+    card = CorpusCard(
+        source=header["source"],
+        scorer=header["scorer"],
+        columns=header["columns"],
+        threshold=Threshold(percentile, value),
+        counts=_counts(plan, counts, splits),
+        pair_max=_scores(plan, counts, scorer),
+        settings={**plan.settings, **chosen, "split": asdict(split) if split else None},
+        balance=balance,
+        warnings=warnings(balance.before, balance.after),
+        driving_words="",
+        files={},
+    )
+    shutil.rmtree(folder / ".swapped", ignore_errors=True)
+    return card
 
 
 def _lines(plan: Plan) -> Iterator[list[str]]:
@@ -204,10 +217,10 @@ def _copy_scores(plan: Plan, scorer: Scorer) -> Iterator[NDArray[np.float64]]:
         yield read_array(file)
 
 
-def _balance(plan: Plan) -> dict[str, Any]:
+def _balance(plan: Plan) -> Balances:
     """Sides and labels of the rows with a gold label, and of what is left of them with the copies."""
     scored = plan.corpus.scored
-    before, after, gone = (Balance(scored.columns) for _ in range(3))
+    before, after, gone = (BalanceCounter(scored.columns) for _ in range(3))
     for shard in plan.corpus.shards([*before.needs, *(["gold"] if scored.has_gold else [])]):
         masks = plan.masks(shard)
         # A copy keeps the label of its source, and leans as its source does once gender words are left out.
@@ -218,7 +231,7 @@ def _balance(plan: Plan) -> dict[str, Any]:
             (masks.removed, gone),
         ):
             counted.add(shard.part(mask)[1])
-    return {"before": before.to_dict(), "after": after.to_dict(), "removed": gone.to_dict()}
+    return Balances(before.balance(), after.balance(), gone.balance())
 
 
 def driving_words(scorer: Any, texts: Sequence[str], count: int = 3) -> str:
@@ -260,37 +273,32 @@ def _labelled(
         yield gold_of(record), plan.corpus.texts(record)
 
 
-def _card(plan: Plan, counts: Mapping[str, int], scorer: Scorer | None) -> dict[str, Any]:
-    corpus = plan.corpus
-    ((percentile, value),) = corpus.threshold.values.items()
-    kept, copies, eligible = (counts[name] for name in ("keep", "copy", "eligible"))
+def _counts(plan: Plan, counts: Mapping[str, int], splits: Mapping[str, int]) -> Counts:
+    rows = plan.corpus.scored.rows
+    return Counts(
+        rows=rows,
+        no_gold=rows - counts["eligible"],
+        above_threshold=counts["above"],
+        removed=counts["removed"],
+        added=counts["copy"],
+        skipped=0 if plan.swapped is None else plan.swapped.skipped,
+        result=counts["keep"] + counts["copy"],
+        splits=dict(splits),
+    )
 
+
+def _scores(plan: Plan, counts: Mapping[str, int], scorer: Scorer | None) -> PairScores:
     def after() -> Iterator[NDArray[np.float64]]:
         yield from plan.scores("keep")
         if scorer is not None:
             yield from _copy_scores(plan, scorer)
 
-    covered = scorer is not None or not copies
-    return {
-        **stamp(_KIND),
-        **{key: corpus.scored.header[key] for key in ("source", "scorer", "columns")},
-        # Earlier versions had a method that was not exact for large corpora.
-        "threshold": {"percentile": percentile, "value": value, "method": "exact", "error_bound": 0.0},
-        "counts": {
-            "rows": corpus.scored.rows,
-            "no_gold": corpus.scored.rows - eligible,
-            "above_threshold": counts["above"],
-            "removed": counts["removed"],
-            "added": copies,
-            "skipped": 0 if plan.swapped is None else plan.swapped.skipped,
-            "result": kept + copies,
-        },
-        "pair_max": {
-            "before": _summary(lambda: plan.scores("eligible"), eligible),
-            "after": _summary(after, kept + (copies if covered else 0)),
-            "after_covers": "all rows" if covered else "rows of the source; copies not scored",
-        },
-    }
+    covered = scorer is not None or not counts["copy"]
+    return PairScores(
+        before=_summary(lambda: plan.scores("eligible"), counts["eligible"]),
+        after=_summary(after, counts["keep"] + (counts["copy"] if covered else 0)),
+        after_covers="all rows" if covered else "rows of the source; copies not scored",
+    )
 
 
 def _summary(parts: Parts, rows: int) -> dict[str, float] | None:

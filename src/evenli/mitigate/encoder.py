@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -35,8 +35,10 @@ from evenli.mitigate.erasers import CHECK, Affine, Erased, Projection, load_eras
 from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text, read_gendered
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.mitigate.methods import Fit, GenderedEmbeddings, Method
-from evenli.mitigate.residual import Residual, known_sentences, leakage_report
+from evenli.mitigate.residual import LeakageReport, Residual, known_sentences, leakage_report
+from evenli.record import Record
 from evenli.registry import MITIGATIONS
+from evenli.renamed import FormerDict
 from evenli.store import UNREADABLE, RunDir, replacing
 
 BUILT_IN = "built-in"
@@ -64,6 +66,76 @@ class MitigationSettings:
         object.__setattr__(self, "options", method.settings(self.options))
 
 
+class Base(Record, frozen=True):
+    """The encoder before the mitigation: its spec with absolute paths, its pooling, and what changes with it."""
+
+    spec: str
+    pooling: str
+    identity: str
+
+
+class FittedOn(Record, frozen=True):
+    """The sentence pairs of a fit, and how many were left out for which reason."""
+
+    source: str
+    pairs: int
+    sha256: str
+    skipped: dict[str, int]
+
+
+class StoredFile(Record, frozen=True):
+    """The file of an eraser, or of debiased vectors: its hash, its name in the directory, and its dimension."""
+
+    sha256: str
+    file: str = _ERASER
+    dimension: int = 0
+
+
+class EraserFile(StoredFile, frozen=True, kw_only=True):
+    """The file of an eraser.
+
+    Attributes:
+        identity: Changes with the eraser.
+        rank: How many dimensions are removed.
+        history: Accuracy of a probe before each round, where the method has rounds.
+    """
+
+    identity: str
+    rank: int
+    history: tuple[float, ...] = ()
+
+
+class Mitigated(Record, frozen=True):
+    """What ``mitigated.json`` holds of debiased word vectors.
+
+    Attributes:
+        method: Name of the mitigation.
+        base: The encoder that is mitigated.
+        settings: Seed and options of the method.
+        eraser: The file beside it.
+        note: What should be known of the base.
+    """
+
+    method: str
+    base: Base
+    settings: dict[str, Any]
+    eraser: StoredFile
+    note: str = ""
+
+
+class MitigatedEncoder(FormerDict, Mitigated, frozen=True, kw_only=True):
+    """What ``mitigated.json`` holds of an encoder behind an eraser.
+
+    Attributes:
+        fit: What the eraser was fitted on.
+        leakage: What is left of gender.
+    """
+
+    eraser: EraserFile
+    fit: FittedOn
+    leakage: LeakageReport
+
+
 def mitigate_encoder(
     spec: str,
     out: str | Path,
@@ -74,7 +146,7 @@ def mitigate_encoder(
     online: bool = False,
     overwrite: bool = False,
     on_step: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
+) -> MitigatedEncoder:
     """Fit an eraser to an encoder, measure what it leaves, and write the directory; returns what its manifest holds.
 
     Spec, pooling, device and ``online`` are those of ``load_encoder``. The directory is a new one, an empty one, or
@@ -92,29 +164,24 @@ def mitigate_encoder(
         eraser = _fit(base, sentences, settings)
         Erased(base, eraser)  # refuses an eraser that changes nothing
         on_step("measuring what is left of gender")
-        about: dict[str, Any] = {
-            "method": settings.method,
-            "base": {"spec": resolved_spec(spec), "pooling": _pooling(base, pooling), "identity": _identity(base)},
-            "note": str(getattr(base, "note", "")),
-            "settings": {**settings.options, "seed": settings.seed},
-            "fit": {
-                "source": sentences.source,
-                "pairs": len(sentences.fit),
-                "sha256": sentences.sha256["fit"],
-                "skipped": sentences.skipped,
-            },
-            "eraser": {
-                "file": _ERASER,
-                "sha256": hash_files([eraser.save(folder / _ERASER)]),
-                "identity": eraser.identity,
-                "dimension": eraser.dimension,
-                "rank": eraser.rank,
-                "history": [round(value, 6) for value in eraser.history],
-            },
-            "leakage": leakage_report(base, eraser, sentences, text, seed=settings.seed),
-        }
-        _directory(folder).write_manifest(about)
-    return about
+        written = EraserFile(
+            sha256=hash_files([eraser.save(folder / _ERASER)]),
+            identity=eraser.identity,
+            dimension=eraser.dimension,
+            rank=eraser.rank,
+            history=tuple(map(float, eraser.history)),
+        )
+        result = MitigatedEncoder(
+            method=settings.method,
+            base=Base(resolved_spec(spec), _pooling(base, pooling), _identity(base)),
+            settings={**settings.options, "seed": settings.seed},
+            eraser=written,
+            note=str(getattr(base, "note", "")),
+            fit=FittedOn(sentences.source, len(sentences.fit), sentences.sha256["fit"], dict(sentences.skipped)),
+            leakage=leakage_report(base, eraser, sentences, text, seed=settings.seed),
+        )
+        _directory(folder).write_manifest(result.to_dict())
+    return result
 
 
 def _fit(base: Encoder, sentences: GenderedSet, settings: MitigationSettings) -> Projection | Affine:
@@ -137,33 +204,43 @@ class HardDebiasSettings:
     seed: int = 0  # of the probes that look for what is left
 
 
-@dataclass(frozen=True)
-class HardDebiased:
-    """What ``hard_debias_file`` wrote."""
+class WordLeakage(Record, frozen=True):
+    """What was left of gender in word vectors before and after."""
 
-    path: Path
+    before: Residual
+    after: Residual
+
+
+class HardDebiased(Record, frozen=True):
+    """What ``hard_debias_file`` wrote.
+
+    Attributes:
+        file: The vectors, where a file was asked for.
+        folder: The encoder, where a folder was.
+        words: How many words have a vector.
+        notes: What should be known of the vectors.
+        leakage: What is left of gender; None if it could not be measured.
+        not_measured: Why not.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("file", "folder")
+
     words: int
     notes: tuple[str, ...]
-    leakage: tuple[Residual, Residual] | None
-    """What was left of gender before and after; None if it could not be measured."""
+    leakage: WordLeakage | None
     not_measured: str = ""
-    """Why not."""
+    file: Path | None = None
+    folder: Path | None = None
+
+    @property
+    def path(self) -> Path:
+        """What was written."""
+        return cast(Path, self.file or self.folder)
 
     @property
     def spec(self) -> str:
         """The encoder it is."""
-        return f"{'vectors' if self.path.suffix == '.npz' else 'mitigated'}:{self.path}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        before, after = (one.to_dict() for one in self.leakage) if self.leakage else (None, None)
-        return {
-            "file" if self.path.suffix == ".npz" else "folder": str(self.path),
-            "words": self.words,
-            "notes": list(self.notes),
-            "leakage": {"before": before, "after": after} if self.leakage else None,
-            "not_measured": self.not_measured,
-        }
+        return f"{'vectors' if self.file else 'mitigated'}:{self.path}"
 
 
 def hard_debias_file(
@@ -183,23 +260,20 @@ def hard_debias_file(
         save_vectors(after, out)
     else:
         _check_differs(VectorMean(before), VectorMean(after), out)
-        base = {"spec": resolved_spec(f"vectors:{file}"), "pooling": "mean", "identity": _identity(VectorMean(before))}
+        base = Base(resolved_spec(f"vectors:{file}"), "mean", _identity(VectorMean(before)))
         with replacing(_directory(out), overwrite=overwrite) as folder:
             sha256 = hash_files([save_vectors(after, folder / _VECTORS)])
-            about = {
-                "method": "hard-debias",
-                "base": base,
-                "settings": {"pairs": settings.pairs, "control": settings.control},
-                "eraser": {"file": _VECTORS, "sha256": sha256, "dimension": after.dimension},
-            }
-            _directory(folder).write_manifest(about)
+            about = {"pairs": settings.pairs, "control": settings.control}
+            written = StoredFile(sha256, _VECTORS, after.dimension)
+            _directory(folder).write_manifest(Mitigated("hard-debias", base, about, written).to_dict())
     leaks, reason = None, ""
     try:
-        leaks = word_leakage(before, after, direction, seed=settings.seed)
+        leaks = WordLeakage(*word_leakage(before, after, direction, seed=settings.seed))
     except (InputError, MissingExtraError) as error:
         # The vectors are written and good; a small vocabulary or a missing package is no reason to fail.
         reason = str(error)
-    return HardDebiased(out, len(after), after.notes, leaks, reason)
+    place = "file" if out.suffix == ".npz" else "folder"
+    return HardDebiased(len(after), after.notes, leaks, reason, **{place: out})
 
 
 def _check_names(out: Path, file: Path, overwrite: bool) -> None:
@@ -246,13 +320,13 @@ def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
     path, _, given = (target, "", "") if Path(target).is_dir() else target.partition(",")
     folder = Path(path)
     about = read_mitigated(folder)
-    file = folder / (_VECTORS if about["eraser"].get("file") == _VECTORS else _ERASER)
+    file = folder / (_VECTORS if about.eraser.file == _VECTORS else _ERASER)
     if not file.is_file():
         raise ModelError(f"{folder} is not complete: no {file.name} in it; run the mitigation again")
-    if hash_files([file]) != about["eraser"]["sha256"]:
+    if hash_files([file]) != about.eraser.sha256:
         raise ModelError(f"{file} is not the one that {MITIGATED} describes; run the mitigation again")
     _check_chain(folder)
-    base = _load_base(folder, about["base"], request, given)
+    base = _load_base(folder, about.base, request, given)
     if file.name == _VECTORS:
         debiased = VectorMean(load_vectors(file), "hard-debiasing")
         _check_differs(base, debiased, folder)
@@ -263,7 +337,7 @@ def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
         raise ModelError(f"{folder}: {error}") from error
 
 
-def read_mitigated(folder: str | Path) -> dict[str, Any]:
+def read_mitigated(folder: str | Path) -> Mitigated:
     """What ``mitigated.json`` of a directory says."""
     file = Path(folder) / MITIGATED
     if not file.is_file():
@@ -272,14 +346,13 @@ def read_mitigated(folder: str | Path) -> dict[str, Any]:
         about = read_json(file)
         # Before there was a schema there was one format.
         known = about["schema"] <= _SCHEMA if "schema" in about else about["format"] == _FORMAT
-        texts = (*(about["base"][name] for name in ("spec", "pooling", "identity")), about["eraser"]["sha256"])
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError("a text is expected for base and eraser")
-    except UNREADABLE as error:
+        if not known:
+            raise ModelError(f"{file} was written by another evenli ({about.get('evenli', '?')}); upgrade evenli")
+        # Figures without a schema may have another form, and are not needed to load an encoder.
+        measured = "schema" in about and "leakage" in about
+        return (MitigatedEncoder if measured else Mitigated).from_dict(about)
+    except (*UNREADABLE, RunError) as error:
         raise ModelError(f"{file} is broken ({type(error).__name__}: {error}); write it again") from error
-    if not known:
-        raise ModelError(f"{file} was written by another evenli ({about.get('evenli', '?')}); upgrade evenli")
-    return dict(about)
 
 
 def _check_chain(folder: Path) -> None:
@@ -287,16 +360,16 @@ def _check_chain(folder: Path) -> None:
     seen: list[Path] = []
     while folder.resolve() not in seen:
         seen.append(folder.resolve())
-        kind, target = parse_spec(read_mitigated(folder)["base"]["spec"])
+        kind, target = parse_spec(read_mitigated(folder).base.spec)
         if kind != "mitigated" or not Path(target).is_dir():
             return
         folder = Path(target)
     raise ModelError(f"{folder} is its own base (see {folder / MITIGATED}); mitigate another encoder")
 
 
-def _load_base(folder: Path, stored: dict[str, Any], request: EncoderRequest, given: str) -> Encoder:
+def _load_base(folder: Path, stored: Base, request: EncoderRequest, given: str) -> Encoder:
     """The base encoder of a directory, unchanged since the mitigation."""
-    spec = given or stored["spec"]
+    spec = given or stored.spec
     if not given and parse_spec(spec)[0] not in DATA_BACKENDS:
         raise ModelError(
             f"the base of {folder} is code ({spec}); refusing to import code named in a file. If you trust it, pass "
@@ -307,9 +380,9 @@ def _load_base(folder: Path, stored: dict[str, Any], request: EncoderRequest, gi
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
     try:
         online = request.online and bool(given)  # a stored name is not looked up either
-        base = load_encoder(spec, pooling=stored["pooling"] or None, device=request.device, online=online)
+        base = load_encoder(spec, pooling=stored.pooling or None, device=request.device, online=online)
     except EvenliError as error:
         raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
-    if _identity(base) != stored["identity"]:
-        raise ModelError(f"the base of {folder}, {stored['spec']}, has changed since; mitigate the encoder again")
+    if _identity(base) != stored.identity:
+        raise ModelError(f"the base of {folder}, {stored.spec}, has changed since; mitigate the encoder again")
     return base

@@ -8,9 +8,10 @@ sentences with the fitted words. The neighbours of neutral sentences are a fourt
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked
@@ -18,6 +19,7 @@ from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.mitigate.erasers import Erased, Eraser, FloatArray
 from evenli.mitigate.gendered import FEMALE, MALE, GenderedSet, ProbeText
+from evenli.record import Record
 from evenli.stats.intervals import Estimate
 from evenli.stats.leakage import Clustering, Leakage, leakage, neighbour_clustering
 
@@ -25,9 +27,10 @@ _NEIGHBOURS = 20
 _FEWEST = 40  # sentence pairs to look for gender in
 
 
-@dataclass(frozen=True)
-class Residual:
+class Residual(Record, frozen=True):
     """How much of gender is left in embeddings."""
+
+    optional: ClassVar[tuple[str, ...]] = ("on_text", "on_domain")
 
     linear: Estimate
     """Accuracy of a linear probe on words it has not seen; ``majority``, that without looking, is neutral."""
@@ -47,16 +50,27 @@ class Residual:
         """The results of probes and of the clustering."""
         return cls(probes.linear, probes.mlp, probes.majority, clusters.accuracy, clusters.correlation)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; NaN becomes null."""
-        estimates = {name: getattr(self, name).to_dict() for name in ("linear", "mlp", "clustering", "correlation")}
-        plain: dict[str, Any] = {**estimates, "majority": round(self.majority, 6)}
-        for name in ("on_text", "on_domain"):
-            probes: Leakage | None = getattr(self, name)
-            if probes is not None:
-                both = {"linear": probes.linear.to_dict(), "mlp": probes.mlp.to_dict()}
-                plain[name] = {**both, "majority": round(probes.majority, 6)}
-        return plain
+
+class LeakageReport(Record, frozen=True):
+    """What is left of gender before and behind an eraser, as ``mitigated.json`` holds it.
+
+    Attributes:
+        probe_sentences: Sentences that the probes learn from.
+        test_sentences: Sentences that they are tested on.
+        neutral_sentences: Sentences on occupations, whose neighbours are looked at.
+        probe_text: Where the running text is from.
+        sha256: Hash of all of these sentences.
+        before: What is left without the eraser.
+        after: What is left behind it.
+    """
+
+    probe_sentences: int
+    test_sentences: int
+    neutral_sentences: int
+    sha256: str
+    before: Residual
+    after: Residual
+    probe_text: str = ""
 
 
 @dataclass(frozen=True)
@@ -158,21 +172,21 @@ def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -
         held.neutral, lean_before, _NEIGHBOURS, generator=np.random.default_rng(seed), most=side, asked=everyone
     )
     text, domain = (None if one is None else one.leakage(seed) for one in (held.text, held.domain))
-    return replace(Residual.of(held.words.leakage(seed), clusters), on_text=text, on_domain=domain)
+    return structs.replace(Residual.of(held.words.leakage(seed), clusters), on_text=text, on_domain=domain)
 
 
 def leakage_report(
     base: Encoder, eraser: Eraser, sentences: GenderedSet, text: ProbeText, *, seed: int
-) -> dict[str, Any]:
-    """What is left of gender before and behind an eraser, as ``mitigated.json`` holds it."""
+) -> LeakageReport:
+    """Measure what is left of gender before and behind an eraser."""
     before = HeldOut.of(base, sentences, text)
     lean = before.lean()
-    return {
-        "probe_sentences": 2 * len(sentences.probe),
-        "test_sentences": 2 * len(sentences.test),
-        "neutral_sentences": len(before.neutral),
-        "probe_text": text.source,
-        "sha256": sentences.sha256["held_out"],
-        "before": residual_leakage(before, lean, seed=seed).to_dict(),
-        "after": residual_leakage(before.erased(eraser), lean, seed=seed).to_dict(),
-    }
+    return LeakageReport(
+        probe_sentences=2 * len(sentences.probe),
+        test_sentences=2 * len(sentences.test),
+        neutral_sentences=len(before.neutral),
+        probe_text=text.source,
+        sha256=sentences.sha256["held_out"],
+        before=residual_leakage(before, lean, seed=seed),
+        after=residual_leakage(before.erased(eraser), lean, seed=seed),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from evenli.errors import InputError, ModelError
 from evenli.labels import label_columns
+from evenli.record import Record
 from evenli.registry import MODELS
 from evenli.resources import Occupation
 
@@ -79,8 +80,7 @@ class OutOfMemory(Exception):  # noqa: N818 - a signal to the batching loop, nev
     """The batch did not fit; the caller halves it and tries again."""
 
 
-@dataclass(frozen=True)
-class ModelInfo:
+class ModelInfo(Record, frozen=True):
     """What a run must remember about the model it asked."""
 
     spec: str  # as the user gave it
@@ -92,10 +92,6 @@ class ModelInfo:
     device: str = "cpu"
     dtype: str = "float32"
     max_length: int | None = None  # longest input in tokens, or None where the model has no tokenizer of ours
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self) | {"labels": list(self.labels)}
 
 
 @dataclass(frozen=True)

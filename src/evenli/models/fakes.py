@@ -20,8 +20,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import structs
 
 from evenli._version import __version__
 from evenli.errors import ModelError
@@ -157,7 +159,7 @@ def fake_model(
     model = CallableModel(
         fake, name=f"fake {name}", spec=f"fake:{name}", fingerprint=hash_text(f"{fake}{__version__}"), batch_size=512
     )
-    model.info = replace(model.info, backend="fake", dtype="exact")
+    model.info = structs.replace(model.info, backend="fake", dtype="exact")
     return model
 
 

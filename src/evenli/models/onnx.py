@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli import registry
@@ -34,7 +35,7 @@ def load(target: str, request: ModelRequest) -> OnnxModel:
     beside = [name for name in (*SAFE_FILES, *PICKLE_FILES) if (Path(target) / name).is_file()]
     if request.spec == target and beside:
         # Under its directory's name alone, an old or int8 export would pass for the checkpoint.
-        model.info = replace(model.info, name=f"{model.info.name}/{ONNX_FILE}".lstrip("/"))
+        model.info = structs.replace(model.info, name=f"{model.info.name}/{ONNX_FILE}".lstrip("/"))
         model.note = (
             f"{target} holds {ONNX_FILE} and {beside[0]}; {ONNX_FILE} is asked: pass hf:{target} for the checkpoint, "
             f"or onnx:{target} to say that it is meant"

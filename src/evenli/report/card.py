@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,7 @@ def section(audit: Audit) -> str:
 {data.occupations} {things}, {data.templates} templates.{notes}
 
 {markdown(shown)}
-{extra}Intervals: {percent(scoring["level"])}, two-way cluster-robust over {things} and templates.{detectable}
+{extra}Intervals: {percent(scoring.level)}, two-way cluster-robust over {things} and templates.{detectable}
 
 {_competence(audit)}
 
@@ -187,7 +188,7 @@ def command(audit: Audit) -> str:
         (settings, {"limit": None, "dominance": None, "full": False}),
         (audit.header if "limit" in settings else {}, {"seed": 0}),
         (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
-        (audit.result.scoring, {"published": False}),
+        (asdict(audit.result.scoring), {"published": False}),
     )
     for given, defaults in parts:
         for name, default in defaults.items():

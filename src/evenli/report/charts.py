@@ -66,7 +66,7 @@ def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]
     """All NLI-CoAL charts of a run by name; ``rows`` is what ``judged`` made of its table, if at hand."""
     coal = cast(CoalResult, audit.coal)
     if rows is None:
-        published = bool(audit.result.scoring.get("published", False))
+        published = audit.result.scoring.published
         rows = judged(Sample(audit.predictions.suite(COAL.name).answered(), published=published))
     drawn = [_proportions(coal), _measures(coal), _published(coal, audit.name), _occupations(coal)]
     return {figure.name: figure for figure in [*drawn, _templates(rows), _direction(rows)] if figure.rows}

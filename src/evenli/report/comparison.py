@@ -92,12 +92,12 @@ COMPARED = {
 
 def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
-    found = [(COAL.name, name, title) for name, title in COMPARED.items()]
+    compared = [(COAL.name, name, title) for name, title in COMPARED.items()]
     for suite, title in further(rows):
         shown = rows[0].result.suites[suite]
-        found.append((suite, shown.headline or next(iter(shown.measures)), title))
+        compared.append((suite, shown.headline or next(iter(shown.measures)), title))
     drawn = []
-    for suite, name, title in found:
+    for suite, name, title in compared:
         points, even = [], 0.0
         for row in rows:
             one = row.result.suites[suite].measures.get(name) if suite in row.result.suites else None
@@ -142,10 +142,10 @@ def _most_different(ranked: Sequence[RankingRow]) -> str:
     """The cause with the largest gap between two models whose intervals do not overlap; empty where all do."""
     gaps = []
     for name, words in _DIFFER.items():
-        found = [(row.result.coal.measures[name], row.name) for row in ranked if name in row.result.coal.measures]
-        found = [(one, model) for one, model in found if not math.isnan(one.low)]
-        if len(found) > 1:
-            (least, below), (most, above) = (pick(found, key=lambda pair: pair[0].value) for pick in (min, max))
+        estimates = [(row.result.coal.measures[name], row.name) for row in ranked if name in row.result.coal.measures]
+        estimates = [(one, model) for one, model in estimates if not math.isnan(one.low)]
+        if len(estimates) > 1:
+            (least, below), (most, above) = (pick(estimates, key=lambda pair: pair[0].value) for pick in (min, max))
             if least.high < most.low:
                 ends = f"{below} ({number(least.value, 2)}) and {above} ({number(most.value, 2)})"
                 gaps.append((most.value - least.value, f" {ends} differ most, {words}."))
@@ -165,9 +165,9 @@ def stability(views: Sequence[RunView]) -> list[list[str]]:
     for view in views:
         if view.coal is None:
             continue  # a run of wordings alone: its model has a row where it was audited, too
-        found = robust.get(_model(view)) or robust_run(view.audit)
-        known = known or found is not None
-        rows.append([view.name, *(["not asked"] * len(CAUSES) if found is None else _across(found))])
+        asked = robust.get(_model(view)) or robust_run(view.audit)
+        known = known or asked is not None
+        rows.append([view.name, *(["not asked"] * len(CAUSES) if asked is None else _across(asked))])
     return rows if known else []
 
 

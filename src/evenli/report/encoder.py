@@ -16,6 +16,7 @@ from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult, averag
 from evenli.evaluate.senteval import SentEvalResult
 from evenli.evaluate.senteval.data import TASKS
 from evenli.format import interval, number, p_value, percent, printable, signed
+from evenli.mitigate.residual import Residual
 from evenli.report.charts import GRID, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.report.terminal import table
 from evenli.resources import read_table
@@ -94,13 +95,13 @@ def print_senteval(result: SentEvalResult, console: Console) -> None:
     _print_below(console, notes, legend)
 
 
-def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Console, *, words: bool = False) -> None:
-    """Print what is left of gender before and after a mitigation, from plain values; of words or of sentences."""
+def print_leakage(before: Residual, after: Residual, console: Console, *, words: bool = False) -> None:
+    """Print what is left of gender before and after a mitigation; of words or of sentences."""
     rows: list[list[str]] = []
     for place, title in _PLACES.items():
-        first, second = (one if place == "words" else one.get(place) for one in (before, after))
+        first, second = (one if place == "words" else getattr(one, place) for one in (before, after))
         if first and second:
-            neutral = first["majority"]
+            neutral = first.majority
             rows += (_leak_row(f"{title}, {how}", first, second, name, neutral) for name, how in _PROBES.items())
     rows += (_leak_row(title, before, after, name, 0.5 * (name == "clustering")) for name, title in _LEAKS.items())
     _print_table(("what is left", "before", "interval", "after", "interval", "neutral", "n"), rows, console)
@@ -119,11 +120,11 @@ def print_leakage(before: dict[str, Any], after: dict[str, Any], console: Consol
     _print_below(console, [], legend)
 
 
-def _leak_row(title: str, before: dict[str, Any], after: dict[str, Any], name: str, neutral: float) -> list[str]:
-    cells = [title]
-    for one in (before[name], after[name]):
-        cells += [number(one["value"]), interval(one["low"], one["high"], 2)]
-    return [*cells, number(neutral, 2), f"{after[name]['n']:,}"]
+def _leak_row(title: str, before: Any, after: Any, name: str, neutral: float) -> list[str]:
+    cells, estimates = [title], [getattr(one, name) for one in (before, after)]
+    for one in estimates:
+        cells += [number(one.value), interval(one.low, one.high, 2)]
+    return [*cells, number(neutral, 2), f"{estimates[1].n:,}"]
 
 
 def print_encoders(report: EncoderReport, console: Console) -> None:

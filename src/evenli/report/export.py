@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -16,10 +15,10 @@ from evenli.errors import InputError
 from evenli.evaluate.predict import SCHEMA
 from evenli.io import write_atomic
 from evenli.page import shown
+from evenli.record import Record, json_schemas
 from evenli.registry import SUITES
-from evenli.stats.intervals import Scoring
 from evenli.suites.base import get_suite
-from evenli.types import AuditResult, Record, SuiteResult
+from evenli.types import AuditResult, Scoring, SuiteResult
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -34,9 +33,6 @@ _LATEX = {
 _MINUS = re.compile(r"(^|[\s\[(])-(?=\d)")  # the hyphen before a number is a minus; within a name it stays one
 _SUFFIXES = (".csv", ".parquet", ".md", ".tex")
 
-_OPEN = {"ModelCard", "DataCard"}
-"""Records that may hold further keys: what a backend or a reader adds about a model or a file."""
-
 
 def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFrame]:
     """The tables of one suite, by default the first of the run.
@@ -48,12 +44,12 @@ def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFr
     if suite not in result.suites:
         raise InputError(f"the run holds no suite '{suite}'; choose {', '.join(result.suites)}")
     of_suite = result.suites[suite]
-    found = {"measures": _measures(of_suite)}
+    by_name = {"measures": _measures(of_suite)}
     for name in of_suite.__struct_fields__:
         rows = getattr(of_suite, name)
         if isinstance(rows, list) and rows and isinstance(rows[0], Record):
-            found[name] = _frame([_flat(msgspec.to_builtins(row)) for row in rows])
-    return found
+            by_name[name] = _frame([_flat(msgspec.to_builtins(row)) for row in rows])
+    return by_name
 
 
 def _flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -166,19 +162,13 @@ def results_schema() -> dict[str, Any]:
     ['competence', 'evenli', 'lang', 'schema', 'scoring', 'verdict']
     """
     kinds: dict[str, type] = {name: get_suite(name).result for name in SUITES}
-    (_, scoring, *references), definitions = msgspec.json.schema_components(
-        [AuditResult, Scoring, *kinds.values()], ref_template="#/$defs/{name}"
-    )
-    for kind in (Scoring, *_records(Record)):
-        if kind.__name__ in definitions:
-            _describe(definitions[kind.__name__], kind)
+    (_, *references), definitions = json_schemas([AuditResult, *kinds.values()], (Scoring,))
     root = definitions.pop("AuditResult")
     # In JSON the suites stand beside the other keys.
     del root["properties"]["suites"]
     root["properties"] |= {
         "schema": {"const": SCHEMA, "description": "Version of this format."},
         "evenli": {"type": "string", "description": "Version of evenli that wrote the file."},
-        "scoring": {**scoring, "description": "Settings of the scoring step."},
     }
     for name, reference in zip(kinds, references, strict=True):
         about = f"{get_suite(name).title}; absent if the audit did not ask it."
@@ -191,22 +181,3 @@ def results_schema() -> dict[str, Any]:
         "anyOf": [{"required": [name]} for name in kinds],
         "$defs": definitions,
     }
-
-
-def _records(kind: type) -> list[type]:
-    children: list[type] = kind.__subclasses__()
-    return [one for child in children for one in (child, *_records(child))]
-
-
-def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Close an object, demand every key, and take descriptions from the docstring of its class."""
-    texts: dict[str, str] = {}
-    for parent in reversed(kind.__mro__):
-        texts |= dict(re.findall(r"^    (\w+): (.+(?:\n        .+)*)", inspect.getdoc(parent) or "", re.MULTILINE))
-    schema["description"] = (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
-    schema["additionalProperties"] = kind.__name__ in _OPEN
-    schema["required"] = list(schema["properties"])
-    for name, entry in schema["properties"].items():
-        entry.pop("default", None)
-        if name in texts:
-            entry["description"] = " ".join(texts[name].split())

@@ -229,9 +229,9 @@ class _Parser:
             raise self._refused(f" orders {first}; use == or !=")
 
     def _accept(self, kind: str, token: str) -> bool:
-        found = self._tokens[self._next][:2] == (kind, token)
-        self._next += found
-        return found
+        matches = self._tokens[self._next][:2] == (kind, token)
+        self._next += matches
+        return matches
 
     def _tokenise(self, text: str) -> list[tuple[str, str, int]]:
         tokens, position, end = [], 0, len(text.rstrip())

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 from xml.etree import ElementTree as ET
+
+from msgspec.structs import replace
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
@@ -23,6 +24,7 @@ from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.differences import Difference
 from evenli.format import interval, number, percent, printable, signed
 from evenli.io import to_plain, write_atomic
+from evenli.record import Record
 from evenli.registry import SUITES
 from evenli.report.expressions import evaluate, fields
 from evenli.report.policy import NONE, Policy, load_policy
@@ -36,8 +38,7 @@ MAX_WORSE = 0.02
 """Default margin of a baseline, in NLI-CoAL."""
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Record, frozen=True):
     """One thing the gate looked at: passed, failed, undecided or skipped, with the numbers behind it."""
 
     name: str
@@ -50,14 +51,23 @@ class Check:
         return printable(f"{self.status:<7} {self.name}: {self.detail}")
 
 
-@dataclass(frozen=True, repr=False)
-class GateResult:
-    """Whether a run may pass, and why."""
+class GateResult(Record, frozen=True):
+    """Whether a run may pass, and why.
+
+    Attributes:
+        model: The model that was audited.
+        run: The folder of its audit.
+        checks: What was looked at.
+        policy: Name of the policy that was applied.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("policy",)
+    computed: ClassVar[Mapping[str, str]] = {"passed": "passed"}
 
     model: str
     run: Path
     checks: tuple[Check, ...]
-    policy: str = ""  # name of the policy that was applied
+    policy: str = ""
 
     @property
     def passed(self) -> bool | None:
@@ -76,12 +86,6 @@ class GateResult:
     def failures(self) -> list[Check]:
         """The checks that failed."""
         return [check for check in self.checks if check.status == FAILED]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        checks = [to_plain(check) for check in self.checks]
-        about = {"policy": self.policy} if self.policy else {}
-        return {"run": str(self.run), "model": self.model, **about, "passed": self.passed, "checks": checks}
 
     def __repr__(self) -> str:
         """The checks and the outcome, one line each."""

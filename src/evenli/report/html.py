@@ -168,7 +168,7 @@ class RunView:
     def _describe(self, coal: CoalResult) -> None:
         """What is computed from the table of NLI-CoAL."""
         self.headline, self.order = _headline(coal), _order(coal)
-        published = bool(self.audit.result.scoring.get("published", False))
+        published = self.audit.result.scoring.published
         self.rows = judged(Sample(self.audit.predictions.suite(COAL.name).answered(), published=published))
         self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
         templates = by_template(self.rows)

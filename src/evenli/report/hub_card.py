@@ -106,7 +106,7 @@ def _with_section(text: str, new: str, mark: str, name: str) -> str:
     if begin not in text:
         return f"{text.rstrip()}\n\n{block}\n".lstrip("\n")
     before, _, rest = text.partition(begin)
-    _, found, after = rest.partition(end)
-    if not found:
+    _, closing, after = rest.partition(end)
+    if not closing:
         raise InputError(f"{name}: '{begin}' has no '{end}' after it; take the old section out and try again")
     return f"{before}{block}{after}"

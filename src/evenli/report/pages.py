@@ -247,7 +247,7 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
     rows = [[mark(text), side, value] for _, value, side, text in largest]
     balance = balance_of(scored)
     lead = (
-        f"{balance['male']:.0f} of 100 rows lean male by their words, {balance['female']:.0f} female; the most biased "
+        f"{balance.male:.0f} of 100 rows lean male by their words, {balance.female:.0f} female; the most biased "
         "row in twenty "
         f"scores above {number(values[95.0], 3)}."
     )

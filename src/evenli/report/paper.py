@@ -58,12 +58,12 @@ def _rows(compared: RunComparison) -> Iterator[dict[str, Any]]:
         estimates = compared.estimates(suite, names)
         for name in names:
             listed = None
-            for model, found, (before, after) in zip(others, comparisons, estimates, strict=True):
+            for model, comparison, (before, after) in zip(others, comparisons, estimates, strict=True):
                 # A suite may measure the first model on other rows for each partner; then it has a row for each.
                 if listed != before[name]:
                     listed = before[name]
                     yield _row(suite, name, first, listed, None) | {"compared_with": None}
-                yield _row(suite, name, model, after[name], found.measures[name]) | {"compared_with": first}
+                yield _row(suite, name, model, after[name], comparison.measures[name]) | {"compared_with": first}
 
 
 def _measures(compared: RunComparison, suite: str) -> list[str]:

@@ -28,7 +28,7 @@ def summarise(audit: Audit) -> Summary:
     name = next(iter([*judging, *audit.result.suites]))
     suite, result = get_suite(name), audit.result.suites[name]
     if suite.summary is not None:
-        published = bool(audit.result.scoring.get("published", False))
+        published = audit.result.scoring.published
         return suite.summary(
             result, audit.verdict, Sample(audit.predictions.suite(name).answered(), published=published)
         )

@@ -141,14 +141,14 @@ def table(
     columns: Row, rows: Iterable[Row], main: Collection[int] = (), *, wrap: bool = False, tight: bool = False
 ) -> Table:
     """A table without lines; columns whose title begins with ``>`` are right-aligned, the rows ``main`` are bold."""
-    made = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
+    grid = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0) if tight else (0, 1))
     for title in columns:
         right = title.startswith(">")
         name = escape(title.removeprefix(">"))
-        made.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
+        grid.add_column(name, justify="right" if right else "left", no_wrap=right and not wrap)
     for at, row in enumerate(rows):
-        made.add_row(*map(escape, row), style="bold" if at in main else None)
-    return made
+        grid.add_row(*map(escape, row), style="bold" if at in main else None)
+    return grid
 
 
 def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: bool) -> Table:
@@ -166,9 +166,9 @@ def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: 
         meaning = [one.span, one.direction] if wide else [f"{one.ideal:g}"]
         rows.append([title, number(one.value), interval(one.low, one.high), *parts, *meaning])
     heads = ["measure", ">value", f">{percent(result.main.level)} interval", *titles]
-    made = table([*heads, *([">range", "reading"] if wide else [">ideal"])], rows, stressed)
-    made.columns[0].no_wrap = wide
-    return made
+    grid = table([*heads, *([">range", "reading"] if wide else [">ideal"])], rows, stressed)
+    grid.columns[0].no_wrap = wide
+    return grid
 
 
 def _short(estimate: Estimate) -> str:
@@ -194,9 +194,12 @@ def _competence(competence: Competence | None, console: Console) -> None:
     # Runs of older versions have shares without intervals.
     labels, controls = (
         ", ".join(
-            f"{name} {_short(found[name]) if name in found else number(share, 2)}" for name, share in shares.items()
+            f"{name} {_short(known[name]) if name in known else number(share, 2)}" for name, share in shares.items()
         )
-        for shares, found in ((competence.per_label, competence.labels), (competence.stated_kinds, competence.kinds))
+        for shares, known in (
+            (competence.per_label, competence.labels),
+            (competence.stated_kinds, competence.kinds),
+        )
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))
@@ -240,21 +243,21 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     console.print("A lower score shows that this probe finds less, not that the model is fair.", style="dim")
 
 
-def _differences(found: Comparison, stressed: frozenset[str], *, corrected: bool, wide: bool) -> Table:
-    level = next(iter(found.measures.values())).level
+def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: bool, wide: bool) -> Table:
+    level = next(iter(compared.measures.values())).level
     heads = [">first", ">second", ">difference", f">{level:.0%} interval", ">p", *([">p (Holm)"] if corrected else [])]
     rows = []
-    for name, d in found.measures.items():
+    for name, d in compared.measures.items():
         entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
         numbers = [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
         reading = [d.note or entry.direction] if wide else []
         rows.append([entry.title, *numbers, *map(p_bound, p_values), *reading])
-    main = [at for at, name in enumerate(found.measures) if name in stressed]
+    main = [at for at, name in enumerate(compared.measures) if name in stressed]
     return table(["measure", *heads, *(["reading"] if wide else [])], rows, main)
 
 
-def _moved(found: Comparison, console: Console) -> None:
-    moved = found.occupations.filter(found.occupations["difference"] != 0)
+def _moved(compared: Comparison, console: Console) -> None:
+    moved = compared.occupations.filter(compared.occupations["difference"] != 0)
     if not moved.height:
         console.print("No occupation moved.")
         return
@@ -263,4 +266,4 @@ def _moved(found: Comparison, console: Console) -> None:
         for row in moved.head(_MOVED).iter_rows(named=True)
     )
     more = f", and {moved.height - _MOVED} more" if moved.height > _MOVED else ""
-    console.print(f"Occupations that moved ({moved.height} of {found.occupations.height}): {shown}{more}")
+    console.print(f"Occupations that moved ({moved.height} of {compared.occupations.height}): {shown}{more}")

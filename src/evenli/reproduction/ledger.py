@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -19,6 +19,7 @@ import polars as pl
 from evenli.labels import ENTAILMENT, LABELS
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
+from evenli.record import Record
 from evenli.stats.sample import Sample
 
 Value = float | int | str | None
@@ -32,9 +33,11 @@ KINDS = {
 _MODULES = ("coal", "dolci", "trained", "seat", "sharma")  # importing these registers their chapters, in this order
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Record, frozen=True):
     """One published number beside ours; None where ours could not be computed."""
+
+    digits: ClassVar[int | None] = None
+    computed: ClassVar[Mapping[str, str]] = {"status": "status"}
 
     what: str
     source: str
@@ -63,10 +66,6 @@ class Row:
         if self.known:
             return "BROKEN" if self.agrees else "differs"
         return "ok" if self.agrees else "BROKEN"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**asdict(self), "status": self.status}
 
     @staticmethod
     def shown(value: Value) -> str:

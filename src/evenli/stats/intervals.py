@@ -10,13 +10,13 @@ from itertools import combinations
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtridf, stdtrit
 
-from evenli.errors import InputError
 from evenli.stats.measure import Measure
 from evenli.stats.proportion import wilson as wilson
 from evenli.stats.sample import Sample, Values
 from evenli.stats.tracing import Part, Parts, parts_of_means
 from evenli.stats.variance import Scores, Z, centred, design_effect, jackknife_scores, spread, unseen
 from evenli.types import Estimate as Estimate
+from evenli.types import Scoring as Scoring
 
 POWER_FACTOR = 1.959964 + 0.841621
 """z of a two-sided 5 % test plus z of 80 % power."""
@@ -34,19 +34,6 @@ _NO_SKEWNESS = 1e-6
 """Below this the correction for skewness is rounding."""
 _ALIKE = "the interval has no width: the same number in every occupation and template leaves nothing that varies"
 _UNDEFINED = "undefined: this slice has no rows that the formula needs"
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """Settings of the scoring step; none of them asks the model again."""
-
-    level: float = 0.95  # coverage of the intervals
-    published: bool = False  # keep words that state a group in our own measures too, as published ones do
-
-    def __post_init__(self) -> None:
-        """Refuse settings that give no interval."""
-        if not 0 < self.level < 1:
-            raise InputError(f"the level of an interval is {self.level}; give a number between 0 and 1, like 0.95")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from scipy.stats import norm
 
 from evenli._extras import need
 from evenli.errors import InputError
+from evenli.record import Record
 from evenli.stats.intervals import Estimate, wilson
 
 FloatArray = NDArray[np.float64]
@@ -30,8 +30,7 @@ _STARTS, _TRIES = 10, 5  # two-means ends elsewhere from start to start: ten fig
 _CHUNK = 512  # words whose neighbours are found at a time
 
 
-@dataclass(frozen=True)
-class Leakage:
+class Leakage(Record, frozen=True):
     """Accuracy of a linear and a neural probe on rows they were not trained on; ``majority`` is neutral.
 
     A probe at the majority shows that this probe fails, not that nothing is left.
@@ -42,8 +41,7 @@ class Leakage:
     majority: float  # accuracy of always naming the most frequent class of the training rows
 
 
-@dataclass(frozen=True)
-class Clustering:
+class Clustering(Record, frozen=True):
     """Whether words that leaned to one side before are still neighbours."""
 
     accuracy: Estimate

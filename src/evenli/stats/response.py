@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
+
+from evenli.record import Number, Record
 
 Values = NDArray[np.float64]
 Against = Literal["taught", "learnt"]
@@ -24,21 +25,21 @@ LEVEL = 0.95
 _SAME = 1e-9
 
 
-@dataclass(frozen=True)
-class Slope:
+class Slope(Record, frozen=True):
     """Change of a score per unit of a cause while the others stay, mean over seeds; NaN if the cause does not vary.
 
     ``low`` and ``high`` are Student's 95 % interval over seeds; None with fewer than three.
     """
 
-    value: float
+    digits: ClassVar[int | None] = None
+
+    value: Number
     low: float | None
     high: float | None
-    per_seed: tuple[float, ...]
+    per_seed: tuple[float | None, ...]
 
 
-@dataclass(frozen=True)
-class Response:
+class Response(Record, frozen=True):
     """What moves a measure.
 
     Attributes:
@@ -49,11 +50,13 @@ class Response:
         reason: Why there are no slopes, or nothing.
     """
 
+    digits: ClassVar[int | None] = None
+
     measure: str
     title: str
     taught: dict[str, Slope]
     learnt: dict[str, Slope]
-    fit: float
+    fit: Number
     reason: str = ""
 
     def moved_by(self, against: Against = "taught") -> list[str]:

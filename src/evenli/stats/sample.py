@@ -183,9 +183,9 @@ class Sample:
         """Row order that puts each pair of occupation and group word side by side, and where each pair begins."""
         bare, template = pl.col("hypothesis").str.strip_chars_end(" ."), pl.col("template").str.strip_chars_end(" .")
         columns = self.frame.select(
-            pl.col("occupation").fill_null(""), word=bare.str.strip_suffix(template), found=bare.str.ends_with(template)
+            pl.col("occupation").fill_null(""), word=bare.str.strip_suffix(template), ends=bare.str.ends_with(template)
         )
-        if not columns["found"].fill_null(False).all():
+        if not columns["ends"].fill_null(False).all():
             return None
         pairs = columns.select(pl.struct("occupation", "word").rank("dense")).to_series().to_numpy().astype(np.int64)
         # Dev's generator writes them side by side already, and then nothing need be copied.

@@ -9,17 +9,18 @@ a second axis added.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, cast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, cast
 
 import numpy as np
+from msgspec import field
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from evenli.format import number
-from evenli.io import to_plain
+from evenli.record import Number, Numbers, Record
 from evenli.stats.response import Response
 
 Values = NDArray[np.float64]
@@ -56,8 +57,13 @@ class Curve:
         return cast(Values, self.scores.mean(axis=0))
 
 
-@dataclass(frozen=True)
-class Association:
+class _Full(Record, frozen=True):
+    """Numbers of a meta-evaluation are stored in full: tables of a paper are made from them."""
+
+    digits: ClassVar[int | None] = None
+
+
+class Association(_Full, frozen=True):
     """How closely the scores follow the levels."""
 
     statistic: Statistic  # pearson (a line), spearman (ranks) or kendall (tau-b, ordered pairs)
@@ -73,40 +79,35 @@ class Association:
     reason: str = ""  # why there is no value or no interval, or nothing
 
 
-@dataclass(frozen=True)
-class Separation:
+class Separation(_Full, frozen=True):
     """Score at the highest level minus score at the lowest: mean, minimum and maximum over seeds.
 
     On the bias axis the stereotyped words are answered wrongly at every rate, only in another direction, so the error
     rate is the same at both ends: what is left is bias. The sign is the measure's direction.
     """
 
-    value: float
-    low: float
-    high: float
+    value: Number
+    low: Number
+    high: Number
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(_Full, frozen=True):
     """How strongly a measure reacts to bias and to plain error."""
 
+    computed: ClassVar[Mapping[str, str]] = {"worth": "net_sensitivity"}  # its name up to version 0.1
+
     measure: str
-    sensitivity: float  # |slope on the bias axis| / span; 0 blind to bias, 1 uses its whole range
+    sensitivity: Number  # |slope on the bias axis| / span; 0 blind to bias, 1 uses its whole range
     # |slope on the noise axis| / span; 0 untouched by plain error. None without a noise axis.
     disturbance: float | None
     # The sensitivity less the disturbance, or the sensitivity alone; larger is better, negative if noise moves the
     # measure more than bias does.
-    net_sensitivity: float
+    net_sensitivity: Number
     pearson: float | None  # correlation with the bias rate; its sign is the direction, which the other three leave out
     reason: str = ""  # why there is no correlation, or nothing
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; ``worth`` is the name of ``net_sensitivity`` up to version 0.1."""
-        return {**asdict(self), "worth": self.net_sensitivity}
 
-
-@dataclass(frozen=True, eq=False)
-class AxisResult:
+class AxisResult(_Full, frozen=True, eq=False):
     """One measure along one axis: scores [seeds, levels] and how they follow the levels.
 
     ``slope`` is the change of the score from level 0 to 1 as a share of the range of the measure.
@@ -117,11 +118,10 @@ class AxisResult:
     spearman: Association
     kendall: Association
     separation: Separation
-    slope: float
+    slope: Number
 
 
-@dataclass(frozen=True, eq=False)
-class MeasureResult:
+class MeasureCurves(_Full, frozen=True, eq=False):
     """One measure: name, title, and its result by axis."""
 
     name: str
@@ -129,30 +129,26 @@ class MeasureResult:
     axis: dict[str, AxisResult]
 
 
-@dataclass(frozen=True, eq=False)
-class SweepResult:
+class SweepResult(_Full, frozen=True, eq=False):
     """Every measure on models of known bias; ``result["coal"].axis["bias"].pearson.value`` is a correlation."""
+
+    stamped: ClassVar[str] = "meta-evaluation"
 
     lang: str
     base: str  # name of the model that the others were trained from
     seeds: list[int]
-    levels: dict[str, list[float]]  # rates by axis
-    held_out_accuracy: dict[str, float]  # lowest and mean accuracy on held-out pairs, with the labels that were trained
-    measures: list[MeasureResult]
+    levels: dict[str, list[float | list[float]]]  # rates by axis; of mixtures one for every cause
+    held_out_accuracy: Numbers  # lowest and mean accuracy on held-out pairs, with the labels that were trained
+    measures: list[MeasureCurves]
     ranking: list[Ranked]  # measures, the best first
     published: list[dict[str, str]]  # correlations of the paper in this language
     # Without mixtures of causes the next two are empty.
-    learnt_share: dict[str, float] = field(default_factory=dict)  # of what was taught: lowest and mean over models
+    learnt_share: Numbers = field(default_factory=dict)  # of what was taught: lowest and mean over models
     responses: list[Response] = field(default_factory=list)  # what moves each measure
 
-    def __getitem__(self, name: str) -> MeasureResult:
+    def __getitem__(self, name: str) -> MeasureCurves:
         """The result of a measure by its name."""
         return {measure.name: measure for measure in self.measures}[name]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, in full precision; undefined numbers are null."""
-        ranking = [rank.to_dict() for rank in self.ranking]
-        return {"schema": 1, **to_plain(self, digits=None), "ranking": to_plain(ranking, digits=None)}
 
 
 def describe(curve: Curve) -> AxisResult:
@@ -200,7 +196,7 @@ def associate(
     return Association(statistic, value, float(low), float(high), per_seed, p)
 
 
-def rank_measures(measures: Sequence[MeasureResult]) -> list[Ranked]:
+def rank_measures(measures: Sequence[MeasureCurves]) -> list[Ranked]:
     """Measures by what bias moves in them minus what noise moves, best first; equals keep their order.
 
     A measure that is constant on the bias axis, or undefined anywhere, comes last whatever noise does to it. Without a

@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from evenli.errors import InputError, ModelError
 from evenli.format import number
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
+from evenli.record import Number, Record
 from evenli.training.bilstm_trainer import features, make_head, part
 from evenli.training.data import Examples, find_repeats
 from evenli.training.fast.bilstm import make_trainer
@@ -43,33 +44,31 @@ class EncoderSettings:
     checkpoints: bool = True  # store all weights after every epoch; takes its time where many short runs follow
 
 
-@dataclass(frozen=True)
-class EpochResult:
+class EpochResult(Record, frozen=True):
     """One pass over the data; loss and ``train`` accuracy are those while training, ``dev`` that afterwards."""
+
+    digits: ClassVar[int | None] = None
 
     epoch: int
     lr: float
-    loss: float
-    train: float
-    dev: float
+    loss: Number
+    train: Number
+    dev: Number
     seconds: float
 
 
-@dataclass(frozen=True)
-class EncoderOutcome:
+class EncoderOutcome(Record, frozen=True):
     """What a run gave."""
+
+    digits: ClassVar[int | None] = None
 
     folder: Path  # of the encoder of the best epoch; read it with ``BiLSTMMax.load``
     best: int  # the best epoch, from 1
-    dev: float  # its dev accuracy
+    dev: Number  # its dev accuracy
     history: tuple[EpochResult, ...]
     words: int  # with a vector in the training and dev pairs, the two markers included
     pairs: int  # training pairs
     stopped: bool  # the learning rate became too small before the last epoch
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self) | {"folder": str(self.folder)}
 
 
 def train_encoder(
@@ -163,10 +162,10 @@ class _Run:
         return self.history[-1]
 
     def _facts(self) -> dict[str, Any]:
-        return {"history": [asdict(one) for one in self.history]}
+        return {"history": [one.to_dict() for one in self.history]}
 
     def _load(self, tensors: dict[str, Any], facts: dict[str, Any]) -> bool:
-        self.history += [EpochResult(**one) for one in facts["history"]]
+        self.history += map(EpochResult.from_dict, facts["history"])
         self.best = part(tensors, "best.")
         self.trainer.load_state(tensors)
         return True
@@ -231,5 +230,4 @@ def _fingerprint(pairs: Examples) -> str:
 
 
 def _parse_outcome(record: Mapping[str, Any], folder: Path) -> EncoderOutcome:
-    history = tuple(EpochResult(**one) for one in record["history"])
-    return EncoderOutcome(folder=folder, history=history, **record["outcome"])
+    return EncoderOutcome.from_dict({**record["outcome"], "history": record["history"], "folder": str(folder)})

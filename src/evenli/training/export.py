@@ -6,39 +6,37 @@ import logging
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli.errors import InputError, ModelError
-from evenli.io import json_text, to_plain, write_together
+from evenli.io import json_text, write_together
 from evenli.labels import label_columns
 from evenli.models import loading
+from evenli.record import Number, Record
 
 _OPSET = 20  # the first opset with Gelu as one node; ONNX Runtime knows it since 1.17
 _IR_VERSION = 10
 _SMALLEST = 4_096
 
 
-@dataclass(frozen=True)
-class ExportReport:
+class ExportReport(Record, frozen=True):
     """What was written and how far it strays from the checkpoint."""
+
+    digits: ClassVar[int | None] = None
 
     path: Path  # the .onnx file
     bytes: int
     int8: bool  # whether weight matrices are stored in int8
     pairs: int = 0  # on which the two were compared
-    max_difference: float = math.nan  # largest absolute difference of a logit; NaN without pairs
-    agreement: float = math.nan  # share of pairs with the same label; NaN without pairs
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; what was not compared is null."""
-        return cast(dict[str, Any], to_plain(self, digits=None))
+    max_difference: Number = math.nan  # largest absolute difference of a logit; NaN without pairs
+    agreement: Number = math.nan  # share of pairs with the same label; NaN without pairs
 
 
 def export_onnx(

@@ -6,9 +6,9 @@ import platform
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -16,6 +16,7 @@ from evenli._version import __version__
 from evenli.errors import ModelError
 from evenli.format import prose, yaml_text
 from evenli.models.loading import pick_device, position_limit
+from evenli.record import Record
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
 from evenli.training.fast.encoder import PlainForward
@@ -40,9 +41,10 @@ class TrainSettings:
     shown: bool = True  # show notes and progress on stderr
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Record, frozen=True):
     """A finished run."""
+
+    digits: ClassVar[int | None] = None
 
     folder: Path
     seed: int
@@ -51,10 +53,6 @@ class Outcome:
     pairs_per_second: float  # over the whole run
     dev: Accuracy | None  # on the dev data after the last epoch, if there were any
     history: tuple[Accuracy, ...] = ()  # after each epoch
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self) | {"folder": str(self.folder)}
 
 
 def train(
@@ -173,7 +171,7 @@ class _SeedRun:
 
     def _load(self, tensors: dict[str, Any], facts: dict[str, Any]) -> bool:
         so_far = facts.get("standing", facts)  # its name in older checkpoints
-        self.seconds, self.history = so_far["seconds"], [Accuracy(**one) for one in so_far["history"]]
+        self.seconds, self.history = so_far["seconds"], list(map(Accuracy.from_dict, so_far["history"]))
         self.trainer.load_state(tensors, facts["step"])
         return True
 
@@ -208,7 +206,7 @@ class _SeedRun:
     def _checkpoint(self, directory: TrainingDir) -> float:
         state = self.trainer.state()  # gathers from all processes
         if self.trainer.world.leads:
-            history = [asdict(one) for one in self.history]
+            history = [one.to_dict() for one in self.history]
             directory.save_checkpoint(state, {"step": self.trainer.step, "seconds": self.seconds, "history": history})
         return time.monotonic()
 
@@ -239,10 +237,8 @@ def _identity(base: Base, data: TrainingData, trainer: Trainer) -> dict[str, Any
 
 
 def _parse_outcome(stored: dict[str, Any], folder: Path) -> Outcome:
-    history = tuple(Accuracy(**one) for one in stored["history"])
-    dev = history[-1] if history else None
     # The directory may have been moved since.
-    return Outcome(**stored | {"folder": folder, "dev": dev, "history": history})
+    return Outcome.from_dict({**stored, "folder": str(folder)})
 
 
 def model_card(

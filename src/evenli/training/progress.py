@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from evenli.errors import InputError, RunError
 from evenli.format import drawn_on, number, percent, printable
 from evenli.io import read_json, read_text, split_lines, write_atomic
 from evenli.parse import parse_json_object
+from evenli.record import Number, Record
 from evenli.stats.proportion import wilson
 from evenli.store import RunDir
 
@@ -41,18 +42,15 @@ _PAUSE = 10.0  # seconds between lines where stderr is a file
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Accuracy:
+class Accuracy(Record, frozen=True):
     """Share of right answers with its 95 % Wilson interval."""
 
-    value: float
-    low: float
-    high: float
-    n: int
+    digits: ClassVar[int | None] = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
+    value: Number
+    low: Number
+    high: Number
+    n: int
 
     def __str__(self) -> str:
         share, low, high = (percent(value, 2) for value in (self.value, self.low, self.high))

@@ -6,13 +6,12 @@ frames that fit its kind ("This is a rose.", "Roses are things."), so that a sen
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -27,9 +26,9 @@ from evenli.evaluate.seat.association import AssociationResult as AssociationRes
 from evenli.evaluate.seat.association import Level as Level
 from evenli.evaluate.seat.association import SeatSettings as SeatSettings
 from evenli.format import number, signed
-from evenli.io import hash_text, iter_rows, read_json, to_plain
+from evenli.io import hash_text, iter_rows, read_json
+from evenli.record import Number, Record
 from evenli.resources import read_table
-from evenli.store import stamp
 from evenli.types import Estimate
 
 AVERAGED = ("C6", "C6b", "C7", "C7b", "C8", "C8b")
@@ -213,12 +212,13 @@ def _thinned(part: TextSet, size: int) -> TextSet:
     return TextSet(part.title, tuple(part.texts[i] for i in kept), tuple(part.words[i] for i in kept))
 
 
-@dataclass(frozen=True)
-class AverageEffect:
+class AverageEffect(Record, frozen=True):
     """Mean of the effects of several tests, with their signs and without; NaN with a note if one is missing."""
 
-    signed: float
-    absolute: float
+    optional: ClassVar[tuple[str, ...]] = ("note",)
+
+    signed: Number
+    absolute: Number
     note: str = ""
 
 
@@ -231,16 +231,23 @@ def average_effect(effects: Mapping[str, float], names: Sequence[str] = AVERAGED
     return AverageEffect(float(chosen.mean()), float(np.abs(chosen).mean()))
 
 
-@dataclass(frozen=True, repr=False)
-class SeatResult:
+class SeatResult(Record, frozen=True):
     """Several association tests of one encoder.
 
     ``result["C6"]`` is the result of one test, ``result.mean`` the average of the gender tests C6 to C8b.
+
+    Attributes:
+        tests: One result each.
+        settings: What they depend on besides encoder and texts.
+        identity: Of the encoder; changes when its outputs could.
     """
+
+    stamped: ClassVar[str] = "association tests"
+    computed: ClassVar[Mapping[str, str]] = {"mean": "_defined_mean"}
 
     tests: tuple[AssociationResult, ...]
     settings: SeatSettings = DEFAULTS
-    encoder: str = ""
+    identity: str = ""
 
     def __getitem__(self, name: str) -> AssociationResult:
         return {test.name: test for test in self.tests}[name]
@@ -260,16 +267,10 @@ class SeatResult:
         effects = {test.name: test.effect for test in self.tests}
         return average_effect(effects, list(effects) if names is None else names)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; NaN becomes null."""
-        mean = self.mean
-        return {
-            "identity": self.encoder,
-            **stamp("association tests"),
-            "settings": asdict(self.settings),
-            "tests": [test.to_dict() for test in self.tests],
-            "mean": None if mean.note else to_plain({"signed": mean.signed, "absolute": mean.absolute}),
-        }
+    @property
+    def _defined_mean(self) -> AverageEffect | None:
+        """Average of the gender tests C6 to C8b; null if one of them was not run."""
+        return None if self.mean.note else self.mean
 
 
 def seat(
@@ -290,7 +291,7 @@ def seat(
     on_step(f"encoding {len(texts_of(chosen)):,} texts")
     result = seat_from_vectors(chosen, encode_tests(encoder, chosen), settings, on_step)
     results = [_with_missing(encoder, test, one) for test, one in zip(chosen, result.tests, strict=True)]
-    return dataclasses.replace(result, tests=tuple(results), encoder=str(getattr(encoder, "identity", "")))
+    return replace(result, tests=tuple(results), identity=str(getattr(encoder, "identity", "")))
 
 
 def seat_from_vectors(

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -29,7 +29,7 @@ from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.format import number
 from evenli.io import read_json, to_plain, write_json
 from evenli.models.loading import pick_device
-from evenli.store import is_stamped, stamp
+from evenli.store import is_stamped
 from evenli.types import Number, Numbers, Record
 
 KIND, _FORMER = "SentEval result", "evenli senteval 1"
@@ -67,7 +67,7 @@ class SentEvalSettings:
         """The tasks to run, in the order of the published tables."""
         return list(TASKS) if self.tasks is None else [name for name in _EVERY if name in self.tasks]
 
-    def describe(self, encoder: str) -> dict[str, Any]:
+    def describe(self, encoder: str) -> dict[str, int | str]:
         """What scores depend on besides the data; ``encoder`` is an identity."""
         names = ("seed", "kfold", "hidden", "classifier")
         return {**{name: getattr(self, name) for name in names}, "encoder": encoder}
@@ -100,9 +100,12 @@ class TaskResult(Record, frozen=True):
 class SentEvalResult(Record, frozen=True):
     """All tasks that ran, the tasks that did not with the reason, the settings and the name of the encoder."""
 
+    stamped: ClassVar[str] = KIND
+    computed: ClassVar[Mapping[str, str]] = {"overall": "overall"}
+
     tasks: dict[str, TaskResult]
     missing: dict[str, str] = msgspec.field(default_factory=dict)
-    settings: dict[str, Any] = msgspec.field(default_factory=dict)
+    settings: dict[str, int | str] = msgspec.field(default_factory=dict)
     encoder: str = ""
 
     def __getitem__(self, name: str) -> TaskResult:
@@ -119,10 +122,6 @@ class SentEvalResult(Record, frozen=True):
         scores = [self.tasks[name].score if name in self.tasks else math.nan for name in TASKS]
         mean: float | None = to_plain(sum(scores) / len(scores), None)
         return mean
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**stamp(KIND), "overall": to_plain(self.overall), **super().to_dict()}
 
 
 class UnsavedResultError(RunError):

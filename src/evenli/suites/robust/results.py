@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -37,6 +37,8 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
         view_shares: Which choice explains the differences between them, prompt and order among the dimensions.
     """
 
+    optional: ClassVar[tuple[str, ...]] = ("views", "view_causes", "view_shares")
+
     wordings: list[WordingRow]
     causes: list[CauseRow]
     shares: list[VarianceRow]
@@ -44,11 +46,6 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
     views: list[ViewRow] = msgspec.field(default_factory=list)
     view_causes: list[ViewCause] = msgspec.field(default_factory=list)
     view_shares: list[VarianceRow] = msgspec.field(default_factory=list)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; only language models have views."""
-        plain = super().to_dict()
-        return plain if self.views else {name: value for name, value in plain.items() if not name.startswith("view")}
 
     def cause(self, name: str) -> CauseRow:
         """One cause across wordings."""
