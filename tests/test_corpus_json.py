@@ -102,14 +102,14 @@ def test_a_row_passes_through_json_at_most_twice(
     scored = passes.copy()
     assert len(scored) == count  # the control: every row is seen once at least, because its JSON is stored
     made = fairer_corpus(method, tmp_path / "scored", tmp_path / "out", CorpusSettings(80, split=Split(20, 20)))
-    counts = made.card["counts"]
+    counts = made.card.counts
     rows_now = {name: passes[name] for name in passes if name.startswith("row")}
     del rows_now["row 0"], scored["row 0"]  # the first row says which columns there are
     assert set(scored.values()) == {1}
     # Only a changed row is read again. Its copy is a row of its own, and written once.
-    assert Counter(rows_now.values()) == {1: count - 1 - counts["above_threshold"], 2: counts["above_threshold"]}
+    assert Counter(rows_now.values()) == {1: count - 1 - counts.above_threshold, 2: counts.above_threshold}
     copies = [passes[name] for name in passes if name.startswith("copy")]
-    assert copies == [1] * counts["added"] and (counts["added"] > 50) == (method != "subtract")
+    assert copies == [1] * counts.added and (counts.added > 50) == (method != "subtract")
 
 
 def test_the_words_of_plain_text_are_counted_without_json(tmp_path: Path, passes: Passes) -> None:

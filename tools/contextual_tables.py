@@ -39,19 +39,19 @@ KINDS = ("max", "attention", "gradients")
 def main() -> None:
     """Compute, and fill the page."""
     encoders = dict(one.split("=", 1) for one in sys.argv[1:])
-    told: dict[str, dict[str, Any]] = {}
+    measured: dict[str, dict[str, Any]] = {}
     for name, folder in encoders.items():
         encoder = TransformerArgmax(folder, device="cpu")
         direction = contextual_direction(encoder)
         scorer = ContextualScorer(encoder, direction)
-        told[name] = {
-            "about": describe_contextual(encoder),
+        measured[name] = {
+            "about": describe_contextual(encoder).to_dict(),
             "spectrum": direction.spectrum[:COMPONENTS],
             "dress": scorer.score(DRESS),
             "table_13": [scorer.score(sentence) for sentence in TABLE_13],
         }
         print(f"{name}: done", flush=True)
-    tables = {"table 1": table_1(told), "table 12": table_12(told), "table 13": table_13(told)}
+    tables = {"table 1": table_1(measured), "table 12": table_12(measured), "table 13": table_13(measured)}
     tables["importance"] = by_importance(*next(iter(encoders.items())))
     page = DOCS / "explanation" / "sentences.md"
     text = page.read_text(encoding="utf-8")
@@ -60,7 +60,7 @@ def main() -> None:
         before, after = text.partition(start)[0], text.partition(end)[2]
         text = "\n\n".join([before + start, "\n".join(lines), end + after])
     page.write_text(text, encoding="utf-8")
-    for file in save_chart(figure_7(told), "contextual", DOCS / "figures"):
+    for file in save_chart(figure_7(measured), "contextual", DOCS / "figures"):
         if file.suffix == ".png":
             file.unlink()
 
@@ -70,21 +70,21 @@ def lines_of(heads: list[str], rows: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *rows)]
 
 
-def table_1(told: dict[str, dict[str, Any]]) -> list[str]:
+def table_1(measured: dict[str, dict[str, Any]]) -> list[str]:
     """The direction and the cosines of three sentences."""
     names = ["variance on the first component", "both halves of the sentences agree", *(f"*{one}*" for one in TABLE_1)]
     columns = []
-    for one in told.values():
+    for one in measured.values():
         about = one["about"]
         cosines = [f"{value:+.3f}" for value in about["sentence_cosines"].values()]
         columns.append([f"{100 * about['explained']:.1f} %", f"{about['agreement_of_halves']:.3f}", *cosines])
     rows = [list(row) for row in zip(names, *columns, TABLE_1_PUBLISHED, strict=True)]
-    return lines_of(["`evenli direction --encoder`", *told, SBERT], rows)
+    return lines_of(["`evenli direction --encoder`", *measured, SBERT], rows)
 
 
-def table_12(told: dict[str, dict[str, Any]]) -> list[str]:
+def table_12(measured: dict[str, dict[str, Any]]) -> list[str]:
     """The words of one sentence: importance and bias."""
-    scored: list[SentenceBias] = [one["dress"] for one in told.values()]
+    scored: list[SentenceBias] = [one["dress"] for one in measured.values()]
     rows = []
     for at, word in enumerate(DRESS.split()):
         cells = [f"{100 * one.words[at].importance:.1f} %, {one.words[at].bias:+.3f}" for one in scored]
@@ -94,16 +94,16 @@ def table_12(told: dict[str, dict[str, Any]]) -> list[str]:
     markers = [f"{100 * one.markers:.1f} %" for one in scored]
     rows.append(["markers", *markers, f"{100 - sum(share for share, _ in TABLE_12):.1f} %"])
     rows.append(["F, M", *(sides(one.female, one.male) for one in scored), sides(0.19664, 0)])
-    return lines_of([f"*{DRESS}*: importance, bias", *told, SBERT], rows)
+    return lines_of([f"*{DRESS}*: importance, bias", *measured, SBERT], rows)
 
 
-def table_13(told: dict[str, dict[str, Any]]) -> list[str]:
+def table_13(measured: dict[str, dict[str, Any]]) -> list[str]:
     """F and M of sentences that differ in one word."""
     rows = []
     for at, (sentence, printed) in enumerate(TABLE_13.items()):
-        scored = [one["table_13"][at] for one in told.values()]
+        scored = [one["table_13"][at] for one in measured.values()]
         rows.append([f"*{sentence}*", *(sides(one.female, one.male) for one in scored), sides(*printed)])
-    return lines_of(["F and M by `evenli score --encoder`", *told, SBERT], rows)
+    return lines_of(["F and M by `evenli score --encoder`", *measured, SBERT], rows)
 
 
 def sides(female: float, male: float) -> str:
@@ -125,11 +125,11 @@ def by_importance(name: str, folder: str) -> list[str]:
     return lines_of([f"{name}, importance", *(f"`{kind}`" for kind in KINDS)], rows)
 
 
-def figure_7(told: dict[str, dict[str, Any]]) -> Any:
+def figure_7(measured: dict[str, dict[str, Any]]) -> Any:
     """Above what the components explain, below how much the words of one sentence count."""
     alt = load_altair("Figure 7")
     above, below = [], []
-    for name, one in told.items():
+    for name, one in measured.items():
         shares = [{"component": at, "share": share} for at, share in enumerate(one["spectrum"], 1)]
         bars = inline(shares).mark_bar(color=MUTED).properties(width=WIDTH, height=HEIGHT, title=name)
         across = alt.X("component:O", axis=alt.Axis(title="component", labelAngle=0))

@@ -97,8 +97,8 @@ def corpora(arguments: argparse.Namespace) -> None:
                 made = fairer_corpus(method, scored, out / "work" / name, settings, overwrite=True)
                 text = (made.path / "corpus.jsonl").read_text(encoding="utf-8")
                 (out / "corpora" / f"{name}.jsonl").write_text(text, encoding="utf-8")
-                counts = made.card["counts"]
-                print(f"{name}: {counts['removed']} removed, {counts['added']} added, {counts['result']:,} pairs")
+                counts = made.card.counts
+                print(f"{name}: {counts.removed} removed, {counts.added} added, {counts.result:,} pairs")
 
 
 def corpus_name(task: str, kind: str, draw: int) -> str:
