@@ -1,15 +1,15 @@
-"""Memory and speed of ``evenli score`` on a large file made of real SNLI sentences.
+"""Memory and speed of ``evenli score``, ``mitigate subtract`` and ``augment`` on a large file of real sentences.
 
 python benchmarks/score_memory.py --lines 10000000          # random vectors: neither depends on them
 
-A line is the first half of one sentence and the second half of another, so that most lines are distinct and the words
-are distributed as in the corpus. The peak is the largest resident set of the process, vectors included.
+A line is the first half of one sentence of SNLI and the second half of another, so that most lines are distinct and the
+words are distributed as in the corpus. The peak is the largest resident set of a process, vectors included.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,6 +24,13 @@ from evenli.resources.words import split_words
 SNLI = Path(__file__).parents[1].parent / "shared" / "data" / "snli" / "snli_1.0_train_first100k.jsonl.xz"
 PAIRS = (("woman", "man"), ("girl", "boy"), ("she", "he"), ("mother", "father"), ("her", "his"))
 BLOCK = 100_000
+
+
+def read_texts(file: Path) -> list[str]:
+    """The distinct sentences of a file of pairs."""
+    rows = read_rows(file)
+    keys = ("sentence1", "sentence2") if "sentence1" in rows[0] else ("premise", "hypothesis")
+    return list(dict.fromkeys(str(row[key]) for row in rows for key in keys))
 
 
 def write_vectors(texts: list[str], file: Path) -> None:
@@ -51,33 +58,48 @@ def write_lines(texts: list[str], lines: int, file: Path) -> float:
     return distinct
 
 
+def run(*arguments: object, source: Path | None = None) -> tuple[float, float]:
+    """Run a command of evenli in a process of its own; seconds and peak in MB. ``source`` is another version's src."""
+    command = [sys.executable, "-m", "evenli", *map(str, arguments)]
+    environment = {**os.environ, **({"PYTHONPATH": str(source)} if source else {})}
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(command)} failed with status {status}")
+    return time.perf_counter() - started, usage.ru_maxrss / 1024
+
+
 def main() -> None:
-    """Write the file, score it in a process of its own, print its peak memory and its speed."""
+    """Write the file, run the commands on it, print peak memory and speed of each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--file", type=Path, default=SNLI, help="pairs to take the sentences from")
     parser.add_argument("--folder", type=Path, help="where the files are written for the time of the run")
+    parser.add_argument("--percentile", type=float, default=95, help="of subtract and augment")
+    parser.add_argument("--split", default="auto", help="of subtract and augment; two numbers shuffle the corpus")
+    parser.add_argument("--only-score", action="store_true", help="leave out subtract and augment")
     parser.add_argument("options", nargs="*", help="more options of evenli score, behind --")
     arguments = parser.parse_args()
-    rows = read_rows(arguments.file)
-    keys = ("sentence1", "sentence2") if "sentence1" in rows[0] else ("premise", "hypothesis")
-    texts = list(dict.fromkeys(str(row[key]) for row in rows for key in keys))
+    texts = read_texts(arguments.file)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = Path(name)
-        write_vectors(texts, folder / "vectors.txt")
-        distinct = write_lines(texts, arguments.lines, folder / "lines.txt")
-        size = (folder / "lines.txt").stat().st_size
-        command = ["score", folder / "lines.txt", "--vectors", folder / "vectors.txt", "-o", folder / "scored"]
-        started = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "evenli", *map(str, command), *arguments.options],
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        elapsed = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    print(f"{arguments.lines:,} lines, {size / 1e6:,.0f} MB; {distinct:.1%} of the first {BLOCK:,} are distinct")
-    print(f"peak memory {peak:,.0f} MB; {arguments.lines / elapsed:,.0f} rows/s ({elapsed:,.0f} s in all)")
+        vectors, lines, scored = folder / "vectors.txt", folder / "lines.txt", folder / "scored"
+        write_vectors(texts, vectors)
+        distinct = write_lines(texts, arguments.lines, lines)
+        size = lines.stat().st_size / 1e6
+        print(f"{arguments.lines:,} lines, {size:,.0f} MB; {distinct:.1%} of the first {BLOCK:,} are distinct")
+        chosen = ("--percentile", arguments.percentile, "--split", arguments.split)
+        methods = () if arguments.only_score else ("subtract", "augment")
+        commands: list[tuple[object, ...]] = [
+            ("score", lines, "--vectors", vectors, "-o", scored, *arguments.options),
+            *(("mitigate", method, scored, *chosen, "-o", folder / method) for method in methods),
+        ]
+        for command in commands:
+            elapsed, peak = run(*command)
+            named = " ".join(map(str, command[: 1 if command[0] == "score" else 2]))
+            speed = arguments.lines / elapsed
+            print(f"{named:<18} peak {peak:>6,.0f} MB   {speed:>9,.0f} rows/s   {elapsed:,.0f} s in all", flush=True)
 
 
 if __name__ == "__main__":

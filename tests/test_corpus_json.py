@@ -155,10 +155,10 @@ def test_a_shard_that_cannot_be_written_ends_the_run(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patch:
         really = run.Job.store
 
-        def store(job: run.Job, number: int, content: bytes) -> None:
+        def store(job: run.Job, number: int, *shard: Any) -> None:
             if number == 2:
                 raise OSError(28, "No space left on device")
-            really(job, number, content)
+            really(job, number, *shard)
 
         patch.setattr(run.Job, "store", store)
         with pytest.raises(OSError, match="No space"):

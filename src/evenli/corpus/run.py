@@ -121,7 +121,7 @@ def _work_through(job: Job, worker: Worker) -> Iterator[int]:
 
 def _store(job: Job, number: int, table: pl.DataFrame | None) -> None:
     if table is not None:
-        job.store(number, parquet(table))
+        job.store(number, parquet(table), tally(table))
 
 
 def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> Iterator[str]:
@@ -158,9 +158,10 @@ class Worker:
         self._scorer, self._columns, self._batch = scorer, tuple(columns), batch
         self._recent: dict[str, tuple[float, float, float]] = {}
 
-    def __call__(self, chunk: Chunk) -> bytes:
-        """The shard as the content of a Parquet file."""
-        return parquet(self.table(chunk))
+    def __call__(self, chunk: Chunk) -> tuple[bytes, Tally]:
+        """The shard as the content of a Parquet file, and what is counted of it."""
+        table = self.table(chunk)
+        return parquet(table), tally(table)
 
     def table(self, chunk: Chunk) -> pl.DataFrame:
         """The shard as a table."""
@@ -226,6 +227,18 @@ def parquet(table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
+class Tally(NamedTuple):
+    """What scores.json says of all rows, for one shard: how many have each flag, and the highest score."""
+
+    flags: dict[str, int]
+    highest: float
+
+
+def tally(table: pl.DataFrame) -> Tally:
+    """Count the rows of a shard."""
+    return Tally({flag: int(table[flag].sum()) for flag in FLAGS}, float(table["pair_max"].to_numpy().max()))
+
+
 class Job:
     """One corpus to score: its files, columns and output directory; both engines work through it."""
 
@@ -250,6 +263,7 @@ class Job:
         self._made_with = dict(settings.made_with or {})
         self._shards = self._rows = self._blank = 0
         self._hashes: dict[str, str] | None = None
+        self._tallies: dict[int, Tally] = {}  # of the shards that this run has written
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool) -> Iterator[None]:
@@ -314,10 +328,19 @@ class Job:
             return False
         return len(rows) == len(chunk.records) and rows[0] == chunk.start
 
-    def store(self, number: int, content: bytes) -> None:
+    def store(self, number: int, content: bytes, counted: Tally) -> None:
         """Write one shard atomically, then its hash: one that is killed in between is scored again."""
+        self._tallies[number] = counted
         file = self.run.write(str(self.run.shard(number).relative_to(self.run.path)), content)
         self.run.add_hash(file)
+
+    def _recount(self, number: int) -> Tally:
+        """The tally of a shard that an earlier run has written."""
+        file = self.run.shard(number)
+        try:
+            return tally(read_parquet(file, [*FLAGS, "pair_max"]))
+        except InputError as error:
+            raise RunError(f"{file} is damaged; score the corpus again with --overwrite") from error
 
     def finish(self) -> CorpusScores:
         """Count the flags and mark the directory complete."""
@@ -325,14 +348,15 @@ class Job:
             self.run.clear()
             raise InputError(f"{self._files[0]} has no rows")
         size = {"rows": self._rows, "shards": self._shards}
-        counts, highest = dict.fromkeys(FLAGS, 0), 0.0
-        scores = CorpusScores(self.run.path, size)
-        for frame in scores.frames([*FLAGS, "pair_max"]):
-            for flag in FLAGS:
-                counts[flag] += int(frame[flag].sum())
-            highest = max(highest, float(frame["pair_max"].to_numpy().max()))
+        tallies = [self._tallies.get(number) or self._recount(number) for number in range(self._shards)]
+        counts = {flag: sum(one.flags[flag] for one in tallies) for flag in FLAGS}
         counts["blank_lines"] = self._blank
-        files = {file.name: hash_files([file]) for file in scores.shards}
+        highest = max(0.0, *(one.highest for one in tallies))
+        shards = CorpusScores(self.run.path, size).shards
+        # Hashing needs no interpreter, so that threads share the work; of many files it is most of what is left.
+        with ThreadPoolExecutor() as pool:
+            hashes = pool.map(hash_files, [[file] for file in shards])
+            files = {file.name: one for file, one in zip(shards, hashes, strict=True)}
         written = self.run.read_hashes() or {}
         if changed := [name for name, one in files.items() if written.get(name, one) != one]:
             raise RunError(f"{', '.join(changed[:3])} changed after it was written; run the same command again")
