@@ -20,7 +20,7 @@ from evenli.corpus.transformer import TransformerArgmax
 from evenli.errors import InputError
 from evenli.mitigate.corpora import fairer_corpus
 from evenli.mitigate.plan import CorpusSettings
-from evenli.report.scores import print_corpus
+from evenli.report.score_text import print_corpus
 
 PAIRS = [("she", "he"), ("woman", "man"), ("her", "his"), ("girl", "boy"), ("mother", "father")]
 WORDS = ["dress", "football", "the", "likes", "walks", "new", "pink"]

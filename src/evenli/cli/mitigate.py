@@ -161,7 +161,7 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     if as_json:
         shared.print_json({"folder": str(result.path), **result.card.to_dict()})
         return
-    from evenli.report.scores import balance_text
+    from evenli.report.score_text import balance_text
 
     counts, threshold = result.card.counts, result.card.threshold
     control = result.card.settings["method"] == "random_control"

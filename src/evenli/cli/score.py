@@ -132,7 +132,7 @@ def _write_page(scored: Path, file: Path | None, settings: ScoreSettings | None 
 
 def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> None:
     from evenli.corpus.scoring import summarise
-    from evenli.report.scores import print_corpus
+    from evenli.report.score_text import print_corpus
 
     summary, charts = summarise(out, top), []
     if chart is not None:
@@ -180,7 +180,7 @@ def direction(
     """
     from evenli._extras import check_extra
     from evenli.corpus.direction import describe_direction
-    from evenli.report.scores import print_direction, write_direction
+    from evenli.report.score_text import print_direction
 
     if encoder is not None:
         if vectors is not None or out is not None:
@@ -192,7 +192,11 @@ def direction(
     if out is not None:
         check_extra("report", "the plots of a direction")
     report = describe_direction(vectors, pairs, count=count, among=among)
-    files = [] if out is None else [file.name for file in write_direction(report, out)]
+    files: list[str] = []
+    if out is not None:
+        from evenli.report.scores import write_direction
+
+        files = [file.name for file in write_direction(report, out)]
     if as_json:
         shared.print_json(report.to_dict() | ({"files": files} if files else {}))
         return
@@ -206,7 +210,7 @@ def _print_contextual(
 ) -> None:
     from evenli.corpus.contextual import describe_contextual
     from evenli.corpus.transformer import TransformerArgmax
-    from evenli.report.scores import print_contextual
+    from evenli.report.score_text import print_contextual
 
     loaded = TransformerArgmax(encoder, device=device, online=online, importance=cast(Any, importance))
     summary = describe_contextual(loaded, pairs)
