@@ -4,6 +4,8 @@
 LOCKED ?= auto
 PYTHON ?= python3
 VENV ?= .venv
+# Processes of `make test`.
+WORKERS ?= 2
 BIN := $(VENV)/bin
 # Japanese and Chinese weights, which are not for commercial use and therefore no part of evenli's own wheel.
 MODELS := ./packages/evenli-models-nc
@@ -16,7 +18,7 @@ audit: $(VENV)/.base
 
 # Two processes with one thread each: torch in both would wait for each other's threads.
 test: $(VENV)/.dev lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -x -q

@@ -51,8 +51,8 @@ def run_lm_eval(model: Any, premises: list[str], hypotheses: list[str], batch: i
             for label in LABELS:
                 arguments = (text, view.answers[label])
                 requests.append(Instance("loglikelihood", doc={}, arguments=arguments, idx=len(requests)))
-    found = harness.loglikelihood(requests, disable_tqdm=True)
-    return np.array([value for value, _ in found]).reshape(len(premises), len(model.views), len(LABELS))
+    scored = harness.loglikelihood(requests, disable_tqdm=True)
+    return np.array([value for value, _ in scored]).reshape(len(premises), len(model.views), len(LABELS))
 
 
 class Counter:
@@ -69,9 +69,9 @@ class Counter:
 
     def take(self) -> tuple[int, int]:
         """Counts since the last call."""
-        found = self.tokens, self.heads
+        counts = self.tokens, self.heads
         self.tokens = self.heads = 0
-        return found
+        return counts
 
 
 def whole_premises(count: int) -> tuple[list[str], list[str]]:
@@ -94,20 +94,20 @@ def compare(target: str, count: int, batches: Sequence[int], prompts: int) -> di
     ours = run_causal(model, *pairs)
     seconds = time.process_time() - started
     questions = len(ours) * len(model.views)
-    found: dict[str, Any] = {"pairs": len(ours), "views": len(model.views), "threads": model._torch.get_num_threads()}
-    found["causal"] = _figures(seconds, counter.take(), questions)
-    print(found, file=sys.stderr)  # the rest takes several times as long
+    figures: dict[str, Any] = {"pairs": len(ours), "views": len(model.views), "threads": model._torch.get_num_threads()}
+    figures["causal"] = _figures(seconds, counter.take(), questions)
+    print(figures, file=sys.stderr)  # the rest takes several times as long
     for batch in batches:
         started = time.process_time()
         theirs = run_lm_eval(model, *pairs, batch)
         spent = time.process_time() - started
-        found[f"lm_eval, batch size {batch}"] = {
+        figures[f"lm_eval, batch size {batch}"] = {
             **_figures(spent, counter.take(), questions),
             "ratio": round(spent / seconds, 2),
             "same_answer": round(float((ours.argmax(axis=2) == theirs.argmax(axis=2)).mean()), 4),
         }
-        print(found, file=sys.stderr)
-    return found
+        print(figures, file=sys.stderr)
+    return figures
 
 
 def _figures(seconds: float, counts: tuple[int, int], questions: int) -> dict[str, Any]:

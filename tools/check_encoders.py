@@ -50,8 +50,8 @@ def main() -> None:
             distances[form] = float(np.abs(embeddings - expected).max())
             far |= not distances[form] <= LIMIT
         scale = float(np.abs(expected).max())
-        told = ", ".join(f"{form}: {distance:.1e}" for form, distance in distances.items())
-        print(f"{name}: {len(texts)} texts, largest difference {told} (largest number {scale:.2g})", flush=True)
+        shown = ", ".join(f"{form}: {distance:.1e}" for form, distance in distances.items())
+        print(f"{name}: {len(texts)} texts, largest difference {shown} (largest number {scale:.2g})", flush=True)
     raise SystemExit(1 if far else 0)
 
 

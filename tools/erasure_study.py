@@ -78,9 +78,9 @@ def measure(name: str, base: EmbeddingCache, arguments: argparse.Namespace) -> I
     for arm, method, options, fit in ARMS:
         began = time.perf_counter()
         eraser = fitting._fit(base, fits[fit], fitting.MitigationSettings(method, options=options))
-        found = residual_leakage(held[fit].erased(eraser), lean)
+        left = residual_leakage(held[fit].erased(eraser), lean)
         print(f"{name}, {arm}: {len(fits[fit].fit):,} pairs, {time.perf_counter() - began:.0f} s", flush=True)
-        yield [arm, f"{eraser.rank} of {eraser.dimension}", *cells(found)]
+        yield [arm, f"{eraser.rank} of {eraser.dimension}", *cells(left)]
     without = HeldOut.of(base, fits["built-in"], replace(probe, train=neutral(probe.train), test=neutral(probe.test)))
     yield [
         "no eraser, gender words replaced by *person*",
@@ -93,9 +93,9 @@ def measure(name: str, base: EmbeddingCache, arguments: argparse.Namespace) -> I
     ]
 
 
-def cells(found: Residual) -> list[str]:
+def cells(left: Residual) -> list[str]:
     """Accuracies with intervals."""
-    places: list[Any] = [found, found.on_text, found.on_domain]
+    places: list[Any] = [left, left.on_text, left.on_domain]
     return [shown(getattr(place, probe)) if place else "" for place in places for probe in ("linear", "mlp")]
 
 

@@ -94,10 +94,10 @@ def corpora(arguments: argparse.Namespace) -> None:
             for draw in range(DRAWS if "Random" in kind else 1):
                 name = corpus_name(task, kind, draw)
                 settings = CorpusSettings(PERCENTILE, mode="paper", split=None, seed=draw, random="Random" in kind)
-                made = fairer_corpus(method, scored, out / "work" / name, settings, overwrite=True)
-                text = (made.path / "corpus.jsonl").read_text(encoding="utf-8")
+                corpus = fairer_corpus(method, scored, out / "work" / name, settings, overwrite=True)
+                text = (corpus.path / "corpus.jsonl").read_text(encoding="utf-8")
                 (out / "corpora" / f"{name}.jsonl").write_text(text, encoding="utf-8")
-                counts = made.card.counts
+                counts = corpus.card.counts
                 print(f"{name}: {counts.removed} removed, {counts.added} added, {counts.result:,} pairs")
 
 
@@ -268,15 +268,15 @@ def scores(tests: Any, texts: list[str], asked: dict[str, dict[str, Any]], answe
 
     vectors = dict(zip(texts, answers["seat"].astype(np.float32), strict=True))
     # Only effects are used here: the fewest draws that are allowed do.
-    found = seat_from_vectors(tests, vectors, SeatSettings(permutations=100, resamples=0))
-    told = {one.name: f"{one.effect:.4f}" for one in found.tests}
-    told["SEAT"] = f"{found.mean.signed:.4f}"
+    result = seat_from_vectors(tests, vectors, SeatSettings(permutations=100, resamples=0))
+    figures = {one.name: f"{one.effect:.4f}" for one in result.tests}
+    figures["SEAT"] = f"{result.mean.signed:.4f}"
     for name, content in asked.items():
         gold, subsets = np.array(content["score"]), np.array(content["subset"])
         parts = [subsets == part for part in dict.fromkeys(content["subset"])]
         each = [spearman(answers[name][part].astype(np.float64), gold[part]) for part in parts]
-        told[name] = f"{100 * np.average(each, weights=[part.sum() for part in parts]):.2f}"
-    return told
+        figures[name] = f"{100 * np.average(each, weights=[part.sum() for part in parts]):.2f}"
+    return figures
 
 
 def tables(rows: list[dict[str, Any]]) -> Iterator[str]:

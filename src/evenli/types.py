@@ -230,6 +230,8 @@ class Timings(Record, frozen=True):
         truncated: Pairs that were longer than the model reads.
     """
 
+    extensible: ClassVar[bool] = True
+
     tokenise_seconds: Number = math.nan
     score_seconds: Number = math.nan
     pairs: int = 0

@@ -60,5 +60,5 @@ def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any],
         axis = torch.nn.functional.normalize(pooled(ids, keep), dim=1)
         difference = along(ids, keep, axis) - along(masked, keep, axis)
     method = captum.LayerIntegratedGradients(along, model.get_input_embeddings())
-    found = method.attribute(ids, baselines=masked, additional_forward_args=(keep, axis), n_steps=steps)
-    return found.sum(dim=-1).detach(), difference
+    shares = method.attribute(ids, baselines=masked, additional_forward_args=(keep, axis), n_steps=steps)
+    return shares.sum(dim=-1).detach(), difference

@@ -69,11 +69,8 @@ def corpus_language(texts: Iterable[str], what: str, lang: str = "auto") -> tupl
         return lang, counts  # type: ignore[return-value]
     best = max(counts.keys() - {EMPTY}, key=lambda key: counts[key])
     if best == UNKNOWN:
-        raise InputError(f"{what} is in a language that cannot be swapped ({shares}); evenli swaps {_listed()}")
+        listed = ", ".join(f"{name} ({key})" for key, name in LANGUAGES.items())
+        raise InputError(f"{what} is in a language that cannot be swapped ({shares}); evenli swaps {listed}")
     if counts[best] < _MAJORITY * total:
         raise InputError(f"{what} mixes languages ({shares}); pass --lang to swap the texts of one of them")
     return best, counts  # type: ignore[return-value]
-
-
-def _listed() -> str:
-    return ", ".join(f"{name} ({key})" for key, name in LANGUAGES.items())

@@ -99,7 +99,9 @@ def audit(
             asked,
             [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
-            _predict_settings(settings, asked, _recorded(settings, lang, with_options=_is_spec(model))),
+            _predict_settings(
+                settings, asked, _recorded(settings, lang, with_options=model is None or isinstance(model, str))
+            ),
             on_progress=settings.on_progress,
             on_warning=settings.on_warning,
         )
@@ -107,10 +109,6 @@ def audit(
         if folder is not None:
             _store(folder, result, settings.on_warning)
     return Audit(result, predictions, folder.path if folder else None)
-
-
-def _is_spec(model: Model) -> bool:
-    return model is None or isinstance(model, str)
 
 
 def _predict_settings(settings: AuditSettings, asked: NLIModel, details: dict[str, Any]) -> PredictSettings:

@@ -280,13 +280,13 @@ def places(plan: Plan, split: Split, seed: int) -> tuple[NDArray[np.int64], NDAr
     """
     part, order = assign(np.concatenate([plan.rows("keep"), plan.rows("copy")]), split, seed)
     sizes = np.bincount(part, minlength=3)
-    found = np.empty(len(order), dtype=np.int32)
+    targets = np.empty(len(order), dtype=np.int32)
     at = 0
     for which in range(3):
         rows = order[part[order] == which]
-        found[rows] = np.arange(at, at + len(rows), dtype=np.int32)
+        targets[rows] = np.arange(at, at + len(rows), dtype=np.int32)
         at += len(rows)
-    return sizes, found
+    return sizes, targets
 
 
 def assign(groups: NDArray[np.int32], split: Split, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:

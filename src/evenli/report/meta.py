@@ -51,7 +51,8 @@ def print_meta(results: SweepResult, console: Console) -> None:
 def _print_responses(results: SweepResult, console: Console) -> None:
     """The response matrix, on the levels that were taught and on those that were learnt."""
     share = results.learnt_share
-    shown = [one for one in results.responses if one.measure in MATRIX or one.measure not in _registered()]
+    registered = {one.name for suite in ("coal", "probe") for one in measures(suite)}
+    shown = [one for one in results.responses if one.measure in MATRIX or one.measure not in registered]
     for kind, title in (("taught", "taught"), ("learnt", "learnt, on held-out sentences")):
         console.print(f"\nChange of the score per unit of each cause {title}", style="italic")
         heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]
@@ -85,10 +86,6 @@ def _diagonal(shown: list[Response]) -> str:
             mixed.append(f"{own[name].title} ({slopes})")
     rule = f"own slope at least {OWN:g}, others at most {OTHERS:g} in size"
     return f"not separated: {'; '.join(mixed)} ({rule})." if mixed else f"separated: {rule}."
-
-
-def _registered() -> set[str]:
-    return {one.name for suite in ("coal", "probe") for one in measures(suite)}
 
 
 def _print_bias(results: SweepResult, console: Console) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +42,8 @@ def write_comparison(compared: RunComparison, path: str | Path) -> int:
         text = "".join(f"% {' '.join(note.split())}\n" for note in notes) + latex(shown, right, blocks=True)
     else:
         text = markdown(shown, right) + "".join(f"\n{prose(note)}\n" for note in notes)
-    write_atomic(path, partial(_write_text, text))
+    write_atomic(path, text)
     return frame.height
-
-
-def _write_text(text: str, file: Path) -> None:
-    file.write_text(text, encoding="utf-8")
 
 
 def _rows(compared: RunComparison) -> Iterator[dict[str, Any]]:

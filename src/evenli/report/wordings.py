@@ -28,7 +28,7 @@ def figures(audit: Audit) -> list[Figure]:
 
 def figure(result: RobustResult) -> Figure:
     """The curve of the cause *stereotype*, with its data as a table."""
-    rows = sorted(result.wordings, key=lambda row: _number(row.stereotype))
+    rows = sorted(result.wordings, key=lambda row: -math.inf if math.isnan(row.stereotype) else row.stereotype)
     cells = [
         (
             *(getattr(row, name) for name in DIMENSIONS),
@@ -52,10 +52,6 @@ def write(audit: Audit, folder: str | Path) -> list[Path]:
     if ROBUST.name not in audit.result.suites:
         raise InputError("nothing to draw: the results hold no wordings; audit the model with --suite robust")
     return save_chart(figure(cast(RobustResult, audit.robust)).chart, "wordings", folder)
-
-
-def _number(value: float) -> float:
-    return -math.inf if math.isnan(value) else value
 
 
 def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:

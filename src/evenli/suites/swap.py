@@ -12,7 +12,7 @@ Intervals resample pairs and premises.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -100,7 +100,8 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
         raise InputError(f"'{pairs.name}' has no gold labels; suite swap needs a label for some of its pairs")
     lang: Any = pairs.lang
     swapper = swapper or Swapper(lang=lang)
-    corpus_language((f"{p} {h}" for p, h in _texts(pairs.frame)), f"'{pairs.name}'", pairs.lang)
+    texts_of = pairs.frame.select("premise", "hypothesis").iter_rows()
+    corpus_language((f"{p} {h}" for p, h in texts_of), f"'{pairs.name}'", pairs.lang)
     left_out: Counter[str] = Counter()
     rows: list[dict[str, Any]] = []
     for row in pairs.frame.iter_rows(named=True):
@@ -121,10 +122,6 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
     notes += [f"{count:,} left out: {REASONS[reason]}" for reason, count in left_out.most_common()]
     about = {"name": pairs.name, "suite": "swap", "lang": pairs.lang, "source": pairs.source}
     return PairSet.from_rows(rows, **about, notes=(*pairs.notes, *notes))
-
-
-def _texts(frame: pl.DataFrame) -> Iterable[tuple[str, str]]:
-    return frame.select("premise", "hypothesis").iter_rows()
 
 
 def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str, Any]]:

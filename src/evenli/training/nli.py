@@ -154,7 +154,8 @@ class _SeedRun:
         directory = TrainingDir(folder, kind="trained model", identity=_identity(self.base, self.data, trainer))
         # Of several processes one writes, and holds the directory for all.
         with directory.locked() if world.leads else nullcontext():
-            finished = directory.finished(lambda record: _parse_outcome(record["outcome"], folder))
+            # The directory may have been moved since.
+            finished = directory.finished(lambda old: Outcome.from_dict({**old["outcome"], "folder": str(folder)}))
             if finished:
                 self.progress.note(f"{folder} already holds this model")
                 return finished
@@ -234,11 +235,6 @@ def _identity(base: Base, data: TrainingData, trainer: Trainer) -> dict[str, Any
         **trainer.recipe.to_dict(),
         "dtype": trainer.recipe.dtype_on(device),
     }
-
-
-def _parse_outcome(stored: dict[str, Any], folder: Path) -> Outcome:
-    # The directory may have been moved since.
-    return Outcome.from_dict({**stored, "folder": str(folder)})
 
 
 def model_card(

@@ -97,8 +97,7 @@ def check_axis(axis: Axis | str | Path) -> list[Problem]:
 
 
 def _words(axis: Axis) -> Iterator[Problem]:
-    groups = [group for word in axis.typed_words for group in _groups(word[1])]
-    counts = Counter(groups)
+    counts = Counter(group for _, kind in axis.typed_words if kind != "neutral" for group in kind.split("|"))
     rated = bool(counts)
     for group in axis.group_names if rated else ():
         if counts[group] < ENOUGH:
@@ -106,10 +105,6 @@ def _words(axis: Axis) -> Iterator[Problem]:
     untyped = sum(stereotype == "neutral" for _, stereotype in axis.typed_words)
     if untyped < ENOUGH:
         yield Problem("warning", f"{untyped} words have no stereotype{_power(untyped)}")
-
-
-def _groups(stereotype: str) -> list[str]:
-    return [] if stereotype == "neutral" else stereotype.split("|")
 
 
 def _power(words: int) -> str:
