@@ -37,6 +37,8 @@ class ChatServer(ThreadingHTTPServer):
     drop the connection. ``top`` log-probabilities are given; 0 gives none, and answers are texts.
     """
 
+    request_queue_size = 64  # with five places, the sixth of eight connections at once waits for a second
+
     daemon_threads = True
 
     def __init__(self, kind: str = "biased", *, top: int = 20, faults: Callable[..., Any] | None = None) -> None:
