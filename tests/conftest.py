@@ -75,7 +75,7 @@ LONGEST = (
     *("test_report_browser.py", "test_embedded.py", "test_encoder_report.py", "test_suites.py", "test_view.py"),
     *("test_export.py", "test_predictions.py", "test_plugins_encoders.py", "test_plugins_suites.py"),
     *("test_trust.py", "test_wordings.py", "test_chat.py", "test_corpus.py", "test_senteval.py", "test_bilstm.py"),
-    *("test_causal.py", "test_intervals.py", "test_plugins_models.py", "test_gate.py", "test_axes.py", "test_compare.py"),
+    *("test_intervals.py", "test_plugins_models.py", "test_gate.py", "test_compare.py"),
 )
 
 
