@@ -54,7 +54,7 @@ def main() -> None:
                 shown = f"{arguments.lines / elapsed:>9,.0f} rows/s, load {os.getloadavg()[0]:.1f}"
                 print(f"{turn + 1}  {version:<13} {shown}", flush=True)
         first, last = (shards(folder / version.replace(" ", "-")) for version in (min(sources), max(sources)))
-    best = {version: arguments.lines / min(found) for version, found in seconds.items()}
+    best = {version: arguments.lines / min(runs) for version, runs in seconds.items()}
     for version, speed in best.items():
         print(f"{version:<13} {speed:>9,.0f} rows/s, {arguments.lines:,} rows, the best of {arguments.repeats}")
     if arguments.beside:

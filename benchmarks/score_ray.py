@@ -57,15 +57,15 @@ def main() -> None:
             for machines in (1, 2):
                 cluster.add_node(num_cpus=arguments.cpus)
                 cluster.wait_for_nodes()
-                found = []
+                runs = []
                 for _ in range(arguments.repeats):
                     settings = RaySettings(identity=scorer.identity, gpus=False)
                     started = time.perf_counter()
                     score_corpus_ray(folder / "lines.txt", folder / "ray", lambda: scorer, settings, overwrite=True)
-                    found.append(arguments.lines / (time.perf_counter() - started))
+                    runs.append(arguments.lines / (time.perf_counter() - started))
                 same = "the same bytes" if digest(folder / "ray") == expected else "OTHER BYTES"
-                print(f"{machines} machine(s): {max(found):>9,.0f} rows/s, {same} as one process", flush=True)
-                speeds.append(max(found))
+                print(f"{machines} machine(s): {max(runs):>9,.0f} rows/s, {same} as one process", flush=True)
+                speeds.append(max(runs))
         finally:
             ray.shutdown()
             cluster.shutdown()
