@@ -25,7 +25,7 @@ from evenli.mitigate.encoder import (
     read_mitigated,
 )
 from evenli.mitigate.erasers import Erased, fit_leace, fit_leace_pairs
-from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, probe_text, read_gendered
+from evenli.mitigate.gendered import FEMALE, MALE, gendered_set, probe_text, read_gendered, sentences_to_fit
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.mitigate.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
 from evenli.resources import read_table
@@ -140,6 +140,10 @@ def test_corpus_gives_pairs_by_swapping(tmp_path: Path) -> None:
     table = tmp_path / "corpus.jsonl"
     table.write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
     assert read_gendered(table).fit == found.fit
+    assert sentences_to_fit(str(file)).fit == found.fit and sentences_to_fit("built-in") == gendered_set()
+    both = sentences_to_fit(f"built-in+{file}")
+    assert both.fit == (*found.fit, *gendered_set().fit) and both.source == f"built-in and {file}"
+    assert both.test == gendered_set().test, "what is tested stays"
 
 
 def test_a_corpus_of_first_names(tmp_path: Path) -> None:

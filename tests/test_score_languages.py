@@ -96,3 +96,26 @@ def test_an_encoder_alone_in_another_language(tmp_path: Path) -> None:
     scorer = make_scorer(ScoreSettings(None, encoder=f"hf:{folder}", lang="zh", pairs=str(pairs), device="cpu"))
     notes = [(word.token, word.note) for word in scorer.score("a 女人 dog").words]
     assert ("a", "") in notes and all(note == "gender word" for token, note in notes if token in "女人")
+
+
+def test_another_axis_has_its_own_ends(tmp_path: Path, run_cli) -> None:
+    pairs = [("young", "old"), ("child", "adult"), ("kid", "grandfather")]
+    rows = [
+        f"{word} {side} {at + 1}" for at, pair in enumerate(pairs) for word, side in zip(pair, (1, -1), strict=True)
+    ]
+    vectors, ages, corpus = (tmp_path / name for name in ("vectors.txt", "ages.txt", "corpus.txt"))
+    vectors.write_text("\n".join([*rows, "skateboard 1 0", "retired -1 0", "woman 1 1"]) + "\n", encoding="utf-8")
+    ages.write_text("".join(f"{first} {second}\n" for first, second in pairs), encoding="utf-8")
+    options = ("--vectors", vectors, "--pairs", ages, "--axis", "young,old", "--published")
+    shown = run_cli("score", "child skateboard retired woman", *options).stdout
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["child", "25.00%", "0", "0", "word", "of", "the", "axis"] in rows and "(old)" in shown
+    assert next(row for row in rows if row and row[0] == "woman")[2] != "0", "gender is not this axis"
+    corpus.write_text("skateboard\nretired\nretired\n", encoding="utf-8")
+    done = run_cli("score", corpus, *options, "-o", tmp_path / "scored").stdout
+    assert "33.3 % lean young, 66.7 % old" in done and "most old:" in done and "female" not in done
+    assert "most old:" in run_cli("score", tmp_path / "scored").stdout
+    refused = run_cli("score", "child", "--vectors", vectors, "--axis", "young,old")
+    assert refused.returncode == 2 and "--pairs" in refused.stderr
+    with pytest.raises(InputError, match="two ends"):
+        ScoreSettings(vectors, pairs=str(ages), axis=("young",))

@@ -76,8 +76,8 @@ def table_1(measured: dict[str, dict[str, Any]]) -> list[str]:
     columns = []
     for one in measured.values():
         about = one["about"]
-        cosines = [f"{value:+.3f}" for value in about["sentence_cosines"].values()]
-        columns.append([f"{100 * about['explained']:.1f} %", f"{about['agreement_of_halves']:.3f}", *cosines])
+        cosines = [f"{value:+.3f}" for value in about.sentence_cosines.values()]
+        columns.append([f"{100 * about.explained:.1f} %", f"{about.agreement_of_halves:.3f}", *cosines])
     rows = [list(row) for row in zip(names, *columns, TABLE_1_PUBLISHED, strict=True)]
     return lines_of(["`evenli direction --encoder`", *measured, SBERT], rows)
 

@@ -10,6 +10,7 @@ object. The tables go into docs/studies/encoders.md; intervals are over test sen
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -134,8 +135,8 @@ def neutral(rows: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     swapper = Swapper(names=True, conflicts="swap")
     changed = []
     for text, gender in rows:
-        for change in swapper.explain(text):
-            text = text.replace(change.word, "person")
+        for word in {change.word for change in swapper.explain(text)}:
+            text = re.sub(rf"\b{re.escape(word)}\b", "person", text)
         changed.append((text, gender))
     return tuple(changed)
 

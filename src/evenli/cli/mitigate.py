@@ -190,8 +190,8 @@ FitOn = Annotated[
     str,
     option(
         "Sentences to fit on: ours, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
-        ".parquet with a column text, sentence, premise or hypothesis).",
-        metavar="built-in|FILE",
+        ".parquet with a column text, sentence, premise or hypothesis); built-in+FILE for both.",
+        metavar="built-in|FILE|built-in+FILE",
     ),
 ]
 

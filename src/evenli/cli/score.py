@@ -12,7 +12,7 @@ from evenli.cli._shared import argument, choice, option
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
-    from evenli.corpus.scoring import AnyScorer, ScoreSettings
+    from evenli.corpus.scoring import ScoreSettings
 
 Vectors = Annotated[Path | None, option("Word vectors: GloVe, word2vec or fastText (.txt, .vec, .bin, .npz, .npy).")]
 IMPORTANCE = ("max", "attention", "gradients")
@@ -50,6 +50,9 @@ class ScoreFlags:
     gender_words: Annotated[
         Path | None, option("Words that state a gender, one a line, in place of ours: they count as 0.")
     ] = None
+    axis: Annotated[
+        str | None, option("Ends of another axis than gender, in the order of --pairs FILE.", metavar="FIRST,SECOND")
+    ] = None
     punctuation: Annotated[bool, option("Let punctuation carry bias too.", "--punctuation")] = False
     engine: Annotated[str, choice("Where to score a corpus.", ("local", "ray"))] = "local"
     address: Annotated[str | None, option("Ray cluster; default: one on this machine.", metavar="HOST:PORT|auto")] = (
@@ -69,6 +72,7 @@ class ScoreFlags:
         if self.engine == "ray":
             check_extra("scale", "scoring on a cluster")
         given: dict[str, Any] = {**asdict(self), "columns": shared.split_names(self.columns or None)}
+        given["axis"] = None if self.axis is None else tuple(shared.split_names(self.axis) or ())
         return ScoreSettings(**{**given, "centre": "none" if published else self.centre})
 
 
@@ -117,7 +121,7 @@ def score(
         raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
     if chart is not None:
         raise InputError("--chart: one sentence has no distribution; give a corpus and -o, or --html for its words")
-    _print_sentence(scoring.make_scorer(settings), source, html, as_json)
+    _print_sentence(settings, source, html, as_json)
 
 
 def _write_page(scored: Path, file: Path | None, settings: ScoreSettings | None = None, source: str = "") -> None:
@@ -145,20 +149,22 @@ def _print_summary(out: Path, chart: Path | None, top: int, as_json: bool) -> No
         print_corpus(summary, charts)
 
 
-def _print_sentence(scorer: AnyScorer, sentence: str, html: Path | None, as_json: bool) -> None:
+def _print_sentence(settings: ScoreSettings, sentence: str, html: Path | None, as_json: bool) -> None:
+    from evenli.corpus.scoring import ENDS, make_scorer
     from evenli.report.sentence import print_sentence, sentence_page
 
+    scorer, ends = make_scorer(settings), settings.axis or ENDS
     if scorer.note:
         shared.warn(scorer.note)
     bias = scorer.score(sentence)
     if as_json:
         shared.print_json(asdict(bias))
     else:
-        print_sentence(bias, shared.console())
+        print_sentence(bias, shared.console(), ends)
     if html is not None:
         from evenli.report.pages import write_page
 
-        write_page(sentence_page(bias), html)
+        write_page(sentence_page(bias, ends), html)
 
 
 def direction(

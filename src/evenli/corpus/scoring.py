@@ -12,11 +12,11 @@ from evenli._callable import settings_of
 from evenli.corpus.balance import Balance, BalanceCounter
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
-from evenli.corpus.direction import Pairs, gender_direction
+from evenli.corpus.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
-from evenli.corpus.scored import CorpusScores, thresholds, top_sentences
+from evenli.corpus.scored import SIDES, CorpusScores, thresholds, top_sentences
 from evenli.corpus.segment import SegmentedScorer, Segmenter, check_language, gender_words
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
@@ -58,12 +58,17 @@ class ScoreSettings:
     importance: Pooling = "max"  # of the tokens of a transformer: max (as published), attention or gradients
     lang: str = "en"  # of the text: en, ja or zh; fixes gender words and pairs, and how text is cut into words
     gender_words: str | Path | None = None  # file of words that lean nowhere by themselves, in place of ours
+    # Names of the two ends of another axis than gender, whose pairs are given: ("young", "old"). Words of the pairs
+    # lean nowhere then, unless gender_words names others.
+    axis: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):
             if value not in get_args(known):
                 raise InputError(f"--{name} {value} is unknown; choose {', '.join(get_args(known))}")
         check_language(self.lang)
+        if self.axis is not None:
+            _check_axis(self.axis, self.pairs)
         if self.centre is not None:
             check_centre(self.centre)
         if self.vectors is None and self.encoder is None:
@@ -80,7 +85,7 @@ class ScoreSettings:
         """What ``from_dict`` makes the same scorer of again; files by their absolute paths."""
         if not isinstance(self.pairs, str) or self.engine == "ray":
             return {}  # pairs given in Python are not kept
-        names = ("weights", "device", "pairs", "punctuation", "centre", "importance", "lang")
+        names = ("weights", "device", "pairs", "punctuation", "centre", "importance", "lang", "axis")
         plain: dict[str, Any] = {name: getattr(self, name) for name in names}
         plain["vectors"] = None if self.vectors is None else str(Path(self.vectors).resolve())
         plain["encoder"] = None if self.encoder is None else resolved_spec(self.encoder)
@@ -94,8 +99,32 @@ class ScoreSettings:
 
     def stating(self) -> GenderWords | None:
         """The words that state a gender; None for the English list."""
-        own = None if self.gender_words is None else read_words(self.gender_words)
-        return gender_words(self.lang, own)
+        if self.gender_words is not None:
+            return gender_words(self.lang, read_words(self.gender_words))
+        if self.axis is not None and self.vectors is not None:
+            return GenderWords({word.lower() for pair in read_pairs(self.pairs) for word in pair}, names=())
+        return gender_words(self.lang)
+
+
+ENDS = tuple(SIDES)
+"""The ends of the axis unless others are named."""
+
+
+def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
+    """The names of the two ends of the axis that a corpus was scored on, as far as scores.json has them."""
+    made_with = header.get("made_with")
+    axis = made_with.get("axis") if isinstance(made_with, Mapping) else None
+    named = isinstance(axis, list | tuple) and len(axis) == len(ENDS) and all(isinstance(end, str) for end in axis)
+    return axis if named and axis else ENDS
+
+
+def _check_axis(axis: Sequence[str], pairs: Pairs) -> None:
+    if isinstance(axis, str) or len(axis) != len(ENDS) or not all(axis):
+        raise InputError(f"--axis {axis}: name its two ends, as in young,old")
+    if isinstance(pairs, str) and pairs in LISTS:
+        raise InputError(
+            f"--axis {','.join(axis)} needs --pairs FILE: two words a line, {axis[0]} first, {axis[1]} second"
+        )
 
 
 AnyScorer: TypeAlias = "BiasScorer | ContextualScorer | SegmentedScorer"

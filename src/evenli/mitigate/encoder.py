@@ -32,7 +32,7 @@ from evenli.encoders.vectors import CACHE, VectorMean, load_vectors
 from evenli.errors import EvenliError, InputError, MissingExtraError, ModelError, RunError
 from evenli.io import hash_files, read_json
 from evenli.mitigate.erasers import CHECK, Affine, Erased, Projection, load_eraser
-from evenli.mitigate.gendered import GenderedSet, gendered_set, probe_text, read_gendered
+from evenli.mitigate.gendered import BUILT_IN, GenderedSet, probe_text, sentences_to_fit
 from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, word_leakage
 from evenli.mitigate.methods import Fit, GenderedEmbeddings, Method
 from evenli.mitigate.residual import LeakageReport, Residual, known_sentences, leakage_report
@@ -41,7 +41,6 @@ from evenli.registry import MITIGATIONS
 from evenli.renamed import FormerDict
 from evenli.store import UNREADABLE, RunDir, replacing
 
-BUILT_IN = "built-in"
 _ERASER, _VECTORS = "eraser.npz", "vectors.npz"
 _FORMAT = "evenli mitigated-encoder 1"
 _SCHEMA = 1
@@ -53,7 +52,7 @@ class MitigationSettings:
     """How an eraser is fitted."""
 
     method: str  # name of a method: inlp, leace, sent-debias or one of another package
-    fit: str = BUILT_IN  # built-in, or a corpus as read_gendered takes it
+    fit: str = BUILT_IN  # built-in, a corpus as read_gendered takes it, or built-in+CORPUS for both
     seed: int = 0  # of the method and of the probes
     # Options of the method; those not given have their defaults.
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -155,7 +154,7 @@ def mitigate_encoder(
     # The directory is checked first: a fit can take long.
     with replacing(_directory(out), overwrite=overwrite) as folder:
         on_step("reading the sentences")
-        sentences = gendered_set() if settings.fit == BUILT_IN else read_gendered(settings.fit)
+        sentences = sentences_to_fit(settings.fit)
         text = probe_text(None if settings.probe == BUILT_IN else settings.probe)
         on_step("loading the encoder")
         base = load_encoder(spec, pooling=pooling, device=device, online=online)

@@ -197,6 +197,22 @@ def read_gendered(path: str | Path, *, limit: int = 5_000) -> GenderedSet:
     return replace(built_in, fit=fit, domain=tuple(held_back), source=str(path), skipped=skipped)
 
 
+BUILT_IN = "built-in"
+BOTH = f"{BUILT_IN}+"
+"""Before the name of a file: its sentences and the built-in ones."""
+
+
+def sentences_to_fit(fit: str) -> GenderedSet:
+    """The set that ``--fit`` names: ``built-in``, a file, or ``built-in+FILE`` for both."""
+    if fit == BUILT_IN:
+        return gendered_set()
+    if not fit.startswith(BOTH):
+        return read_gendered(fit)
+    # A corpus has its own mixture of gender words, and lacks many; the built-in sentences have them all.
+    own = read_gendered(fit.removeprefix(BOTH))
+    return replace(own, fit=(*own.fit, *gendered_set().fit), source=f"{BUILT_IN} and {own.source}")
+
+
 _REASONS = ("without a gender word", "both genders", "a word of no listed gender")
 
 

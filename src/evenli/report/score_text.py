@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from evenli.corpus.balance import Balance
 from evenli.corpus.direction import DirectionSummary
 from evenli.corpus.scored import SIDES
-from evenli.corpus.scoring import CorpusSummary
+from evenli.corpus.scoring import ENDS, CorpusSummary, ends_of
 from evenli.format import number, percent, printable, shortened, signed
 
 if TYPE_CHECKING:
@@ -26,19 +26,20 @@ def print_corpus(summary: CorpusSummary, charts: Sequence[str] = ()) -> None:
     print(f"{summary.folder}: {header['rows']:,} rows, columns {columns}{f'; {flags}' if flags else ''}")
     shown = ", ".join(f"{name} % {number(value, 4)}" for name, value in summary.percentiles.items())
     print(f"score of a row (largest of its columns), percentiles ({summary.method}): {shown}")
-    print(f"rows: {balance_text(summary.balance)}")
+    ends = dict(zip(SIDES, ends_of(header), strict=True))
+    print(f"rows: {balance_text(summary.balance, *ends.values())}")
     for side, sentences in summary.top.items():
-        print(f"most {side}:")
+        print(f"most {printable(ends[side])}:")
         for value, text in sentences:
             print(f"  {signed(value, 4)}  {printable(shortened(text))}")
     if charts:
         print(f"charts: {', '.join(charts)}")
 
 
-def balance_text(balance: Balance) -> str:
+def balance_text(balance: Balance, first: str = ENDS[0], second: str = ENDS[1]) -> str:
     """Sides and labels in one line."""
     labels = ", ".join(f"{printable(name)} {share:.1f} %" for name, share in balance.labels.items())
-    sides = f"{balance.female:.1f} % lean female, {balance.male:.1f} % male"
+    sides = f"{balance.female:.1f} % lean {printable(first)}, {balance.male:.1f} % {printable(second)}"
     return f"{sides}; {labels}" if labels else sides
 
 
