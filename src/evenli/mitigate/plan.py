@@ -257,6 +257,7 @@ class Plan:
 
 def _draw(corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> tuple[Mask, Mask]:
     """As many rows dropped and copied, drawn from all those with a gold label."""
+    _check_size(corpus)
     eligible, above, can_swap = (np.zeros(corpus.scored.rows, dtype=np.bool_) for _ in range(3))
     for shard in corpus.shards():
         part = slice(shard.start, shard.start + len(shard.eligible))
@@ -273,11 +274,18 @@ def _draw(corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> tuple[M
     return drop, copy
 
 
+def _check_size(corpus: ScoredRows) -> None:
+    """Rows that are shuffled have numbers of four bytes."""
+    if corpus.scored.rows > np.iinfo(np.int32).max:
+        raise InputError(f"{corpus.scored.rows:,} rows are too many to shuffle; pass --split none, and no --random")
+
+
 def places(plan: Plan, split: Split, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Sizes of train, dev and test, and the place of every row of the result: the kept rows first, then the copies.
 
-    A shuffle is the one thing that holds numbers for all rows: less than 20 bytes for each.
+    A shuffle holds numbers for all rows, about 20 bytes for each; beside it only a random control does.
     """
+    _check_size(plan.corpus)
     part, order = assign(np.concatenate([plan.rows("keep"), plan.rows("copy")]), split, seed)
     sizes = np.bincount(part, minlength=3)
     targets = np.empty(len(order), dtype=np.int32)
