@@ -27,6 +27,10 @@ else:
 Self = TypeVar("Self", bound="Record")
 
 
+class RecordError(RunError):
+    """Plain values that are not those of a record."""
+
+
 class Record(msgspec.Struct, frozen=True):
     """Base of all results. What a class says about its JSON form stands in class variables."""
 
@@ -63,7 +67,7 @@ class Record(msgspec.Struct, frozen=True):
         try:
             return msgspec.convert(content, cls, dec_hook=_restore)
         except (msgspec.ValidationError, InputError) as error:
-            raise RunError(f"not a {cls.__name__}: {error}") from error
+            raise RecordError(f"not a {cls.__name__}: {error}") from error
 
     @classmethod
     def json_schema(cls) -> dict[str, Any]:

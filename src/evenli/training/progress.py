@@ -25,7 +25,7 @@ from evenli.errors import InputError, RunError
 from evenli.format import drawn_on, number, percent, printable
 from evenli.io import read_json, read_text, split_lines, write_atomic
 from evenli.parse import parse_json_object
-from evenli.record import Number, Record
+from evenli.record import Number, Record, RecordError
 from evenli.stats.proportion import wilson
 from evenli.store import RunDir
 
@@ -36,7 +36,7 @@ Tracker = Callable[[dict[str, float], int], None]
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 _OWNED = (METRICS, "tensorboard", "wandb", CHECKPOINT, f"{CHECKPOINT}.partial", _OF_SAFETENSORS)
 """What an unfinished run may have left; the last is what older evenli called its temporary file."""
-_BROKEN = (OSError, InputError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
+_BROKEN = (OSError, InputError, RecordError, ValueError, KeyError, TypeError, AttributeError, RuntimeError)
 _PAUSE = 10.0  # seconds between lines where stderr is a file
 
 T = TypeVar("T")
