@@ -115,6 +115,19 @@ def _corpora() -> Iterator[Target]:
         yield Target(f"swap-{file}", swap, ("corpus",), (file,))
     idf = ("score", "corpus.txt", "--vectors", "vectors.txt", "-o", "out", "--weights", "idf", "--counts", "corpus.csv")
     yield Target("score-counts", idf, ("corpus", "vectors"), ("corpus.csv",))
+    own = (
+        "score",
+        "corpus.csv",
+        "--vectors",
+        "vectors.txt",
+        "-o",
+        "out",
+        "--gender-words",
+        "corpus.txt",
+        "--lang",
+        "en",
+    )
+    yield Target("score-gender-words", own, ("corpus", "vectors"), ("corpus.txt",))
     for part in ("scores.json", "shards/*"):
         files = (f"scored/{part}",)
         yield Target(f"summary-{part}", ("score", "scored", "--json"), ("scored",), files, evidence=True)
