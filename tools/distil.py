@@ -26,7 +26,7 @@ import numpy as np
 
 from distil_pairs import prepare
 from leaderboard import examples, read, write
-from meta_matrix import prune
+from packed_base import prune
 
 TEACHER: dict[str, Any] = {"epochs": 3, "lr": 5e-5, "batch_size": 128, "warmup": 0.06}
 STUDENT: dict[str, Any] = {"epochs": 3, "lr": 2.5e-4, "batch_size": 256, "warmup": 0.06}

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from group_mixture import GroupMixture, Mixture
-from meta_matrix import EMBEDDED, last_line, pack, read_embedded, unpack
+from meta_matrix import EMBEDDED, last_line
+from packed_base import pack, read_embedded, unpack
 
 SEEDS = (0, 1, 2)
 SIZE = 10
@@ -132,7 +133,7 @@ def run(source: Path, work: Path, out: Path, limit: float, device: str | None) -
     ends = time.monotonic() + limit
     for folder in (out, work):
         folder.mkdir(parents=True, exist_ok=True)
-    unpack("en", source, work)
+    unpack(source, "en", work / "bases" / "en")
     workers = {}
     for name in SWEEPS:
         command = [sys.executable, __file__, "worker", name, str(source), "--work", str(work)]
