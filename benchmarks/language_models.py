@@ -3,6 +3,7 @@
     python benchmarks/language_models.py --model MODEL_FOLDER_OR_GGUF --pairs 40 --batch 1,16
     python benchmarks/language_models.py --chat --model FILE.gguf --pairs 16 --concurrency 8      # llama.cpp's server
     python benchmarks/language_models.py --chat --latency 0.1 --pairs 100 --concurrency 8
+    python benchmarks/language_models.py --rounding --model MODEL_FOLDER_OR_GGUF --pairs 16
 
 Both libraries run in one process on one loaded network, one after the other, on the processor time of the process, so
 that a busy machine changes neither; ratios are what counts. lm-eval needs ``pip install 'evenli[lm-eval]'``.
@@ -110,6 +111,36 @@ def compare(target: str, count: int, batches: Sequence[int], prompts: int) -> di
     return figures
 
 
+def rounding(target: str, count: int) -> dict[str, Any]:
+    """Largest differences, in nats and in probability, from questions asked one by one in 32-bit numbers."""
+    answers: dict[str, np.ndarray] = {}
+    pairs = [part[:count] for part in whole_premises(count)]
+    for dtype in ("float32", "bfloat16"):
+        options = ModelOptions(device="cpu", dtype=dtype, prompting=Prompting(prompts=1))
+        model: Any = load_model(f"causal:{target}", options=options)
+        items = model.prepare(*pairs).items
+        with model._torch.inference_mode():
+            for name, score, size in (
+                ("alone", model._plain, 1),
+                ("two", model._packed, 2),
+                ("all", model._packed, count),
+            ):
+                parts = [score(0, items[at : at + size]) for at in range(0, len(items), size)]
+                answers[f"{dtype}, {name}"] = np.concatenate(parts)
+    first = answers["float32, alone"]
+    return {
+        name: {
+            "nats": round(float(np.abs(rows - first).max()), 5),
+            "probability": round(float(np.abs(_shares(rows) - _shares(first)).max()), 5),
+        }
+        for name, rows in answers.items()
+    }
+
+
+def _shares(rows: np.ndarray) -> np.ndarray:
+    return np.exp(rows - np.logaddexp.reduce(rows, axis=1, keepdims=True))
+
+
 def _figures(seconds: float, counts: tuple[int, int], questions: int) -> dict[str, Any]:
     tokens, heads = (round(count / questions, 1) for count in counts)
     return {"seconds": round(seconds, 2), "tokens_per_question": tokens, "heads_per_question": heads}
@@ -208,6 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--batch", default="1,16", help="batch sizes of lm-eval; its own default is 1")
     parser.add_argument("--prompts", type=int, default=1)
     parser.add_argument("--chat", action="store_true")
+    parser.add_argument("--rounding", action="store_true", help="how far bfloat16 and batches move the answers")
     parser.add_argument("--latency", type=float, default=0.05)
     parser.add_argument("--concurrency", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=5, help="of each client, in turns")
@@ -215,6 +247,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.chat:
         with llama_server(given.model, given.concurrency) if given.model else fake_server(given.latency) as url:
             print(json.dumps(busy(url, given.concurrency, given.pairs, given.repeats), indent=1))
+    elif given.rounding:
+        print(json.dumps(rounding(given.model, given.pairs), indent=1))
     else:
         sizes = [int(size) for size in given.batch.split(",")]
         print(json.dumps(compare(given.model, given.pairs, sizes, given.prompts), indent=1))

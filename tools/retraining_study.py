@@ -33,7 +33,7 @@ from evenli.io import find_columns, read_rows
 
 SEEDS = (1, 2, 3)
 LONGEST = 50
-"""Words of a sentence; a pair with a longer one is left out: of SNLI one pair in two thousand, of MNLI, where one row has
+"""Words of a sentence; a pair with a longer one is left out: of SNLI one in two thousand, of MNLI, where one row has
 32,860 words, one in 24. A step of the training takes as long as its longest sentence."""
 TABLE3 = {
     "beauty pageant wearing black clothing": 0.134793,

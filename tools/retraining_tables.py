@@ -15,6 +15,7 @@ import altair as alt
 import numpy as np
 from scipy import stats
 
+from evenli.evaluate.differences import holm
 from evenli.evaluate.seat import AVERAGED
 from evenli.evaluate.senteval.data import TASKS
 from evenli.report.charts import save_chart
@@ -24,15 +25,15 @@ DOCS = Path(__file__).parents[1] / "docs"
 TESTS = ("C1", "C2", *AVERAGED)
 FAIRER = [f"{kind}{percentile}" for kind in ("Sub", "Aug") for percentile in (97, 95, 93, 90)]
 ORDER = ["Original", *FAIRER, "Random95", "Normalised", "HD"]
+TEN = ["Original", "Sub95", "Random95", "Aug95", "AugRandom95"]
+"""Kinds of the larger study; each fairer corpus before its random control."""
 PUBLISHED = {"HD": "GloVe-HD"}
 PRINTED = {"STSB": "STSB_p", "STS14": "STS14_p", "MRPC": "MRPC_acc"}
 
 
 def main() -> None:
     """Fill the page and draw."""
-    ours = defaultdict(list)
-    for row in read_table("retraining.csv"):
-        ours[row["encoder"]].append(row)
+    ours = by_kind(read_table("retraining.csv"))
     seat = {row["model"]: row for row in read_table("published_seat.csv")}
     senteval = {row["model"]: row for row in read_table("published_senteval.csv")}
     page = DOCS / "studies" / "retraining.md"
@@ -42,6 +43,7 @@ def main() -> None:
         "seat": effects(ours, seat),
         "senteval": scores(ours, senteval),
         "power": power(ours),
+        "ten": ten_seeds(by_kind(read_table("retraining_mnli.csv")), seat),
     }
     for name, lines in tables.items():
         start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
@@ -54,6 +56,14 @@ def main() -> None:
         if file.suffix == ".png"
     )
     png.unlink()
+
+
+def by_kind(rows: Sequence[dict[str, str]]) -> dict[str, list[dict[str, str]]]:
+    """Encoders by what was done to their corpus."""
+    kinds = defaultdict(list)
+    for row in rows:
+        kinds[row["encoder"]].append(row)
+    return kinds
 
 
 def mean_effect(row: dict[str, str]) -> float:
@@ -110,6 +120,22 @@ def pooled(groups: list[list[float]]) -> tuple[float, int]:
     return math.sqrt(sum(np.var(group) * len(group) for group in groups) / freedom), freedom
 
 
+def between_draws(kinds: Sequence[Sequence[dict[str, str]]]) -> tuple[float, int]:
+    """Standard deviation of an encoder as the draws of the corpora show it, and its degrees of freedom.
+
+    Encoders of one draw share their corpus and are more alike than others, so the draws are what varies: a nested
+    analysis of variance, with the mean square between draws.
+    """
+    total, freedom = 0.0, 0
+    for rows in kinds:
+        mean, draws = np.mean([mean_effect(row) for row in rows]), defaultdict(list)
+        for row in rows:
+            draws[row["draw"]].append(mean_effect(row))
+        total += sum(len(group) * (np.mean(group) - mean) ** 2 for group in draws.values())
+        freedom += len(draws) - 1
+    return math.sqrt(total / freedom), freedom
+
+
 def half(spread: tuple[float, int], first: int, second: int) -> float:
     """Half the width of the 95 % interval of a difference of two means."""
     deviation, freedom = spread
@@ -127,6 +153,42 @@ def power(ours: dict[str, Any]) -> list[str]:
         detectable = [(stats.t.ppf(0.975, df) + stats.t.ppf(share, df)) * spread for share in (0.8, 0.5)]
         lines.append(f"| {seeds} | {detectable[0]:.2f} | {detectable[1]:.2f} |")
     return lines
+
+
+def ten_seeds(ours: dict[str, Any], seat: dict[str, Any]) -> list[str]:
+    """Mean effect of every kind of the larger study against Original, with p corrected by Holm, and against chance."""
+    values = {name: np.array([mean_effect(row) for row in ours[name]]) for name in TEN}
+    spread = deviation, freedom = between_draws([ours[name] for name in TEN])
+    fairer = TEN[1:]
+    changes = {name: float(values[name].mean() - values["Original"].mean()) for name in fairer}
+
+    def p_value(change: float, first: str, second: str) -> float:
+        size = deviation * math.sqrt(1 / len(values[first]) + 1 / len(values[second]))
+        return float(2 * stats.t.sf(abs(change) / size, freedom))
+
+    corrected = dict(zip(fairer, holm([p_value(changes[name], name, "Original") for name in fairer]), strict=True))
+    heads = ["encoder", "seeds", "SEAT, mean effect", "sd over seeds", "against Original", "p, Holm"]
+    heads += ["against its random control", "published", "NLI dev"]
+    lines = [f"| {' | '.join(heads)} |", "| --- |" + " --- |" * (len(heads) - 1)]
+    for name, group in values.items():
+        cells = [name, str(len(group)), f"{group.mean():.2f}", f"{group.std(ddof=1):.2f}"]
+        if name == "Original":
+            cells += ["", "", "", ""]
+        else:
+            width = half(spread, len(group), len(values["Original"]))
+            cells += [f"{changes[name]:+.2f} ± {width:.2f}", f"{corrected[name]:.3g}"]
+            control = {"Sub95": "Random95", "Aug95": "AugRandom95"}.get(name)
+            if control:
+                gap = group.mean() - values[control].mean()
+                cells.append(f"{gap:+.2f} ± {half(spread, len(group), len(values[control])):.2f}")
+                cells.append(f"{float(seat[name]['avg_pub']) - float(seat['Original']['avg_pub']):+.2f}")
+            else:
+                cells += ["", ""]
+        cells.append(f"{np.mean([float(row['dev']) for row in ours[name]]):.1f} %")
+        lines.append(f"| {' | '.join(cells)} |")
+    size = deviation * math.sqrt(2 / len(values["Original"]))
+    seen = (stats.t.ppf(0.975, freedom) + stats.t.ppf(0.8, freedom)) * size
+    return [*lines, "", f"With this spread a change of {seen:.2f} would have been found in 80 of 100 such studies."]
 
 
 def effects(ours: dict[str, Any], seat: dict[str, Any]) -> list[str]:

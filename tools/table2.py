@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import lzma
+import math
 import shutil
 import subprocess
 import sys
@@ -152,14 +153,12 @@ def table(source: Path) -> None:
             cells = []
             for name in ("coal", "fn_bias"):
                 one = result[name].axis["bias"].pearson
-                cells.append(
-                    "no corr." if one.value != one.value else f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
-                )
+                interval = f"{one.value:.3f} [{one.low:.3f}, {one.high:.3f}]"
+                cells.append("no corr." if math.isnan(one.value) else interval)
             printed = "; ".join(f"{row['coal_corr']}, {row['fn_corr']}" for row in result.published)
             learnt = f"{result.held_out_accuracy['lowest']:.3f}"
-            print(
-                f"| {lang}-{order} | {result.base} | {len(result.seeds)} | {learnt} | {' | '.join(cells)} | {printed} |"
-            )
+            about = [f"{lang}-{order}", result.base, str(len(result.seeds)), learnt]
+            print(f"| {' | '.join([*about, *cells, printed])} |")
 
 
 def main() -> None:
