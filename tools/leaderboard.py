@@ -5,6 +5,7 @@
     python tools/leaderboard.py pack out/board docs/data/leaderboard.tar.xz    # the answers, two bytes a question
     python tools/leaderboard_tables.py docs/data/leaderboard.tar.xz            # the tables of the study
     python tools/leaderboard.py page docs/data/leaderboard.tar.xz docs/leaderboard
+    python tools/leaderboard.py ledger docs/leaderboard src/evenli/resources/data/leaderboard_base.csv
 
 A model is base x data x recipe x seed. ``train`` skips what is there, starts nothing that would not end before the
 time limit, and continues when called again; the device needs torch, transformers and this repository. ``page`` and the
@@ -32,6 +33,8 @@ RECIPES: dict[str, dict[str, Any]] = {
     "tuned": {"epochs": 3, "batch_size": 128, "max_length": 128, "warmup": 0.06},
 }
 TUNED = {"tiny": 1e-3, "mini": 5e-4, "minilm": 2e-4, "gte": 2e-4, "e5": 2e-4, "m3e": 2e-4, "roformer": 2e-4}
+LARGE = ("mpnet", "zhbert")
+"""Bases of 12 layers and 768 units, as in the papers."""
 BASE_SIZED = 5e-5
 """The tuned learning rate of every other base: those of 12 layers and 768 units."""
 PARAMETERS = {"tiny": 4.4, "mini": 11.2, "minilm": 22.7, "gte": 33.4, "e5": 33.4, "mpnet": 109.5, "m3e": 24.0}
@@ -269,6 +272,29 @@ def page(arguments: argparse.Namespace) -> None:
     print(write_leaderboard(read_board(file), arguments.folder / "index.html"))
 
 
+def ledger(arguments: argparse.Namespace) -> None:
+    """What models of 12 layers and the papers' recipe got, for the rows of ``evenli reproduce``."""
+    import polars as pl
+
+    from evenli.evaluate.leaderboard import read_board
+
+    rows = []
+    for row in read_board(arguments.folder / "board.json").rows:
+        if row.source != "ours" or row.recipe != "paper" or row.base not in LARGE:
+            continue
+        suites = {"official": ("coal", "fn_bias")} | {
+            f"released_{data}": ("probe_s", "probe_dp", "probe_b") for data in ("snli", "mnli") if data == row.data
+        }
+        about = {"lang": row.lang, "base": row.base, "data": row.data, "seeds": row.seeds}
+        for suite, measures in suites.items():
+            for name in measures:
+                one = row.measures[f"{suite}.{name}"]
+                bounds = {"value": one.value, "low": one.low, "high": one.high}
+                rows.append(about | {"suite": suite, "measure": name, **bounds})
+    pl.DataFrame(rows).write_csv(arguments.file, float_precision=6)
+    print(f"{len(rows)} values")
+
+
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -289,6 +315,10 @@ def main() -> None:
     one.add_argument("--seeds", type=int, default=5)
     one.add_argument("--time-limit", type=float, default=540, help="seconds after which no model is begun")
     one.add_argument("--out", type=Path, help="where the answers go; default: the folder")
+    one = steps.add_parser("ledger")
+    one.set_defaults(step=ledger)
+    one.add_argument("folder", type=Path, help="folder of the page")
+    one.add_argument("file", type=Path)
     for name, step in (("pack", pack), ("page", page)):
         one = steps.add_parser(name)
         one.set_defaults(step=step)

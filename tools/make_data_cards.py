@@ -36,7 +36,7 @@ SECTIONS = {
     "Gender words, and how genders are exchanged": ("gender_word", "swap", "pronoun", "controlled"),
     "Scores of sentences and encoders": ("direction", "function", "gender_text", "gender_specific", "seat"),
     "Published figures": ("published",),
-    "Results of our own training": ("sweeps", "retraining"),
+    "Results of our own training": ("sweeps", "retraining", "leaderboard"),
 }
 """Headings, and how the names of their files begin."""
 

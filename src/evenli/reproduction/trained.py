@@ -22,6 +22,8 @@ _PRINTED = {"STSB": "STSB_p", "STS14": "STS14_p", "MRPC": "MRPC_acc"}
 _SHARES = {"SICKR", "STS14"}
 _OURS = {"GloVe-HD": "HD"}
 _AGREE = {"Aug95"}  # models whose change of the mean SEAT effect is about the published one
+_LARGE = "ours: another base of 12 layers, less data, three seeds"
+_OUTSIDE = {("en", "mnli", "probe_dp"), ("en", "mnli", "probe_b")}  # published numbers outside of our interval
 _PART = "ours: 120k pairs of SNLI, three seeds each"
 _TEN = "ours: 120k pairs of SNLI and 20k of MNLI, ten seeds on three draws"
 
@@ -68,6 +70,32 @@ def _scores(lang: str, axis: str, measure: str) -> np.ndarray:
     # A seed whose sweep was not finished would shift the mean of its levels.
     most = max(map(len, by_seed.values()))
     return np.array([scores for scores in by_seed.values() if len(scores) == most])
+
+
+@chapter
+def twelve_layers(data: Path | None) -> Iterator[Row]:
+    """Fine-tuned models of 12 layers beside the BERT-base of the papers; agreement means: inside of our interval."""
+    ours = {(row["lang"], row["data"], row["measure"]): row for row in read_table("leaderboard_base.csv")}
+
+    def row(table: Published, name: str, key: tuple[str, str, str], published: float, scale: int = 1) -> Row:
+        value, low, high = (scale * float(ours[key][column]) for column in ("value", "low", "high"))
+        tolerance = round((high - low) / 2, 3)
+        differs = f"{_LARGE}; outside of our 95 % interval" if key in _OUTSIDE else ""
+        return table.row(name, published, round(value, 3), tolerance=tolerance, differs=differs)
+
+    table3 = Published("NLI-CoAL 2024, Table 3", kind="models", reason=_LARGE)
+    for printed in read_table("published_coal.csv"):
+        corpus = {"BERT-base": "snli", "BERT-base-chinese": "ocnli"}.get(printed["model"])
+        if corpus:
+            for measure, column in (("coal", "coal_pub"), ("fn_bias", "fn_pub")):
+                name = f"{printed['model']} {get_measure(measure).title}"
+                yield row(table3, name, (printed["lang"], corpus, measure), float(printed[column]))
+    table5 = Published("Sharma et al. 2021, Table 5", kind="models", reason=_LARGE)
+    for printed in read_table("published_sharma.csv"):
+        if (printed["table"], printed["model"]) == ("5", "BERT"):
+            for measure, column in (("probe_s", "S_I"), ("probe_dp", "dP_I"), ("probe_b", "B_I")):
+                key = ("en", printed["train_set"].lower(), measure)
+                yield row(table5, f"BERT on {printed['train_set']}, {column[:-2]}", key, float(printed[column]), 100)
 
 
 @chapter
