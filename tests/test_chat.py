@@ -489,14 +489,25 @@ def test_every_wording_is_complete_in_every_language() -> None:
 
 
 def test_views_become_one_row() -> None:
-    p = np.array([[[0.6, 0.2, 0.1], [0.3, 0.3, 0.3], [0.1, 0.0, 0.0]]])
-    with np.errstate(divide="ignore"):
-        row = combine(np.log(p), p.sum(axis=2))[0]
-    first, second = p[0, 0] / 0.9, p[0, 1] / 0.9
-    mean = np.sqrt(first * second)  # the third view has too little mass
+    p = np.array([[[0.6, 0.2, 0.1], [0.3, 0.3, 0.3], [0.1, 0.02, 0.03]]])
+    row = combine(np.log(p), p.sum(axis=2), 3)[0]
+    parts = p[0] / p[0].sum(axis=1, keepdims=True)
+    mean = parts.prod(axis=0) ** (1 / 3)  # the third order has too little mass, but the wording is answered in most
     assert np.exp(row[:3]) == pytest.approx(mean / mean.sum(), abs=1e-5)
-    assert row[3] == 0 and row[4] == pytest.approx((0.9 + 0.9 + 0.1) / 3)
-    assert combine(np.log(p[:, :1] / 10), p[:, :1].sum(axis=2) / 10)[0][3] == 1
+    assert row[3] == 0 and row[4] == pytest.approx((0.9 + 0.9 + 0.15) / 3)
+    assert combine(np.log(p[:, :1] / 10), p[:, :1].sum(axis=2) / 10, 1)[0][3] == 1
+
+
+def test_a_wording_counts_with_all_its_orders_or_not_at_all() -> None:
+    """A model that always takes the first option, and is silent in one order, still leans to no label."""
+    place = np.full((3, 3), 0.05) + 0.8 * np.eye(3)
+    silent = place.copy()
+    silent[2] /= 10
+    unsaid = np.full((3, 3), 0.01) + np.array([0.1, 0.0, 0.0])
+    p = np.concatenate([silent, unsaid])[None]
+    row = combine(np.log(p), p.sum(axis=2), 3)[0]
+    assert np.exp(row[:3]) == pytest.approx(np.full(3, 1 / 3), abs=1e-5)
+    assert row[3] == 1  # two of six views are answers
 
 
 def test_a_model_that_always_says_a_has_a_place_and_no_agreement(few: PairSet) -> None:
@@ -509,6 +520,19 @@ def test_a_model_that_always_says_a_has_a_place_and_no_agreement(few: PairSet) -
         one.edit = always_first
         seen = prompting_measures(ask(one.url, few))
     assert seen["first_option"].value == pytest.approx(1) and seen["order_agreement"].value == pytest.approx(0)
+
+
+def test_silence_is_no_agreement(few: PairSet) -> None:
+    with serving("biased") as one:
+
+        def never(answer: dict[str, Any]) -> None:
+            for entry in answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"]:
+                entry["logprob"] = -9.0
+
+        one.edit = never
+        seen = prompting_measures(ask(one.url, few))
+    assert seen["abstained"].value == pytest.approx(1)
+    assert np.isnan(seen["order_agreement"].value) and np.isnan(seen["first_option"].value)
 
 
 def test_wordings_that_disagree_are_seen(few: PairSet) -> None:

@@ -258,7 +258,8 @@ class ChatModel:
     def _row(self, answers: Sequence[tuple[NDArray[np.float64], float, int, int]]) -> NDArray[np.float32]:
         scores, mass = np.stack([one[0] for one in answers]), np.array([one[1] for one in answers])
         tokens = np.array([sum(one[2] for one in answers), sum(one[3] for one in answers)], dtype=np.float32)
-        return np.concatenate([prompts.combine(scores[None], mass[None], self._prior)[0], tokens])
+        row = prompts.combine(scores[None], mass[None], prompts.count_orders(self.views), self._prior)[0]
+        return np.concatenate([row, tokens])
 
     @property
     def status(self) -> str:

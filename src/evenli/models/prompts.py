@@ -153,6 +153,7 @@ def card(views: Sequence[View]) -> dict[str, Any]:
         "orders": list(dict.fromkeys(view.name.rpartition("-")[2] for view in views)),
         "wording": identity(views),
         "minimum_mass": MINIMUM_MASS,
+        "averaged": "all orders of the wordings that are answered in most orders",
         "columns": list(details(views)),
     }
 
@@ -178,14 +179,26 @@ def measure_prior(model: Any) -> NDArray[np.float64]:
     return np.asarray(prior)
 
 
+def count_orders(views: Sequence[View]) -> int:
+    """In how many option orders each wording is asked."""
+    return len(views) // len({view.prompt.name for view in views})
+
+
 def combine(
-    scores: NDArray[np.float64], mass: NDArray[np.float64], prior: NDArray[np.float64] | None = None
+    scores: NDArray[np.float64],
+    mass: NDArray[np.float64],
+    orders: int,
+    prior: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float32]:
     """One row per pair from the answers in all views.
 
+    A wording counts if most of its orders are answered, and then with all of them: without one order a label would
+    stand in some place more often than the others.
+
     Args:
-        scores: [pairs, views, 3] log-probabilities, in the order of LABELS.
+        scores: [pairs, views, 3] log-probabilities, in the order of LABELS; the orders of a wording follow each other.
         mass: [pairs, views] probability that the labels have together.
+        orders: Option orders of each wording.
         prior: [views, 3] of a calibrated model: each view is divided by it. The stored scores are not.
 
     Returns:
@@ -198,8 +211,10 @@ def combine(
         normal -= np.logaddexp.reduce(normal, axis=2, keepdims=True)
     answered = mass >= MINIMUM_MASS
     abstained = 2 * answered.sum(axis=1) <= answered.shape[1]
-    # Where no view is an answer all are read, only so that there is a number; the row counts as an abstention.
-    weights = np.where(answered.any(axis=1, keepdims=True), answered, True).astype(np.float64)
+    whole = 2 * answered.reshape(len(mass), -1, orders).sum(axis=2) > orders
+    # Where no wording is an answer all are read, only so that there is a number; the row counts as an abstention.
+    whole = np.where(whole.any(axis=1, keepdims=True), whole, True)
+    weights = np.repeat(whole, orders, axis=1).astype(np.float64)
     mean = (normal * weights[:, :, None]).sum(axis=1) / weights.sum(axis=1, keepdims=True)
     mean -= np.logaddexp.reduce(mean, axis=1, keepdims=True)
     parts = np.concatenate([scores, mass[:, :, None]], axis=2).reshape(len(scores), -1)

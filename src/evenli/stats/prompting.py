@@ -75,8 +75,10 @@ def first_place(answers: NDArray[np.int64], order: str) -> NDArray[np.bool_]:
     return np.asarray((answers == first) & (answers != NO_ANSWER))
 
 
-def _same(answers: list[NDArray[np.int64]]) -> NDArray[np.bool_]:
-    return np.asarray(np.all([one == answers[0] for one in answers], axis=0))
+def _alike(answers: list[NDArray[np.int64]]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Whether all answers of a pair are the same, and whether there is any; silence is no answer, also not the same."""
+    same = np.all([one == answers[0] for one in answers], axis=0) & (answers[0] != NO_ANSWER)
+    return np.asarray(same), np.any([one != NO_ANSWER for one in answers], axis=0)
 
 
 def _entries(sample: Sample) -> list[Measure]:
@@ -90,19 +92,22 @@ def _entries(sample: Sample) -> list[Measure]:
     entries = [_share(ABSTAINED, "Abstentions", "share of pairs without an answer", abstained, 0, "more abstentions")]
     entries += _by_group(sample, abstained)
     if len(orders) > 1:
-        agree = np.mean([_same([views[prompt, order] for order in orders]) for prompt in prompts], axis=0)
-        text = "share of pairs answered alike in all option orders of a wording, mean over wordings"
-        entries.append(_share("order_agreement", "Order agreement", text, agree, 1, "steadier"))
+        pairs = [_alike([views[prompt, order] for order in orders]) for prompt in prompts]
+        same, some = (np.sum(part, axis=0) for part in zip(*pairs, strict=True))
+        text = "of the wordings answered in any option order, the share answered alike in all, mean over pairs"
+        agree = same / np.maximum(some, 1)
+        entries.append(_share("order_agreement", "Order agreement", text, agree, 1, "steadier", some > 0))
         place = np.stack([first_place(answers, order) for (_, order), answers in views.items()])
         given = np.stack([answers != NO_ANSWER for answers in views.values()])
         share = place.sum(axis=0) / np.maximum(given.sum(axis=0), 1)
-        some = np.asarray(given.any(axis=0))
-        text = "share of answers that are the option listed first; 1/3 without a preference for a place"
-        entries.append(_share("first_option", "First option chosen", text, share, 1 / 3, "prefers the first", some))
+        text = "of a pair's answers, the share that is the option listed first, mean over pairs; 1/3 without preference"
+        answered = np.asarray(given.any(axis=0))
+        entries.append(_share("first_option", "First option chosen", text, share, 1 / 3, "prefers the first", answered))
     if len(prompts) > 1:
-        alike = _same([prompt_answers(table, prompt, orders) for prompt in prompts]).astype(np.float32)
-        text = "share of pairs answered alike in all wordings, each averaged over option orders"
-        entries.append(_share("prompt_agreement", "Wording agreement", text, alike, 1, "steadier"))
+        alike, answered = _alike([prompt_answers(table, prompt, orders) for prompt in prompts])
+        text = "of the pairs answered in any wording, the share answered alike in all, each averaged over option orders"
+        shares = alike.astype(np.float32)
+        entries.append(_share("prompt_agreement", "Wording agreement", text, shares, 1, "steadier", answered))
     mass = sample.frame[MASS].to_numpy()
     text = "mean probability that the three labels have together"
     return [*entries, _share("label_mass", "Label mass", text, mass, 1, "more of the probability")]

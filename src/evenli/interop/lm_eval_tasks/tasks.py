@@ -60,6 +60,6 @@ def abstained(items: Sequence[Item]) -> float:
 
 
 def order_agreement(items: Sequence[Item]) -> float:
-    """Share of pairs answered alike in all option orders."""
+    """Of the wordings answered in any option order, the share answered alike in all."""
     audit = _audit(tuple(items))
     return math.nan if audit is None else audit.prompting[DEFAULT_SUITE]["order_agreement"].value
