@@ -726,6 +726,11 @@ def test_bases_that_cannot_be_used(base: Path, tmp_path: Path) -> None:
         load_base(str(copy("config.json", "tokenizer.json")))
     with pytest.raises(ModelError, match="config.json"):
         load_base(str(copy("model.safetensors")))
+    lengthy = copy("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+    about = json.loads((lengthy / "tokenizer_config.json").read_text()) | {"model_max_length": "many"}
+    (lengthy / "tokenizer_config.json").write_text(json.dumps(about))
+    with pytest.raises(ModelError, match="model_max_length"):
+        load_base(str(lengthy))
     part = copy("config.json", "tokenizer.json", "tokenizer_config.json")
     torch_weights = transformers.BertModel.from_pretrained(base).embeddings.state_dict()
     from safetensors.torch import save_file

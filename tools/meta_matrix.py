@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packed_base import pack, read_embedded, unpack
+from packed_base import pack, pack_checkpoint, read_embedded, unpack
 
 SEEDS = (0, 1, 2)
 SIGNED, LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0)
@@ -108,24 +108,22 @@ def pack_sweeps(out: Path) -> None:
 
 def prepare_mpnet(out: Path, data: Path, source: Path | None) -> None:
     """The base of the paper's setting, cut in two, if given, and the pairs that make it an NLI classifier first."""
-    from safetensors.numpy import load_file
-
     from evenli.training.data import read_examples
 
     examples = read_examples([data / SNLI])
-    rows = zip(examples.premises, examples.hypotheses, examples.labels.tolist(), strict=True)
-    lines = [json.dumps({"premise": p, "hypothesis": h, "label": label}) for p, h, label in rows]
-    file = out / "mpnet-1" / "snli.jsonl.xz"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(lzma.compress("\n".join(lines).encode(), preset=1))
+    write_examples(examples, out / "mpnet-1" / "snli.jsonl.xz")
     if source is None:
         return
     texts = sweep_texts(out / "sweeps", "mpnet") + examples.premises + examples.hypotheses
-    config = json.loads((source / "config.json").read_text())
-    weights = {name: tensor for name, tensor in load_file(source / "model.safetensors").items() if tensor.ndim}
-    weights = {name.removeprefix("mpnet."): t for name, t in weights.items() if "position_ids" not in name}
-    places = [out / f"mpnet-{number}" / "bases" / "mpnet" for number in range(2)]
-    pack(config, weights, source / "tokenizer.json", texts, places)
+    pack_checkpoint(source, texts, [out / f"mpnet-{number}" / "bases" / "mpnet" for number in range(2)])
+
+
+def write_examples(examples: Any, file: Path) -> None:
+    """Labelled pairs for the journey."""
+    rows = zip(examples.premises, examples.hypotheses, examples.labels.tolist(), strict=True)
+    lines = [json.dumps({"premise": p, "hypothesis": h, "label": label}, ensure_ascii=False) for p, h, label in rows]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(lzma.compress("\n".join(lines).encode(), preset=1))
 
 
 def sweep_texts(folder: Path, start: str) -> list[str]:
@@ -154,6 +152,11 @@ def run(source: Path, work: Path, out: Path, limit: float, groups: list[str], mo
         if time.monotonic() - before > 30:
             before = time.monotonic()
             print(f"{limit - (ends - before):.0f} s: {counts(work)}", flush=True)
+    stop_and_pack(workers, work, out)
+
+
+def stop_and_pack(workers: dict[str, Any], work: Path, out: Path) -> None:
+    """End what still runs, say how each worker ended, and pack the models there are."""
     for group, worker in workers.items():
         if worker.poll() is None:
             worker.terminate()

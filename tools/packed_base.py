@@ -46,6 +46,16 @@ def read_embedded(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return config, weights
 
 
+def pack_checkpoint(source: Path, texts: list[str], places: list[Path]) -> None:
+    """Pack a checkpoint directory."""
+    from safetensors.numpy import load_file
+
+    config = json.loads((source / "config.json").read_text())
+    weights = {name: tensor for name, tensor in load_file(source / "model.safetensors").items() if tensor.ndim}
+    weights = {name.removeprefix("mpnet."): t for name, t in weights.items() if "position_ids" not in name}
+    pack(config, weights, source / "tokenizer.json", texts, places)
+
+
 def pack(
     config: dict[str, Any], weights: dict[str, np.ndarray], tokenizer: Path, texts: list[str], places: list[Path]
 ) -> None:

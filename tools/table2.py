@@ -16,8 +16,6 @@ in the package registries: ``ja`` starts from the embedded model.
 from __future__ import annotations
 
 import argparse
-import json
-import lzma
 import math
 import shutil
 import subprocess
@@ -26,8 +24,8 @@ import tarfile
 import time
 from pathlib import Path
 
-from meta_matrix import EMBEDDED, RESULTS, collect, counts, last_line, sweep_texts
-from packed_base import pack, read_embedded, unpack
+from meta_matrix import EMBEDDED, collect, stop_and_pack, sweep_texts, write_examples
+from packed_base import pack, pack_checkpoint, read_embedded, unpack
 
 SEEDS = (0, 1, 2)
 ORDERS = ("released", "balanced")
@@ -59,21 +57,12 @@ def prepare(out: Path, data: Path, bases: dict[str, Path]) -> None:
 
 def prepare_base(out: Path, lang: str, source: Path, pairs: Path, texts: list[str]) -> None:
     """A base in parts, and the pairs that make it an NLI classifier first."""
-    from safetensors.numpy import load_file
-
     from evenli.training.data import read_examples
 
     examples = read_examples([pairs])
-    rows = zip(examples.premises, examples.hypotheses, examples.labels.tolist(), strict=True)
-    lines = [json.dumps({"premise": p, "hypothesis": h, "label": label}, ensure_ascii=False) for p, h, label in rows]
-    file = out / f"{lang}-0" / f"nli-{lang}.jsonl.xz"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(lzma.compress("\n".join(lines).encode(), preset=1))
-    config = json.loads((source / "config.json").read_text())
-    weights = {name: tensor for name, tensor in load_file(source / "model.safetensors").items() if tensor.ndim}
-    weights = {name.removeprefix("mpnet."): t for name, t in weights.items() if "position_ids" not in name}
+    write_examples(examples, out / f"{lang}-0" / f"nli-{lang}.jsonl.xz")
     places = [out / f"{lang}-{number}" / "bases" / lang for number in range(PARTS)]
-    pack(config, weights, source / "tokenizer.json", texts + examples.premises + examples.hypotheses, places)
+    pack_checkpoint(source, texts + examples.premises + examples.hypotheses, places)
 
 
 def pack_sweeps(out: Path, lang: str) -> None:
@@ -92,22 +81,12 @@ def run(given: argparse.Namespace) -> None:
     workers = {}
     for lang in given.langs.split(","):
         command = [sys.executable, __file__, "worker", str(given.source), "--lang", lang, "--work", str(given.work)]
-        log = (given.out / f"table2-{lang}.log").open("w")
+        log = (given.out / f"{lang}.log").open("w")
         more = ["--device", given.device] if given.device else []
         workers[lang] = subprocess.Popen([*command, *more], stdout=log, stderr=subprocess.STDOUT)
     while any(worker.poll() is None for worker in workers.values()) and time.monotonic() < ends:
         time.sleep(1)
-    for lang, worker in workers.items():
-        if worker.poll() is None:
-            worker.terminate()
-            worker.wait()
-        print(f"{lang}: exit code {worker.returncode}; {last_line(given.out / f'table2-{lang}.log')}")
-    with tarfile.open(given.out / "results.tar.gz", "w:gz") as archive:
-        for folder in sorted((given.work / "sweeps").glob("*")):
-            for name in RESULTS:
-                if (folder / name).exists():
-                    archive.add(folder / name, arcname=f"{folder.name}/{name}")
-    print(f"models: {counts(given.work)}")
+    stop_and_pack(workers, given.work, given.out)
 
 
 def work_on(source: Path, work: Path, lang: str, device: str | None) -> None:

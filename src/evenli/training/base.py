@@ -75,6 +75,8 @@ def _check_tokenizer(tokenizer: Any, config: Any, name: str) -> None:
     # Without tokenizer files the loader makes one that knows its special tokens only.
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ModelError(f"{name} has no tokenizer; put its tokenizer.json into the folder")
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ModelError(f"{name}: model_max_length of tokenizer_config.json is no number")
     size = getattr(config, "vocab_size", None)
     if size is not None and len(tokenizer) > size:
         raise ModelError(f"{name}: the tokenizer has {len(tokenizer)} tokens, the model knows {size}")
