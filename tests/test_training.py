@@ -439,6 +439,55 @@ def test_bfloat16_keeps_fp32_weights(base: Path, snli: tuple[Path, Path]) -> Non
     assert not torch.equal(coarse.stepper.flat.master, coarse.stepper.flat.master.bfloat16().float())
 
 
+@pytest.mark.parametrize("kind", ["roformer", "deberta-v2"])
+def test_other_models_train_in_bfloat16(kind: str, base: Path, snli: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "base")
+    config = transformers.AutoConfig.for_model(
+        kind,
+        vocab_size=3_000,
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=128,
+        max_position_embeddings=160,
+        # DeBERTa-v3's attention by distance, which its configuration does not have by default.
+        **(
+            {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "position_buckets": 32} if "v2" in kind else {}
+        ),
+    )
+    torch.manual_seed(0)
+    transformers.AutoModel.from_config(config).save_pretrained(tmp_path / "base")
+    tokens = tokens_of(base, snli[0], 200)
+    coarse, fine = (trainer_of(tmp_path / "base", tokens, dropout=0.0, dtype=d) for d in ("bfloat16", "float32"))
+    assert not coarse.stepper.fused
+    # Asked before it is trained: what is kept from then must serve training, too.
+    before = coarse.logits(tokens), fine.logits(tokens)
+    np.testing.assert_allclose(*before, atol=0.02)
+    losses = [[report.loss for report in trainer.run(every=1)] for trainer in (coarse, fine)]
+    np.testing.assert_allclose(*losses, atol=0.02)
+    coarse_change, fine_change = (t.logits(tokens) - b for t, b in zip((coarse, fine), before, strict=True))
+    # A small random network learns little in seven steps, so both are compared with how far the finer one went.
+    moved = np.abs(fine_change).max()
+    assert moved > 0.02
+    np.testing.assert_allclose(coarse_change, fine_change, atol=0.15 * moved)
+
+
+def test_a_kept_table_of_distances_is_the_models_own(tmp_path: Path) -> None:
+    config = transformers.DebertaV2Config(
+        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=4, num_labels=3,
+    )  # fmt: skip
+    model = transformers.DebertaV2ForSequenceClassification(config).eval()
+    keep = torch.ones(2, 9, dtype=torch.bool)
+    keep[1, 6:] = False
+    batches = [(torch.randint(4, 50, (2, length)), None, keep[:, :length]) for length in (9, 7, 9)]
+    with torch.no_grad():
+        plain = [model(input_ids=ids, attention_mask=mask.long()).logits for ids, _, mask in batches]
+        kept = [PlainForward(model)(*batch) for batch in batches]
+    for one, other in zip(plain, kept, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_labels_of_the_base_are_kept_by_name(tmp_path: Path, base: Path, snli: tuple[Path, Path]) -> None:
     order = ["contradiction", "entailment", "neutral"]
     folder = make_checkpoint(tmp_path / "other", labels=order)

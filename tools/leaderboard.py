@@ -33,12 +33,13 @@ RECIPES: dict[str, dict[str, Any]] = {
     "tuned": {"epochs": 3, "batch_size": 128, "max_length": 128, "warmup": 0.06},
 }
 TUNED = {"tiny": 1e-3, "mini": 5e-4, "minilm": 2e-4, "gte": 2e-4, "e5": 2e-4, "m3e": 2e-4, "roformer": 2e-4}
+TUNED |= {"deberta": 1e-4}
 LARGE = ("mpnet", "zhbert")
 """Bases of 12 layers and 768 units, as in the papers."""
 BASE_SIZED = 5e-5
 """The tuned learning rate of every other base: those of 12 layers and 768 units."""
 PARAMETERS = {"tiny": 4.4, "mini": 11.2, "minilm": 22.7, "gte": 33.4, "e5": 33.4, "mpnet": 109.5, "m3e": 24.0}
-PARAMETERS |= {"roformer": 15.4, "zhbert": 102.3}
+PARAMETERS |= {"roformer": 15.4, "zhbert": 102.3, "deberta": 70.8}
 """Millions."""
 CORPORA = {"en": ("snli", "mnli", "both"), "zh": ("ocnli",)}
 RELEASES = {"en": "nli_coal/en_v1.1.tar.xz", "zh": "nli_coal/zh_v1.0.tar.xz"}

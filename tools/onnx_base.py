@@ -26,6 +26,9 @@ def load_graph(file: Path) -> tuple[Any, dict[str, np.ndarray]]:
     values = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     for name in [name for name in values if name.endswith("_quantized")]:
         plain = name.removesuffix("_quantized")
+        if plain in values:
+            # A weight that is used twice may be there in floats, too: then nothing was lost.
+            continue
         scale, zero = values[f"{plain}_scale"], values[f"{plain}_zero_point"]
         values[plain] = (values[name].astype(np.float32) - zero.astype(np.float32)) * scale.astype(np.float32)
     return model, values
@@ -120,10 +123,14 @@ def hidden_states(file: Path, inputs: dict[str, np.ndarray], layers: int, *, int
     # External weights lie beside the file.
     onnx.load_external_data_for_model(model, str(file.parent))
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    wanted = {one.name for one in session.get_inputs()}
+    wanted = {one.name: one.shape[1] for one in session.get_inputs()}
+    texts, tokens = next(iter(inputs.values())).shape
+    # Some exports take texts of one length only: the rest is padding, which has id 0, type 0 and no weight.
+    inputs = {
+        name: np.pad(value, ((0, 0), (0, wanted[name] - tokens if isinstance(wanted[name], int) else 0)))
+        for name, value in inputs.items()
+        if name in wanted
+    }
     # Some exports take one text at a time.
-    rows = [
-        session.run(None, {name: value[i : i + 1] for name, value in inputs.items() if name in wanted})[0]
-        for i in range(len(next(iter(inputs.values()))))
-    ]
-    return np.concatenate(rows)
+    rows = [session.run(None, {name: value[i : i + 1] for name, value in inputs.items()})[0] for i in range(texts)]
+    return np.concatenate(rows)[:, :tokens]

@@ -8,8 +8,10 @@ Plain path: ``PlainForward``; ``tests/test_training.py`` compares logits and gra
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -170,17 +172,42 @@ def _attention_output(layer: Any) -> tuple[Any, Any]:
 
 
 class PlainForward:
-    """Any other sequence classifier, called as ``transformers`` calls it."""
+    """Any other sequence classifier, called as ``transformers`` calls it; ``dtype`` is that of its products."""
 
-    def __init__(self, model: Any) -> None:
-        self._model = model
+    def __init__(self, model: Any, dtype: Any = torch.float32) -> None:
+        self._model, self._dtype = model, dtype
         takes = inspect.signature(model.forward).parameters
         self._types = "token_type_ids" in takes and (getattr(model.config, "type_vocab_size", 0) or 0) > 1
+        encoder: Any = getattr(model.base_model, "encoder", None)
+        if hasattr(encoder, "get_rel_pos") and not hasattr(encoder.get_rel_pos, "__wrapped__"):
+            encoder.get_rel_pos = _kept_by_length(encoder.get_rel_pos)
 
     def __call__(self, ids: Any, types: Any, keep: Any) -> Any:
         """Logits; ``keep`` is true where a token is not padding."""
         segments = {"token_type_ids": types} if self._types else {}
-        return self._model(input_ids=ids, attention_mask=keep.long(), **segments).logits
+        # What is not trained stays fp32, such as RoFormer's table of rotations: one factor of a product may be coarse
+        # and the other fine, which only autocast allows. Its cache would outlive a recorded step.
+        mixed = self._dtype != torch.float32
+        with torch.autocast(ids.device.type, dtype=self._dtype if mixed else None, enabled=mixed, cache_enabled=False):
+            return self._model(input_ids=ids, attention_mask=keep.long(), **segments).logits
+
+
+def _kept_by_length(build: Callable[..., Any]) -> Callable[..., Any]:
+    """DeBERTa's table of distances, built once a length: it copies from the host, which a recorded step may not do."""
+    tables: dict[tuple[int, Any], Any] = {}
+
+    @functools.wraps(build)
+    def table(hidden: Any, query: Any = None, given: Any = None) -> Any:
+        if query is not None or given is not None:
+            return build(hidden, query, given)
+        key = hidden.shape[-2], hidden.device
+        if key not in tables:
+            # A table that is first needed when the model is evaluated must serve training too.
+            with torch.inference_mode(False):
+                tables[key] = build(torch.empty(1, key[0], 1, device=key[1]))
+        return tables[key]
+
+    return table
 
 
 def unused_parameters(model: Any, ids: Any, types: Any, keep: Any) -> list[str]:

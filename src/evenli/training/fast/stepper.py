@@ -165,7 +165,7 @@ class Stepper:
         else:
             few = self.tokens.batch(torch.arange(min(2, len(self.tokens.labels)), device=self.device), 16)
             self.flat = FlatParameters(model, dtype=dtype, unused=unused_parameters(model, *few))
-            self.forward = PlainForward(model)
+            self.forward = PlainForward(model, dtype)
 
     def restart(self, weights: Any) -> None:
         """Begin anew with a buffer of weights."""
