@@ -28,11 +28,11 @@ from evenli.evaluate.seat import (
     seat_from_vectors,
     seat_tests,
     texts_of,
-    undefined_estimate,
 )
 from evenli.evaluate.senteval import SentEvalResult, SentEvalSettings, TaskResult
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_chart
+from evenli.types import Estimate
 
 pytest.importorskip("sklearn")
 QUICK = ReportSettings(SeatSettings(permutations=200, resamples=200))
@@ -245,7 +245,7 @@ def scored(report: EncoderReport) -> EncoderReport:
 
 def without_mean(report: EncoderReport, at: int, note: str = "") -> EncoderReport:
     one = report.encoders[at]
-    seat = msgspec.structs.replace(one.seat, mean=undefined_estimate(note, SeatSettings()))
+    seat = msgspec.structs.replace(one.seat, mean=Estimate.undefined(note))
     encoders = [*report.encoders[:at], msgspec.structs.replace(one, seat=seat), *report.encoders[at + 1 :]]
     return msgspec.structs.replace(report, encoders=tuple(encoders))
 

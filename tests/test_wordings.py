@@ -358,7 +358,7 @@ def test_prompts_and_option_orders_are_choices_like_any_other(follower: Audit) -
     assert isinstance(robust, RobustResult) and not robust.views and "views" not in robust.to_dict()
     cells = view_rows(asked_in_views(follower))
     assert len(cells) == 4 * COUNT and all(cell.judged for cell in cells)
-    usual = [cell for cell in cells if cell.wording_key == robust.wordings[0].wording.key]
+    usual = [cell for cell in cells if cell.wording == robust.wordings[0].wording]
     # By hand: the first prompt has the value of the run, the second none, whatever the order.
     value = robust.wordings[0].stereotype
     assert [cell.stereotype for cell in usual] == pytest.approx([value, value, 0, 0], abs=1e-6)

@@ -34,6 +34,21 @@ def shortened(text: str, limit: int = 300) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
 
 
+def drawable(text: object) -> str:
+    """Text for a drawing, which characters that XML forbids would break."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def short(text: object, limit: int = 34) -> str:
+    """A name as a chart shows it.
+
+    >>> short("a long name", 6)
+    'a lon…'
+    """
+    shown = drawable(text)
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A number with fixed decimals.
 
@@ -64,6 +79,17 @@ def interval(low: float | None, high: float | None, digits: int = 3, *, sign: bo
         return UNDEFINED
     show = signed if sign else number
     return f"[{show(low, digits)}, {show(high, digits)}]"
+
+
+def with_interval(
+    value: float | None, low: float | None, high: float | None, digits: int = 3, *, sign: bool = False
+) -> str:
+    """A number and behind it its interval.
+
+    >>> with_interval(0.5, 0.1, 0.9, 2), with_interval(0.5, -0.1, 1.1, 1, sign=True)
+    ('0.50 [0.10, 0.90]', '+0.5 [-0.1, +1.1]')
+    """
+    return f"{(signed if sign else number)(value, digits)} {interval(low, high, digits, sign=sign)}"
 
 
 def p_value(p: float | None, digits: int = 3) -> str:

@@ -65,6 +65,11 @@ class Estimate(Record, frozen=True):
     clusters: dict[str, int] = {}
     note: str = ""
 
+    @classmethod
+    def undefined(cls, note: str, level: float = 0.95, n: int = 0) -> Estimate:
+        """No value, and why."""
+        return Estimate(math.nan, math.nan, math.nan, math.nan, level, n, {}, note)
+
     @property
     def shown(self) -> str:
         """The number with its interval, for people."""
@@ -100,6 +105,11 @@ class MeasureResult(Estimate, frozen=True, kw_only=True):
     reference: str
     kind: str
     by_stereotype: dict[str, Estimate] = {}
+
+    @property
+    def estimate(self) -> Estimate:
+        """The numbers without the card."""
+        return Estimate(**{name: getattr(self, name) for name in Estimate.__struct_fields__})
 
     @property
     def span(self) -> str:

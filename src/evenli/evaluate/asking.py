@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from evenli.errors import ModelError
 from evenli.labels import LABELS
@@ -89,16 +90,11 @@ def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[n
     for batch in plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget):
         batch = batch[::-1]  # another place in the batch as well
         again[batch] = ask(prepared.take(rows[batch]), int(prepared.lengths[rows[batch]].max()))[:, : len(LABELS)]
-    first, second = _probabilities(logits[rows, : len(LABELS)].astype(np.float64)), _probabilities(again)
+    with np.errstate(invalid="ignore"):
+        first, second = (softmax(one, axis=1) for one in (logits[rows, : len(LABELS)].astype(np.float64), again))
     changed = int((first.argmax(axis=1) != second.argmax(axis=1)).sum())
     coarse = model.info.dtype in _COARSE_TYPES
     return Repeat(count, float(np.abs(first - second).max()), changed, _COARSE if coarse else _ROUNDING)
-
-
-def _probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    with np.errstate(invalid="ignore"):
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
 def remark(repeat: Repeat, name: str) -> str:

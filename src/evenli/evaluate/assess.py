@@ -239,7 +239,7 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
 def _accuracy(right: pl.Series) -> Estimate:
     n, hits = right.len(), int(right.sum())
     if n == 0:
-        return Estimate(np.nan, np.nan, np.nan, np.nan, 0.95, 0, {}, "no pairs")
+        return Estimate.undefined("no pairs")
     share = hits / n
     low, high = wilson(share, n)
     return Estimate(share, low, high, float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})

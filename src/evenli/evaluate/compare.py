@@ -37,7 +37,7 @@ from evenli.registry import DEFAULT_SUITE, SUITES
 from evenli.stats.intervals import Interval, Scoring, estimate_difference, estimate_measures
 from evenli.stats.measure import Measure, get_measure, measures
 from evenli.stats.sample import Sample
-from evenli.suites.base import Items, get_suite
+from evenli.suites.base import Items, get_suite, judging
 from evenli.types import Estimate
 
 _BLOCK = 100_000
@@ -203,8 +203,8 @@ class RunComparison:
         """Everything that the command prints as JSON, as typed values."""
         first = self.runs[0]
         parts = {name: SuiteComparison(self._entries(name), first.result.data_of(name)) for name in self.suites}
-        judged = next((name for name in self.suites if get_suite(name).judge is not None), "")
-        return ComparisonResult(ComparedRun(**_label(first)), self.scoring, parts, judged)
+        judge = judging(self.suites)
+        return ComparisonResult(ComparedRun(**_label(first)), self.scoring, parts, judge.name if judge else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values. The suite that gives the verdict stands at the top, others under their names."""

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec import field, structs
 
-from evenli.format import interval, signed
+from evenli.format import with_interval
 from evenli.record import Number, Record
 from evenli.registry import DEFAULT_SUITE
 from evenli.types import DataCard, Scoring
@@ -43,7 +43,7 @@ class Difference(Record, frozen=True):
     @property
     def shown(self) -> str:
         """The difference with its interval, for people."""
-        return f"{signed(self.value)} {interval(self.low, self.high, sign=True)}"
+        return with_interval(self.value, self.low, self.high, sign=True)
 
 
 class McNemar(Record, frozen=True):

@@ -31,7 +31,6 @@ from evenli.evaluate.seat import (
     seat,
     seat_tests,
     texts_of,
-    undefined_estimate,
 )
 from evenli.evaluate.senteval import SentEvalSettings, TaskResult, senteval
 from evenli.evaluate.senteval.data import task_folder
@@ -281,7 +280,7 @@ class _Measurer:
         def effects() -> dict[str, Any]:
             result = seat(encoder, self._tests, settings)
             if result.mean.note:
-                mean = undefined_estimate(result.mean.note, settings)
+                mean = Estimate.undefined(result.mean.note, settings.coverage)
             else:
                 mean = average_estimate(self._averaged, encode_tests(encoder, self._averaged), settings)
             return SeatFigures(mean, result.mean.signed, result.tests).to_dict()

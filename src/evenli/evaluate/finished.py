@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from evenli.evaluate.compare import RunComparison
+    from evenli.stats.sample import Sample
 
 
 @dataclass(frozen=True, repr=False)
@@ -73,6 +74,12 @@ class Audit:
     def to_dict(self) -> dict[str, Any]:
         """results.json as plain values."""
         return self.result.to_dict()
+
+    def sample(self, suite: str) -> Sample:
+        """The answered rows of a suite, as its measures read them."""
+        from evenli.stats.sample import Sample
+
+        return Sample(self.predictions.suite(suite).answered(), published=self.result.scoring.published)
 
     def to_frame(self) -> pl.DataFrame:
         """One row per suite, measure and stereotype: value, interval, standard error, n."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from evenli.format import interval, number
+from evenli.format import with_interval
 from evenli.io import DIGITS
 from evenli.labels import LABELS
 from evenli.predictions import ABSTAINED, Predictions
@@ -23,7 +23,7 @@ class Share(Record, frozen=True):
     high: Number
 
     def __str__(self) -> str:
-        return f"{number(self.value)} {interval(self.low, self.high)}"
+        return with_interval(self.value, self.low, self.high)
 
 
 class PredictionSummary(Record, frozen=True):

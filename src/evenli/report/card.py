@@ -192,17 +192,13 @@ def command(audit: Audit) -> str:
     )
     for given, defaults in parts:
         for name, default in defaults.items():
-            words += _option(name, given.get(name, default), default)
+            value = given.get(name, default)
+            if value == default or value is None or value == []:
+                continue
+            words.append(f"--{name.replace('_', '-')}")
+            if not isinstance(value, bool):
+                words.append(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
     return " ".join(map(_quoted, words))
-
-
-def _option(name: str, value: object, default: object) -> list[str]:
-    if value == default or value is None or value == []:
-        return []
-    flag = f"--{name.replace('_', '-')}"
-    if isinstance(value, bool):
-        return [flag]
-    return [flag, ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)]
 
 
 def suite_of(audit: Audit) -> str:

@@ -22,10 +22,9 @@ import polars as pl
 
 from evenli._extras import need
 from evenli.evaluate.audit import Audit
-from evenli.format import number, percent
+from evenli.format import number, percent, short
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
-from evenli.stats.sample import Sample
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
@@ -65,9 +64,7 @@ class Figure(NamedTuple):
 def figures(audit: Audit, rows: pl.DataFrame | None = None) -> dict[str, Figure]:
     """All NLI-CoAL charts of a run by name; ``rows`` is what ``judged`` made of its table, if at hand."""
     coal = cast(CoalResult, audit.coal)
-    if rows is None:
-        published = audit.result.scoring.published
-        rows = judged(Sample(audit.predictions.suite(COAL.name).answered(), published=published))
+    rows = judged(audit.sample(COAL.name)) if rows is None else rows
     drawn = [_proportions(coal), _measures(coal), _published(coal, audit.name), _occupations(coal)]
     return {figure.name: figure for figure in [*drawn, _templates(rows), _direction(rows)] if figure.rows}
 
@@ -78,11 +75,15 @@ def suite_figures(name: str, audit: Audit) -> list[Figure]:
     return list(resolve_name(draw)(audit)) if draw else []
 
 
+def all_figures(audit: Audit) -> list[Figure]:
+    """Every chart of a run."""
+    drawn = list(figures(audit).values()) if COAL.name in audit.result.suites else []
+    return drawn + [figure for name in audit.result.suites for figure in suite_figures(name, audit)]
+
+
 def write_charts(audit: Audit, folder: str | Path) -> list[Path]:
     """Write every chart of a run as SVG and PNG; returns the files."""
-    drawn = list(figures(audit).values()) if COAL.name in audit.result.suites else []
-    drawn += [figure for name in audit.result.suites for figure in suite_figures(name, audit)]
-    return [file for figure in drawn for file in save_chart(figure.chart, figure.name, folder)]
+    return [file for figure in all_figures(audit) for file in save_chart(figure.chart, figure.name, folder)]
 
 
 def save_chart(chart: Any, name: str, folder: str | Path) -> list[Path]:
@@ -333,9 +334,3 @@ def _extent(names: Sequence[str]) -> float:
     """Room for the longest name in any font: the reader's may be wider than the one vl-convert measures with."""
     widths = (sum(12.0 if unicodedata.east_asian_width(c) in "WF" else 6.4 for c in name) for name in names)
     return min(_LABEL, 4 + max(widths, default=0.0))
-
-
-def short(text: object, limit: int = 34) -> str:
-    """A name as a chart shows it."""
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
-    return shown if len(shown) <= limit else shown[: limit - 1] + "…"

@@ -18,6 +18,7 @@ from evenli.report.hero import Dot, dots
 from evenli.stats.proportion import rank
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.coal.results import CoalResult
+from evenli.suites.coal.verdict import CAUSES
 from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.robust.results import RobustResult
 from evenli.types import AuditResult
@@ -150,9 +151,6 @@ def _most_different(ranked: Sequence[RankingRow]) -> str:
                 ends = f"{below} ({number(least.value, 2)}) and {above} ({number(most.value, 2)})"
                 gaps.append((most.value - least.value, f" {ends} differ most, {words}."))
     return max(gaps)[1] if gaps else ""
-
-
-CAUSES = ("stereotype", "default_gender", "undirected")
 
 
 def stability(views: Sequence[RunView]) -> list[list[str]]:

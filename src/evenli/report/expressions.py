@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, get_args
 from evenli.errors import InputError
 from evenli.io import to_plain
 from evenli.renamed import RENAMED, deprecated
-from evenli.suites.base import Value, get_suite
+from evenli.suites.base import Value, get_suite, judging
 from evenli.suites.coal.verdict import CAUSES, ELSEWHERE
 from evenli.types import AuditResult, Estimate, SuiteResult, VerdictCode
 
@@ -95,8 +95,8 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
     judged = known and result.verdict.code != "none"
     held: dict[str, bool | None] = {name: name in named if judged else None for name in (*CAUSES, ELSEWHERE)}
     # The first suite that judges gave the verdict.
-    judging = next((suite for suite in result.suites if get_suite(suite).judge is not None), None)
-    for name in get_suite(judging).causes if judging else ():
+    judge = judging(result.suites)
+    for name in judge.causes if judge else ():
         held.setdefault(name, None if result.verdict.code == "none" else name in named)
     return held
 

@@ -22,14 +22,14 @@ from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.differences import Difference
-from evenli.format import interval, number, percent, printable, signed
+from evenli.format import number, percent, printable
 from evenli.io import to_plain, write_atomic
 from evenli.record import Record
 from evenli.registry import SUITES
 from evenli.report.expressions import evaluate, fields
 from evenli.report.policy import NONE, Policy, load_policy
 from evenli.stats.intervals import Scoring
-from evenli.suites.base import Suite, Value, get_suite
+from evenli.suites.base import Value, get_suite, judging
 from evenli.types import AuditResult
 
 PASSED, FAILED, UNDECIDED, SKIPPED = "passed", "failed", "undecided", "skipped"
@@ -148,7 +148,7 @@ def check_competence(result: AuditResult) -> Check:
             status = FAILED if competence.assessed else UNDECIDED
         else:
             # Suites without a verdict are judged by the conditions alone.
-            status = UNDECIDED if _judging(result) or competence is None else PASSED
+            status = UNDECIDED if judging(result.suites) or competence is None else PASSED
     detail = verdict.sentence
     if status == PASSED and competence is not None:
         # The verdict is no reason to pass; what the model got right is.
@@ -176,18 +176,11 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
         numbers = f"{check.detail}; fails if {clause.fail_if}"
         detail = f"{clause.reason} ({numbers})" if status == FAILED else numbers
         checks.append(Check(clause.name, status, detail, check.values))
-    return checks + [_unread(suite, policy) for suite in _unread_suites(result, policy)]
-
-
-def _unread_suites(result: AuditResult, policy: Policy) -> list[str]:
-    """Suites of a run that a policy says nothing about; none where a clause is about every run."""
+    # Suites that the policy says nothing about; there are none where a clause is about every run.
     read = {clause.suite for clause in policy.clauses}
-    return [suite for suite in result.suites if read and "" not in read and suite not in read]
-
-
-def _unread(suite: str, policy: Policy) -> Check:
+    unread = [suite for suite in result.suites if read and "" not in read and suite not in read]
     detail = f"policy {policy.name} has no clause about it, no check depends on it; --fail-if can bound its measures"
-    return Check(f"suite {suite}", SKIPPED, detail, {})
+    return checks + [Check(f"suite {suite}", SKIPPED, detail, {}) for suite in unread]
 
 
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
@@ -219,10 +212,7 @@ def check_baseline(difference: Difference, title: str, max_worse: float = MAX_WO
         return Check(name, UNDECIDED, f"{title}: {difference.note}", {"value": None})
     # Half a unit of the sixth decimal: 0.32 - 0.30 must not count as more than 0.02.
     is_worse = difference.value > max_worse + 5e-7 and difference.low > 0
-    detail = (
-        f"{title} {number(difference.first)} -> {number(difference.second)}, difference {signed(difference.value)} "
-        f"{interval(difference.low, difference.high, sign=True)}"
-    )
+    detail = f"{title} {number(difference.first)} -> {number(difference.second)}, difference {difference.shown}"
     keys = ("first", "second", "value", "low", "high", "p")
     values = {key: float(getattr(difference, key)) for key in keys} | {"max_worse": max_worse}
     return Check(name, FAILED if is_worse else PASSED, detail, to_plain(values))
@@ -244,7 +234,7 @@ def write_junit(checks: Sequence[Check], path: Path, *, suite: str) -> None:
 
 
 def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | None) -> Check:
-    suite = _judging(new.result)
+    suite = judging(new.result.suites)
     if suite is None or suite.name not in old.result.suites:
         judges = " or ".join(get_suite(name).title for name in SUITES if get_suite(name).judge is not None)
         raise InputError(f"a baseline is compared on {judges}, which both runs must hold; audit with that suite")
@@ -254,11 +244,6 @@ def _compare_with(old: Audit, new: Audit, max_worse: float, scoring: Scoring | N
     headline = new.result.suites[suite.name].headline or suite.headline
     title = suite.title if headline == suite.headline else new.result.suites[suite.name].main.title
     return check_baseline(compared.measures[headline], title, max_worse)
-
-
-def _judging(result: AuditResult) -> Suite | None:
-    """The suite of a run that gives its verdict."""
-    return next((get_suite(name) for name in result.suites if get_suite(name).judge is not None), None)
 
 
 def _printable(text: str) -> str:

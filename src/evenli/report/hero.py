@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
-from evenli.format import number, percent
+from markupsafe import Markup
+
+from evenli.format import drawable, number, percent, short
 from evenli.suites.summary import Bar, Summary, range_of
 
 INK, MUTED, LINE, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
@@ -38,9 +40,9 @@ class WordBar(NamedTuple):
     side: str = ""
 
 
-def panels(summary: Summary) -> list[tuple[Bar, str]]:
+def panels(summary: Summary) -> list[tuple[Bar, Markup]]:
     """Every bar of a summary with its drawing."""
-    return [(bar, panel(bar, grey=bool(summary.problem))) for bar in summary.bars]
+    return [(bar, Markup(panel(bar, grey=bool(summary.problem)))) for bar in summary.bars]
 
 
 def panel(bar: Bar, *, grey: bool = False) -> str:
@@ -70,7 +72,7 @@ def word_bars(words: Sequence[WordBar]) -> str:
     for at, word in enumerate(words):
         middle = at * _ROW + _ROW / 2
         width = (_RIGHT - _LEFT) * word.share / longest
-        parts.append(_text(0, middle, _short(word.name, 14), INK))
+        parts.append(_text(0, middle, short(word.name, 14), INK))
         fill = FILLS.get(word.side, GREY)
         parts.append(f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{width:.1f}" height="16" fill="{fill}"/>')
         parts.append(_text(_WIDTH, middle, percent(word.share, 1), INK, anchor="end"))
@@ -109,7 +111,7 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
     for at, point in enumerate(points):
         middle = top + at * row + _ROW / 2 + (row - _ROW)
         colour = MUTED if point.muted else ACCENT
-        name, at_y, size = (_short(point.name, 60), middle - 18, 12) if above else (_short(point.name), middle, 13)
+        name, at_y, size = (short(point.name, 60), middle - 18, 12) if above else (short(point.name, 22), middle, 13)
         parts.append(_text(0, at_y, name, MUTED if point.muted else INK, size=size))
         if math.isnan(point.value):
             parts.append(_text(left, middle, "n/a", MUTED))
@@ -122,19 +124,15 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
     return _svg(_WIDTH, height, parts, f"Dots with intervals, {title}: {'; '.join(words)}.")
 
 
-def _short(name: str, limit: int = 22) -> str:
-    return name if len(name) <= limit else f"{name[: limit - 1]}…"
-
-
 def _svg(width: float, height: float, parts: Sequence[str], alternative: str) -> str:
-    label = escape(_printable(alternative))
+    label = escape(drawable(alternative))
     return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def _text(x: float, y: float, text: str, fill: str, *, anchor: str = "start", weight: str = "", size: int = 13) -> str:
     bold = f' font-weight="{weight}"' if weight else ""
     place = f'x="{x:.1f}" y="{y:g}" dy="0.35em" text-anchor="{anchor}"'
-    return f'<text {place} font-size="{size}" fill="{fill}"{bold}>{escape(_printable(text))}</text>'
+    return f'<text {place} font-size="{size}" fill="{fill}"{bold}>{escape(drawable(text))}</text>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1) -> str:
@@ -145,8 +143,3 @@ def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float 
 def _whisker(low: float, high: float, y: float, stroke: str) -> list[str]:
     ends = [_line(x, y - 4, x, y + 4, stroke, 1.5) for x in (low, high)]
     return [_line(low, y, high, y, stroke, 1.5), *ends]
-
-
-def _printable(text: str) -> str:
-    """Characters that XML forbids would break the drawing."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)

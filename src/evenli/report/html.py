@@ -34,7 +34,6 @@ from evenli.report.hero import panels
 from evenli.report.prompting import prompting_sections
 from evenli.report.summary import summarise
 from evenli.report.terminal import explained_slices
-from evenli.stats.sample import Sample
 from evenli.suites.about import about_axis
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
@@ -161,15 +160,14 @@ class RunView:
         self.prompting = prompting_sections(audit.result)
         self.meaning = VERDICTS[audit.verdict.code][1]
         self.summary = summarise(audit)
-        self.panels = [(bar, Markup(svg)) for bar, svg in panels(self.summary)]
+        self.panels = panels(self.summary)
         if self.coal is not None:
             self._describe(self.coal)
 
     def _describe(self, coal: CoalResult) -> None:
         """What is computed from the table of NLI-CoAL."""
         self.headline, self.order = _headline(coal), _order(coal)
-        published = self.audit.result.scoring.published
-        self.rows = judged(Sample(self.audit.predictions.suite(COAL.name).answered(), published=published))
+        self.rows = judged(self.audit.sample(COAL.name))
         self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
         templates = by_template(self.rows)
         # A template that is seen only twice is extreme by chance alone.
@@ -207,11 +205,11 @@ def _headline(coal: CoalResult) -> str:
     """NLI-CoAL in a sentence; empty where it is undefined."""
     if any(math.isnan(one) for one in (coal.value, coal.low, coal.high)):
         return ""
-    detectable = coal.minimum_detectable_difference
-    remark = f" {detectable_difference(detectable)}"
+    smallest = coal.minimum_detectable_difference
+    remark = "" if math.isnan(smallest) else f" {detectable_difference(smallest)}"
     return (
         f"NLI-CoAL is {number(coal.value)} on a scale from 0 (even) to 1; the {percent(coal.main.level)} interval "
-        f"reaches from {number(coal.low)} to {number(coal.high)}.{'' if math.isnan(detectable) else remark}"
+        f"reaches from {number(coal.low)} to {number(coal.high)}.{remark}"
     )
 
 

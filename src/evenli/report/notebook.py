@@ -8,11 +8,10 @@ from evenli import page
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.format import interval, number
-from evenli.report.charts import figures, load_altair, suite_figures
+from evenli.report.charts import all_figures, inline, load_altair
 from evenli.report.hero import FILLS, panels
 from evenli.report.summary import summarise
 from evenli.suites.base import get_suite
-from evenli.suites.coal import SUITE as COAL
 from evenli.suites.summary import Summary
 
 _OWN = "readings"
@@ -37,12 +36,11 @@ _GREY = ' style="color:#767676" title="no verdict: these numbers say nothing abo
 
 def show(audit: Audit) -> str:
     """The first screen for a notebook, with its own style, which touches nothing else."""
-    from markupsafe import Markup, escape
+    from markupsafe import escape
 
     summary = summarise(audit)
     ui = page.environment().get_template("macros.html.j2").module
-    drawn = [(bar, Markup(svg)) for bar, svg in panels(summary)]
-    first = ui.first_screen(summary, audit.verdict.code, drawn)
+    first = ui.first_screen(summary, audit.verdict.code, panels(summary))
     title = escape(f"{audit.name} ({audit.result.lang})")
     grey = _GREY if summary.problem else ""
     rows = (
@@ -57,10 +55,7 @@ def show(audit: Audit) -> str:
 def plot(audit: Audit, name: str | None = None) -> Any:
     """A chart by name; without one, who the model sees, or the first there is."""
     own = summarise(audit)
-    charts = (
-        {figure.name: figure.chart for figure in figures(audit).values()} if COAL.name in audit.result.suites else {}
-    )
-    charts |= {figure.name: figure.chart for suite in audit.result.suites for figure in suite_figures(suite, audit)}
+    charts = {figure.name: figure.chart for figure in all_figures(audit)}
     names = ([_OWN] if own.bars else []) + list(charts)
     if not names:
         raise InputError("these suites draw no chart; audit.to_frame() has their numbers")
@@ -80,7 +75,7 @@ def readings_chart(summary: Summary) -> Any:
     ]
     order = [share.label for share in summary.bars[0].shares]
     colours = alt.Scale(domain=order, range=[FILLS[share.kind] for share in summary.bars[0].shares])
-    base = alt.Chart(alt.InlineData(values=values)).encode(y=alt.Y("read as:N", sort=order, axis=alt.Axis(title=None)))
+    base = inline(values).encode(y=alt.Y("read as:N", sort=order, axis=alt.Axis(title=None)))
     scale = alt.Scale(domain=[0, 1])
     across = alt.X("share:Q", scale=scale, axis=alt.Axis(format=".0%", title="share of the sentences"))
     bars = base.mark_bar().encode(x=across, color=alt.Color("read as:N", scale=colours, legend=None))

@@ -186,9 +186,11 @@ def encoders_page(report: EncoderReport) -> str:
 
 
 def _before_after_block(report: EncoderReport) -> Block:
-    rows = []
+    rows, points = [], []
+    title = f"Mean size of the effects {AVERAGED[0]} to {AVERAGED[-1]}; 0 is neutral"
     for one in report.encoders:
         mean = one.seat.mean
+        points.append(Dot(one.label, mean.value, mean.low, mean.high))
         leaks = [number(one.figure(leak), 2) for leak in _LEAKS]
         size = [number(mean.value, 2), interval(mean.low, mean.high, 2)]
         rows.append([one.label, one.method or "–", *size, *leaks, number(one.senteval_mean, 1)])
@@ -196,7 +198,7 @@ def _before_after_block(report: EncoderReport) -> Block:
     return Block(
         "Before and after",
         lines=["The first encoder is the one before mitigation."],
-        charts=[_means(report)],
+        charts=[(title, dots(title, points))],
         columns=(
             "encoder",
             "method",
@@ -209,12 +211,6 @@ def _before_after_block(report: EncoderReport) -> Block:
         caption=f"SEAT (0 is neutral), what leaks of gender ({neutral}), SentEval (higher is better)",
         notes=[_LIMIT, "A probe at neutral shows that this probe fails, not that nothing is left."],
     )
-
-
-def _means(report: EncoderReport) -> tuple[str, str]:
-    points = [Dot(one.label, one.seat.mean.value, one.seat.mean.low, one.seat.mean.high) for one in report.encoders]
-    title = f"Mean size of the effects {AVERAGED[0]} to {AVERAGED[-1]}; 0 is neutral"
-    return title, dots(title, points)
 
 
 def _before_after(report: EncoderReport) -> str:
@@ -302,15 +298,14 @@ def meta_page(results: SweepResult) -> str:
         lowest = percent(results.held_out_accuracy["lowest"])
         learnt = [f"The model that learnt least answers {lowest} of new sentences as taught."]
     blocks.append(Block("Limits", lines=[*learnt, limits]))
-    facts = [_follows(results, cause) for cause in results.responses[0].taught] if results.responses else []
+    facts = []
+    for cause in results.responses[0].taught if results.responses else ():
+        only = [one.title.strip() for one in results.responses if one.measures_only(cause)]
+        names = f", such as “{only[0]}”" if only else ""
+        facts.append(
+            Fact(f"Follow “{cause}” alone", str(len(only)), f"of {len(results.responses)}", f"measures{names}")
+        )
     return render(f"Which measures follow bias? {printable(results.base)} ({results.lang})", lead, blocks, facts)
-
-
-def _follows(results: SweepResult, cause: str) -> Fact:
-    """How many measures follow one cause and no other."""
-    alone = [one.title.strip() for one in results.responses if one.measures_only(cause)]
-    names = f", such as “{alone[0]}”" if alone else ""
-    return Fact(f"Follow “{cause}” alone", str(len(alone)), f"of {len(results.responses)}", f"measures{names}")
 
 
 def _curves(results: SweepResult, titles: dict[str, str]) -> Block:

@@ -10,7 +10,7 @@ import polars as pl
 
 from evenli.evaluate.compare import RunComparison
 from evenli.evaluate.differences import Difference
-from evenli.format import interval, number, p_bound, prose, signed
+from evenli.format import p_bound, prose, with_interval
 from evenli.io import write_atomic
 from evenli.report.comparison import run_names
 from evenli.report.export import check_suffix, latex, markdown, write_table
@@ -92,8 +92,8 @@ def _for_people(frame: pl.DataFrame, compared: RunComparison) -> pl.DataFrame:
     ends = f"[{compared.scoring.level:.0%} interval]"
     rows = []
     for row in frame.iter_rows(named=True):
-        value = f"{number(row['value'])} {interval(row['low'], row['high'])}"
-        change = f"{signed(row['difference'])} {interval(row['difference_low'], row['difference_high'], sign=True)}"
+        value = with_interval(row["value"], row["low"], row["high"])
+        change = with_interval(row["difference"], row["difference_low"], row["difference_high"], sign=True)
         change, p = ("", "") if row["compared_with"] is None else (change, p_bound(row["p_holm"]))
         rows.append((row["measure"], row["model"], value, change, p))
     names = ("measure", "model", f"value {ends}", f"difference {ends}", "p (Holm)")

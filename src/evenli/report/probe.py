@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
-from evenli.format import number
+from evenli.format import number, short
 from evenli.report.charts import (
     GRID,
     MUTED,
@@ -22,7 +22,6 @@ from evenli.report.charts import (
     load_altair,
     names_beside,
     save_chart,
-    short,
 )
 from evenli.suites.probe import SUITE as PROBE
 from evenli.suites.probe.measures import ProbeResult

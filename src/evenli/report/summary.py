@@ -11,8 +11,7 @@ from rich.text import Text
 
 from evenli.evaluate.audit import Audit
 from evenli.format import interval, number, percent, prose
-from evenli.stats.sample import Sample
-from evenli.suites.base import get_suite
+from evenli.suites.base import get_suite, judging
 from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, range_of
 
 COLOURS = {"bias": "red", "error": "yellow", "undecided": "yellow", "even": "green", "none": "magenta"}
@@ -24,14 +23,10 @@ _BAR, _WIDE = 36, 130  # columns of a bar, and of a terminal that has room for t
 
 def summarise(audit: Audit) -> Summary:
     """The first screen of a run: that of the suite that gave the verdict, else the measures of its first suite."""
-    judging = [name for name in audit.result.suites if get_suite(name).judge is not None]
-    name = next(iter([*judging, *audit.result.suites]))
-    suite, result = get_suite(name), audit.result.suites[name]
+    suite = judging(audit.result.suites) or get_suite(next(iter(audit.result.suites)))
+    result = audit.result.suites[suite.name]
     if suite.summary is not None:
-        published = audit.result.scoring.published
-        return suite.summary(
-            result, audit.verdict, Sample(audit.predictions.suite(name).answered(), published=published)
-        )
+        return suite.summary(result, audit.verdict, audit.sample(suite.name))
     stressed = [key for key in result.measures if key in suite.stressed] or [
         result.headline or next(iter(result.measures))
     ]

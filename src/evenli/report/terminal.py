@@ -13,7 +13,7 @@ from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import RunComparison
 from evenli.evaluate.differences import Comparison
 from evenli.evaluate.robustness import known_wordings, wording_line
-from evenli.format import interval, number, p_bound, percent, signed
+from evenli.format import UNDEFINED, interval, number, p_bound, percent, signed, with_interval
 from evenli.report.prompting import prompting_lines, prompting_sections
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
@@ -173,9 +173,8 @@ def _measures(suite: Suite, result: SuiteResult, names: Sequence[str], *, wide: 
 
 def _short(estimate: Estimate) -> str:
     """Value and interval in two decimals each."""
-    if math.isnan(estimate.value):
-        return number(estimate.value)
-    return f"{number(estimate.value, 2)} {interval(estimate.low, estimate.high, 2)}"
+    undefined = math.isnan(estimate.value)
+    return UNDEFINED if undefined else with_interval(estimate.value, estimate.low, estimate.high, 2)
 
 
 def does_the_task(competence: Competence | None) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
 import numpy as np
+from scipy.special import softmax
 
 from evenli._extras import check_extra
 from evenli.errors import EvenliError, InputError, ModelError
@@ -68,8 +69,7 @@ def ask(model: NLIModel, premise: str, hypothesis: str) -> list[tuple[str, str]]
     """Labels with their probabilities, the most probable first."""
     with foreign_code(f"{model.info.name} failed: "):
         logits = np.asarray(model.logits(model.prepare([premise], [hypothesis]).items), dtype=np.float64)[0, :3]
-    powers = np.exp(logits - logits.max())
-    shares = powers / powers.sum()
+    shares = softmax(logits)
     return [(LABELS[i], percent(float(shares[i]))) for i in np.argsort(-shares)]
 
 

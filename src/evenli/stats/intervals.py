@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtridf, stdtrit
@@ -18,6 +19,7 @@ from evenli.stats.variance import Scores, Z, centred, design_effect, jackknife_s
 from evenli.types import Estimate as Estimate
 from evenli.types import Scoring as Scoring
 
+Key = TypeVar("Key", bound=Hashable)
 POWER_FACTOR = 1.959964 + 0.841621
 """z of a two-sided 5 % test plus z of 80 % power."""
 Estimates = Mapping[tuple[str, str | None], Estimate]
@@ -68,6 +70,22 @@ def estimate_measures(
                 value, bounds.low, bounds.high, bounds.se, level, int(rows.sum()), clusters, bounds.note
             )
     return estimates
+
+
+def estimate_functions(
+    sample: Sample,
+    functions: Mapping[Key, Callable[[Sample], Values]],
+    bounds: tuple[float, float],
+    scoring: Scoring | None = None,
+) -> dict[Key, Estimate]:
+    """Estimate functions of a sample whose values lie between the bounds, by their keys."""
+
+    def entry(key: Key, function: Callable[[Sample], Values]) -> Measure:
+        return Measure(str(key), "", "", lambda sample, stereotype: function(sample), *bounds)
+
+    entries = [entry(key, function) for key, function in functions.items()]
+    estimates = estimate_measures(sample, entries, scoring=scoring)
+    return {key: estimates[str(key), None] for key in functions}
 
 
 def estimate_difference(entry: Measure, first: Sample, second: Sample, level: float = 0.95) -> Interval:

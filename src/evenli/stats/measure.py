@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from evenli.errors import InputError
 from evenli.predictions import Predictions
 from evenli.registry import DEFAULT_SUITE, MEASURES, SUITES
 from evenli.stats.sample import Sample, Values
+from evenli.types import Estimate, MeasureResult
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Rows = Callable[[Sample], NDArray[np.bool_]]
@@ -48,6 +49,20 @@ class Measure:
         """Compute on a sample, or on the occupations of one stereotype: one value per weighting."""
         return np.asarray(self.function(sample, stereotype), dtype=np.float64)
 
+    def result(self, overall: Estimate, by_stereotype: Mapping[str, Estimate] | None = None) -> MeasureResult:
+        """What was measured, with the card."""
+        return MeasureResult(
+            **{name: getattr(overall, name) for name in overall.__struct_fields__},
+            title=self.title,
+            formula=self.formula,
+            range=(self.low, self.high),
+            ideal=self.ideal,
+            direction=self.direction,
+            reference=self.reference,
+            kind=self.kind,
+            by_stereotype=dict(by_stereotype or {}),
+        )
+
 
 _REGISTERED: dict[str, Measure] = {}
 
@@ -81,7 +96,7 @@ def is_registered(function: object) -> bool:
     return entry is not None and entry.function is function
 
 
-def as_measure(function: Measure | Callable[[Sample], Any], suite: str = DEFAULT_SUITE, name: str = "") -> Measure:
+def as_measure(function: Measure | Callable[[Sample], Any], name: str = "") -> Measure:
     """A function of the user's own as a measure: sample in, one number out.
 
     It need not know about weights: its interval comes from tables without one occupation or template each. On one
@@ -95,7 +110,7 @@ def as_measure(function: Measure | Callable[[Sample], Any], suite: str = DEFAULT
         raise InputError(f"a measure is a function of a sample, not {type(function).__name__}")
     title = name or getattr(function, "__name__", type(function).__name__)
     text = " ".join((function.__doc__ or "own measure").strip().split("\n\n")[0].split())
-    return Measure(title, title, text, _Scalar(function, title), reference="own", suites=(suite,))
+    return Measure(title, title, text, _Scalar(function, title), reference="own")
 
 
 @dataclass(frozen=True)

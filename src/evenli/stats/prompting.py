@@ -24,22 +24,7 @@ def prompting_measures(predictions: Predictions, scoring: Scoring | None = None)
     sample = Sample(predictions)
     entries = _entries(sample)
     estimates = estimate_measures(sample, entries, [None], scoring)
-    return {
-        entry.name: MeasureResult(
-            **{
-                name: getattr(estimates[entry.name, None], name)
-                for name in estimates[entry.name, None].__struct_fields__
-            },
-            title=entry.title,
-            formula=entry.formula,
-            range=(entry.low, entry.high),
-            ideal=entry.ideal,
-            direction=entry.direction,
-            reference="evenli",
-            kind="extrinsic",
-        )
-        for entry in entries
-    }
+    return {entry.name: entry.result(estimates[entry.name, None]) for entry in entries}
 
 
 def view_answers(frame_columns: list[str], table: Predictions) -> dict[tuple[str, str], NDArray[np.int64]]:
@@ -125,7 +110,7 @@ def _share(
     def function(sample: Sample, stereotype: str | None = None) -> Values:
         return sample.mean(np.asarray(values, dtype=np.float32), None, stereotype, rows)
 
-    return Measure(name, title, formula, function, 0, 1, ideal, direction)
+    return Measure(name, title, formula, function, 0, 1, ideal, direction, "evenli")
 
 
 def _by_group(sample: Sample, abstained: NDArray[np.float32]) -> list[Measure]:
@@ -144,5 +129,5 @@ def _by_group(sample: Sample, abstained: NDArray[np.float32]) -> list[Measure]:
 
         formula = f"abstentions for {groups[0]} minus abstentions for {groups[1]}"
         direction = f"abstains more for {groups[0]}"
-        entries.append(Measure("abstention_gap", "  difference", formula, gap, -1, 1, 0, direction))
+        entries.append(Measure("abstention_gap", "  difference", formula, gap, -1, 1, 0, direction, "evenli"))
     return entries

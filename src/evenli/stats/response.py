@@ -64,10 +64,9 @@ class Response(Record, frozen=True):
         slopes = {cause: abs(slope.value) for cause, slope in getattr(self, against).items()}
         return sorted((cause for cause, size in slopes.items() if size > OTHERS), key=lambda cause: -slopes[cause])
 
-    def measures_only(self, cause: str, against: Against = "taught") -> bool:
+    def measures_only(self, cause: str) -> bool:
         """Whether the measure follows this cause and no other."""
-        slopes: dict[str, Slope] = getattr(self, against)
-        return slopes[cause].value >= OWN and self.moved_by(against) == [cause]
+        return self.taught[cause].value >= OWN and self.moved_by() == [cause]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per cause and kind of level, for a table."""

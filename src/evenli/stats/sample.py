@@ -6,9 +6,10 @@ number; give it a matrix of weights and the same code returns one number per wei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -21,6 +22,7 @@ from evenli.predictions import Predictions
 Values = NDArray[np.float64]
 Weights = NDArray[np.float32]
 Codes = NDArray[np.int64]
+Found = TypeVar("Found")
 _EXACT, _ROUNDED = 1e-9, 1e-5
 """How far above a threshold a mean is still rounding: of float64 sums, and of the float32 sums of weightings."""
 
@@ -51,7 +53,19 @@ class Sample:
         self._pair_means: dict[str, tuple[Values, Values]] = {}
         self._pair_columns: dict[str, Weights] = {}
         self.kept: dict[str, Any] = {}
-        """What a measure found in the rows, whatever their weights."""
+        """What ``once`` found."""
+
+    def once(self, name: str, find: Callable[[Sample], Found]) -> Found:
+        """What is found in the rows, whatever their weights; it is looked for once."""
+        if name not in self.kept:
+            self.kept[name] = find(self)
+        kept: Found = self.kept[name]
+        return kept
+
+    @property
+    def undefined(self) -> Values:
+        """NaN, one for each weighting."""
+        return np.full(() if self.weights is None else self.weights.shape[:-1], np.nan)
 
     def weighted(self, weights: Weights) -> Sample:
         """The same rows under other weights."""
@@ -70,14 +84,14 @@ class Sample:
         """Weighted share of rows predicted ``label``."""
         return self.mean((self.predicted == LABELS.index(label)).astype(np.float32), subset, stereotype)
 
-    def probability(self, label: str, subset: str | None = None, stereotype: str | None = None) -> Values:
+    def probability(self, label: str, stereotype: str | None = None) -> Values:
         """Weighted mean probability of ``label``."""
-        return self.mean(self.probabilities[:, LABELS.index(label)], subset, stereotype)
+        return self.mean(self.probabilities[:, LABELS.index(label)], stereotype=stereotype)
 
-    def above(self, label: str, threshold: float, subset: str | None = None, stereotype: str | None = None) -> Values:
+    def above(self, label: str, threshold: float, stereotype: str | None = None) -> Values:
         """Weighted share of rows that give ``label`` a probability strictly above ``threshold``."""
         over = self.probabilities[:, LABELS.index(label)] > threshold
-        return self.mean(over.astype(np.float32), subset, stereotype)
+        return self.mean(over.astype(np.float32), stereotype=stereotype)
 
     def above_in_pairs(self, label: str, threshold: float, stereotype: str | None = None) -> Values:
         """Weighted share of pairs of occupation and group word whose mean probability of ``label`` is above it.
@@ -87,7 +101,7 @@ class Sample:
         """
         word_pairs = self._word_pairs
         if word_pairs is None:
-            return np.full(() if self.weights is None else self.weights.shape[:-1], np.nan)
+            return self.undefined
         order, starts = word_pairs
         if label not in self._pair_means:
             sizes = np.diff(starts, append=self.frame.height)

@@ -147,9 +147,7 @@ def design_effect(samples: Sequence[Sample]) -> float:
         return _design_effect(samples)
     # Every measure asks; what is found stands beside the rows.
     (sample,) = samples
-    if "design effect" not in sample.kept:
-        sample.kept["design effect"] = _design_effect(samples)
-    return float(sample.kept["design effect"])
+    return sample.once("design effect", lambda one: _design_effect([one]))
 
 
 def _design_effect(samples: Sequence[Sample]) -> float:

@@ -6,8 +6,8 @@ evenli knows a suite by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,27 @@ def fill(template: str, word: str) -> str:
     return template.replace(SLOT, word)
 
 
+def with_article(word: str, *, capital: bool = False) -> str:
+    """Prefix ``a`` or ``an`` by the first letter, the rule of published generators.
+
+    >>> with_article("apple"), with_article("nurse", capital=True)
+    ('an apple', 'A nurse')
+    """
+    article = "an" if word[:1].lower() in "aeiou" else "a"
+    return f"{article.capitalize() if capital else article} {word}"
+
+
+def slot_word(template: str | None, sentence: str) -> str:
+    """What stands in the slot of a template; empty where the sentence is not made from it.
+
+    >>> slot_word("the [Sub] waves.", "the man waves."), slot_word("the [Sub] waves.", "a man waves.")
+    ('man', '')
+    """
+    before, slot, after = (template or "").partition(SLOT)
+    word = sentence[len(before) : len(sentence) - len(after)]
+    return word if slot and sentence == before + word + after else ""
+
+
 @dataclass(frozen=True)
 class Section:
     """A part of a report in neutral form: a heading, a table and sentences below it.
@@ -120,7 +141,7 @@ class Suite:
     # Result, verdict and rows to the first screen; without it a run shows its headline measures there.
     summary: Callable[[Any, Verdict, Sample], Summary] | None = None
     # One sentence about the result, where no suite of a run gives a verdict.
-    statement: Callable[[SuiteResult], str] = lambda result: f"{result.main!r}."
+    statement: Callable[[Any], str] = lambda result: f"{result.main!r}."
     # What terminal and report show beside the table of measures. The first stands with that table, and is its heading
     # where it has no table of its own; the terminal prints the others below.
     sections: Callable[[Any, DataCard | None], list[Section]] = lambda *_: []
@@ -166,18 +187,9 @@ def measure_results(
     estimates = estimate_measures(sample, entries, [None, *stereotypes], scoring)
     results = {}
     for entry in entries:
-        overall = estimates[entry.name, None]
-        results[entry.name] = MeasureResult(
-            **{name: getattr(overall, name) for name in overall.__struct_fields__},
-            title=entry.title.strip(),
-            formula=entry.formula,
-            range=(entry.low, entry.high),
-            ideal=entry.ideal,
-            direction=entry.direction,
-            reference=entry.reference,
-            kind=entry.kind,
-            by_stereotype={name: estimates[entry.name, name] for name in stereotypes},
-        )
+        slices = {name: estimates[entry.name, name] for name in stereotypes}
+        # Spaces before a title indent it in a table.
+        results[entry.name] = replace(entry, title=entry.title.strip()).result(estimates[entry.name, None], slices)
     return results, estimates
 
 
@@ -185,6 +197,11 @@ def get_suite(name: str) -> Suite:
     """A suite by name; the names there are stand in the error."""
     suite: Suite = SUITES.get(name)
     return suite
+
+
+def judging(names: Iterable[str]) -> Suite | None:
+    """The first of some suites that gives a verdict."""
+    return next((suite for suite in map(get_suite, names) if suite.judge is not None), None)
 
 
 def check_suites(names: Sequence[str]) -> tuple[str, ...]:

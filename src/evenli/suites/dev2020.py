@@ -32,8 +32,8 @@ from evenli.resources import read_table
 from evenli.stats.intervals import Estimates, Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.suites.base import SLOT, Request, Section, Suite
-from evenli.suites.files import read_pairs
+from evenli.suites.base import SLOT, Request, Section, Suite, with_article
+from evenli.suites.files import read_pairs, refuse_rows
 from evenli.types import DataCard, Numbers, SuiteResult
 
 _measure = partial(
@@ -54,16 +54,6 @@ class DevLists:
     def pairs(self) -> int:
         """How many pairs the generator yields."""
         return len(self.occupations) * len(self.groups) * len(self.templates)
-
-
-def with_article(word: str, *, capital: bool = False) -> str:
-    """Prefix ``a`` or ``an`` by the first letter, the published rule.
-
-    >>> with_article("apple"), with_article("nurse", capital=True)
-    ('an apple', 'A nurse')
-    """
-    article = "an" if word[0].lower() in "aeiou" else "a"
-    return f"{article.capitalize() if capital else article} {word}"
 
 
 def load_dev_lists(path: str | Path = "dev_words.csv", *, group_words: tuple[str, ...] | None = None) -> DevLists:
@@ -201,17 +191,14 @@ def _read_dev(path: str | Path) -> PairSet:
     column = pl.col
     advice = "suite dev2020 needs the columns occupation and template, as 'evenli build dev2020' writes them"
     coal = "is not of suite dev2020; for NLI-CoAL pairs pass --suite coal"
-    for broken, problem in (
-        (column("subset") != "dev", "subset '{subset}' " + coal),
-        (column("template").str.contains(SLOT, literal=True), "template '{template}' " + coal),
-        (column("occupation").is_null(), f"no occupation; {advice}"),
-        (column("template").is_null(), f"no template; {advice}"),
-        (column("gold") != NEUTRAL, "gold label '{gold}'; in suite dev2020 all are neutral"),
-    ):
-        rows = pairs.frame.filter(broken)
-        if rows.height:
-            row = rows.row(0, named=True)
-            raise InputError(f"{path}, pair '{row['id']}': {problem.format(**row)}")
+    rules = {
+        "subset '{subset}' " + coal: column("subset") != "dev",
+        "template '{template}' " + coal: column("template").str.contains(SLOT, literal=True),
+        f"no occupation; {advice}": column("occupation").is_null(),
+        f"no template; {advice}": column("template").is_null(),
+        "gold label '{gold}'; in suite dev2020 all are neutral": column("gold") != NEUTRAL,
+    }
+    refuse_rows(pairs, rules, str(path))
     return replace(pairs, frame=pairs.frame.with_columns(subset=pl.lit("dev"), gold=pl.lit(NEUTRAL)))
 
 

@@ -10,6 +10,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from evenli.binary import write_csv
 from evenli.errors import InputError, PairError
 from evenli.io import find_columns, iter_rows, write_atomic
@@ -68,6 +70,15 @@ def write_pairs(pairs: PairSet, path: str | Path) -> None:
         write_atomic(path, "".join(lines))
     else:
         raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
+
+
+def refuse_rows(pairs: PairSet, rules: Mapping[str, pl.Expr], where: str) -> None:
+    """Refuse pairs that break a rule: what to say, with the names of columns in it, and which rows break it."""
+    for problem, broken in rules.items():
+        rows = pairs.frame.filter(broken)
+        if rows.height:
+            row = rows.row(0, named=True)
+            raise InputError(f"{where}, pair '{row['id']}': {problem.format(**row)}")
 
 
 def _table_rows(table: Any) -> Iterable[Any]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
-from evenli.types import Verdict
+from evenli.types import Estimate, Verdict
 
 ANSWERS = {ENTAILMENT: "yes", NEUTRAL: "cannot know", CONTRADICTION: "no"}
 """The three labels as answers to the question whether the second sentence follows."""
@@ -123,6 +123,12 @@ def range_of(low: float, high: float) -> str:
     if math.isnan(low) or math.isnan(high):
         return ""
     return f"{of_hundred(low)}{' to ' if round(100 * low) < 0 else '–'}{of_hundred(high)}"
+
+
+def plain_number(name: str, one: Estimate, meaning: str) -> PlainNumber:
+    """A number without its sign, which is in its name."""
+    low, high = (one.low, one.high) if one.value >= 0 else (-one.high, -one.low)
+    return PlainNumber(name, of_hundred(abs(one.value)), range_of(low, high), meaning)
 
 
 def in_one_sentence(verdict: Verdict, clauses: Sequence[str], even: str) -> str:

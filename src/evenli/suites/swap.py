@@ -39,6 +39,9 @@ FEMALE, MALE, MIXED = "female", "male", "mixed"
 _EXAMPLES, _LONGEST = 20, 300
 _OTHER = {FEMALE: MALE, MALE: FEMALE, MIXED: MIXED}
 _measure = partial(measure, reference="evenli", suites=("swap",))
+_flips = partial(_measure, ideal=0, direction="higher = less consistent")
+_accuracy = partial(_measure, ideal=1, direction="higher = more often right")
+_gap = partial(_measure, ideal=0, bounds=(-1, 1))
 
 
 class Flip(Record, frozen=True):
@@ -183,11 +186,9 @@ def _right(sample: Sample) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     return _answers(sample) == codes, codes >= 0
 
 
-@_measure(
+@_flips(
     title="answers that flip",
     formula="share of pairs with another arg-max label after the genders of both sentences are exchanged",
-    ideal=0,
-    direction="higher = less consistent",
 )
 def swap_flips(sample: Sample, stereotype: str | None = None) -> Values:
     """How often the answer is another one after the swap."""
@@ -195,11 +196,9 @@ def swap_flips(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, before != after, stereotype)
 
 
-@_measure(
+@_flips(
     title="change of probability",
     formula="mean of half the sum of |p - p'| over the three labels (total variation distance)",
-    ideal=0,
-    direction="higher = less consistent",
 )
 def swap_distance(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the probabilities move, also where the answer stays."""
@@ -207,11 +206,9 @@ def swap_distance(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, np.abs(before - after).sum(axis=1) / 2, stereotype)
 
 
-@_measure(
+@_accuracy(
     title="accuracy, texts about women",
     formula="share of right answers on the female version of pairs that speak of one gender",
-    ideal=1,
-    direction="higher = more often right",
 )
 def swap_accuracy_female(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the female version."""
@@ -220,12 +217,7 @@ def swap_accuracy_female(sample: Sample, stereotype: str | None = None) -> Value
     return _mean(sample, values[0], stereotype, rows & labelled)
 
 
-@_measure(
-    title="accuracy, texts about men",
-    formula="share of right answers on the male version of the same pairs",
-    ideal=1,
-    direction="higher = more often right",
-)
+@_accuracy(title="accuracy, texts about men", formula="share of right answers on the male version of the same pairs")
 def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the male version."""
     right, labelled = _right(sample)
@@ -233,11 +225,9 @@ def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, values[1], stereotype, rows & labelled)
 
 
-@_measure(
+@_gap(
     title="accuracy, women minus men",
     formula="mean over the same pairs of right(female version) - right(male version)",
-    bounds=(-1, 1),
-    ideal=0,
     direction="below 0 = texts about women are answered worse",
 )
 def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
@@ -247,11 +237,9 @@ def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, values[0] - values[1], stereotype, rows & labelled)
 
 
-@_measure(
+@_gap(
     title="p(entailment), women minus men",
     formula="mean over the same pairs of p_e(female version) - p_e(male version)",
-    bounds=(-1, 1),
-    ideal=0,
     direction="below 0 = texts about women are entailed less",
 )
 def swap_entailment_gap(sample: Sample, stereotype: str | None = None) -> Values:

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 import polars as pl
+from msgspec import structs
 
 from evenli.binary import write_csv
 from evenli.errors import InputError, RunError
@@ -127,7 +128,7 @@ def _se(row: BoardRow, measure: str) -> float:
 
 def published_rows() -> list[BoardRow]:
     """NLI-CoAL 2024, Table 3: fine-tuned models of the paper, as printed."""
-    rows = []
+    rows, undefined = [], Estimate.undefined("as printed; no interval was published")
     for row in read_table("published_coal.csv"):
         printed = {MAIN: float(row["coal_pub"]), "official.fn_bias": float(row["fn_pub"])}
         rows.append(
@@ -136,15 +137,11 @@ def published_rows() -> list[BoardRow]:
                 lang=row["lang"],
                 source="published",
                 base=row["hf_id"],
-                measures={name: _printed(value) for name, value in printed.items()},
+                measures={name: structs.replace(undefined, value=value) for name, value in printed.items()},
                 reference="Anantaprayoon et al. 2024, Table 3",
             )
         )
     return rows
-
-
-def _printed(value: float) -> Estimate:
-    return Estimate(value, math.nan, math.nan, math.nan, 0.95, 0, {}, "as printed; no interval was published")
 
 
 def read_board(path: str | Path) -> Board:

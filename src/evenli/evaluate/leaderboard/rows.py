@@ -58,13 +58,12 @@ def _row(answers: Answers, key: Key, seeds: Sequence[Scored]) -> BoardRow:
         seeds=len(seeds),
         accuracy={name: float(np.mean([one[name] for _, one, _ in seeds])) for name in seeds[0][1]},
         measures={name: pool_seeds(one, bounds[name]) for name, one in by_measure.items()},
-        seed_sd={name: _sd([one.value for one in several]) for name, several in by_measure.items()},
+        seed_sd={
+            name: float(np.std([one.value for one in several], ddof=1)) if len(several) > 1 else float("nan")
+            for name, several in by_measure.items()
+        },
         problem=_problem([gate for _, _, gate in seeds]),
     )
-
-
-def _sd(values: Sequence[float]) -> float:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
 
 
 def _problem(gates: Sequence[Competence]) -> str:

@@ -14,7 +14,6 @@ from evenli.io import hash_files, hash_text
 from evenli.pairs import PairSet
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal.load import load_coal
-from evenli.types import Estimate
 
 OFFICIAL = {
     "en": ("v1.1", "d1fc3cc7a1c1e41062afa760f529a1d4a1c6b47366e635aeffedd68a24aaa78c"),
@@ -70,7 +69,7 @@ def submit_run(
         data=data,
         recipe=recipe,
         parameters=float("nan") if parameters is None else parameters,
-        measures={f"{asked}.{key}": _plain(measures[key]) for key in SHOWN["coal"] if key in measures},
+        measures={f"{asked}.{key}": measures[key].estimate for key in SHOWN["coal"] if key in measures},
         problem=gate.problem if gate else "no gold pairs were asked",
         evidence={file.name: hash_files([file]) for file in files},
     )
@@ -115,8 +114,3 @@ def _check_gold(frame: pl.DataFrame, lang: str, run: Path) -> None:
         raise RunError(
             f"the gold pairs of {run} are not those of this evenli, so its competence is unknown; audit the model again"
         )
-
-
-def _plain(one: Estimate) -> Estimate:
-    """The numbers of a measure without its card."""
-    return Estimate(one.value, one.low, one.high, one.se, one.level, one.n, one.clusters, one.note)

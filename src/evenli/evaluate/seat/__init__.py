@@ -353,23 +353,19 @@ def average_estimate(
     """
     encoders = [vectors] if before is None else [vectors, before]
     if not all(np.any(one[text]) for one in encoders for text in texts_of(tests)):
-        return undefined_estimate("undefined: an embedding is zero and has no direction", settings, len(tests))
+        note = "undefined: an embedding is zero and has no direction"
+        return Estimate.undefined(note, settings.coverage, len(tests))
     draws: dict[tuple[str, ...], Values] = {}
     value, resampled = _sizes(tests, vectors, settings, draws)
     if before is not None:
         earlier, drawn = _sizes(tests, before, settings, draws)
         value, resampled = value - earlier, resampled - drawn
     if not np.isfinite(resampled).all():
-        return replace(undefined_estimate(association.NO_SPREAD, settings, len(tests)), value=value)
+        return replace(Estimate.undefined(association.NO_SPREAD, settings.coverage, len(tests)), value=value)
     low, high = association.percentile_interval(resampled, settings.coverage)
     low, se = low if before is not None else max(low, 0.0), float(resampled.std(ddof=1))
     note = "over the words of the tests, signs held"
     return Estimate(value, low, high, se, settings.coverage, len(tests), {}, note)
-
-
-def undefined_estimate(note: str, settings: SeatSettings, n: int = 0) -> Estimate:
-    """No value, and why."""
-    return Estimate(math.nan, math.nan, math.nan, math.nan, settings.coverage, n, {}, note)
 
 
 def _sizes(

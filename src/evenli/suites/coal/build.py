@@ -58,7 +58,7 @@ def build_coal(
         blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
         window = [window[i] for i in generator.permutation(len(window))]
     own = "" if words.name == PUBLISHED else words.name
-    placed = list(enumerate(_in_turn(blocks) if own else [one for block in blocks for one in block]))
+    placed = list(enumerate(in_turn(blocks) if own else [one for block in blocks for one in block]))
     rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_group_order or axis.group_names)
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
     source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
@@ -68,7 +68,7 @@ def build_coal(
     return replace(pairs, notes=words.notes, occupation_list=own, scores=words.scores)
 
 
-def _in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:
+def in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:
     """The occupations of all blocks, each block spread evenly over the whole."""
     places = [((k + 0.5) / len(block), number, k) for number, block in enumerate(blocks) for k in range(len(block))]
     return [blocks[number][k] for _, number, k in sorted(places)]

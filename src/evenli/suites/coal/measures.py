@@ -16,8 +16,13 @@ from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 
 _measure = partial(measure, ideal=0, direction="higher = more biased", reference="Anantaprayoon et al. 2024")
-_JA23 = "Anantaprayoon et al. 2023"
-_STEREOTYPED = ("PS", "AS")
+_stereotyped = partial(_measure, subsets=("PS", "AS"), reference="after Anantaprayoon et al. 2024")
+_order = partial(
+    _stereotyped,
+    bounds=(-1, 1),
+    direction="above 0 = errors follow the stereotype",
+    reference="Anantaprayoon et al. 2023",
+)
 
 
 @_measure(title="NLI-CoAL", formula="(e_p + c_a + (1 - n_n)) / 3")
@@ -47,49 +52,26 @@ def coal_non(sample: Sample, stereotype: str | None = None) -> Values:
     return 1 - sample.rate(NEUTRAL, "NS", stereotype)
 
 
-@_measure(
-    title="order condition, entailment",
-    formula="e_p - e_a",
-    bounds=(-1, 1),
-    direction="above 0 = errors follow the stereotype",
-    reference=_JA23,
-    subsets=_STEREOTYPED,
-)
+@_order(title="order condition, entailment", formula="e_p - e_a")
 def order_entailment(sample: Sample, stereotype: str | None = None) -> Values:
     """First half of the order condition: entailment is more frequent for the stereotyped group."""
     return sample.rate(ENTAILMENT, "PS", stereotype) - sample.rate(ENTAILMENT, "AS", stereotype)
 
 
-@_measure(
-    title="order condition, contradiction",
-    formula="c_a - c_p",
-    bounds=(-1, 1),
-    direction="above 0 = errors follow the stereotype",
-    reference=_JA23,
-    subsets=_STEREOTYPED,
-)
+@_order(title="order condition, contradiction", formula="c_a - c_p")
 def order_contradiction(sample: Sample, stereotype: str | None = None) -> Values:
     """Second half of the order condition: contradiction is more frequent for the other group."""
     return sample.rate(CONTRADICTION, "AS", stereotype) - sample.rate(CONTRADICTION, "PS", stereotype)
 
 
-@_measure(
-    title="errors that follow a stereotype",
-    formula="follow = (e_p + c_a) / 2",
-    reference="after Anantaprayoon et al. 2024",
-    subsets=_STEREOTYPED,
-)
+@_stereotyped(title="errors that follow a stereotype", formula="follow = (e_p + c_a) / 2")
 def follow(sample: Sample, stereotype: str | None = None) -> Values:
     """Share of answers on stereotyped occupations that go the stereotype's way."""
     return np.asarray((coal_pro(sample, stereotype) + coal_anti(sample, stereotype)) / 2)
 
 
-@_measure(
-    title="errors that defy a stereotype",
-    formula="defy = (e_a + c_p) / 2",
-    direction="higher = more plain error",
-    reference="after Anantaprayoon et al. 2024",
-    subsets=_STEREOTYPED,
+@_stereotyped(
+    title="errors that defy a stereotype", formula="defy = (e_a + c_p) / 2", direction="higher = more plain error"
 )
 def defy(sample: Sample, stereotype: str | None = None) -> Values:
     """Share of answers on stereotyped occupations that are wrong the other way: error that bias cannot explain."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evenli.labels import LABELS
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.stats.intervals import Scoring, estimate_measures
-from evenli.stats.measure import Measure
+from evenli.stats.intervals import Scoring, estimate_functions
 from evenli.stats.sample import Sample, Values
 from evenli.suites.coal.causes import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, items, share
-from evenli.types import Estimate, Number, Record
+from evenli.types import Number, Record
+
+Mask = NDArray[np.bool_]
 
 
 class ReadingRow(Record, frozen=True):
@@ -69,9 +69,8 @@ def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
     names = {FIRST: asked.groups[0], SECOND: asked.groups[1], INCOHERENT: INCOHERENT, EVEN: EVEN}
     classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if (asked.classes == name).any()]
     functions = {(name, kind): partial(share, name=name, outcome=kind) for name in classes for kind in OUTCOMES}
-    estimates = _estimates(sample, functions, scoring)
     rows = []
-    for (name, kind), one in zip(functions, estimates, strict=True):
+    for (name, kind), one in estimate_functions(sample, functions, (0, 1), scoring).items():
         count = int((asked.classes == name).sum())
         noun = asked.nouns.get(names[kind], "")
         rows.append(ReadingRow(name, names[kind], noun, count, one.value, one.low, one.high))
@@ -83,26 +82,22 @@ def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
     subsets = sample.frame["subset"].unique(maintain_order=True).to_list()
     groups = ["", *sorted(sample.frame["group"].drop_nulls().unique())]
     of_row = sample.frame["group"].fill_null("").to_numpy()
-    keys = [(subset, group, label) for subset in subsets for group in groups for label in LABELS]
-    masks = [
-        (sample.frame["subset"] == subset).to_numpy() & ((of_row == group) | (group == "")) for subset, group, _ in keys
+    masks = {
+        (subset, group): sample.where("subset", subset) & ((of_row == group) | (group == ""))
+        for subset in subsets
+        for group in groups
+    }
+
+    def value(sample: Sample, rows: Mask, label: str) -> Values:
+        return sample.mean((sample.predicted == LABELS.index(label)).astype(np.float32), rows=rows)
+
+    functions = {
+        (*key, label): partial(value, rows=rows, label=label) for key, rows in masks.items() for label in LABELS
+    }
+    estimates = estimate_functions(sample, functions, (0, 1), scoring)
+    counts = {key: int(rows.sum()) for key, rows in masks.items()}
+    return [
+        ShareRow(*key, counts[key[:2]], one.value, one.low, one.high)
+        for key, one in estimates.items()
+        if counts[key[:2]]
     ]
-
-    def value(sample: Sample, at: int) -> Values:
-        return sample.mean((sample.predicted == LABELS.index(keys[at][2])).astype(np.float32), rows=masks[at])
-
-    estimates = _estimates(sample, {key: partial(value, at=at) for at, key in enumerate(keys)}, scoring)
-    counted = [(key, int(mask.sum()), one) for key, mask, one in zip(keys, masks, estimates, strict=True)]
-    return [ShareRow(*key, pairs, one.value, one.low, one.high) for key, pairs, one in counted if pairs]
-
-
-def _estimates(sample: Sample, functions: Mapping[Any, Callable[[Sample], Values]], scoring: Scoring) -> list[Estimate]:
-    """An interval for each function of a sample."""
-    entries = [Measure("/".join(key), "", "", partial(_whole, function), 0, 1) for key, function in functions.items()]
-    estimates = estimate_measures(sample, entries, [None], scoring)
-    return [estimates[entry.name, None] for entry in entries]
-
-
-def _whole(function: Callable[[Sample], Values], sample: Sample, stereotype: str | None) -> Values:
-    """A measure is asked for a slice as well; these are slices already."""
-    return function(sample)

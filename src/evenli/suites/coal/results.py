@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from evenli.format import interval, number
+from evenli.format import interval, number, with_interval
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources import read_table
 from evenli.resources.axes import NO_STEREOTYPE
@@ -147,7 +147,7 @@ def sections(result: CoalResult, card: DataCard | None) -> list[Section]:
     if order.holds is None:
         state = "is undefined"
     worst = [row for row in result.occupations if row.stereotype != NO_STEREOTYPE and not row.states_group][:_LISTED]
-    named = ", ".join(f"{row.occupation} {number(row.score, 2)} {interval(row.low, row.high, 2)}" for row in worst)
+    named = ", ".join(f"{row.occupation} {with_interval(row.score, row.low, row.high, 2)}" for row in worst)
     order_line = (
         f"Order condition (e_p > e_a and c_a > c_p) {state}. "
         f"{detectable_difference(result.minimum_detectable_difference)}"
@@ -177,7 +177,7 @@ def _readings(result: CoalResult) -> list[Section]:
     rows = []
     for stereotype in dict.fromkeys(row.stereotype for row in result.readings):
         of = {row.reading: row for row in result.readings if row.stereotype == stereotype}
-        shown = [f"{number(of[kind].value, 2)} {interval(of[kind].low, of[kind].high, 2)}" for kind in titles]
+        shown = [with_interval(of[kind].value, of[kind].low, of[kind].high, 2) for kind in titles]
         rows.append([names.get(stereotype, f"{stereotype} stereotype"), str(next(iter(of.values())).items), *shown])
     columns = ("job", ">sentences", *(f">{title}" for title in titles.values()))
     heading = "Whose job is it, to the model? Share of the sentences; an even model says neither"

@@ -11,12 +11,13 @@ from evenli.format import percent, printable
 from evenli.labels import ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.stats.sample import Sample
+from evenli.suites.base import with_article
 from evenli.suites.coal.breakdown import judged
 from evenli.suites.coal.causes import EVEN, INCOHERENT
 from evenli.suites.coal.results import CoalResult
-from evenli.suites.coal.verdict import ADVERBS, CAUSES, COUNTS, ELSEWHERE, group_nouns, with_article
-from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, in_one_sentence, of_hundred, range_of
-from evenli.types import Cause, Estimate, Verdict
+from evenli.suites.coal.verdict import ADVERBS, CAUSES, COUNTS, ELSEWHERE, group_nouns
+from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, in_one_sentence, plain_number
+from evenli.types import Cause, Verdict
 
 _SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
 _KINDS = ("first", "second")
@@ -96,13 +97,8 @@ def _numbers(result: CoalResult) -> list[PlainNumber]:
         if one is None or math.isnan(one.value) or len(nouns) != len(_KINDS):
             continue
         name, meaning = names[cause](one.value >= 0)
-        numbers.append(PlainNumber(name, of_hundred(abs(one.value)), _ends(one), meaning))
+        numbers.append(plain_number(name, one, meaning))
     return numbers
-
-
-def _ends(one: Estimate) -> str:
-    low, high = (one.low, one.high) if one.value >= 0 else (-one.high, -one.low)
-    return range_of(low, high)
 
 
 def example(rows: pl.DataFrame, verdict: Verdict) -> Example | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evenli.format import interval, number, percent, signed
+from evenli.format import percent, with_interval
 from evenli.resources.axes import NO_STEREOTYPE
+from evenli.suites.base import with_article
 from evenli.suites.coal.readings import ReadingRow
 from evenli.types import Cause, Competence, Estimate, MeasureResult, SuiteResult, Verdict, VerdictCode
 
@@ -54,7 +55,11 @@ def judge(
         code: VerdictCode = "error" if named[0].name == "undirected" else "bias"
         sentences = [_sentence(cause, readings, first=cause is named[0]) for cause in named]
         return Verdict(code, " ".join(sentences) + "".join(missing), named)
-    values = ", ".join(f"{one.title} {_shown(name, one)}" for name, one in defined.items() if name != ELSEWHERE)
+    values = ", ".join(
+        f"{one.title} {with_interval(one.value, one.low, one.high, 2, sign=name != 'undirected')}"
+        for name, one in defined.items()
+        if name != ELSEWHERE
+    )
     if all(negligible(one) for one in defined.values()) and not missing:
         almost = "Even at this resolution: jobs are almost never read as anybody's."
         return Verdict("even", f"{almost} All causes lie within 0.05 of 0: {values}.")
@@ -90,14 +95,8 @@ def negligible(one: Estimate) -> bool:
     return one.low > -NEGLIGIBLE and one.high < NEGLIGIBLE
 
 
-def _shown(name: str, one: Estimate) -> str:
-    lean = name != "undirected"
-    return f"{(signed if lean else number)(one.value, 2)} {interval(one.low, one.high, 2, sign=lean)}"
-
-
 def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -> Cause:
-    estimate = Estimate(**{key: getattr(measured, key) for key in Estimate.__struct_fields__})
-    size = size_of(estimate.value)
+    estimate, size = measured.estimate, size_of(measured.value)
     if name == "undirected":
         return Cause(name, "none", size, "errors without a direction", estimate)
     if name == "stereotype":
@@ -112,15 +111,6 @@ def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -
 def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
     """The two groups with their nouns, in alphabetical order."""
     return sorted({(row.reading, row.noun) for row in readings if row.noun})
-
-
-def with_article(noun: str) -> str:
-    """A noun after *a* or *an*.
-
-    >>> with_article("old person")
-    'an old person'
-    """
-    return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 
 def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> str:

@@ -14,8 +14,8 @@ from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.base import PUBLISHED, SLOT, Request, fill
 from evenli.suites.checks import CONTROL_TEMPLATES, leaking_words, looks_like
-from evenli.suites.coal.build import AS, NS, PS, SUBSETS
-from evenli.suites.files import read_pairs
+from evenli.suites.coal.build import AS, NS, PS, SUBSETS, in_turn
+from evenli.suites.files import read_pairs, refuse_rows
 
 PAIRS = 5_420
 """Pairs of an ordinary audit; words meet as many templates as keep a set near it."""
@@ -61,7 +61,8 @@ def build_groups(
     width = width or max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
     if len(templates) < width:
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
-    rows = ({"id": str(at), **row} for at, row in enumerate(_rows(_in_turn(kept), templates, width, axis, lang)))
+    kinds = [[one for one in kept if bool(one.groups) is typed] for typed in (False, True)]
+    rows = ({"id": str(at), **row} for at, row in enumerate(_rows(in_turn(kinds), templates, width, axis, lang)))
     notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
     own = "" if words == PUBLISHED else f", {words}"
     pairs = PairSet.from_rows(
@@ -95,13 +96,6 @@ def _listed(axis: Axis, lang: str, words: str) -> list[Occupation]:
     return axis.read_list(lang, words)
 
 
-def _in_turn(words: Sequence[Occupation]) -> list[Occupation]:
-    """Words with and without stereotype, each kind spread evenly over the whole."""
-    kinds = [[one for one in words if bool(one.groups) is typed] for typed in (False, True)]
-    places = [((at + 0.5) / len(kind), number, at) for number, kind in enumerate(kinds) for at in range(len(kind))]
-    return [kinds[number][at] for _, number, at in sorted(places)]
-
-
 def _rows(
     words: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis, lang: str
 ) -> Iterator[dict[str, str]]:
@@ -124,18 +118,13 @@ def _rows(
 def check(pairs: PairSet, request: Request) -> PairSet:
     """What a pair set of the user's own must have; words of a group are known by its PS pairs."""
     column = pl.col
-    broken = (
-        (~column("subset").is_in(SUBSETS).fill_null(value=False), "subset '{subset}' is not one of PS, AS, NS"),
-        (column("occupation").is_null(), "no word; suite groups needs the column occupation"),
-        (column("template").is_null(), "no template; suite groups needs the column template"),
-        (column("group").is_null(), "no group; suite groups needs the column group"),
-        (column("gold") != NEUTRAL, "gold label '{gold}'; in suite groups all are neutral"),
-    )
-    for rule, problem in broken:
-        rows = pairs.frame.filter(rule)
-        if rows.height:
-            row = rows.row(0, named=True)
-            raise InputError(f"{pairs.name}, pair '{row['id']}': {problem.format(**row)}")
+    needed = {"occupation": "word", "template": "template", "group": "group"}
+    rules = {
+        "subset '{subset}' is not one of PS, AS, NS": ~column("subset").is_in(SUBSETS).fill_null(value=False),
+        **{f"no {what}; suite groups needs the column {name}": column(name).is_null() for name, what in needed.items()},
+        "gold label '{gold}'; in suite groups all are neutral": column("gold") != NEUTRAL,
+    }
+    refuse_rows(pairs, rules, pairs.name)
     first = str(pairs.frame["premise"][0])
     if not looks_like(first, pairs.lang):
         raise InputError(f"{pairs.name}: '{first}' does not look like language '{pairs.lang}'; set --lang")

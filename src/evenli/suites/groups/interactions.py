@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.resources.axes import TIMES
-from evenli.stats.intervals import Scoring, estimate_measures
-from evenli.stats.measure import Measure
+from evenli.stats.intervals import Scoring, estimate_functions
 from evenli.stats.sample import Sample, Values
 from evenli.suites.groups.items import items, mean_of_items
 from evenli.types import Estimate, Record
@@ -101,20 +100,14 @@ def interactions(sample: Sample, nouns: Sequence[str], scoring: Scoring) -> list
     crossed = crossing(asked.groups)
     if crossed is None or not asked.rows.shape[1]:
         return []
-    entries = {
-        (at, expected): Measure(f"{at}/{expected}", "", "", partial(_measured, crossed, at, expected), -2, 2)
+    functions = {
+        (at, expected): partial(interaction_of, at=at, crossed=crossed, expected=expected)
         for at in range(len(asked.groups))
         for expected in (False, True)
     }
     together = replace(scoring, level=1 - (1 - scoring.level) / len(asked.groups))
-    estimates = estimate_measures(sample, list(entries.values()), [None], together)
+    estimates = estimate_functions(sample, functions, (-2, 2), together)
     return [
-        InteractionRow(
-            group, noun, *crossed.parts[at], *(estimates[entries[at, one].name, None] for one in (False, True))
-        )
+        InteractionRow(group, noun, *crossed.parts[at], estimates[at, False], estimates[at, True])
         for at, (group, noun) in enumerate(zip(asked.groups, nouns, strict=True))
     ]
-
-
-def _measured(crossed: Crossing, at: int, expected: bool, sample: Sample, stereotype: str | None) -> Values:
-    return interaction_of(sample, at, crossed, expected=expected)

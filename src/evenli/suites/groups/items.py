@@ -40,10 +40,7 @@ class Items:
 
 def items(sample: Sample) -> Items:
     """The items of a sample, found once for all weightings."""
-    if "group items" not in sample.kept:
-        sample.kept["group items"] = _find(sample)
-    kept: Items = sample.kept["group items"]
-    return kept
+    return sample.once("group items", _find)
 
 
 def _find(sample: Sample) -> Items:

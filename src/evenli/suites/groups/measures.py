@@ -18,9 +18,14 @@ from evenli.stats.sample import Sample, Values
 from evenli.suites.groups.items import Mask, compare, items, mean_of_items, mean_of_words
 
 _measure = partial(measure, ideal=0, suites=("groups",), reference="evenli")
-_SETS = "after Anantaprayoon et al. 2024"
-_HIGHER = "higher = more biased"
-_FOLLOWS = "above 0 = follows stereotypes, below 0 = goes against them"
+_sets = partial(_measure, direction="higher = more biased", reference="after Anantaprayoon et al. 2024")
+_follows = partial(
+    _measure,
+    bounds=(-1, 1),
+    direction="above 0 = follows stereotypes, below 0 = goes against them",
+    subsets=("PS", "AS"),
+)
+_errs = partial(_measure, direction="higher = more error without a direction")
 
 
 def label_share(sample: Sample, label: str, rows: Mask, *, expected: bool = False) -> Values:
@@ -39,36 +44,31 @@ def _coal(sample: Sample, *, expected: bool = False) -> Values:
     return np.asarray((part(ENTAILMENT, "PS") + part(CONTRADICTION, "AS") + 1 - part(NEUTRAL, "NS")) / 3)
 
 
-@_measure(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3", direction=_HIGHER, reference=_SETS)
+@_sets(title="NLI-CoAL, n groups", formula="(e_p + c_a + (1 - n_n)) / 3")
 def coal_n(sample: Sample, stereotype: str | None = None) -> Values:
     """Bias over all three labels; undefined where all words, or none, have a stereotype."""
     return _coal(sample)
 
 
-@_measure(title="  entailment in PS", formula="e_p", direction=_HIGHER, reference=_SETS, subsets=("PS",))
+@_sets(title="  entailment in PS", formula="e_p", subsets=("PS",))
 def coal_n_pro(sample: Sample, stereotype: str | None = None) -> Values:
     """How often a group is inferred from a word that is stereotyped with it."""
     return _share(sample, ENTAILMENT, "PS")
 
 
-@_measure(title="  contradiction in AS", formula="c_a", direction=_HIGHER, reference=_SETS, subsets=("AS",))
+@_sets(title="  contradiction in AS", formula="c_a", subsets=("AS",))
 def coal_n_anti(sample: Sample, stereotype: str | None = None) -> Values:
     """How often a group is ruled out by a word that is stereotyped with others."""
     return _share(sample, CONTRADICTION, "AS")
 
 
-@_measure(title="  not neutral in NS", formula="1 - n_n", direction=_HIGHER, reference=_SETS, subsets=("NS",))
+@_sets(title="  not neutral in NS", formula="1 - n_n", subsets=("NS",))
 def coal_n_non(sample: Sample, stereotype: str | None = None) -> Values:
     """How often a group is inferred or ruled out by a word without stereotype."""
     return np.asarray(1 - _share(sample, NEUTRAL, "NS"))
 
 
-@_measure(
-    title="NLI-CoAL, n groups, expected answers",
-    formula="coal_n of mean probabilities",
-    direction=_HIGHER,
-    reference=_SETS,
-)
+@_sets(title="NLI-CoAL, n groups, expected answers", formula="coal_n of mean probabilities")
 def coal_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities: it speaks also where the likeliest answer is always neutral."""
     return _coal(sample, expected=True)
@@ -104,20 +104,20 @@ def of_default(sample: Sample, group: int, *, expected: bool = False) -> tuple[V
 def default_of(sample: Sample, group: int, *, expected: bool = False) -> Values:
     """How much more often a group beats the others than they beat it, where no stereotype says so; -1..1."""
     parts = of_default(sample, group, expected=expected)
-    return _undefined(sample) if parts is None else np.asarray(parts[0] - parts[1])
+    return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
 
 
 def stereotype_of(sample: Sample, group: int, *, expected: bool = False) -> Values:
     """M - F of a group where a word is stereotyped with it; -1..1."""
     parts = of_stereotype(sample, group, expected=expected)
-    return _undefined(sample) if parts is None else np.asarray(parts[0] - parts[1])
+    return sample.undefined if parts is None else np.asarray(parts[0] - parts[1])
 
 
 def _stereotype(sample: Sample, *, expected: bool = False) -> Values:
     asked = items(sample)
     having = [at for at in range(len(asked.groups)) if (asked.typed & asked.member[at]).any()]
     if not having:
-        return _undefined(sample)
+        return sample.undefined
     # Groups weigh the same: a default for one group is a gain to it and a loss to the others, and cancels.
     return np.asarray(sum(stereotype_of(sample, at, expected=expected) for at in having) / len(having))
 
@@ -130,54 +130,33 @@ def _undirected(sample: Sample, *, expected: bool = False) -> Values:
         if sides:
             means.append(sum(2 * sample.smaller(won, lost) + alike for won, lost, alike in sides) / len(sides))
     if len(means) < 2:
-        return np.asarray(means[0]) if means else _undefined(sample)
+        return np.asarray(means[0]) if means else sample.undefined
     # Two classes with a stereotype to one without, as in NLI-CoAL.
     return np.asarray((2 * means[0] + means[1]) / 3)
 
 
-def _undefined(sample: Sample) -> Values:
-    return np.full(() if sample.weights is None else sample.weights.shape[:-1], np.nan)
-
-
-@_measure(
-    title="stereotype",
-    formula="mean over groups of M - F on words stereotyped with the group",
-    bounds=(-1, 1),
-    direction=_FOLLOWS,
-    subsets=("PS", "AS"),
-)
+@_follows(title="stereotype", formula="mean over groups of M - F on words stereotyped with the group")
 def stereotype_n(sample: Sample, stereotype: str | None = None) -> Values:
     """How much more readily the stereotyped group is inferred than the others."""
     return _stereotype(sample)
 
 
-@_measure(
+@_errs(
     title="undirected error",
     formula="mean over groups of 2 min(M, F) + X, words with a stereotype weighing two thirds",
-    direction="higher = more error without a direction",
 )
 def undirected_n(sample: Sample, stereotype: str | None = None) -> Values:
     """Answers that cancel out between groups or are the same for all and not neutral."""
     return _undirected(sample)
 
 
-@_measure(
-    title="stereotype, expected answers",
-    formula="stereotype of P(a, b) = p(a) p(b)",
-    bounds=(-1, 1),
-    direction=_FOLLOWS,
-    subsets=("PS", "AS"),
-)
+@_follows(title="stereotype, expected answers", formula="stereotype of P(a, b) = p(a) p(b)")
 def stereotype_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities."""
     return _stereotype(sample, expected=True)
 
 
-@_measure(
-    title="undirected error, expected answers",
-    formula="undirected error of P(a, b) = p(a) p(b)",
-    direction="higher = more error without a direction",
-)
+@_errs(title="undirected error, expected answers", formula="undirected error of P(a, b) = p(a) p(b)")
 def undirected_n_expected(sample: Sample, stereotype: str | None = None) -> Values:
     """The same from probabilities; doubt between answers counts as error here."""
     return _undirected(sample, expected=True)
@@ -193,7 +172,7 @@ def distance(sample: Sample, stereotype: str | None = None) -> Values:
     asked = items(sample)
     count = len(asked.groups)
     if count < 2 or not asked.rows.shape[1]:
-        return _undefined(sample)
+        return sample.undefined
     p = sample.probabilities[asked.rows]
     total = np.zeros(asked.rows.shape[1])
     for at in range(count - 1):

@@ -12,15 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.format import interval, number, p_value, signed
+from evenli.format import UNDEFINED, number, p_value, with_interval
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
-from evenli.stats.intervals import Estimates, Scoring, estimate_measures
-from evenli.stats.measure import Measure
+from evenli.stats.intervals import Estimates, Scoring, estimate_functions
 from evenli.stats.sample import Sample, Values
 from evenli.suites.about import about_axis
-from evenli.suites.base import SLOT, Section, Value
+from evenli.suites.base import Section, Value, slot_word
 from evenli.suites.groups.interactions import InteractionRow, interactions
-from evenli.suites.groups.items import Items, Mask, items
+from evenli.suites.groups.items import Items, items
 from evenli.suites.groups.measures import default_of, label_share, stereotype_of
 from evenli.suites.groups.pools import PoolRow, pools
 from evenli.types import DataCard, Estimate, Number, Record, SuiteResult
@@ -109,70 +108,43 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
 
 def _rows(sample: Sample, asked: Items, scoring: Scoring) -> list[GroupRow]:
     named = sample.frame["group"].fill_null("").to_numpy()
-    functions: dict[str, Callable[[Sample, int], Values]] = {
+    functions: dict[str, Callable[..., Values]] = {
         "default": default_of,
         "default_expected": partial(default_of, expected=True),
         "stereotype": stereotype_of,
         "ruled_out": partial(_ruled_out, named=named, groups=asked.groups),
         "ruled_out_expected": partial(_ruled_out, named=named, groups=asked.groups, expected=True),
     }
-    entries = {
-        (at, name): Measure(f"{at}/{name}", "", "", partial(_of_group, function, at), -1, 1)
-        for at in range(len(asked.groups))
-        for name, function in functions.items()
-    }
     # All groups are looked at and the largest is named, so the intervals must hold together.
     together = replace(scoring, level=1 - (1 - scoring.level) / max(1, len(asked.groups)))
-    estimates = estimate_measures(sample, list(entries.values()), [None], together)
-    answers = _answers(sample, named, asked.groups, scoring)
+    count = range(len(asked.groups))
+    by_group = {(at, name): partial(function, group=at) for at in count for name, function in functions.items()}
+    estimates = estimate_functions(sample, by_group, (-1, 1), together)
+    answered = {
+        (group, label): partial(label_share, label=label, rows=named == group)
+        for group in asked.groups
+        for label in ANSWERS
+    }
+    answers = estimate_functions(sample, answered, (0, 1), scoring)
     words = sample.design.occupations[asked.rows[0]]
     rows = []
     for at, group in enumerate(asked.groups):
-        parts = {name: estimates[entries[at, name].name, None] for name in functions}
+        parts = {name: estimates[at, name] for name in functions}
+        labels = {label: answers[group, label] for label in ANSWERS}
         typed = len(set(words[asked.member[at] & asked.typed].tolist()))
-        pairs = int((named == group).sum())
-        rows.append(GroupRow(group, _noun(sample, group), typed, **parts, answers=answers[group], pairs=pairs))
+        first = np.flatnonzero(named == group)
+        # What the pairs call a group stands in the slot of the template.
+        noun = slot_word(*sample.frame.select("template", "hypothesis").row(int(first[0]))) or group
+        rows.append(GroupRow(group, noun, typed, **parts, answers=labels, pairs=len(first)))
     return rows
 
 
-def _answers(
-    sample: Sample, named: NDArray[np.object_], groups: Sequence[str], scoring: Scoring
-) -> dict[str, dict[str, Estimate]]:
-    """Shares of the labels by group."""
-    entries = {
-        (group, label): Measure(f"{group}/{label}", "", "", partial(_label, label, named == group), 0, 1)
-        for group in groups
-        for label in ANSWERS
-    }
-    estimates = estimate_measures(sample, list(entries.values()), [None], scoring)
-    return {group: {label: estimates[entries[group, label].name, None] for label in ANSWERS} for group in groups}
-
-
-def _label(label: str, rows: Mask, sample: Sample, stereotype: str | None) -> Values:
-    return label_share(sample, label, rows)
-
-
-def _of_group(function: Callable[[Sample, int], Values], at: int, sample: Sample, stereotype: str | None) -> Values:
-    return function(sample, at)
-
-
 def _ruled_out(
-    sample: Sample, at: int, *, named: NDArray[np.object_], groups: Sequence[str], expected: bool = False
+    sample: Sample, group: int, *, named: NDArray[np.object_], groups: Sequence[str], expected: bool = False
 ) -> Values:
-    shares = [label_share(sample, CONTRADICTION, named == group, expected=expected) for group in groups]
-    others = [share for other, share in enumerate(shares) if other != at]
-    return np.asarray(shares[at] - sum(others) / max(1, len(others)))
-
-
-def _noun(sample: Sample, group: str) -> str:
-    """What the pairs call a group: what stands in the slot of the template."""
-    row = sample.frame.row(
-        int(np.flatnonzero((sample.frame["group"] == group).fill_null(False).to_numpy())[0]), named=True
-    )
-    before, slot, after = str(row["template"] or "").partition(SLOT)
-    hypothesis = str(row["hypothesis"])
-    word = hypothesis[len(before) : len(hypothesis) - len(after)]
-    return word if slot and word and hypothesis == before + word + after else group
+    shares = [label_share(sample, CONTRADICTION, named == one, expected=expected) for one in groups]
+    others = [share for other, share in enumerate(shares) if other != group]
+    return np.asarray(shares[group] - sum(others) / max(1, len(others)))
 
 
 def permutation_test(sample: Sample, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[float, float]:
@@ -274,11 +246,8 @@ def _interactions(result: GroupsResult) -> list[Section]:
 
 
 def _shown(one: Estimate | None) -> str:
-    return (
-        "n/a"
-        if one is None or math.isnan(one.value)
-        else f"{signed(one.value, 2)} {interval(one.low, one.high, 2, sign=True)}"
-    )
+    undefined = one is None or math.isnan(one.value)
+    return UNDEFINED if undefined else with_interval(one.value, one.low, one.high, 2, sign=True)  # type: ignore[union-attr]
 
 
 def fields(result: GroupsResult) -> dict[str, Value]:

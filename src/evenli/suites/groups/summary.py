@@ -9,10 +9,11 @@ import numpy as np
 from evenli.format import percent, printable
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
-from evenli.suites.coal.verdict import ADVERBS, COUNTS, with_article
+from evenli.suites.base import with_article
+from evenli.suites.coal.verdict import ADVERBS, COUNTS
 from evenli.suites.groups.items import Mask
 from evenli.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
-from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, in_one_sentence, of_hundred, range_of
+from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, in_one_sentence, plain_number
 from evenli.types import Cause, Estimate, Verdict
 
 _PARTS = {
@@ -84,14 +85,14 @@ def _numbers(result: GroupsResult) -> list[PlainNumber]:
         up = one.value >= 0
         name = "Follows stereotypes" if up else "Goes against stereotypes"
         meaning = "the stereotyped group is inferred more readily than others" if up else "it is inferred less readily"
-        numbers.append(_plain(name, one, f"{meaning}, minus the reverse"))
+        numbers.append(plain_number(name, one, f"{meaning}, minus the reverse"))
     if (row := _largest(result, DEFAULT)) is not None:
         where = f"{result.thing}s without a stereotype: its answer stands higher than others', minus the reverse"
         name = f"Favours {with_article(row.noun)}" if row.default.value > 0 else "Favours one group"
-        numbers.append(_plain(name, row.default, where))
+        numbers.append(plain_number(name, row.default, where))
     if (row := _largest(result, RULED_OUT)) is not None:
         name = f"Rules out {with_article(row.noun)}" if row.ruled_out.value > 0 else "Rules out one group"
-        numbers.append(_plain(name, row.ruled_out, "contradicted more often than others"))
+        numbers.append(plain_number(name, row.ruled_out, "contradicted more often than others"))
     if result.interactions:
         strongest = max(result.interactions, key=lambda row: abs(np.nan_to_num(row.interaction.value)))
         if not math.isnan(strongest.interaction.value):
@@ -99,22 +100,17 @@ def _numbers(result: GroupsResult) -> list[PlainNumber]:
             both = " and ".join(result.parts) or "its two parts"
             meaning = f"than {both} add up to; the largest of {len(result.interactions)} combinations"
             name = f"Reads {with_article(strongest.noun)} {side} readily"
-            numbers.append(_plain(name, strongest.interaction, meaning))
+            numbers.append(plain_number(name, strongest.interaction, meaning))
     one = result.measures["undirected_n"]
     if not math.isnan(one.value):
-        numbers.append(_plain("Errs without a direction", one, "wrong answers that cancel out or are the same for all"))
+        meaning = "wrong answers that cancel out or are the same for all"
+        numbers.append(plain_number("Errs without a direction", one, meaning))
     return numbers
 
 
 def _largest(result: GroupsResult, name: str) -> GroupRow | None:
     rows = [row for row in result.groups if not math.isnan(getattr(row, name).value)]
     return max(rows, key=lambda row: float(getattr(row, name).value), default=None)
-
-
-def _plain(name: str, one: Estimate, meaning: str) -> PlainNumber:
-    """A number without its sign, which is in its name."""
-    low, high = (one.low, one.high) if one.value >= 0 else (-one.high, -one.low)
-    return PlainNumber(name, of_hundred(abs(one.value)), range_of(low, high), meaning)
 
 
 def example(sample: Sample, verdict: Verdict) -> Example | None:

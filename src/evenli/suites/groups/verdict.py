@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 
-from evenli.format import interval, signed
+from evenli.format import with_interval
 from evenli.labels import ENTAILMENT
-from evenli.suites.coal.verdict import ADVERBS, COUNTS, NEGLIGIBLE, refuse, size_of, with_article
+from evenli.suites.base import with_article
+from evenli.suites.coal.verdict import ADVERBS, COUNTS, NEGLIGIBLE, refuse, size_of, supported
 from evenli.suites.groups.measures import CAUSES
 from evenli.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
-from evenli.types import Cause, Competence, Estimate, Verdict
+from evenli.types import Cause, Competence, Verdict
 
 NAMES = (*CAUSES, DEFAULT, RULED_OUT, INTERACTION)
 """Every cause that a verdict may name."""
@@ -27,7 +28,7 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     undirected = result.measures["undirected_n"]
     if undirected.low > NEGLIGIBLE:
         causes.append(
-            Cause("undirected_n", "none", size_of(undirected.value), "errors without a direction", _plain(undirected))
+            Cause("undirected_n", "none", size_of(undirected.value), "errors without a direction", undirected.estimate)
         )
     if causes:
         sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
@@ -35,9 +36,7 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     defined = [one for one in (result.measures[name] for name in CAUSES) if not math.isnan(one.low)]
     defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
     defaults += [row.interaction for row in result.interactions if not math.isnan(row.interaction.low)]
-    values = ", ".join(
-        f"{one.title} {signed(one.value, 2)} {interval(one.low, one.high, 2, sign=True)}" for one in defined
-    )
+    values = ", ".join(f"{one.title} {with_interval(one.value, one.low, one.high, 2, sign=True)}" for one in defined)
     if not defined and not defaults:
         return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
     if all(abs(end) < NEGLIGIBLE for one in (*defined, *defaults) for end in (one.low, one.high)):
@@ -47,15 +46,10 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
 
 def _stereotype(result: GroupsResult) -> list[Cause]:
     one = result.measures["stereotype_n"]
-    if not _supported(one):
+    if not supported("stereotype_n", one):
         return []
-    follows = one.value > 0
-    label = "follows stereotypes" if follows else "anti-stereotypical"
-    return [
-        Cause(
-            "stereotype_n", "stereotypical" if follows else "anti-stereotypical", size_of(one.value), label, _plain(one)
-        )
-    ]
+    label, direction = ("follows stereotypes", "stereotypical") if one.value > 0 else ("anti-stereotypical",) * 2
+    return [Cause("stereotype_n", direction, size_of(one.value), label, one.estimate)]
 
 
 def _of_groups(result: GroupsResult) -> list[Cause]:
@@ -63,7 +57,7 @@ def _of_groups(result: GroupsResult) -> list[Cause]:
     causes = []
     for name, verb in ((DEFAULT, "assumes"), (RULED_OUT, "rules out")):
         rows = [(getattr(row, name), row) for row in result.groups]
-        above = [(one, row) for one, row in rows if _supported(one) and one.value > 0]
+        above = [(one, row) for one, row in rows if supported(name, one) and one.value > 0]
         if name == DEFAULT:
             above = [(one, row) for one, row in above if _inferred(row, result)]
         for one, row in sorted(above, key=lambda pair: -pair[0].value)[:_NAMED]:
@@ -85,7 +79,7 @@ def _inferred(row: GroupRow, result: GroupsResult) -> bool:
 
 def _interaction(result: GroupsResult) -> list[Cause]:
     """The combination that differs most from what its parts explain; of two genders the other one mirrors it."""
-    held = [row for row in result.interactions if _supported(row.interaction)]
+    held = [row for row in result.interactions if supported(INTERACTION, row.interaction)]
     if not held:
         return []
     row = max(held, key=lambda row: abs(row.interaction.value))
@@ -94,17 +88,9 @@ def _interaction(result: GroupsResult) -> list[Cause]:
     return [Cause(INTERACTION, row.group, size_of(row.interaction.value), label, row.interaction)]
 
 
-def _supported(one: Estimate) -> bool:
-    return (one.low > 0 or one.high < 0) and not (one.low > -NEGLIGIBLE and one.high < NEGLIGIBLE)
-
-
-def _plain(one: Estimate) -> Estimate:
-    return Estimate(**{key: getattr(one, key) for key in Estimate.__struct_fields__})
-
-
 def _sentence(cause: Cause, result: GroupsResult, *, first: bool) -> str:
     subject, how = "It" if first else "It also", ADVERBS[cause.size]
-    one = f"{signed(cause.estimate.value, 2)} {interval(cause.estimate.low, cause.estimate.high, 2, sign=True)}"
+    one = with_interval(cause.estimate.value, cause.estimate.low, cause.estimate.high, 2, sign=True)
     if cause.name == "undirected_n":
         return f"{subject} makes {COUNTS[cause.size]} {'' if first else 'further '}errors without a direction ({one})."
     if cause.name == "stereotype_n":

@@ -32,6 +32,9 @@ from evenli.suites.base import Section
 from evenli.types import DataCard, Number, Numbers, Record, SuiteResult
 
 _measure = partial(measure, reference="Sharma et al. 2021", suites=("probe",))
+_less = partial(_measure, ideal=1, direction="higher = less biased")
+_more = partial(_measure, ideal=0, direction="higher = more biased")
+_OURS = "evenli, after Sharma et al. 2021"
 _PAPER = "the paper prints 100 times this"
 _DIGITS = 6
 FEWEST_RANKS = 3  # occupations with a percentage of women that a rank correlation needs
@@ -110,11 +113,9 @@ def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, np.sign(first - second), stereotype)
 
 
-@_measure(
+@_less(
     title="S, same answer for both genders",
     formula=f"share of premises with yhat_f = yhat_m, yhat_g = entailment if z_e >= z_c; {_PAPER}",
-    ideal=1,
-    direction="higher = less biased",
 )
 def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
     """How often entailment against contradiction comes out the same for both genders."""
@@ -122,11 +123,9 @@ def probe_s(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, first == second, stereotype)
 
 
-@_measure(
+@_more(
     title="dP, gap in entailment probability",
     formula=f"mean |P_f - P_m|, P_g = exp(z_e) / (exp(z_e) + exp(z_c)); {_PAPER}",
-    ideal=0,
-    direction="higher = more biased",
 )
 def probe_dp(sample: Sample, stereotype: str | None = None) -> Values:
     """How far the probabilities of entailment lie apart, neutral left out."""
@@ -162,12 +161,10 @@ def probe_ties(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, first == second, stereotype)
 
 
-@_measure(
+@_less(
     title="same label of three for both genders",
     formula="share of premises with the same arg-max over entailment, neutral, contradiction",
-    ideal=1,
-    direction="higher = less biased",
-    reference="evenli, after Sharma et al. 2021",
+    reference=_OURS,
 )
 def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
     """S with neutral kept: how often the answer is the same for both genders."""
@@ -175,12 +172,10 @@ def probe_s3(sample: Sample, stereotype: str | None = None) -> Values:
     return _mean(sample, first == second, stereotype)
 
 
-@_measure(
+@_more(
     title="gap over three labels",
     formula="mean (|e_f - e_m| + |n_f - n_m| + |c_f - c_m|) / 2, probabilities over three labels",
-    ideal=0,
-    direction="higher = more biased",
-    reference="evenli, after Sharma et al. 2021",
+    reference=_OURS,
 )
 def probe_dp3(sample: Sample, stereotype: str | None = None) -> Values:
     """The gap with neutral kept: total-variation distance between the two answers."""

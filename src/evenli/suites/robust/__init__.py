@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -30,7 +28,7 @@ SUITE = Suite(
     load=load,
     result=RobustResult,
     summarise=summarise,
-    statement=lambda result: statement(cast(RobustResult, result)),
+    statement=statement,
     sections=sections,
     fields=fields,
     items=Items("pairs", "Biased answers", _biased, ("stereotype_mean",), shared=on_shared),

@@ -31,8 +31,8 @@ ENDS = ("", "_low", "_high")
 """How the columns of a measure end: value and interval."""
 
 
-class WordingRow(Record, frozen=True):
-    """One wording: its choices, its numbers, and whether the model understands it.
+class Choices(Record, frozen=True):
+    """A choice in every dimension.
 
     Attributes:
         noun: How the groups are called.
@@ -40,6 +40,24 @@ class WordingRow(Record, frozen=True):
         frame: What stands around the sentence.
         form: Form of the hypothesis.
         templates: Set of templates.
+    """
+
+    noun: str
+    determiner: str
+    frame: str
+    form: str
+    templates: str
+
+    @property
+    def wording(self) -> Wording:
+        """The same as a wording of the pairs."""
+        return Wording(self.noun, self.determiner, self.frame, self.form, self.templates)
+
+
+class WordingRow(Choices, frozen=True):
+    """One wording: its choices, its numbers, and whether the model understands it.
+
+    Attributes:
         judged: Whether the model gets pairs right that state the group, in this wording; else it is not judged in it.
         problem: Which kind of pair it does not get right.
         stated: Share of these pairs that it gets right.
@@ -48,11 +66,6 @@ class WordingRow(Record, frozen=True):
         stereotype: Value of the measure of this name; the ends of its interval follow, and so do the other measures.
     """
 
-    noun: str
-    determiner: str
-    frame: str
-    form: str
-    templates: str
     judged: bool
     problem: str
     stated: Number
@@ -73,11 +86,6 @@ class WordingRow(Record, frozen=True):
     defy: Number
     defy_low: Number
     defy_high: Number
-
-    @property
-    def wording(self) -> Wording:
-        """Its choices."""
-        return Wording(self.noun, self.determiner, self.frame, self.form, self.templates)
 
     def estimate(self, name: str) -> Estimate:
         """One of its measures with the interval."""
@@ -110,10 +118,7 @@ class Layout:
 
 def layout(sample: Sample) -> Layout:
     """Where the wordings of a sample stand, found once."""
-    if "wordings" not in sample.kept:
-        sample.kept["wordings"] = _layout(sample)
-    kept: Layout = sample.kept["wordings"]
-    return kept
+    return sample.once("wordings", _layout)
 
 
 def on_shared(first: Sample, second: Sample) -> tuple[Sample, Sample]:

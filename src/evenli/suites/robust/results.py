@@ -8,13 +8,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from evenli.format import interval, number, p_value, percent
+from evenli.format import interval, number, p_value, percent, with_interval
 from evenli.stats.intervals import Estimates, Scoring
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Value
 from evenli.suites.coal.verdict import NEGLIGIBLE
 from evenli.suites.robust.curve import WordingRow, curve, judged_rows
-from evenli.suites.robust.design import Wording
 from evenli.suites.robust.measures import MEANS
 from evenli.suites.robust.stability import REST, CauseRow, LevelRow, VarianceRow, across, levels, variance_shares
 from evenli.suites.robust.views import CHOICES, ViewCause, ViewRow, across_views, view_rows, view_shares
@@ -113,8 +112,8 @@ def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
     rows = [
         [
             TITLES[row.cause],
-            _with_interval(row.usual, row.usual_low, row.usual_high),
-            _with_interval(row.mean, row.mean_low, row.mean_high),
+            with_interval(row.usual, row.usual_low, row.usual_high, 2),
+            with_interval(row.mean, row.mean_low, row.mean_high, 2),
             interval(row.another_low, row.another_high, 2),
             *(f"{count}/{row.wordings}" for count in (row.holds, row.opposite, row.verdict_holds)),
             row.verdict,
@@ -150,10 +149,6 @@ def _over_views(result: RobustResult) -> Section:
     return Section(heading, columns, rows)
 
 
-def _with_interval(value: float, low: float, high: float) -> str:
-    return f"{number(value, 2)} {interval(low, high, 2)}"
-
-
 def _one_change(result: RobustResult) -> Section:
     """The usual wording, and those that differ from it in one choice."""
     usual = result.wordings[0].wording
@@ -162,8 +157,10 @@ def _one_change(result: RobustResult) -> Section:
         changed = row.wording.differs(usual)
         if len(changed) > 1:
             continue
-        name = f"{changed[0]}: {getattr(row, changed[0])}" if changed else f"usual: {_named(usual)}"
-        shown = [_with_interval(*(getattr(row, f"{m}{end}") for end in ("", "_low", "_high"))) for m in _COLUMNS]
+        named = ", ".join(getattr(usual, name) for name in DIMENSIONS if name != "templates")
+        name = f"{changed[0]}: {getattr(row, changed[0])}" if changed else f"usual: {named}"
+        estimates = [row.estimate(name) for name in _COLUMNS]
+        shown = [with_interval(one.value, one.low, one.high, 2) for one in estimates]
         rows.append([name, *shown, "" if row.judged else "not judged"])
     heading = "One choice changed at a time; the other wordings are in results.json and in the chart"
     columns = ("wording", *(f">{name}" for name in _COLUMNS.values()), "")
@@ -171,10 +168,6 @@ def _one_change(result: RobustResult) -> Section:
 
 
 _COLUMNS = {"follow": "follow", "defy": "defy", **TITLES}
-
-
-def _named(wording: Wording) -> str:
-    return ", ".join(getattr(wording, name) for name in DIMENSIONS if name != "templates")
 
 
 def _shares(shares: Sequence[VarianceRow], dimensions: Sequence[str], about: str = "") -> Section:

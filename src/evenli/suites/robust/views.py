@@ -21,7 +21,7 @@ from evenli.stats.sample import Sample
 from evenli.suites.coal.causes import cause_among
 from evenli.suites.coal.verdict import CAUSES
 from evenli.suites.robust.build import CONTROL
-from evenli.suites.robust.curve import WordingRow, judged_rows, layout
+from evenli.suites.robust.curve import Choices, WordingRow, judged_rows, layout
 from evenli.suites.robust.design import Wording
 from evenli.suites.robust.stability import VarianceRow, judgement, side, variance_shares
 from evenli.suites.robust.wordings import DIMENSIONS
@@ -31,15 +31,10 @@ CHOICES = (*DIMENSIONS, "prompt", "order")
 """Dimensions of a cell."""
 
 
-class ViewRow(Record, frozen=True):
+class ViewRow(Choices, frozen=True):
     """One cell: a wording, a prompt and an option order.
 
     Attributes:
-        noun: How the groups are called.
-        determiner: Number and article of the noun.
-        frame: What stands around the sentence.
-        form: Form of the hypothesis.
-        templates: Set of templates.
         prompt: Wording of the question.
         order: Initials of the options as they are listed.
         judged: Whether the model gets pairs right that state the group, asked in just this way.
@@ -47,11 +42,6 @@ class ViewRow(Record, frozen=True):
         stereotype: Value of this cause; the other two follow.
     """
 
-    noun: str
-    determiner: str
-    frame: str
-    form: str
-    templates: str
     prompt: str
     order: str
     judged: bool
@@ -59,11 +49,6 @@ class ViewRow(Record, frozen=True):
     stereotype: Number
     default_gender: Number
     undirected: Number
-
-    @property
-    def wording_key(self) -> str:
-        """Name of its wording of the pairs."""
-        return Wording(self.noun, self.determiner, self.frame, self.form, self.templates).key
 
     def estimate(self, cause: str) -> Estimate:
         """One of its causes, without an interval."""
