@@ -198,7 +198,7 @@ def test_export_writes_files_that_need_no_server(runs: Path, tmp_path: Path) -> 
     assert len(export(runs, tmp_path / "site").files) == 5  # again, over its own files
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
-    with pytest.raises(InputError, match=r"thesis\.txt"):
+    with pytest.raises(RunError, match=r"thesis\.txt"):
         export(runs, tmp_path / "mine")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="no finished audit"):

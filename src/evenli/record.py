@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hi
 import msgspec
 
 from evenli.errors import InputError, RunError
+from evenli.format import printable
 from evenli.io import DIGITS, to_plain
 from evenli.store import stamp
 
@@ -40,9 +41,14 @@ class Record(msgspec.Struct, frozen=True):
     computed: ClassVar[Mapping[str, str]] = {}
     extensible: ClassVar[bool] = False  # whether a file may hold further keys
     stamped: ClassVar[str] = ""  # what a file that holds only this record is called, beside schema and version
+    printed: ClassVar[tuple[str, ...]] = ()  # names and notes that people see, whoever chose them: no control characters
 
     def __post_init__(self) -> None:
         """Undefined numbers are NaN in Python."""
+        for name in self.printed:
+            text = getattr(self, name)
+            clean = printable(text) if isinstance(text, str) else [printable(one) for one in text]
+            msgspec.structs.force_setattr(self, name, clean)
         for name in _numbers(type(self)):
             value = getattr(self, name)
             if value is None:
@@ -121,11 +127,10 @@ def json_schemas(kinds: list[type], further: tuple[type, ...] = ()) -> tuple[tup
 
 
 def _components(kinds: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return msgspec.json.schema_components(kinds, schema_hook=_schema_hook, ref_template="#/$defs/{name}")
+    def hook(kind: Any) -> dict[str, Any]:
+        return {"type": "string" if kind is Path else "array"}
 
-
-def _schema_hook(kind: Any) -> dict[str, Any]:
-    return {"type": "string" if kind is Path else "array"}
+    return msgspec.json.schema_components(kinds, schema_hook=hook, ref_template="#/$defs/{name}")
 
 
 def _records(kind: type) -> list[type]:

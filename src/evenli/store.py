@@ -10,6 +10,7 @@ import contextlib
 import fnmatch
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -19,6 +20,7 @@ from evenli._temporary import is_temporary, leftovers, process_mark
 from evenli._version import __version__
 from evenli.errors import InputError, RunError, RunLockedError
 from evenli.io import atomic, hash_text, json_text, read_json, write_failure
+from evenli.parse import check_regular
 
 LOCK = ".lock"
 _HASH = "manifest_sha256"
@@ -75,10 +77,13 @@ class RunDir:
     def is_ours(self) -> bool:
         """Whether the manifest is one of this kind. A damaged one does not count: the files beside it decide then."""
         try:
-            stored = read_json(self.manifest_file)
-            return bool(int(stored["schema"])) and stored.get("kind", self.kind) == self.kind
+            return self.describes(read_json(self.manifest_file))
         except UNREADABLE:
             return False
+
+    def describes(self, stored: Mapping[str, Any]) -> bool:
+        """Whether a manifest is one of this kind; subclasses also know those of earlier versions."""
+        return bool(int(stored["schema"])) and stored.get("kind", self.kind) == self.kind
 
     def foreign_files(self) -> list[str]:
         """Names in the directory that we do not write there."""
@@ -189,6 +194,19 @@ class RunDir:
                     "command again"
                 ) from error
             raise RunError(f"cannot write to {self.path}: {reason}; choose another {self.option}") from error
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a file that cannot be written: asked before hours of work, not after them."""
+    if path.is_dir():
+        raise RunError(f"cannot write {path}: it is a folder; give a file name")
+    check_regular(path)
+    try:
+        above = next(parent for parent in path.absolute().parents if parent.exists())
+        with tempfile.TemporaryFile(dir=above):
+            pass
+    except OSError as error:
+        raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def stamp(kind: str, schema: int = 1) -> dict[str, Any]:

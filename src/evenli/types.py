@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 
 from evenli.errors import InputError, RunError
-from evenli.format import interval, number, printable
+from evenli.format import interval, number
 from evenli.record import Number as Number
 from evenli.record import Numbers as Numbers
 from evenli.record import Record as Record
@@ -207,6 +207,7 @@ class ModelCard(Record, frozen=True):
     """The audited model, as run.json describes it."""
 
     extensible: ClassVar[bool] = True  # what a backend adds
+    printed: ClassVar[tuple[str, ...]] = ("name", "spec", "revision", "device")
 
     name: str = "?"
     spec: str = ""
@@ -217,11 +218,6 @@ class ModelCard(Record, frozen=True):
     device: str = "?"
     dtype: str = ""
     max_length: int | None = None
-
-    def __post_init__(self) -> None:
-        """Names are shown to people, whoever chose them."""
-        for name in ("name", "spec", "revision", "device"):
-            msgspec.structs.force_setattr(self, name, printable(getattr(self, name)))
 
     @property
     def title(self) -> str:
@@ -274,6 +270,7 @@ class DataCard(Record, frozen=True):
     """One audited pair set, as ``PairSet.card`` describes it."""
 
     extensible: ClassVar[bool] = True  # what a reader adds
+    printed: ClassVar[tuple[str, ...]] = ("name", "lang", "source", "occupation_list", "notes")
 
     name: str
     suite: str
@@ -287,12 +284,6 @@ class DataCard(Record, frozen=True):
     sha256: str = ""
     notes: list[str] = []
     occupation_list: str = ""
-
-    def __post_init__(self) -> None:
-        """Names are shown to people, whoever chose them."""
-        for name in ("name", "lang", "source", "occupation_list"):
-            msgspec.structs.force_setattr(self, name, printable(getattr(self, name)))
-        msgspec.structs.force_setattr(self, "notes", [printable(note) for note in self.notes])
 
 
 class SuiteResult(Record, frozen=True, kw_only=True):

@@ -145,17 +145,13 @@ def _run() -> bool:
         _command()
     except BaseException as error:
         # Typer turns an interrupt into an exit of its own, without a word, and an import into an error of another kind.
-        if isinstance(error, KeyboardInterrupt) or (_arrived and not _ended(error)):
+        ended = isinstance(error, SystemExit) and error.code in {None, 0, 1}  # passed or failed
+        if isinstance(error, KeyboardInterrupt) or (_arrived and not ended):
             return True
         if isinstance(error, SystemExit) and error.code == _INTERRUPTED:
             return True
         raise
     return False
-
-
-def _ended(error: BaseException) -> bool:
-    """Whether a command had come to its end: passed or failed."""
-    return isinstance(error, SystemExit) and error.code in {None, 0, 1}
 
 
 def _command() -> None:

@@ -18,7 +18,6 @@ from typer.core import TyperCommand
 
 from evenli.errors import InputError
 from evenli.format import drawn_on, printable
-from evenli.parse import check_regular
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,13 +93,10 @@ def _no_resampling(given: list[str] | None) -> None:
 
 
 def _page_file(path: Path | None) -> Path | None:
-    # The page is written last: a name that cannot be one is refused before hours of work, not after.
     if path is not None:
-        if path.is_dir():
-            raise InputError(f"--html: {path} is a directory, not a file")
-        check_regular(path)
-        if any(parent.exists() and not parent.is_dir() for parent in path.parents):
-            raise InputError(f"--html: {path} lies below a file")
+        from evenli.store import check_writable
+
+        check_writable(path)
     return path
 
 

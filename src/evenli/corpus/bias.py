@@ -119,8 +119,10 @@ class BiasScorer:
         if isinstance(self.weights, StaticWeights):
             sums = self.score_many([text])[0].tolist()
         else:
+            weighted = np.array([word.bias for word in known], dtype=np.float64) * importance.shares
+            female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
             shrunk = float(self._shrink(np.array([len(known)]))[0])
-            sums = [shrunk * one for one in _sums([word.bias for word in known], importance.shares)]
+            sums = [shrunk * one for one in (female, male, female - male)]
         return _explained(text, words, importance, sums, self._added)
 
     def _shrink(self, words: NDArray[Any]) -> FloatArray:
@@ -201,12 +203,6 @@ def exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool
     if not (punctuation or is_word(token)):
         return "punctuation"
     return "gender word" if gender_words.has(token, initial=start) else ""
-
-
-def _sums(biases: Sequence[float], shares: FloatArray) -> Sequence[float]:
-    weighted = np.asarray(biases, dtype=np.float64) * shares
-    female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
-    return female, male, female - male
 
 
 def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> FloatArray:

@@ -98,7 +98,9 @@ class TransformerArgmax(TransformerEncoder):
 
         A text may be given as its words, which are then encoded with a space between two of them.
         """
-        return [_by_word(pieces, self.dimension) for pieces in self._outputs(texts, None)]
+        every = self._outputs(texts, None)
+        totals = (np.bincount(one.owners, one.counts, len(one.words)).astype(np.int64) for one in every)
+        return [Pooled(one.words, total.tolist(), self.dimension) for one, total in zip(every, totals, strict=True)]
 
     def pieces(self, texts: Sequence[str], direction: FloatArray) -> list[Pieces]:
         """The word-pieces of every text, how much each counts, and the cosine of its output with a direction."""
@@ -179,11 +181,6 @@ class TransformerArgmax(TransformerEncoder):
             # Whole counts give the shares to the last digit; the network's floats would not.
             exact = counts[row][real] / self.dimension if self.importance == "max" else shares[row][real]
             yield Pieces(tokens, text.words, owners[real], counts[row][real], exact, cosines[row][real])
-
-
-def _by_word(pieces: Pieces, dimension: int) -> Pooled:
-    totals = np.bincount(pieces.owners, pieces.counts, len(pieces.words)).astype(np.int64)
-    return Pooled(pieces.words, totals.tolist(), dimension)
 
 
 def _prepare(text: str | Sequence[str], split: Callable[[str], Sequence[str]]) -> _Text:

@@ -132,7 +132,7 @@ def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:
     stays, goes, comes = [], [], []
     for parts, changed in zip(texts, changes, strict=True):
         places = {index: new.lower() for index, new in changed if index % 2}
-        stays.append({word.lower() for word in _unchanged(parts, places)})
+        stays.append({parts[index].lower() for index in range(1, len(parts), 2) if index not in places})
         goes.append({parts[index].lower() for index in places})
         comes.append(set(places.values()))
     for one, other in permutations(range(len(texts)), 2):
@@ -141,8 +141,3 @@ def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:
         if goes[one] & (stays[other] - goes[other]):
             return UNEVEN
     return ""
-
-
-def _unchanged(parts: Sequence[str], places: Iterable[int]) -> Iterator[str]:
-    changed = set(places)
-    return (parts[index] for index in range(1, len(parts), 2) if index not in changed)

@@ -99,9 +99,7 @@ def audit(
             asked,
             [gold_pairs(lang, axis=settings.axis), control_pairs(lang, axis=settings.axis), *sets],
             folder,
-            _predict_settings(
-                settings, asked, _recorded(settings, lang, with_options=model is None or isinstance(model, str))
-            ),
+            _predict_settings(settings, asked, lang, loaded=model is None or isinstance(model, str)),
             on_progress=settings.on_progress,
             on_warning=settings.on_warning,
         )
@@ -111,11 +109,12 @@ def audit(
     return Audit(result, predictions, folder.path if folder else None)
 
 
-def _predict_settings(settings: AuditSettings, asked: NLIModel, details: dict[str, Any]) -> PredictSettings:
+def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, loaded: bool) -> PredictSettings:
     # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
     named = getattr(asked, "named_labels", False)
     check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
-    return PredictSettings(seed=settings.seed, details=details, overwrite=settings.overwrite, check_first=check)
+    recorded = _recorded(settings, lang, with_options=loaded)
+    return PredictSettings(seed=settings.seed, details=recorded, overwrite=settings.overwrite, check_first=check)
 
 
 def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditSettings:

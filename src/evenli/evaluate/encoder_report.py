@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -173,7 +173,7 @@ def encoder_report(
         raise InputError("no encoder given; give the unmitigated one first, then mitigated ones")
     if settings.senteval.tasks is not None and data is None:
         raise InputError("SentEval tasks are named, but no data; give --data FOLDER")
-    run = None if out is None else _open(out)
+    run = None if out is None else _ReportDir(out)
     measurer = _Measurer(settings, data, run, on_step or (lambda encoder, figure: None))
     with nullcontext() if run is None else run.locked():
         for spec, label in zip(specs, _labels(specs), strict=True):
@@ -184,18 +184,20 @@ def encoder_report(
     return report
 
 
-def _open(out: str | Path) -> RunDir:
-    """The directory of a report; a ``report.json`` that is not one of ours is refused."""
-    owned = ("encoders", "encoders.svg", "encoders.png")
-    run = RunDir(out, kind=_KIND, manifest="report.json", owned=owned)
-    if run.exists() and not run.is_ours():
-        try:  # reports of evenli 0.1 have a format and no schema
-            ours = is_stamped(read_json(run.manifest_file), _KIND, former=_FORMER)
-        except UNREADABLE:
-            ours = False
-        if not ours:
-            raise RunError(f"{run.manifest_file} is not an encoder report; choose another directory")
-    return run
+class _ReportDir(RunDir):
+    """The directory of a report. Anyone may have a ``report.json``, so one that is not ours protects its directory."""
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(path, kind=_KIND, manifest="report.json", owned=("encoders", "encoders.svg", "encoders.png"))
+
+    def describes(self, stored: Mapping[str, Any]) -> bool:
+        """Whether it is a report; those of evenli 0.1 have a format and no schema."""
+        return is_stamped(stored, _KIND, former=_FORMER)
+
+    def foreign_files(self) -> list[str]:
+        """Names that we do not write, a report of something else among them."""
+        others = [self.manifest_file.name] if self.exists() and not self.is_ours() else []
+        return others + super().foreign_files()
 
 
 class _Stored:

@@ -36,7 +36,7 @@ from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percent
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 from evenli.errors import InputError
 from evenli.format import signed
-from evenli.io import hash_files, json_text, read_json
+from evenli.io import hash_files, json_text
 from evenli.mitigate.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
 from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, SwappedRows, gold_of, places
 from evenli.mitigate.review import Review, Sorter, added_page, removed_page
@@ -62,13 +62,9 @@ class _CorpusDir(RunDir):
         names = ("corpus.jsonl", "train.jsonl", "dev.jsonl", "test.jsonl", "removed.*", "added.*", "skipped.csv")
         super().__init__(path, kind=KIND, manifest="card.json", owned=names)
 
-    def is_ours(self) -> bool:
+    def describes(self, stored: Mapping[str, Any]) -> bool:
         """Whether the card is one of a fairer corpus; early ones say neither schema nor kind."""
-        try:
-            card = read_json(self.manifest_file)
-        except InputError:
-            return False
-        return card.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
+        return stored.keys() >= {"evenli", "scorer", "threshold", "pair_max", "settings"}
 
     def foreign_files(self) -> list[str]:
         """Names that we do not write; everything in a directory without our card."""

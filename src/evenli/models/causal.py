@@ -11,7 +11,7 @@ import contextlib
 import copy
 import inspect
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,17 +63,8 @@ class CausalModel:
         if dtype not in DTYPES:
             raise ModelError(f"--dtype {dtype} is not for language models; choose {', '.join(DTYPES)}")
         source, arguments, fingerprint = _source(target, request)
-        transformers = loading.quiet_transformers(_PURPOSE)
-        # The reader of GGUF files draws a progress bar of its own.
-        silent = contextlib.redirect_stderr(io.StringIO()) if arguments else contextlib.nullcontext()
-        with loading.one_line(source.name), silent:
-            self._tokenizer = loading.load_part(transformers.AutoTokenizer, source, **arguments)
-            loading.try_tokenizer(self._tokenizer, source.name, "a b")
-            model, report = loading.load_network(
-                transformers.AutoModelForCausalLM, source, safe=None if arguments else True, **arguments
-            )
-        loading.check_tensors(report, source.name, optional=("lm_head.",) if model.config.tie_word_embeddings else ())
-        self._model = model.eval().to(self._device, getattr(torch, dtype))
+        model, self._tokenizer = _load_parts(source, arguments)
+        self._model = model.to(self._device, getattr(torch, dtype))
         self._template = bool(getattr(self._tokenizer, "chat_template", None))
         self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
         file = source.folder / arguments["gguf_file"] if arguments and not self._template else None
@@ -298,6 +289,21 @@ def _source(target: str, request: ModelRequest) -> tuple[loading.Checkpoint, dic
     check_regular(file)
     need("gguf", extra="gguf", purpose="reading GGUF files")
     return loading.Checkpoint(file.stem, file.parent), {"gguf_file": file.name}, hash_files([file])
+
+
+def _load_parts(source: loading.Checkpoint, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The network and its tokenizer."""
+    transformers = loading.quiet_transformers(_PURPOSE)
+    # The reader of GGUF files draws a progress bar of its own.
+    silent = contextlib.redirect_stderr(io.StringIO()) if arguments else contextlib.nullcontext()
+    with loading.one_line(source.name), silent:
+        tokenizer = loading.load_part(transformers.AutoTokenizer, source, **arguments)
+        loading.try_tokenizer(tokenizer, source.name, "a b")
+        model, report = loading.load_network(
+            transformers.AutoModelForCausalLM, source, safe=None if arguments else True, **arguments
+        )
+    loading.check_tensors(report, source.name, optional=("lm_head.",) if model.config.tie_word_embeddings else ())
+    return model.eval(), tokenizer
 
 
 def _first_tokens(file: Path) -> tuple[int, ...]:

@@ -168,9 +168,7 @@ def export(folder: str | Path, out: str | Path) -> Exported:
     """
     entries, target = find_runs(folder), Path(out)
     site = RunDir(target, kind="site", manifest="index.html", owned=("run-*.html", "compare-*.html"))
-    foreign = site.foreign_files() if target.is_dir() else []
-    if foreign:
-        raise InputError(f"{target} holds other files ({', '.join(foreign[:3])}); choose another folder")
+    site.check()
     problems = {entry.name: entry.problem for entry in entries if entry.problem}
     written, shown = [], []
     for entry in entries:

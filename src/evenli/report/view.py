@@ -159,11 +159,9 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         origin = request.headers.get("origin")
         if origin is not None and origin not in origins:
             return PlainTextResponse("not from here", 403, _HEADERS)
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > _BODY:
-                return html(gallery.problem_page("that is too long", viewer.base), 413)
+        body = await _body(request)
+        if body is None:
+            return html(gallery.problem_page("that is too long", viewer.base), 413)
         return await shown(viewer.answer, request.path_params["run"], body)
 
     base = viewer.base
@@ -177,6 +175,16 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
     # Another name that leads to this address (DNS rebinding) is refused.
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=[LOOPBACK, "localhost"], www_redirect=False)
     return Starlette(routes=routes, middleware=[hosts])
+
+
+async def _body(request: Request) -> bytes | None:
+    """What a form sent; None where it is too long."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _BODY:
+            return None
+    return body
 
 
 def serve(folder: str | Path, port: int = 0, on_ready: Callable[[str], None] = print) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import warnings
@@ -20,6 +21,7 @@ from evenli.io import json_text, write_together
 from evenli.labels import label_columns
 from evenli.models import loading
 from evenli.record import Number, Record
+from evenli.store import RunDir
 
 _OPSET = 20  # the first opset with Gelu as one node; ONNX Runtime knows it since 1.17
 _IR_VERSION = 10
@@ -65,7 +67,11 @@ def export_onnx(
         "pad_token_id": tokenizer.pad_token_id,
     }
     beside = {"tokenizer.json": _tokenizer_json(tokenizer), "config.json": json_text(about)}
-    _check_output(source, path, beside, set(about))
+    if path.parent.resolve() == source.resolve():
+        raise InputError(
+            f"{source} is the checkpoint itself, whose config.json an export would replace; give another -o"
+        )
+    _ExportDir(path, beside).check()
     graph = _trace(model)
     if int8:
         _store_int8(graph)
@@ -156,23 +162,27 @@ def _tokenizer_json(tokenizer: Any) -> str:
     return str(backend.to_str())
 
 
-def _check_output(source: Path, path: Path, beside: dict[str, str], fields: set[str]) -> None:
-    """Refuse to overwrite files beside ``path`` that belong to another model or to a checkpoint."""
-    folder = path.parent
-    own = "give -o a folder of its own"
-    if folder.resolve() == source.resolve():
-        raise InputError(f"{folder} is the checkpoint itself, whose config.json an export would replace; {own}")
-    weights = sorted(folder.glob("*.safetensors"))
-    if weights:
-        raise InputError(f"{folder} holds a checkpoint ({weights[0].name}), whose files an export would replace; {own}")
-    # An earlier export is replaced with what lies beside it; the config of other models has more fields.
-    if list(folder.glob("*.onnx")) == [path] and set(loading.read_fields(folder / "config.json")) == fields:
-        return
-    for name, text in beside.items():
-        there = folder / name
-        if there.is_file() and there.read_text(encoding="utf-8", errors="replace") != text:
-            example = "" if path.name == "model.onnx" else f", such as {path.stem}/"
-            raise InputError(f"{there} belongs to another model; {own}{example}")
+class _ExportDir(RunDir):
+    """The directory of an ONNX file. It may hold files of the user, but none that belong to another model."""
+
+    def __init__(self, path: Path, beside: dict[str, str]) -> None:
+        super().__init__(path.parent, kind="ONNX model", manifest="config.json", option="-o, a folder of its own")
+        self._file, self._beside = path, beside
+
+    def is_ours(self) -> bool:
+        """Whether it is an earlier export of this name alone; the config of other models has more fields."""
+        fields = set(json.loads(self._beside["config.json"]))
+        alone = list(self.path.glob("*.onnx")) == [self._file] and not self._weights()
+        return alone and set(loading.read_fields(self.manifest_file)) == fields
+
+    def _weights(self) -> list[str]:
+        return sorted(file.name for file in self.path.glob("*.safetensors"))
+
+    def foreign_files(self) -> list[str]:
+        """Weights of a checkpoint, and files that an export would replace by others."""
+        there = {name: self.path / name for name in self._beside if (self.path / name).is_file()}
+        texts = {name: file.read_text(encoding="utf-8", errors="replace") for name, file in there.items()}
+        return self._weights() + [name for name, text in texts.items() if text != self._beside[name]]
 
 
 def _trace(model: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.format import number
 from evenli.io import read_json, to_plain, write_json
 from evenli.models.loading import pick_device
-from evenli.store import is_stamped
+from evenli.store import check_writable, is_stamped
 from evenli.types import Number, Numbers, Record
 
 KIND, _FORMER = "SentEval result", "evenli senteval 1"
@@ -135,20 +134,12 @@ class UnsavedResultError(RunError):
 class ResultFile:
     """A result file that is written after every task, so that a stopped run continues where it was.
 
-    That it can be written is checked here, and its directory is made. ``overwrite`` begins anew, whatever it holds.
+    That it can be written is checked here. ``overwrite`` begins anew, whatever it holds.
     """
 
     def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
         self.path, self._overwrite = Path(path), overwrite
-        if self.path.exists() and not self.path.is_file():
-            what = "a folder" if self.path.is_dir() else "not a file"
-            raise RunError(f"cannot write {self.path}: it is {what}; give a file name")
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.path.parent, prefix=self.path.name):
-                pass
-        except OSError as error:
-            raise RunError(f"cannot write {self.path}: {error.strerror or error}") from error
+        check_writable(self.path)
 
     def tasks(self, settings: Mapping[str, Any], folder: Path) -> dict[str, TaskResult]:
         """Tasks that are in the file already; a file of another encoder, other settings or other data is refused."""
