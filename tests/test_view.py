@@ -17,7 +17,7 @@ import pytest
 
 import evenli
 from conftest import skip_without
-from evenli.errors import InputError, ModelError
+from evenli.errors import InputError, ModelError, RunError
 from evenli.report import gallery
 from evenli.report.gallery import RunEntry, export, find_runs
 

@@ -41,7 +41,7 @@ class Record(msgspec.Struct, frozen=True):
     computed: ClassVar[Mapping[str, str]] = {}
     extensible: ClassVar[bool] = False  # whether a file may hold further keys
     stamped: ClassVar[str] = ""  # what a file that holds only this record is called, beside schema and version
-    printed: ClassVar[tuple[str, ...]] = ()  # names and notes that people see, whoever chose them: no control characters
+    printed: ClassVar[tuple[str, ...]] = ()  # texts that people see, whoever wrote them: no control characters
 
     def __post_init__(self) -> None:
         """Undefined numbers are NaN in Python."""
