@@ -106,7 +106,7 @@ def test_a_page_of_senteval(tmp_path: Path, vectors: Path) -> None:
 def test_a_name_that_cannot_be_a_page_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
     (tmp_path / "vectors.txt").write_text("he 1\n", encoding="utf-8")
     done = CliRunner().invoke(app, ["senteval", "no encoder", "--data", ".", "--html", str(tmp_path / name)])
-    assert isinstance(done.exception, RunError) and "no encoder" not in str(done.exception)
+    assert isinstance(done.exception, InputError | RunError) and "no encoder" not in str(done.exception)
 
 
 def test_a_page_of_a_scored_corpus(tmp_path: Path, vectors: Path) -> None:
