@@ -405,8 +405,8 @@ def test_builder_refusals() -> None:
 
 def test_card_counts() -> None:
     card = build_coal("en").card()
-    assert (card["rows"], card["occupations"], card["templates"], card["distinct_pairs"]) == (5420, 271, 280, 5420)
-    assert card["subsets"] == {"PS": 1000, "AS": 1000, "NS": 3420}
+    assert (card.rows, card.occupations, card.templates, card.distinct_pairs) == (5420, 271, 280, 5420)
+    assert card.subsets == {"PS": 1000, "AS": 1000, "NS": 3420}
     assert issubclass(PairError, EvenliError)
 
 

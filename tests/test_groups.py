@@ -207,8 +207,8 @@ def test_a_default_group_is_named_and_no_stereotype() -> None:
     stereotypes = {f"{group}{number}": {group} for group in "abc" for number in range(20)}
     stereotypes |= {f"plain{number}": set() for number in range(20)}
     of = sample({(word, "b"): ENTAILMENT for word in stereotypes}, stereotypes)
-    fields = summarise(of, {("coal_n", None): get_estimate(of, "coal_n")}, Scoring(), None)
-    rows = {row.group: row for row in fields["groups"]}
+    result = summarise(of, {"coal_n": get_estimate(of, "coal_n")}, Scoring(), None)
+    rows = {row.group: row for row in result.groups}
     assert rows["b"].default.value == pytest.approx(1) and rows["a"].default.value == pytest.approx(-0.5)
     assert value("stereotype_n", of) == pytest.approx(0, abs=1e-6)
     audit = evenli.audit(lambda p, h: [[5, 0, 0] if " man " in f" {x} " else [0, 5, 0] for x in h], suites=("groups",))

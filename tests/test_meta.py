@@ -144,7 +144,7 @@ def test_a_finished_sweep_is_not_trained_again_and_an_interrupted_one_continues(
     np.testing.assert_array_equal(copy.logits(lost), before)
     with pytest.raises(RunError, match="lr"):
         train_sweep(copy, str(base), replace(TRAINED, seeds=(1,), recipe={"lr": 1e-3}))
-    assert copy.training()["recipe"]["dtype"] == "float32"
+    assert copy.training().recipe["dtype"] == "float32"
 
 
 def test_a_torn_line_costs_its_model_only(sweep: MetaFolder, base: Path, tmp_path: Path, capsys) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import random
 import resource
 import signal
@@ -258,53 +259,55 @@ def test_wrong_label_order_stops_before_the_audit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wanted", [8, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_many_times_ends_with_the_same_table(tmp_path: Path, wanted: int) -> None:
     """kill -9 at random moments of one run; the surviving shards carry over and the table is identical."""
+    # Every run is a fork of a process that has the imports, and has not used them.
     code = """
-import sys, time
-from pathlib import Path
+import os, sys, time
 import numpy as np
 from evenli.pairs import PairSet
 from evenli.suites.coal.build import build_coal
-from evenli.models.base import plan_batches
 from evenli.models import CallableModel
-from evenli.evaluate.predict import predict
-from evenli.evaluate.predict import RunFolder
+from evenli.evaluate.predict import RunFolder, predict
 def slow(premises, hypotheses):
     time.sleep(0.004)
     return np.array([[len(p) % 7 + .1, len(h) % 5 + .2, len(p + h) % 3 - 9.] for p, h in zip(premises, hypotheses)])
-pairs = PairSet("x", "coal", "en", build_coal("en").frame)
-predict(CallableModel(slow, batch_size=8, fingerprint="slow"), [pairs], RunFolder(sys.argv[1]))
-print("done")
+for folder in map(str.strip, sys.stdin):
+    child = os.fork()
+    if not child:
+        pairs = PairSet("x", "coal", "en", build_coal("en").frame.head(2400))
+        predict(CallableModel(slow, batch_size=8, fingerprint="slow"), [pairs], RunFolder(folder))
+        os._exit(0)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
 """
-    script = tmp_path / "job.py"
-    script.write_text(code)
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def start(folder: str) -> subprocess.Popen[str]:
-        return subprocess.Popen([sys.executable, script, tmp_path / folder], stdout=subprocess.PIPE, text=True)
+    def line() -> int:
+        return int(parent.stdout.readline())  # type: ignore[union-attr]
 
-    whole = start("whole")
-    assert whole.communicate(timeout=120)[0] == "done\n"
+    def start(folder: str) -> int:
+        print(tmp_path / folder, file=parent.stdin, flush=True)
+        return line()
+
+    start("whole")
+    assert line() == 0
     dice = random.Random(3)
     kills, survivors = 0, []
     while kills < wanted:
-        job = start("killed")
-        deadline = time.monotonic() + 120
         shards = tmp_path / "killed" / "shards"
         before = len(list(shards.iterdir())) if shards.is_dir() else 0
+        job, deadline = start("killed"), time.monotonic() + 120
         want = before + dice.randint(1, 12)
-        while time.monotonic() < deadline and job.poll() is None:
-            if shards.is_dir() and len(list(shards.iterdir())) >= want:
-                break
+        while time.monotonic() < deadline and not (shards.is_dir() and len(list(shards.iterdir())) >= want):
             time.sleep(0.001)
-        assert job.poll() is None, "the run ended before it could be killed"
         time.sleep(dice.random() * 0.004)
-        job.send_signal(signal.SIGKILL)
-        job.wait()
-        job.stdout.close()  # type: ignore[union-attr]
+        os.kill(job, signal.SIGKILL)
+        assert line() == signal.SIGKILL, "the run ended before it could be killed"
         kills += 1
         survivors.append(len(list(shards.glob("[0-9]*.parquet"))))
     assert survivors == sorted(survivors) and survivors[0] > 0
-    last = start("killed")
-    assert last.communicate(timeout=120)[0] == "done\n"
+    start("killed")
+    assert line() == 0
+    parent.communicate()
     tables = [Predictions.read(tmp_path / name / "predictions.parquet").frame for name in ("whole", "killed")]
     assert tables[0].equals(tables[1])
 

@@ -146,7 +146,7 @@ def test_built_in_set() -> None:
     assert not [text for text in texts if re.search(r"\ba [aeiou]|\ban (?!hour)[^aeiou]", text)]
     drawn = Counter(build.pairs.frame["hypothesis"].str.replace("female|male", "X"))
     assert len(drawn) == 3 and min(drawn.values()) > 2200
-    assert build.report["short"] == {} and build.report["occupations"]["nurse"]["filled"] == 100
+    assert build.report.short == {} and build.report.occupations["nurse"].filled == 100
 
 
 def test_own_sentences() -> None:
@@ -244,7 +244,7 @@ def test_every_filter_by_hand(text_file: Callable[..., Path]) -> None:
     build = build_probe(corpus=corpus, per_occupation=3)
     expected = Counter(reason for reason in SENTENCES.values() if reason)
     kept = [text for text, reason in SENTENCES.items() if reason is None]
-    report = build.report
+    report = build.report.to_dict()
     assert report["sentences"] == len(SENTENCES) and report["matched"] == len(SENTENCES) - 3
     assert report["dropped"] == expected
     assert report["kept"] == len(kept) == 12
@@ -278,8 +278,8 @@ def test_substitution_by_hand(text_file: Callable[..., Path]) -> None:
         # one word more, so the longest placeholder no longer fits into four words
         "construction worker": {"A construction worker left.", "Construction workers are busy."},
     }
-    assert build.report["short"] == {"auditor": 4, "baker": 3, "CEO": 3, "construction worker": 2}
-    assert build.report["only_filled"] == ["baker", "construction worker"]
+    assert build.report.short == {"auditor": 4, "baker": 3, "CEO": 3, "construction worker": 2}
+    assert build.report.only_filled == ["baker", "construction worker"]
     assert build.pairs.notes == (
         "only by substitution: baker, construction worker",
         "fewer than 5 premises: auditor 4, baker 3, CEO 3, construction worker 2",
@@ -296,7 +296,7 @@ def test_lines_end_at_line_ends_alone(tmp_path: Path) -> None:
     path = tmp_path / "corpus.txt"
     path.write_bytes("\ufeffThe nurse\u2028is at\x0cwork.\r\nThe driver\x85is late.\r\n".encode())
     report = build_probe(corpus=path, per_occupation=1, occupations=TWO)
-    assert report.report["sentences"] == 2
+    assert report.report.sentences == 2
     assert {"The nurse is at work.", "The driver is late."} <= set(report.pairs.frame["premise"])
 
 
@@ -313,7 +313,7 @@ def test_corpus_formats_agree(tmp_path: Path, text_file: Callable[..., Path]) ->
     files = [plain, *(tmp_path / name for name in ("c.jsonl", "c.csv", "c.tsv", "snli_1.0_dev.txt", "c.tsv.xz"))]
     builds = [build_probe(corpus=path, per_occupation=4, occupations=TWO) for path in [*files, tmp_path / "c.parquet"]]
     assert {build.pairs.sha256 for build in builds} == {builds[0].pairs.sha256}
-    assert builds[0].report["kept"] == 4 and len(builds[0].pairs) == 16
+    assert builds[0].report.kept == 4 and len(builds[0].pairs) == 16
 
 
 def test_real_snli_fills_every_occupation(snli: Path) -> None:
@@ -323,7 +323,7 @@ def test_real_snli_fills_every_occupation(snli: Path) -> None:
     assert len(set(texts)) == 1900 and max(len(text.split()) for text in texts) == 10
     assert not [text for text in texts if RESIDUE.search(text) or names_person(text)]
     assert not [text for text in texts if re.search(r"\ba (auditor|editor|a)", text, re.I)]
-    report = build.report
+    report = build.report.to_dict()
     assert report["sentences"] == 40_000
     assert report["matched"] == report["kept"] + sum(report["dropped"].values())
     assert report["kept"] == sum(count["found"] for count in report["occupations"].values())
@@ -407,7 +407,7 @@ def test_name_filter_is_pluggable(text_file: Callable[..., Path], monkeypatch: p
 
     def counts(name_filter: object) -> tuple[int, int]:
         report = build_probe(corpus=corpus, per_occupation=1, occupations=TWO, name_filter=name_filter).report  # type: ignore[arg-type]
-        return report["kept"], report["dropped"].get("name", 0)
+        return report.kept, report.dropped.get("name", 0)
 
     assert counts("lists") == (2, 1)
     assert counts(lambda text: False) == (3, 0)

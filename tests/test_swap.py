@@ -295,7 +295,7 @@ def test_conflicts_are_counted_and_listed_with_their_reason(tmp_path: Path) -> N
     corpus, out, review = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "review.csv"
     corpus.write_text("premise,hypothesis,label\nA bearded man sits.,He sits.,0\nA man is in the park.,He is out.,0\n")
     counts = swap_corpus(corpus, out, review=review)
-    assert (counts["conflicts"], counts["added"], counts["written"]) == (1, 1, 3)
+    assert (counts.conflicts, counts.added, counts.written) == (1, 1, 3)
     rows = list(csv.DictReader(review.read_text(encoding="utf-8").splitlines()))
     assert [(row["row"], row["copied"], bool(row["reason"])) for row in rows] == [
         ("1", "no", True),
@@ -376,11 +376,11 @@ def test_other_languages_are_refused_and_mixed_files_reported(tmp_path: Path) ->
         swap_corpus(write(chinese), out, SwapSettings(mode="paper"))
     assert not out.exists()
     counts = swap_corpus(write(*[english] * 9, chinese), out)
-    assert (counts["other_language"], counts["without_gender"], counts["unlabelled"]) == (1, 0, 0)
+    assert (counts.other_language, counts.without_gender, counts.unlabelled) == (1, 0, 0)
     assert sum("一个女人" in row["premise"] for row in read_rows(out)) == 0
     review = tmp_path / "review.csv"
     counts = swap_corpus(write(english, chinese), out, SwapSettings(lang="zh"), review=review, overwrite=True)
-    assert (counts["added"], counts["other_language"], counts["conflicts"]) == (1, 1, 0)
+    assert (counts.added, counts.other_language, counts.conflicts) == (1, 1, 0)
     rows = list(csv.DictReader(review.read_text(encoding="utf-8").splitlines()))
     assert [(row["row"], row["copied"]) for row in rows] == [("1", "no"), ("2", "yes")]
     assert [row["premise"] for row in read_rows(out)][-1] == "一个女人在公园。"
@@ -395,10 +395,10 @@ def test_options_that_contradict_each_other_are_refused(options: dict[str, Any])
 def test_rows_without_a_label_are_counted(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"premise": "A man runs.", "hypothesis": "He moves."}\n')
-    assert swap_corpus(corpus, tmp_path / "out.jsonl")["unlabelled"] == 1
+    assert swap_corpus(corpus, tmp_path / "out.jsonl").unlabelled == 1
     odd = {"premise": "A man sleeps.", "hypothesis": "He rests.", "label": ["entailment"]}
     corpus.write_text(json.dumps(odd) + "\n")
-    assert swap_corpus(corpus, tmp_path / "odd.jsonl")["unlabelled"] == 0
+    assert swap_corpus(corpus, tmp_path / "odd.jsonl").unlabelled == 0
 
 
 # --- the published ways -----------------------------------------------------------------------------------------
@@ -497,7 +497,7 @@ ROWS = [
 def test_augment_all() -> None:
     done = swap_augment(ROWS)
     # a, b, c, e, f have a gender word; e and f become each other and are dropped.
-    assert done.counts == {
+    assert done.counts.to_dict() == {
         "rows_given": 7,
         "considered": 7,
         "without_gender": 2,
@@ -508,7 +508,7 @@ def test_augment_all() -> None:
         "added": 3,
         "rows": 10,
     }
-    assert (done.counts["added"], done.counts["considered"], done.counts["without_gender"]) == (3, 7, 2)
+    assert (done.counts.added, done.counts.considered, done.counts.without_gender) == (3, 7, 2)
     assert list(done.rows[:7]) == ROWS
     assert done.rows[7] == {
         "id": "a-swapped",
@@ -519,13 +519,13 @@ def test_augment_all() -> None:
     }
     assert [row["id"] for row in done.rows[7:]] == ["a-swapped", "b-swapped", "c-swapped"]
     kept = swap_augment(ROWS, drop_duplicates=False)
-    assert (kept.counts["added"], kept.counts["duplicates"], len(kept.rows)) == (5, 0, 12)
+    assert (kept.counts.added, kept.counts.duplicates, len(kept.rows)) == (5, 0, 12)
 
 
 def test_augment_occupations() -> None:
     done = swap_augment(ROWS, SwapSettings("occupation"))
     # a and b share a premise: a stays; d has no gender word.
-    assert (done.counts["matched"], done.counts["considered"], done.counts["without_gender"], done.counts["added"]) == (
+    assert (done.counts.matched, done.counts.considered, done.counts.without_gender, done.counts.added) == (
         4,
         3,
         1,
@@ -548,7 +548,7 @@ def test_augment_as_released() -> None:
     columns = ("sentence1", "sentence2")
     done = swap_augment(rows, SwapSettings("occupation", "released"), columns=columns)
     # Row 2: "him" and "guy" are not on the released list. Row 3: the full stop hides the nurse.
-    assert (done.counts["matched"], done.counts["without_gender"], done.counts["added"]) == (3, 1, 2)
+    assert (done.counts.matched, done.counts.without_gender, done.counts.added) == (3, 1, 2)
     assert done.rows[4] == {
         "pairID": "1-swapped",
         "sentence1": "the nurse sees a woman and a woman",
@@ -557,7 +557,7 @@ def test_augment_as_released() -> None:
     }
     assert done.rows[5]["sentence2"] == "they are men here"
     ours = swap_augment(rows, SwapSettings("occupation"), columns=columns)
-    assert (ours.counts["matched"], ours.counts["added"]) == (4, 4)
+    assert (ours.counts.matched, ours.counts.added) == (4, 4)
 
 
 def test_augment_refuses_what_it_cannot_use() -> None:
@@ -574,12 +574,8 @@ def test_occupations_are_those_of_the_probe() -> None:
     rows = [
         {"id": f"{n}", "premise": f"He saw a {name}.", "hypothesis": "x"} for n, name in enumerate(probe_occupations())
     ]
-    assert (
-        swap_augment([*rows, {"premise": "He saw a surgeon.", "hypothesis": "x"}], SwapSettings("occupation")).counts[
-            "added"
-        ]
-        == 38
-    )
+    done = swap_augment([*rows, {"premise": "He saw a surgeon.", "hypothesis": "x"}], SwapSettings("occupation"))
+    assert done.counts.added == 38
 
 
 def test_augmented_snli(shared_data: Path) -> None:
@@ -588,10 +584,10 @@ def test_augmented_snli(shared_data: Path) -> None:
     columns = ("sentence1", "sentence2")
     released = swap_augment(rows, SwapSettings("occupation", "released"), columns=columns)
     # The full file gives 892 premises and 470 copies (shuffled); this is its first 18 %.
-    assert (released.counts["considered"], released.counts["without_gender"], released.counts["added"]) == (151, 71, 80)
+    assert (released.counts.considered, released.counts.without_gender, released.counts.added) == (151, 71, 80)
     ours = swap_augment(rows, SwapSettings("occupation"), columns=columns)
-    assert (ours.counts["considered"], ours.counts["added"]) == (290, 128)
-    everything = swap_augment(rows[:20_000], columns=columns)
-    assert everything.counts["swapped"] / everything.counts["considered"] == pytest.approx(0.68, abs=0.03)
+    assert (ours.counts.considered, ours.counts.added) == (290, 128)
+    everything = swap_augment(rows[:6_000], columns=columns)
+    assert everything.counts.swapped / everything.counts.considered == pytest.approx(0.68, abs=0.03)
     labels = [row["gold_label"] for row in everything.rows]
     assert labels.count("neutral") / len(labels) == pytest.approx(1 / 3, abs=0.02)

@@ -53,10 +53,10 @@ def embedded(name: str, shared_data: Path | None = None) -> Audit:
     lang = name[:2]
     data = next((shared_data / "nli_coal").glob(f"{lang}_*.tar.xz")) if shared_data else None
     coal, stored = load_coal(lang, data), STORED[name]
-    assert coal.card()["sha256"] == stored["sha256"], "the pairs changed: store the answers of the models again"
+    assert coal.sha256 == stored["sha256"], "the pairs changed: store the answers of the models again"
     sets = {"gold": gold_pairs(lang), "control": control_pairs(lang), "coal": coal}
     frames = [answered(pairs, stored[key]) for key, pairs in sets.items()]
-    table = Predictions(pl.concat(frames), {"data": [coal.card()], "model": {"name": name}})
+    table = Predictions(pl.concat(frames), {"data": [coal.card().to_dict()], "model": {"name": name}})
     return Audit(assess(table, FAST), table)
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
+from evenli.types import DataCard, Numbers
 
 PAIR_COLUMNS = {
     "id": "unique within the set",
@@ -52,6 +54,18 @@ def distinct_pairs(frame: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.i
     _, first, where = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return first[order], np.argsort(order)[where]
+
+
+class PairCard(DataCard, frozen=True):
+    """What run.json keeps of a pair set.
+
+    Attributes:
+        scores: Share of men minus share of women by occupation, where the list of occupations has it.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("occupation_list", "scores")
+
+    scores: Numbers = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,23 +141,20 @@ class PairSet:
         """The rows that satisfy ``condition``."""
         return replace(self, frame=self.frame.filter(condition))
 
-    def card(self) -> dict[str, Any]:
+    def card(self) -> PairCard:
         """A machine-readable data-set card: counts, hash, source and notes."""
-        count = self.frame.select(
-            pl.col("occupation").n_unique().alias("occupations"),
-            pl.col("template").n_unique().alias("templates"),
-        ).row(0, named=True)
-        return {
-            "name": self.name,
-            "suite": self.suite,
-            "lang": self.lang,
-            "source": self.source,
-            "rows": len(self),
-            "subsets": self.counts,
-            **count,
-            "distinct_pairs": len(distinct_pairs(self.frame)[0]),
-            "sha256": self.sha256,
-            "notes": list(self.notes),
-            **({"occupation_list": self.occupation_list} if self.occupation_list else {}),
-            **({"scores": dict(self.scores)} if self.scores else {}),
-        }
+        return PairCard(
+            name=self.name,
+            suite=self.suite,
+            lang=self.lang,
+            source=self.source,
+            rows=len(self),
+            subsets=self.counts,
+            occupations=self.frame["occupation"].n_unique(),
+            templates=self.frame["template"].n_unique(),
+            distinct_pairs=len(distinct_pairs(self.frame)[0]),
+            sha256=self.sha256,
+            notes=list(self.notes),
+            occupation_list=self.occupation_list,
+            scores=dict(self.scores),
+        )

@@ -62,11 +62,12 @@ def data(
     named = [(code, name) for code, words in chosen.languages.items() for name in (PUBLISHED, *words.lists)]
     built = [load_suite(chosen.suite, Request(code, axis=chosen, occupations=name)).card() for code, name in named]
     if as_json:
-        shared.print_json({"sets": built, "resources": [{**c.__dict__, "intact": c.verify()} for c in cards()]})
+        resources = [{**c.__dict__, "intact": c.verify()} for c in cards()]
+        shared.print_json({"sets": [card.to_dict() for card in built], "resources": resources})
         return
     for card in built:
-        subsets = ", ".join(f"{k} {v}" for k, v in card["subsets"].items())
-        shared.say(f"{card['name']} {card['lang']}: {card['rows']} pairs ({subsets}), sha256 {card['sha256'][:16]}")
+        subsets = ", ".join(f"{k} {v}" for k, v in card.subsets.items())
+        shared.say(f"{card.name} {card.lang}: {card.rows} pairs ({subsets}), sha256 {card.sha256[:16]}")
     for resource in cards():
         state = "" if resource.verify() else "  CHANGED since its card was written"
         shared.say(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")
@@ -80,9 +81,9 @@ def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json
 
     pairs = load_coal(lang, path, split=split, tokenised=tokenised, axis=axis, checked=False)
     findings = validate(pairs, axis=axis)
-    card = {**pairs.card(), "findings": dict(Counter(finding.rule for finding in findings))}
     if as_json:
-        shared.print_json(card)
+        counts = dict(Counter(finding.rule for finding in findings))
+        shared.print_json({**pairs.card().to_dict(), "findings": counts})
     else:
         _print_check(pairs, findings)
     # The door of an audit; raised only now, so that everything is listed.

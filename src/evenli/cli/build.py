@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,7 @@ from evenli.errors import InputError
 
 if TYPE_CHECKING:
     from evenli.pairs import PairSet
+    from evenli.suites.probe.build import ProbeReport
 
 _LANGS = ("en", "ja", "zh")
 WORDS = ("woman", "lady", "girl", "man", "gentleman", "guy")
@@ -50,12 +51,12 @@ def coal(
     for note in pairs.notes:
         shared.warn(note)
     findings = validate(pairs, axis=axis)
-    card = {**pairs.card(), "findings": len(findings), "file": str(out)}
+    card = pairs.card()
     if as_json:
-        shared.print_json(card)
+        shared.print_json({**card.to_dict(), "findings": len(findings), "file": str(out)})
         return
-    shared.say(f"{out}: {card['rows']} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
-    shared.say(f"{card['occupations']} occupations, {card['templates']} templates, sha256 {card['sha256'][:16]}")
+    shared.say(f"{out}: {card.rows} pairs, " + ", ".join(f"{k} {v}" for k, v in card.subsets.items()))
+    shared.say(f"{card.occupations} occupations, {card.templates} templates, sha256 {card.sha256[:16]}")
     for finding in findings[:5]:
         shared.warn(f"pair {finding.id}: {finding.rule}: {finding.detail}")
     if len(findings) > 5:
@@ -99,7 +100,7 @@ def probe(
         if english := [name for name, value in given.items() if value is not None]:
             raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")
         pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=seed)
-        report: dict[str, Any] = {"corpus": None}
+        report: ProbeReport | None = None
     else:
         settings = ProbeSettings(corpus, per_occupation, max_words, family, seed, names, repair_articles)
         if occupations is not None:
@@ -109,25 +110,25 @@ def probe(
         report = built.report
     write_pairs(pairs, out)
     if as_json:
-        shared.print_json({**pairs.card(), "file": str(out), "report": report})
+        shared.print_json(
+            {**pairs.card().to_dict(), "file": str(out), "report": report.to_dict() if report else {"corpus": None}}
+        )
     else:
         _print_probe(pairs, report, out)
 
 
-def _print_probe(pairs: PairSet, report: dict[str, Any], out: Path) -> None:
+def _print_probe(pairs: PairSet, report: ProbeReport | None, out: Path) -> None:
     """What was built, and for a corpus what became of its sentences."""
     card = pairs.card()
     shared.say(
-        f"{out}: {card['rows']} pairs, {card['rows'] // 2} premises, {card['occupations']} occupations, "
-        f"sha256 {card['sha256'][:16]}"
+        f"{out}: {card.rows} pairs, {card.rows // 2} premises, {card.occupations} occupations, "
+        f"sha256 {card.sha256[:16]}"
     )
-    if report["corpus"] is not None:
-        dropped = ", ".join(f"{reason} {count:,}" for reason, count in report["dropped"].items())
-        shared.say(
-            f"{report['sentences']:,} sentences, {report['matched']:,} with an occupation, {report['kept']:,} kept"
-        )
+    if report is not None and report.corpus is not None:
+        dropped = ", ".join(f"{reason} {count:,}" for reason, count in (report.dropped or {}).items())
+        shared.say(f"{report.sentences:,} sentences, {report.matched:,} with an occupation, {report.kept:,} kept")
         shared.say(f"dropped: {dropped or 'none'}")
-        direct, filled = (sum(row[key] for row in report["occupations"].values()) for key in ("direct", "filled"))
+        direct, filled = (sum(getattr(one, key) for one in report.occupations.values()) for key in ("direct", "filled"))
         shared.say(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
     for note in pairs.notes:
         shared.warn(note)

@@ -65,20 +65,20 @@ def swap(
         counts = swap_corpus(corpus, out, settings, review=review, overwrite=overwrite)
     if as_json:
         chosen = {"select": select, "mode": mode, "names": mode == "paper" if names is None else names}
-        shared.print_json({"file": str(out), **chosen, "conflicts_are": conflicts, "lang": lang, **counts})
+        shared.print_json({"file": str(out), **chosen, "conflicts_are": conflicts, "lang": lang, **counts.to_dict()})
         return
-    what = "swapped copies alone" if only_swapped else f"{counts['rows_given']:,} given"
-    shared.say(f"{out}: {counts['written']:,} rows ({what}, {counts['added']:,} swapped copies added)")
-    matched = f"{counts['matched']:,} name an occupation, " if "matched" in counts else ""
+    what = "swapped copies alone" if only_swapped else f"{counts.rows_given:,} given"
+    shared.say(f"{out}: {counts.written:,} rows ({what}, {counts.added:,} swapped copies added)")
+    matched = "" if counts.matched is None else f"{counts.matched:,} name an occupation, "
     shared.say(
-        f"{matched}{counts['considered']:,} considered, {counts['without_gender']:,} without a word to swap, "
-        f"{counts['conflicts']:,} without a copy because it would say something else, "
-        f"{counts['duplicates']:,} duplicates dropped"
+        f"{matched}{counts.considered:,} considered, {counts.without_gender:,} without a word to swap, "
+        f"{counts.conflicts:,} without a copy because it would say something else, "
+        f"{counts.duplicates:,} duplicates dropped"
     )
-    if counts["other_language"]:
-        shared.warn(f"{counts['other_language']:,} rows are in another language; they have no copy")
-    if counts.get("unlabelled"):
-        shared.warn(f"{counts['unlabelled']:,} rows have no gold label, nor have their copies")
+    if counts.other_language:
+        shared.warn(f"{counts.other_language:,} rows are in another language; they have no copy")
+    if counts.unlabelled:
+        shared.warn(f"{counts.unlabelled:,} rows have no gold label, nor have their copies")
 
 
 Scored = Annotated[Path, argument("Folder that evenli score wrote.")]

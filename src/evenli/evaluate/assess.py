@@ -149,7 +149,7 @@ def _with_own(result: SuiteResult, table: Predictions, measures: Sequence[OwnMea
     if known:
         raise InputError(f"there is a measure '{known[0]}' already; rename your function")
     slices = list(next(iter(result.measures.values())).by_stereotype)
-    added, _ = measure_results(Sample(table), own, slices, scoring)
+    added = measure_results(Sample(table), own, slices, scoring)
     return msgspec.structs.replace(result, measures={**result.measures, **added})
 
 

@@ -28,7 +28,7 @@ from evenli._version import __version__
 from evenli.binary import decoding, read_parquet, unheard
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.asking import Asker, ask_again, remark
-from evenli.io import hash_files, hash_text
+from evenli.io import hash_files, hash_text, to_plain
 from evenli.labels import LABELS
 from evenli.models import NLIModel
 from evenli.models.base import Prepared
@@ -114,7 +114,7 @@ def _header(model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings)
         "status": "running",
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "model": info.to_dict(),
-        "data": [pairs.card() for pairs in sets],
+        "data": [pairs.card().to_dict() for pairs in sets],
         "seed": settings.seed,
         "settings": dict(settings.details),
         "plan": hash_text(repr((answers, [pairs.sha256 for pairs in sets]))),
@@ -204,7 +204,7 @@ class _Job:
         if not repeat.stable:
             self.warn(remark(repeat, self.model.info.name))
         if hasattr(self.model, "usage"):
-            self.header["usage"] = self.model.usage()
+            self.header["usage"] = to_plain(self.model.usage())
         if folder is not None:
             folder.finish(table, self.header)
         return Predictions(table, {**self.header, "status": "complete"})

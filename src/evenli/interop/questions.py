@@ -81,4 +81,4 @@ def _pairs(lang: str, suite: str) -> tuple[pl.DataFrame, Sequence[dict[str, Any]
     sets = [gold_pairs(lang), control_pairs(lang), load_suite(suite, PairRequest(lang))]
     columns = COLUMNS[1 : -len(LABELS)]
     frame = pl.concat([one.frame.select(pl.lit(one.suite).alias("suite"), *columns) for one in sets])
-    return frame, [one.card() for one in sets]
+    return frame, [one.card().to_dict() for one in sets]

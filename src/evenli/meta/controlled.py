@@ -354,7 +354,7 @@ def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
             "words": words,
             "templates": {"train": len(train_chain), "dev": len(dev_chain)}
             | {"sha256": hash_text("\n".join(train_chain))},
-            "evaluation": evaluation.card(),
+            "evaluation": evaluation.card().to_dict(),
             "pairs": {"train": len(train), "dev": len(dev), "evaluation": len(evaluation)},
         }
         pairs = {"train": _rows(train), "dev": _rows(dev), "evaluation": evaluation.frame.rows(named=True)}

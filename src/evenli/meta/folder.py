@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from evenli.io import hash_text, iter_lines, read_json, read_rows, read_text, to
 from evenli.meta.design import Design
 from evenli.meta.mixture import Levels
 from evenli.parse import escape_cell, parse_json_object
+from evenli.record import Record, RecordError
 from evenli.store import RunDir
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ class Cell:
     def file(self) -> str:
         """Where its logits are."""
         return f"logits/{self.name}.npy"
+
+
+class Training(Record, frozen=True):
+    """What the models of a sweep were trained from, by name and by its files, and how."""
+
+    digits: ClassVar[int | None] = None
+
+    name: str
+    base: str
+    recipe: dict[str, Any]
 
 
 def level_name(axis: str, level: float | Levels) -> str:
@@ -177,36 +188,32 @@ class MetaFolder:
 
     # ---- training
 
-    def training(self) -> dict[str, Any]:
-        """Base and recipe of the trained models; empty before the first."""
+    def training(self) -> Training | None:
+        """Base and recipe of the trained models; None before the first."""
         file = self.path / _TRAINING
         if not file.is_file():
-            return {}
+            return None
         try:
-            facts = read_json(file)
-        except InputError:
-            facts = {}
-        kinds = {"name": str, "base": str, "recipe": dict}
-        if not all(isinstance(facts.get(key), kind) for key, kind in kinds.items()):
-            raise RunError(f"{file} is not of a meta-evaluation; choose another directory or delete it")
-        return facts
+            return Training.from_dict(read_json(file))
+        except (InputError, RecordError) as error:
+            raise RunError(f"{file} is not of a meta-evaluation; choose another directory or delete it") from error
 
     def check_recipe(self, recipe: Mapping[str, Any]) -> None:
         """Refuse settings of the training that are not those of the models that are stored."""
-        before = self.training().get("recipe", recipe)
-        if changes := _changes(before, recipe):
+        before = self.training()
+        if before and (changes := _changes(before.recipe, recipe)):
             raise RunError(f"{self.path} has another recipe ({changes}); leave it out or choose another -o")
 
     def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
         """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
         before = self.training()
-        if not before:
-            self._dir.write_json(_TRAINING, {"name": name, "base": fingerprint, "recipe": dict(recipe)})
+        if before is None:
+            self._dir.write_json(_TRAINING, Training(name, fingerprint, dict(recipe)).to_dict())
             return
-        differs = [_changes(before["recipe"], recipe)]
+        differs = [_changes(before.recipe, recipe)]
         # A base that was moved is still the same base: only its files count.
-        if before["base"] != fingerprint:
-            differs.insert(0, f"base model was {before['name']} ({before['base'][:8]}), now {name} ({fingerprint[:8]})")
+        if before.base != fingerprint:
+            differs.insert(0, f"base model was {before.name} ({before.base[:8]}), now {name} ({fingerprint[:8]})")
         if any(differs):
             raise RunError(
                 f"{self.path} holds a sweep with another base or recipe ({'; '.join(filter(None, differs))}); "

@@ -63,7 +63,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
     mixed = _Mixtures.of(folder, seeds)
     return SweepResult(
         lang=lang,
-        base=Path(folder.training().get("name", "")).name,
+        base=Path(trained.name).name if (trained := folder.training()) else "",
         seeds=seeds,
         levels=levels,
         held_out_accuracy=_accuracies(folder, seeds),

@@ -44,14 +44,15 @@ def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSetti
         missing = [cell for cell in cells if cell not in stored]
         before = folder.training()
         # What the call leaves open is as in the models that are there.
-        kept = {name: value for name, value in before.get("recipe", {}).items() if name not in _UNSET}
+        trained = before.recipe if before else {}
+        kept = {name: value for name, value in trained.items() if name not in _UNSET}
         recipe = make_recipe("control", **{**kept, **settings.recipe})
         if not missing and not before:
             return 0
         start = load_base(base, online=settings.online)
         # With nothing left to train the device and its arithmetic make no difference.
         place = pick_device(torch, settings.device) if missing else "cpu"
-        dtype = recipe.dtype_on(place) if missing else before["recipe"].get("dtype")
+        dtype = recipe.dtype_on(place) if missing else trained.get("dtype")
         folder.check_base(start.name, start.fingerprint, recipe.to_dict() | {"seed": None, "dtype": dtype})
         if not missing:
             return 0

@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
+
+from msgspec import structs
 
 from evenli.counterfactual.conflicts import LANGUAGE, REASONS
 from evenli.counterfactual.language import EMPTY, corpus_language, text_language
@@ -21,6 +23,8 @@ from evenli.counterfactual.swapper import Conflicts, Mode, Swapped, Swapper
 from evenli.errors import InputError
 from evenli.io import COLUMNS, find_columns, is_plain_text, iter_text, read_rows, write_atomic
 from evenli.parse import csv_line
+from evenli.record import Record
+from evenli.renamed import FormerDict
 from evenli.resources import read_table
 
 Select = Literal["all", "occupation"]
@@ -30,15 +34,46 @@ _SHARMA_GENDER = "she he her his girl boy man men woman women male female guys l
 _SHARMA_TOKENS = frozenset(form for word in _SHARMA_GENDER.split() for form in (word, f"{word}s"))
 
 
+class SwapCounts(FormerDict, Record, frozen=True, kw_only=True):
+    """How many rows every step leaves.
+
+    Attributes:
+        rows_given: In the file.
+        matched: With an occupation, where only these are copied.
+        considered: All of them, or one per premise.
+        without_gender: Without a word to swap.
+        other_language: In another language than the file.
+        conflicts: With a word to swap, but the copy would say something else.
+        swapped: With a copy.
+        duplicates: Dropped, because the same sentences stand before.
+        added: Copies that are left.
+        rows: At the end.
+        unlabelled: Pairs without a gold label.
+        written: Rows of the result, or copies alone.
+    """
+
+    optional: ClassVar[tuple[str, ...]] = ("matched", "unlabelled", "written")
+
+    rows_given: int
+    matched: int | None = None
+    considered: int
+    without_gender: int
+    other_language: int
+    conflicts: int
+    swapped: int
+    duplicates: int
+    added: int
+    rows: int
+    unlabelled: int | None = None
+    written: int | None = None
+
+
 @dataclass(frozen=True)
 class Augmented:
     """A training set with swapped copies behind the original rows, and how it came about."""
 
     rows: tuple[dict[str, Any], ...]  # the original rows, then the added ones
-    # Every step: rows given, matched (occupation), considered (all, or one per premise), without_gender (no word to
-    # swap), conflicts (a word to swap, but the copy would say something else), swapped, duplicates dropped, added, rows
-    # at the end.
-    counts: Mapping[str, int]
+    counts: SwapCounts
     # Which of the given rows have a word to swap and got no copy, and why (a key of ``conflicts.REASONS``).
     conflicts: Mapping[int, str]
 
@@ -71,13 +106,18 @@ def swap_augment(
         raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
     _check_texts(rows, columns)
     swapper = swapper or Swapper(settings.mode, settings.names, conflicts=settings.conflicts)
-    order, counts = _select(rows, columns[0], settings, shuffle_seed)
+    order, matched = _select(rows, columns[0], settings, shuffle_seed)
     copies, conflicts = _copies(rows, columns, order, swapper, sharma=settings.select == "occupation")
-    counts |= _tally(len(order), len(copies), conflicts)
     result = [dict(row) for row in rows] + copies
     kept = _first_of_each(result, columns) if drop_duplicates else list(range(len(result)))
-    added = sum(index >= len(rows) for index in kept)
-    counts |= {"duplicates": len(result) - len(kept), "added": added, "rows": len(kept)}
+    counts = SwapCounts(
+        rows_given=len(rows),
+        matched=matched,
+        **_tally(len(order), len(copies), conflicts),
+        duplicates=len(result) - len(kept),
+        added=sum(index >= len(rows) for index in kept),
+        rows=len(kept),
+    )
     return Augmented(tuple(result[index] for index in kept), counts, conflicts)
 
 
@@ -105,19 +145,17 @@ def _first_of_each(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) ->
 
 def _select(
     rows: Sequence[Mapping[str, Any]], premise: str, settings: SwapSettings, shuffle_seed: int | None
-) -> tuple[list[int], dict[str, int]]:
-    """The rows that are looked at, in order, and the counts so far."""
+) -> tuple[list[int], int | None]:
+    """The rows that are looked at, in order, and how many of all name an occupation, where that decides."""
     order = list(range(len(rows)))
     if shuffle_seed is not None:
         Random(shuffle_seed).shuffle(order)
-    counts = {"rows_given": len(rows)}
-    if settings.select == "occupation":
-        mentions = _mentions(settings.occupations, released=settings.mode == "released")
-        order = [index for index in order if mentions(rows[index][premise])]
-        counts["matched"] = len(order)
-        # The last entry of a key stays, so that reversed it is the first row of each premise.
-        order = list({rows[index][premise]: index for index in reversed(order)}.values())
-    return order, counts
+    if settings.select == "all":
+        return order, None
+    mentions = _mentions(settings.occupations, released=settings.mode == "released")
+    order = [index for index in order if mentions(rows[index][premise])]
+    # The last entry of a key stays, so that reversed it is the first row of each premise.
+    return list({rows[index][premise]: index for index in reversed(order)}.values()), len(order)
 
 
 def _copies(
@@ -197,8 +235,8 @@ def swap_corpus(
     *,
     review: str | Path | None = None,
     overwrite: bool = False,
-) -> dict[str, int]:
-    """Add gender-swapped copies to a training file; returns the counts of ``Augmented`` and ``written``.
+) -> SwapCounts:
+    """Add gender-swapped copies to a training file; returns how many rows every step left.
 
     The corpus holds pairs (.jsonl, .csv, .tsv, .parquet), written as .jsonl, .csv or .parquet, or is a text with one
     sentence a line (.txt); its language is English, Japanese or Chinese. ``review`` is a .csv file for people to read:
@@ -219,7 +257,7 @@ def swap_corpus(
     return _swap_lines(corpus, out, settings, review)
 
 
-def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> dict[str, int]:
+def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> SwapCounts:
     if out.suffix not in {".jsonl", ".csv", ".parquet"}:
         raise InputError(f"{out}: unknown kind of file; use .jsonl, .csv or .parquet")
     rows = read_rows(corpus)
@@ -232,7 +270,7 @@ def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | P
     columns = roles["premise"], roles["hypothesis"]
     swapper = settings.swapper((f"{row.get(columns[0])} {row.get(columns[1])}" for row in rows), str(corpus))
     result = swap_augment(rows, settings, columns=columns, swapper=swapper)
-    written = result.rows[len(result.rows) - result.counts["added"] :] if settings.only_swapped else result.rows
+    written = result.rows[len(result.rows) - result.counts.added :] if settings.only_swapped else result.rows
     if not written:
         raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
     if review is not None:
@@ -240,10 +278,10 @@ def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | P
     write_atomic(out, lambda file: _write_rows(written, file))
     gold = roles.get("gold")
     unlabelled = sum(gold is None or row.get(gold) in (None, "", "-") for row in rows)
-    return {**result.counts, "unlabelled": unlabelled, "written": len(written)}
+    return structs.replace(result.counts, unlabelled=unlabelled, written=len(written))
 
 
-def _swap_lines(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> dict[str, int]:
+def _swap_lines(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> SwapCounts:
     given = [line for _, line in iter_text(corpus)]
     if not given:
         raise InputError(f"{corpus} holds no text")
@@ -256,9 +294,15 @@ def _swap_lines(corpus: Path, out: Path, settings: SwapSettings, review: str | P
     if review is not None:
         _write_review(Path(review), [{"text": line} for line in given], ("text",), swapper, conflicts)
     write_atomic(out, "".join(f"{line}\n" for line in written))
-    size, swapped, added = len(given), sum(one.changed for one in done), len(copies)
-    counts = {"rows_given": size, **_tally(size, swapped, conflicts), "duplicates": swapped - added, "added": added}
-    return {**counts, "rows": size + added, "written": len(written)}
+    swapped, added = sum(one.changed for one in done), len(copies)
+    return SwapCounts(
+        rows_given=len(given),
+        **_tally(len(given), swapped, conflicts),
+        duplicates=swapped - added,
+        added=added,
+        rows=len(given) + added,
+        written=len(written),
+    )
 
 
 def _write_review(

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from evenli.models import prompts
 from evenli.models.answers import CHARACTERS, read_logprobs, read_texts, text_of, token_counts, top_logprobs
 from evenli.models.base import ModelInfo, ModelRequest, Prepared, Prompting
 from evenli.models.server import Address, Handler, RefusedError, Server
+from evenli.record import Record
 
 TOKENS = ("prompt_tokens", "answer_tokens")
 """Columns: what each pair took, so that a run that is continued knows what it has spent."""
@@ -72,6 +73,18 @@ class Abilities:
             "prompt_cache": "off" if self.extras else "as the server has it",
             "repeats_within": None if math.isnan(self.repeats_within) else round(self.repeats_within, 6),
         }
+
+
+class Usage(Record, frozen=True):
+    """What asking took: requests, those sent again, tokens, and money where there is a price."""
+
+    optional: ClassVar[tuple[str, ...]] = ("cost",)
+
+    requests: int
+    retries: int
+    prompt_tokens: int
+    answer_tokens: int
+    cost: float | None = None
 
 
 class Spending:
@@ -267,11 +280,11 @@ class ChatModel:
         cost = f", {self.spending.spent:.3f} spent" if self._settings.price is not None else ""
         return f"({sum(self.spending.tokens):,} tokens{cost})"
 
-    def usage(self) -> dict[str, Any]:
+    def usage(self) -> Usage:
         """For run.json."""
-        tokens = dict(zip(TOKENS, self.spending.tokens, strict=True))
-        cost = {"cost": round(self.spending.spent, 6)} if self._settings.price is not None else {}
-        return {"requests": self._server.requests, "retries": self._server.retries, **tokens, **cost}
+        prompt, answer = self.spending.tokens
+        cost = self.spending.spent if self._settings.price is not None else None
+        return Usage(self._server.requests, self._server.retries, prompt, answer, cost)
 
 
 def _body(abilities: Abilities, question: str, sample: int = 0) -> dict[str, Any]:

@@ -22,8 +22,6 @@ from evenli.types import Scoring as Scoring
 Key = TypeVar("Key", bound=Hashable)
 POWER_FACTOR = 1.959964 + 0.841621
 """z of a two-sided 5 % test plus z of 80 % power."""
-Estimates = Mapping[tuple[str, str | None], Estimate]
-"""Estimates by measure and stereotype; None is all occupations."""
 LEAST_P = 1e-6
 """A p is never given as less: the approximation does not reach further, and stored numbers have six decimals."""
 _LEVEL = 0.95

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
@@ -20,7 +21,7 @@ from evenli.pairs import PairSet
 from evenli.registry import SUITES
 from evenli.renamed import canonical_suite
 from evenli.resources import Axis, load_axis
-from evenli.stats.intervals import Estimates, Scoring, estimate_measures
+from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
 from evenli.suites.summary import Summary
@@ -132,8 +133,8 @@ class Suite:
     check: Callable[[PairSet, Request], PairSet] = lambda pairs, _: pairs  # for pair sets made in Python; may raise
     built_in: str = "built-in"  # name of the pair set that is asked where a user gives no data
     result: type[SuiteResult] = SuiteResult  # class of its results
-    # Sample, estimates, settings and card of the pairs to the fields of result beside the measures.
-    summarise: Callable[[Sample, Estimates, Scoring, DataCard | None], Mapping[str, Any]] = lambda *_: {}
+    # Sample, measures, settings and card of the pairs to the result; without it that has measures alone.
+    summarise: Callable[[Sample, dict[str, MeasureResult], Scoring, DataCard | None], SuiteResult] | None = None
     slices: Callable[[pl.DataFrame], list[str]] = lambda _: []  # stereotypes over which measures are repeated
     # Result and competence to a verdict, for suites that give one.
     judge: Callable[[Any, Competence | None], Verdict] | None = None
@@ -175,14 +176,15 @@ def assess_suite(
 
     ``problem`` is why the numbers say nothing about bias, where the model is not competent.
     """
-    results, estimates = measure_results(sample, suite.measures, suite.slices(sample.frame), scoring)
-    extra = suite.summarise(sample, estimates, scoring, card)
-    return suite.result(**{"headline": suite.headline, **extra}, measures=results, problem=problem)
+    measured = measure_results(sample, suite.measures, suite.slices(sample.frame), scoring)
+    make = suite.summarise or (lambda sample, measured, scoring, card: suite.result(measures=measured))
+    result = make(sample, measured, scoring, card)
+    return structs.replace(result, headline=result.headline or suite.headline, problem=problem)
 
 
 def measure_results(
     sample: Sample, entries: Sequence[Measure], stereotypes: Sequence[str], scoring: Scoring
-) -> tuple[dict[str, MeasureResult], Estimates]:
+) -> dict[str, MeasureResult]:
     """Measures with intervals and their cards, overall and per stereotype."""
     estimates = estimate_measures(sample, entries, [None, *stereotypes], scoring)
     results = {}
@@ -190,7 +192,7 @@ def measure_results(
         slices = {name: estimates[entry.name, name] for name in stereotypes}
         # Spaces before a title indent it in a table.
         results[entry.name] = replace(entry, title=entry.title.strip()).result(estimates[entry.name, None], slices)
-    return results, estimates
+    return results
 
 
 def get_suite(name: str) -> Suite:

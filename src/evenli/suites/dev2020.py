@@ -14,11 +14,10 @@ whether it follows the stereotype or not. Kept as the baseline NLI-CoAL is measu
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -29,12 +28,12 @@ from evenli.io import atomic, write_failure
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import read_table
-from evenli.stats.intervals import Estimates, Scoring
+from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import SLOT, Request, Section, Suite, with_article
 from evenli.suites.files import read_pairs, refuse_rows
-from evenli.types import DataCard, Numbers, SuiteResult
+from evenli.types import DataCard, MeasureResult, Numbers, SuiteResult
 
 _measure = partial(
     measure, ideal=1, direction="higher = less biased", reference="Dev et al. 2020", suites=("coal", "dev2020")
@@ -257,9 +256,11 @@ class DevResult(SuiteResult, frozen=True, kw_only=True):
     proportions: Numbers
 
 
-def _summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
+def _summarise(
+    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
+) -> DevResult:
     shares = {label: float(sample.rate(label)) for label in LABELS}
-    return {"rows": sample.frame.height, "proportions": shares}
+    return DevResult(measures=measures, rows=sample.frame.height, proportions=shares)
 
 
 def _sections(result: DevResult, card: DataCard | None) -> list[Section]:

@@ -27,12 +27,12 @@ from evenli.errors import InputError
 from evenli.labels import ENTAILMENT, LABELS
 from evenli.pairs import PairSet
 from evenli.resources import load_axis, read_table
-from evenli.stats.intervals import Estimates, Scoring
+from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import Items, Request, Section, Suite
 from evenli.suites.files import read_pairs
-from evenli.types import DataCard, Record, SuiteResult
+from evenli.types import DataCard, MeasureResult, Record, SuiteResult
 
 GROUPS = ("original", "swapped")
 FEMALE, MALE, MIXED = "female", "male", "mixed"
@@ -249,7 +249,9 @@ def swap_entailment_gap(sample: Sample, stereotype: str | None = None) -> Values
     return _mean(sample, values[0] - values[1], stereotype, rows)
 
 
-def _summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
+def _summarise(
+    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
+) -> SwapResult:
     before, after = _answers(sample)
     rows, first = sample.paired.rows, sample.paired.first.frame
     moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
@@ -258,12 +260,13 @@ def _summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Dat
     swapped = sample.frame[rows[1]]
     transitions = Counter(f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True))
     genders = Counter(first["subset"].to_list())
-    return {
-        "rows": first.height,
-        "texts": {name: genders[name] for name in (FEMALE, MALE, MIXED)},
-        "transitions": dict(sorted(transitions.items(), key=lambda item: (-item[1], item[0]))),
-        "flips": [_flip(first, swapped, int(i), (LABELS[before[i]], LABELS[after[i]])) for i in shown],
-    }
+    return SwapResult(
+        measures=measures,
+        rows=first.height,
+        texts={name: genders[name] for name in (FEMALE, MALE, MIXED)},
+        transitions=dict(sorted(transitions.items(), key=lambda item: (-item[1], item[0]))),
+        flips=[_flip(first, swapped, int(i), (LABELS[before[i]], LABELS[after[i]])) for i in shown],
+    )
 
 
 def _flip(first: pl.DataFrame, swapped: pl.DataFrame, place: int, answers: tuple[str, str]) -> Flip:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from statistics import median
-from typing import Any
 
 import msgspec
 
@@ -13,14 +12,24 @@ from evenli.format import interval, number, with_interval
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources import read_table
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.stats.intervals import Estimates, Scoring, minimum_detectable_difference
+from evenli.stats.intervals import Scoring, minimum_detectable_difference
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Value
 from evenli.suites.coal import verdict
 from evenli.suites.coal.breakdown import by_occupation
 from evenli.suites.coal.causes import DEFINING, EVEN, items
 from evenli.suites.coal.readings import ReadingRow, ShareRow, label_shares, readings
-from evenli.types import Competence, DataCard, Estimate, Number, Numbers, Record, SuiteResult, Verdict
+from evenli.types import (
+    Competence,
+    DataCard,
+    Estimate,
+    MeasureResult,
+    Number,
+    Numbers,
+    Record,
+    SuiteResult,
+    Verdict,
+)
 
 SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
 SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)
@@ -97,34 +106,37 @@ class CoalResult(SuiteResult, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "published", [row for row in self.published if not row.this])
 
 
-def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
-    """The fields of ``CoalResult`` beside the measures."""
+def summarise(
+    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
+) -> CoalResult:
+    """The result of a run."""
     frame = sample.frame
-    order = [estimates["order_entailment", None], estimates["order_contradiction", None]]
+    order = [measures["order_entailment"], measures["order_contradiction"]]
     is_defined = not any(math.isnan(one.value) for one in order)
     is_bounded = not any(math.isnan(one.low) for one in order)
     asked = items(sample)
     listed = by_occupation(sample, scoring.level).to_dicts()
     occupations = [OccupationRow(**row, states_group=row["occupation"] in asked.defining) for row in listed]
     occupations.sort(key=lambda row: (row.states_group, row.stereotype == NO_STEREOTYPE))
-    return {
-        "proportions": {
+    return CoalResult(
+        measures=measures,
+        proportions={
             subset: {label: float(sample.rate(label, subset)) for label in LABELS}
             for subset in frame["subset"].unique(maintain_order=True)
         },
-        "rows": {str(key): int(n) for key, n in frame.group_by("subset", maintain_order=True).len().iter_rows()},
-        "order_condition": OrderCondition(
+        rows={str(key): int(n) for key, n in frame.group_by("subset", maintain_order=True).len().iter_rows()},
+        order_condition=OrderCondition(
             all(one.value > 0 for one in order) if is_defined else None,
             all(one.low > 0 for one in order) if is_bounded else None,
         ),
-        "minimum_detectable_difference": minimum_detectable_difference(estimates["coal", None]),
-        "occupations": occupations,
+        minimum_detectable_difference=minimum_detectable_difference(measures["coal"]),
+        occupations=occupations,
         # Scores on other words say nothing about the order of the models.
-        "published": published(card.lang, estimates["coal", None]) if card and not card.occupation_list else [],
-        "readings": readings(sample, scoring),
-        "shares": label_shares(sample, scoring),
-        "notes": asked.notes,
-    }
+        published=published(card.lang, measures["coal"]) if card and not card.occupation_list else [],
+        readings=readings(sample, scoring),
+        shares=label_shares(sample, scoring),
+        notes=asked.notes,
+    )
 
 
 def published(lang: str, estimate: Estimate) -> list[PublishedRow]:

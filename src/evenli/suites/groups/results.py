@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from evenli.format import UNDEFINED, number, p_value, with_interval
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
-from evenli.stats.intervals import Estimates, Scoring, estimate_functions
+from evenli.stats.intervals import Scoring, estimate_functions
 from evenli.stats.sample import Sample, Values
 from evenli.suites.about import about_axis
 from evenli.suites.base import Section, Value, slot_word
@@ -22,7 +21,7 @@ from evenli.suites.groups.interactions import InteractionRow, interactions
 from evenli.suites.groups.items import Items, items
 from evenli.suites.groups.measures import default_of, label_share, stereotype_of
 from evenli.suites.groups.pools import PoolRow, pools
-from evenli.types import DataCard, Estimate, Number, Record, SuiteResult
+from evenli.types import DataCard, Estimate, MeasureResult, Number, Record, SuiteResult
 
 PERMUTATIONS = 2_000
 DEFAULT, RULED_OUT, INTERACTION = "default", "ruled_out", "interaction"
@@ -84,26 +83,29 @@ class GroupsResult(SuiteResult, frozen=True, kw_only=True):
     notes: list[str] = msgspec.field(default_factory=list)
 
 
-def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
-    """The fields of ``GroupsResult``."""
+def summarise(
+    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
+) -> GroupsResult:
+    """The result of a run."""
     asked = items(sample)
     distance, p = permutation_test(sample)
     typed = sample.frame.filter(sample.frame["subset"] != "NS")["occupation"].n_unique()
     notes = [f"{asked.incomplete} pairs of sentences that are not asked of every group are left out of the causes"]
     rows, about = _rows(sample, asked, scoring), about_axis(sample.header)
-    return {
+    return GroupsResult(
         # NLI-CoAL needs words with and without a stereotype; the distance does not.
-        "headline": "distance" if math.isnan(estimates["coal_n", None].value) else "coal_n",
-        "groups": rows,
-        "group_distance": distance,
-        "group_distance_p": p,
-        "thing": about.thing,
-        "interactions": interactions(sample, [row.noun for row in rows], scoring),
-        "parts": list(about.parts),
-        "pools": pools(sample, scoring, card),
-        "words": {"all": sample.frame["occupation"].n_unique(), "stereotyped": typed},
-        "notes": notes if asked.incomplete else [],
-    }
+        headline="distance" if math.isnan(measures["coal_n"].value) else "coal_n",
+        measures=measures,
+        groups=rows,
+        group_distance=distance,
+        group_distance_p=p,
+        thing=about.thing,
+        interactions=interactions(sample, [row.noun for row in rows], scoring),
+        parts=list(about.parts),
+        pools=pools(sample, scoring, card),
+        words={"all": sample.frame["occupation"].n_unique(), "stereotyped": typed},
+        notes=notes if asked.incomplete else [],
+    )
 
 
 def _rows(sample: Sample, asked: Items, scoring: Scoring) -> list[GroupRow]:

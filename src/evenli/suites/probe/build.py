@@ -12,8 +12,9 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -22,6 +23,8 @@ from evenli.io import file_kind, iter_rows, read_text
 from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.parse import csv_reader, unescape_cell
+from evenli.record import Record
+from evenli.renamed import FormerDict
 from evenli.resources import load_axis, read_lines, read_table
 from evenli.suites.files import read_pairs
 from evenli.suites.probe import words
@@ -75,18 +78,60 @@ class ProbeSettings:
         return words.fill_slots(template, occupation, repair_articles=self.repair_articles)
 
 
-@dataclass(frozen=True)
-class ProbeBuild:
-    """A probe set, two rows per premise, and how it was built.
+class OccupationCounts(Record, frozen=True):
+    """Sentences of an occupation: ``found``, used as they are (``direct``) and ``filled`` by substitution."""
 
-    The report holds settings and counts: ``sentences`` read, ``matched`` with an occupation, ``dropped`` by reason,
-    ``kept``, ``placeholders``; for every occupation the sentences ``found``, used as they are (``direct``) and
-    ``filled`` by substitution; ``only_filled`` and ``short`` list occupations without a sentence of their own and those
-    below the wanted number.
+    found: int
+    direct: int
+    filled: int
+
+
+class ProbeReport(FormerDict, Record, frozen=True, kw_only=True):
+    """The settings of a probe set, and what became of the sentences of a corpus.
+
+    Attributes:
+        corpus: Name of its file; None for our own sentences, which are not counted.
+        sentences: Read.
+        matched: With an occupation.
+        dropped: Of these, by reason.
+        kept: The others.
+        placeholders: Of these, those into which another occupation fits.
+        occupations: Sentences by occupation.
+        only_filled: Occupations without a sentence of their own.
+        short: Premises of occupations that have fewer than wanted.
+        notes: What a reader must know.
     """
 
+    optional: ClassVar[tuple[str, ...]] = ("sentences", "matched", "dropped", "kept", "placeholders")
+
+    corpus: str | None
+    per_occupation: int
+    max_words: int
+    family: str
+    seed: int
+    name_filter: str
+    repair_articles: bool
+    sentences: int | None = None
+    matched: int | None = None
+    dropped: dict[str, int] | None = None
+    kept: int | None = None
+    placeholders: int | None = None
+    occupations: dict[str, OccupationCounts]
+    only_filled: list[str] = msgspec.field(default_factory=list)
+    short: dict[str, int] = msgspec.field(default_factory=dict)
+    notes: list[str] = msgspec.field(default_factory=list)
+
+    def stored_fields(self) -> dict[str, Any]:
+        """What is written; that nothing of a corpus was dropped is said, too."""
+        return super().stored_fields() | ({} if self.dropped is None else {"dropped": self.dropped})
+
+
+@dataclass(frozen=True)
+class ProbeBuild:
+    """A probe set, two rows per premise, and how it was built."""
+
     pairs: PairSet
-    report: dict[str, Any]
+    report: ProbeReport
 
 
 _Premises = dict[str, list[tuple[str, str]]]
@@ -109,8 +154,7 @@ def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeB
     settings = settings or ProbeSettings(**options)
     hypotheses = words.probe_hypotheses(settings.family)
     generator = np.random.default_rng(settings.seed)
-    premises, counts = (_from_own_sentences if settings.corpus is None else _from_corpus)(settings, generator)
-    card = settings.card()
+    premises, report = (_from_own_sentences if settings.corpus is None else _from_corpus)(settings, generator)
     listed = [(name, *premise) for name in premises for premise in premises[name]]
     picks = generator.integers(len(hypotheses), size=len(listed)).tolist()
     rows: list[dict[str, str]] = []
@@ -119,18 +163,18 @@ def build_probe(settings: ProbeSettings | None = None, **options: Any) -> ProbeB
         rows += words.probe_rows(number, premise, texts, name, settings.occupations[name], template)
     pairs = PairSet.from_rows(
         rows,
-        name=f"probe from {card['corpus']}" if card["corpus"] else "built-in probe",
+        name=f"probe from {report.corpus}" if report.corpus else "built-in probe",
         suite="probe",
         lang="en",
-        source=f"built by evenli from {card['corpus'] or 'its own sentences'}: {len(premises)} occupations, "
+        source=f"built by evenli from {report.corpus or 'its own sentences'}: {len(premises)} occupations, "
         f"{settings.per_occupation} premises each, hypotheses '{settings.family}', seed {settings.seed}",
-        notes=tuple(counts["notes"]),
+        notes=tuple(report.notes),
     )
-    return ProbeBuild(pairs, {**card, **counts})
+    return ProbeBuild(pairs, report)
 
 
-def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
-    """The same seeded sample of our templates for every occupation, and their part of the report."""
+def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, ProbeReport]:
+    """The same seeded sample of our templates for every occupation, and the report."""
     occupations, per_occupation, max_words = settings.occupations, settings.per_occupation, settings.max_words
     # A template that names an occupation itself would be about two.
     finder = words.find_forms(form for name in occupations for form in words.forms(name))
@@ -141,12 +185,12 @@ def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator)
         raise InputError(f"per_occupation {per_occupation}: evenli has {len(templates)} own sentences; give a corpus")
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
     premises = {name: [(settings.fill(one, name), words.cluster_key(one)) for one in sample] for name in occupations}
-    counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
-    return premises, {"occupations": counts, "only_filled": [], "short": {}, "notes": []}
+    counts = {name: OccupationCounts(0, 0, per_occupation) for name in occupations}
+    return premises, ProbeReport(**settings.card(), occupations=counts)
 
 
-def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, dict[str, Any]]:
-    """Premises from a corpus, and their part of the report."""
+def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tuple[_Premises, ProbeReport]:
+    """Premises from a corpus, and the report."""
     corpus = Path(str(settings.corpus))
     pool = words.collect(corpus, settings.occupations, settings.max_words, settings.name_filter)
     premises, counts = _equalise(pool.kept, settings, generator)
@@ -158,32 +202,33 @@ def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tup
             f"{len(pool.kept)} passed the filters ({_listed(pool.dropped)}); give a larger corpus"
         )
     short = {name: len(texts) for name, texts in premises.items() if len(texts) < settings.per_occupation}
-    only_filled = [name for name, count in counts.items() if not count["found"]]
+    only_filled = [name for name, count in counts.items() if not count.found]
     notes = [f"only by substitution: {', '.join(only_filled)}"] if only_filled else []
     if short:
         notes.append(f"fewer than {settings.per_occupation} premises: {_listed(short)}")
     if settings.name_filter == "lists" and not pool.has_capitals:
         notes.append("the corpus has no capital letters, so only listed first names are seen; spacy or nltk see more")
-    return premises, {
-        "sentences": pool.sentences,
-        "matched": pool.matched,
-        "dropped": dict(pool.dropped),
-        "kept": len(pool.kept),
-        "placeholders": len({sentence.template for sentence in pool.kept if sentence.movable}),
-        "occupations": counts,
-        "only_filled": only_filled,
-        "short": short,
-        "notes": notes,
-    }
+    return premises, ProbeReport(
+        **settings.card(),
+        sentences=pool.sentences,
+        matched=pool.matched,
+        dropped=dict(pool.dropped),
+        kept=len(pool.kept),
+        placeholders=len({sentence.template for sentence in pool.kept if sentence.movable}),
+        occupations=counts,
+        only_filled=only_filled,
+        short=short,
+        notes=notes,
+    )
 
 
 def _equalise(
     kept: Sequence[words.Sentence], settings: ProbeSettings, generator: np.random.Generator
-) -> tuple[_Premises, dict[str, dict[str, int]]]:
+) -> tuple[_Premises, dict[str, OccupationCounts]]:
     """Draw premises for every occupation: its own sentences first, then those of others with the word replaced."""
     placeholders = list(dict.fromkeys(sentence.template for sentence in kept if sentence.movable))
     premises: _Premises = {}
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, OccupationCounts] = {}
     for name in settings.occupations:
         own = [sentence for sentence in kept if sentence.occupation == name]
         chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
@@ -197,7 +242,7 @@ def _equalise(
                 used.add(words.same_words(text))
                 drawn.append((text, words.cluster_key(placeholders[i])))
         premises[name] = drawn
-        counts[name] = {"found": len(own), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
+        counts[name] = OccupationCounts(len(own), len(chosen), len(drawn) - len(chosen))
     return premises, counts
 
 

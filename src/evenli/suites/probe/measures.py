@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,11 +24,11 @@ from evenli.errors import InputError
 from evenli.format import number, p_bound, signed
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.resources import read_table
-from evenli.stats.intervals import Estimates, Scoring
+from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import Section
-from evenli.types import DataCard, Number, Numbers, Record, SuiteResult
+from evenli.types import DataCard, MeasureResult, Number, Numbers, Record, SuiteResult
 
 _measure = partial(measure, reference="Sharma et al. 2021", suites=("probe",))
 _less = partial(_measure, ideal=1, direction="higher = less biased")
@@ -275,8 +274,10 @@ def _correlate(ours: Values, market: Values) -> Ranks:
     return Ranks(float(rho.statistic), float(rho.pvalue), float(kendalltau(ours, market).statistic))
 
 
-def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
-    """The fields of ``ProbeResult`` beside the measures."""
+def summarise(
+    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
+) -> ProbeResult:
+    """The result of a run."""
     # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
     curve = occupation_curve(sample).with_columns(pl.col(pl.Float64).round(_DIGITS))
     curve = curve.sort("dp", "occupation", descending=[True, False])
@@ -288,13 +289,14 @@ def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: Data
         disputed = (row["stereotype"] == "female" and share < 50) or (row["stereotype"] == "male" and share > 50)
         rows.append(ProbeOccupation(**row, women_percent=share, disputed=disputed))
     comparable = sum(not math.isnan(row.women_percent) for row in rows) >= FEWEST_RANKS
-    return {
-        "rows": sample.frame.height,
-        "premises": sample.paired.first.frame.height,
-        "proportions": {label: float(sample.rate(label)) for label in LABELS},
-        "occupations": rows,
-        "labour": labour_comparison(curve, women) if comparable else None,
-    }
+    return ProbeResult(
+        measures=measures,
+        rows=sample.frame.height,
+        premises=sample.paired.first.frame.height,
+        proportions={label: float(sample.rate(label)) for label in LABELS},
+        occupations=rows,
+        labour=labour_comparison(curve, women) if comparable else None,
+    )
 
 
 def statement(result: SuiteResult) -> str:

@@ -59,7 +59,7 @@ def load(request: Request) -> PairSet:
 
 def cost(pairs: PairSet, chosen: Plan) -> str:
     """What asking takes, in a sentence."""
-    distinct = int(pairs.card()["distinct_pairs"])
+    distinct = pairs.card().distinct_pairs
     return (
         f"{len(chosen.wordings)} of {chosen.grid_size} wordings: {distinct:,} distinct pairs, "
         f"{distinct / chosen.ordinary:.1f} times an ordinary audit ({chosen.ordinary:,})"

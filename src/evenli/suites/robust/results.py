@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import msgspec
 
 from evenli.format import interval, number, p_value, percent, with_interval
-from evenli.stats.intervals import Estimates, Scoring
+from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Value
 from evenli.suites.coal.verdict import NEGLIGIBLE
@@ -18,7 +18,7 @@ from evenli.suites.robust.measures import MEANS
 from evenli.suites.robust.stability import REST, CauseRow, LevelRow, VarianceRow, across, levels, variance_shares
 from evenli.suites.robust.views import CHOICES, ViewCause, ViewRow, across_views, view_rows, view_shares
 from evenli.suites.robust.wordings import DIMENSIONS
-from evenli.types import DataCard, SuiteResult
+from evenli.types import DataCard, MeasureResult, SuiteResult
 
 TITLES = {"stereotype": "stereotype", "default_gender": "default gender", "undirected": "undirected error"}
 
@@ -62,19 +62,21 @@ class RobustResult(SuiteResult, frozen=True, kw_only=True):
         )
 
 
-def summarise(sample: Sample, estimates: Estimates, scoring: Scoring, card: DataCard | None) -> Mapping[str, Any]:
-    """The fields of ``RobustResult`` beside the measures."""
+def summarise(
+    sample: Sample, measures: dict[str, MeasureResult], scoring: Scoring, card: DataCard | None
+) -> RobustResult:
+    """The result of a run."""
     rows, cells = curve(sample, scoring.level), view_rows(sample)
-    means = {cause: estimates[name, None] for cause, name in MEANS.items()}
-    return {
-        "wordings": rows,
-        "causes": across(rows, means),
-        "shares": variance_shares(rows),
-        "levels": levels(rows),
-        "views": cells,
-        "view_causes": across_views(cells, rows),
-        "view_shares": view_shares(cells),
-    }
+    return RobustResult(
+        measures=measures,
+        wordings=rows,
+        causes=across(rows, {cause: measures[name] for cause, name in MEANS.items()}),
+        shares=variance_shares(rows),
+        levels=levels(rows),
+        views=cells,
+        view_causes=across_views(cells, rows),
+        view_shares=view_shares(cells),
+    )
 
 
 def statement(result: RobustResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ def side(cause: str, value: float) -> int:
     return 0 if abs(value) < 1e-9 else int(math.copysign(1, value))
 
 
-def across(rows: Sequence[WordingRow], means: dict[str, Estimate]) -> list[CauseRow]:
+def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[CauseRow]:
     """Every cause across wordings; ``means`` are the means over wordings by cause. The usual wording comes first."""
     known = judged_rows(rows)
     return [_across(cause, known, rows[0], means[cause]) for cause in CAUSES] if rows else []
