@@ -146,7 +146,7 @@ def test_built_in_set() -> None:
     assert not [text for text in texts if re.search(r"\ba [aeiou]|\ban (?!hour)[^aeiou]", text)]
     drawn = Counter(build.pairs.frame["hypothesis"].str.replace("female|male", "X"))
     assert len(drawn) == 3 and min(drawn.values()) > 2200
-    assert build.report.short == {} and build.report.occupations["nurse"].filled == 100
+    assert build.report.short == {} and build.report.occupations["nurse"]["filled"] == 100
 
 
 def test_own_sentences() -> None:

@@ -128,7 +128,7 @@ def _print_probe(pairs: PairSet, report: ProbeReport | None, out: Path) -> None:
         dropped = ", ".join(f"{reason} {count:,}" for reason, count in (report.dropped or {}).items())
         shared.say(f"{report.sentences:,} sentences, {report.matched:,} with an occupation, {report.kept:,} kept")
         shared.say(f"dropped: {dropped or 'none'}")
-        direct, filled = (sum(getattr(one, key) for one in report.occupations.values()) for key in ("direct", "filled"))
+        direct, filled = (sum(one[key] for one in report.occupations.values()) for key in ("direct", "filled"))
         shared.say(f"{direct:,} premises as they stand in the corpus, {filled:,} with the occupation replaced")
     for note in pairs.notes:
         shared.warn(note)

@@ -78,14 +78,6 @@ class ProbeSettings:
         return words.fill_slots(template, occupation, repair_articles=self.repair_articles)
 
 
-class OccupationCounts(Record, frozen=True):
-    """Sentences of an occupation: ``found``, used as they are (``direct``) and ``filled`` by substitution."""
-
-    found: int
-    direct: int
-    filled: int
-
-
 class ProbeReport(FormerDict, Record, frozen=True, kw_only=True):
     """The settings of a probe set, and what became of the sentences of a corpus.
 
@@ -96,7 +88,7 @@ class ProbeReport(FormerDict, Record, frozen=True, kw_only=True):
         dropped: Of these, by reason.
         kept: The others.
         placeholders: Of these, those into which another occupation fits.
-        occupations: Sentences by occupation.
+        occupations: Sentences by occupation: ``found``, used as they are (``direct``), ``filled`` by substitution.
         only_filled: Occupations without a sentence of their own.
         short: Premises of occupations that have fewer than wanted.
         notes: What a reader must know.
@@ -116,7 +108,7 @@ class ProbeReport(FormerDict, Record, frozen=True, kw_only=True):
     dropped: dict[str, int] | None = None
     kept: int | None = None
     placeholders: int | None = None
-    occupations: dict[str, OccupationCounts]
+    occupations: dict[str, dict[str, int]]
     only_filled: list[str] = msgspec.field(default_factory=list)
     short: dict[str, int] = msgspec.field(default_factory=dict)
     notes: list[str] = msgspec.field(default_factory=list)
@@ -185,7 +177,7 @@ def _from_own_sentences(settings: ProbeSettings, generator: np.random.Generator)
         raise InputError(f"per_occupation {per_occupation}: evenli has {len(templates)} own sentences; give a corpus")
     sample = [templates[i] for i in generator.permutation(len(templates))[:per_occupation]]
     premises = {name: [(settings.fill(one, name), words.cluster_key(one)) for one in sample] for name in occupations}
-    counts = {name: OccupationCounts(0, 0, per_occupation) for name in occupations}
+    counts = {name: {"found": 0, "direct": 0, "filled": per_occupation} for name in occupations}
     return premises, ProbeReport(**settings.card(), occupations=counts)
 
 
@@ -202,7 +194,7 @@ def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tup
             f"{len(pool.kept)} passed the filters ({_listed(pool.dropped)}); give a larger corpus"
         )
     short = {name: len(texts) for name, texts in premises.items() if len(texts) < settings.per_occupation}
-    only_filled = [name for name, count in counts.items() if not count.found]
+    only_filled = [name for name, count in counts.items() if not count["found"]]
     notes = [f"only by substitution: {', '.join(only_filled)}"] if only_filled else []
     if short:
         notes.append(f"fewer than {settings.per_occupation} premises: {_listed(short)}")
@@ -224,11 +216,11 @@ def _from_corpus(settings: ProbeSettings, generator: np.random.Generator) -> tup
 
 def _equalise(
     kept: Sequence[words.Sentence], settings: ProbeSettings, generator: np.random.Generator
-) -> tuple[_Premises, dict[str, OccupationCounts]]:
+) -> tuple[_Premises, dict[str, dict[str, int]]]:
     """Draw premises for every occupation: its own sentences first, then those of others with the word replaced."""
     placeholders = list(dict.fromkeys(sentence.template for sentence in kept if sentence.movable))
     premises: _Premises = {}
-    counts: dict[str, OccupationCounts] = {}
+    counts: dict[str, dict[str, int]] = {}
     for name in settings.occupations:
         own = [sentence for sentence in kept if sentence.occupation == name]
         chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
@@ -242,7 +234,7 @@ def _equalise(
                 used.add(words.same_words(text))
                 drawn.append((text, words.cluster_key(placeholders[i])))
         premises[name] = drawn
-        counts[name] = OccupationCounts(len(own), len(chosen), len(drawn) - len(chosen))
+        counts[name] = {"found": len(own), "direct": len(chosen), "filled": len(drawn) - len(chosen)}
     return premises, counts
 
 
