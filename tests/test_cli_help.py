@@ -353,10 +353,11 @@ def test_seat_says_what_its_tests_are(tmp_path: Path) -> None:
 
 
 def test_a_small_corpus_names_the_option_that_helps() -> None:
-    from evenli.mitigate.plan import Split, assign
+    from evenli.mitigate.plan import Split
+    from evenli.mitigate.shuffle import check_split
 
     with pytest.raises(InputError, match=r"200,200 .* --split none"):
-        assign(np.arange(2000), Split(), 0)
+        check_split(2000, Split())
 
 
 def test_predict_keeps_columns_reads_numbers_and_prints_intervals(tmp_path: Path, pair_file) -> None:

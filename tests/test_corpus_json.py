@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +17,14 @@ from hypothesis import strategies as st
 
 from evenli import io, parse
 from evenli.corpus import rows, run
-from evenli.corpus.importance import Counts
+from evenli.corpus.bias import BiasScorer
+from evenli.corpus.direction import gender_direction, read_pairs
+from evenli.corpus.importance import Counts, Idf, Sif
 from evenli.corpus.run import corpus_texts, score_corpus
 from evenli.corpus.scored import CorpusScores
-from evenli.mitigate import review
+from evenli.corpus.scoring import score
+from evenli.encoders.vectors import load_vectors
+from evenli.mitigate import corpora, review, sorter
 from evenli.mitigate.corpora import fairer_corpus
 from evenli.mitigate.plan import CorpusSettings, Split
 
@@ -39,7 +44,7 @@ class Passes(Counter[str]):
 
     def note(self, text: object) -> None:
         kind = "copy" if "woman" in str(text) else "row"
-        self.update(f"{kind} {mark}" for mark in str(text).split("#")[1::2])
+        self.update(f"{kind} {mark}" for mark in re.findall(r"#(\d+)#", str(text)))
 
 
 @pytest.fixture
@@ -89,12 +94,23 @@ def write_source(folder: Path, suffix: str, texts: list[str]) -> Path:
     return file
 
 
+def write_vectors(folder: Path) -> Path:
+    generator = np.random.default_rng(2)
+    words = sorted({word for pair in read_pairs("ten") for word in pair} | {"the", "saw", "and", "slept"})
+    lines = [f"{word} " + " ".join(f"{x:.3f}" for x in generator.normal(size=6)) for word in words]
+    (folder / "vectors.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return folder / "vectors.txt"
+
+
 @pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".parquet"])
 @pytest.mark.parametrize("method", ["subtract", "augment", "combined"])
 def test_a_row_passes_through_json_at_most_twice(
     tmp_path: Path, passes: Passes, suffix: str, method: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(review, "_BUCKET", 50)  # all that is sorted goes to the disk and comes back
+    # All that is sorted goes to the disk and comes back.
+    for module in (corpora, review):
+        monkeypatch.setattr(module, "BUCKET", 50)
+    monkeypatch.setattr(sorter, "_WAITING_ROWS", 60)
     count = 400
     source = write_source(tmp_path, suffix, sentences(count))
     passes.clear()
@@ -110,6 +126,43 @@ def test_a_row_passes_through_json_at_most_twice(
     assert Counter(rows_now.values()) == {1: count - 1 - counts.above_threshold, 2: counts.above_threshold}
     copies = [passes[name] for name in passes if name.startswith("copy")]
     assert copies == [1] * counts.added and (counts.added > 50) == (method != "subtract")
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("weights", ["idf", "sif"])
+def test_counting_words_before_scoring_costs_no_pass(tmp_path: Path, passes: Passes, suffix: str, weights: Any) -> None:
+    """The rows are parsed once for both, and a later step reads the counts instead of the corpus."""
+    count = 200
+    source = write_source(tmp_path, suffix, sentences(count))
+    passes.clear()
+    scored = score(source, tmp_path / "scored", vectors=write_vectors(tmp_path), weights=weights)
+    del passes["row 0"]  # the first row says which columns there are
+    assert len(passes) == count - 1 and set(passes.values()) == {1}
+    source.unlink()  # neither the scorer nor the words of removed rows need it any more
+    made = fairer_corpus("subtract", scored, tmp_path / "out", CorpusSettings(80, split=None))
+    assert made.card.driving_words == "shown" and made.card.counts.removed > 20
+    del passes["row 0"]
+    assert Counter(passes.values())[2] in {made.card.counts.removed, made.card.counts.removed - 1}
+    assert set(passes.values()) == {1, 2}
+    assert not list(tmp_path.glob(".*.tmp"))  # where the rows waited
+
+
+@pytest.mark.parametrize("weights", ["idf", "sif"])
+def test_rows_that_waited_score_as_those_that_did_not(tmp_path: Path, weights: Any) -> None:
+    source = tmp_path / "pairs.jsonl"
+    texts = sentences(150)
+    lines = [json.dumps({"a": text, "b": "", "label": "-" if len(text) % 7 == 0 else "neutral"}) for text in texts]
+    source.write_bytes(b"\n\n".join([*(line.encode() for line in lines), b'{"a": "a \xff man", "b": "x"}']))
+    vectors = load_vectors(write_vectors(tmp_path))
+    weigh: Any = {"idf": Idf, "sif": Sif}[weights](Counts.count(corpus_texts(source, ["a", "b"])))
+    scorer = BiasScorer(vectors, gender_direction(vectors), weights=weigh, centre="length")
+    plain = score_corpus(source, tmp_path / "plain", scorer, run.ReadSettings(["a", "b"]))
+    kept = score(source, tmp_path / "kept", vectors=vectors.file, weights=weights, columns=["a", "b"], centre="length")
+    assert kept.header["scorer"] == plain.header["scorer"] and kept.header["counts"] == plain.header["counts"]
+    assert kept.header["counts"]["blank_lines"] == 150
+    for one, other in zip(kept.frames(), plain.frames(), strict=True):
+        assert one.equals(other)
+    assert any(frame["a_Abs"].max() > 0 for frame in kept.frames())
 
 
 def test_the_words_of_plain_text_are_counted_without_json(tmp_path: Path, passes: Passes) -> None:

@@ -15,7 +15,8 @@ import evenli
 from evenli.binary import write_csv
 from evenli.corpus.source import read_records
 from evenli.io import read_rows
-from evenli.mitigate.augment import SwapSettings, swap_corpus
+from evenli.mitigate.augment import SwapSettings
+from evenli.mitigate.swap_file import swap_corpus
 from evenli.parse import csv_line, escape_cell, unescape_cell
 from evenli.report.export import tables, write_table
 from evenli.stats.intervals import Scoring

@@ -14,9 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evenli.corpus import run
+from evenli.corpus import scored as scored_module
 from evenli.corpus.run import score_corpus
 from evenli.errors import InputError, RunError
-from evenli.mitigate import review
+from evenli.mitigate import corpora, review, sorter
 from evenli.mitigate.corpora import _QUANTILES, _summary, fairer_corpus
 from evenli.mitigate.plan import CorpusSettings, Split
 
@@ -243,11 +245,67 @@ def test_plain_sentences_are_not_split(tmp_path: Path) -> None:
 def test_large_corpora_are_sorted_in_buckets(tmp_path: Path, many: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split = Split(dev=40, test=30)
     combined(many, tmp_path / "whole", CorpusSettings(50, split=split))
-    monkeypatch.setattr(review, "_BUCKET", 7)
+    monkeypatch.setattr(corpora, "BUCKET", 7)
+    monkeypatch.setattr(review, "BUCKET", 7)
+    monkeypatch.setattr(sorter, "_WAITING_ROWS", 11)
     combined(many, tmp_path / "buckets", CorpusSettings(50, split=split))
     for file in (tmp_path / "whole").iterdir():
         assert (tmp_path / "buckets" / file.name).read_bytes() == file.read_bytes()
     assert len(list((tmp_path / "buckets").iterdir())) == 8
+
+
+@pytest.mark.parametrize("guard", [True, False])
+def test_splits_and_controls_do_not_depend_on_where_shards_end(
+    tmp_path: Path, pair_file, monkeypatch: pytest.MonkeyPatch, guard: bool
+) -> None:
+    """Keys are drawn by the number of a row, so that what is held is no more than dev and test."""
+    rows = [pair(n, f"The {'man' if n % 3 else 'table'} {'x' * (n * 7 % 23)}") for n in range(300)]
+    source = pair_file(rows)
+    settings = CorpusSettings(70, split=Split(31, 20, guard), seed=4, random=True)
+    for name, size in (("one", 1000), ("many", 17)):
+        monkeypatch.setattr(run, "SHARD_ROWS", size)
+        score_corpus(source, tmp_path / f"scored-{name}", Letters())
+        augment(tmp_path / f"scored-{name}", tmp_path / name, settings)
+    assert len(list((tmp_path / "scored-many/shards").glob("*.parquet"))) > 10
+    for file in ("train.jsonl", "dev.jsonl", "test.jsonl", "added.csv"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "many" / file).read_bytes()
+    assert [len(read(tmp_path / f"many/{name}.jsonl")) for name in ("dev", "test")] == [31, 20]
+
+
+def test_every_row_is_as_likely_in_dev_and_at_every_place(tmp_path: Path, many: Path) -> None:
+    """Of 400 rows 40 are in dev: over 40 seeds each is there 4 times on average, and its mean place is the middle."""
+    times, places = np.zeros(400), np.zeros(400)
+    for seed in range(40):
+        subtract(many, tmp_path / "out", CorpusSettings(100, split=Split(40, 0), seed=seed), overwrite=True)
+        times[[int(row["id"][1:]) for row in read(tmp_path / "out/dev.jsonl")]] += 1
+        train = [int(row["id"][1:]) for row in read(tmp_path / "out/train.jsonl")]
+        places[train] += np.arange(len(train)) / len(train) - 0.5
+    # Sums of 40 draws with a chance of 0.1, and of 36 uniform places: within five standard deviations.
+    assert times.sum() == 1600 and np.abs(times - 4).max() < 5 * np.sqrt(40 * 0.09)
+    assert np.abs(places).max() < 5 * np.sqrt(36 / 12)
+
+
+def test_texts_that_are_sorted_wait_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long texts are, no more than a few megabytes of them are held."""
+    monkeypatch.setattr(sorter, "_WAITING_BYTES", 1000)
+    generator = np.random.default_rng(0)
+    keys = generator.random(200)
+    texts = [f"{key} {'long ' * 100}" for key in keys]
+    work = sorter.Sorter(tmp_path, np.array([0.3, 0.6]))
+    for at in range(0, 200, 3):
+        work.add(keys[at : at + 3], texts[at : at + 3])
+        assert work._bytes < 1000
+    assert [text.decode() for text in work.sorted()] == [texts[at] for at in np.argsort(keys)]
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_order_statistics_are_found_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scored_module, "HELD_ROWS", 10)
+    values = np.random.default_rng(1).random(5000)
+    values[::7] = 0.25
+    ranks = list(range(0, 5000, 60))
+    found = scored_module.order_statistics(lambda: iter(np.array_split(values, 9)), 5000, ranks)
+    assert [found[rank] for rank in ranks] == np.sort(values)[ranks].tolist()
 
 
 def test_pages_are_escaped_and_hashes_are_right(tmp_path: Path, pair_file) -> None:

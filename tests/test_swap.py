@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from evenli.counterfactual.pronouns import her_is_possessive
 from evenli.counterfactual.swapper import Swapper
 from evenli.errors import InputError
 from evenli.io import read_rows
-from evenli.mitigate.augment import SwapSettings, swap_augment, swap_corpus
+from evenli.mitigate import swap_file
+from evenli.mitigate.augment import SwapSettings, swap_augment
+from evenli.mitigate.swap_file import swap_corpus
 from evenli.resources import read_table
 from evenli.suites.probe.words import probe_occupations
 
@@ -390,6 +393,45 @@ def test_other_languages_are_refused_and_mixed_files_reported(tmp_path: Path) ->
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="mode"):
         SwapSettings(**options)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+@pytest.mark.parametrize("only", [False, True])
+def test_a_file_is_swapped_row_by_row_as_a_list_is_at_once(
+    tmp_path: Path, ending: str, only: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also across the parts that become Parquet, with duplicates before and behind them."""
+    monkeypatch.setattr(swap_file, "_PART", 4)
+    texts = ["A man sleeps.", "A woman sleeps.", "A dog sleeps.", "A bearded man sits.", "A man sleeps.", "He is out."]
+    rows = [{"id": n, "premise": text, "hypothesis": "She waits.", "label": 1} for n, text in enumerate(texts)]
+    rows[1]["hypothesis"] = "He waits."  # the copy of the first row, and its own copy is that row
+    corpus, out = tmp_path / "in.jsonl", tmp_path / f"out{ending}"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    counts = swap_corpus(corpus, out, SwapSettings(only_swapped=only))
+    whole = swap_augment(rows, SwapSettings())
+    given = whole.counts.to_dict()
+    assert {name: counts.to_dict()[name] for name in given} == given and whole.counts.duplicates == 4
+    expected = whole.rows[-whole.counts.added :] if only else whole.rows
+    assert counts.written == len(expected) > 1
+    written = [{**row, "id": str(row["id"]), "label": int(row["label"])} for row in read_rows(out)]
+    assert written == [{**row, "id": str(row["id"])} for row in expected]
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(["in.jsonl", out.name])
+
+
+def test_a_swapped_file_is_not_held_in_memory(tmp_path: Path) -> None:
+    """Of every distinct pair a hash is held, whatever its length."""
+    corpus = tmp_path / "in.jsonl"
+    with corpus.open("w", encoding="utf-8") as stream:
+        for n in range(400):
+            stream.write(json.dumps({"premise": f"A man saw {n} {'x' * 20_000}", "hypothesis": "He sat."}) + "\n")
+    tracemalloc.start()
+    try:
+        counts = swap_corpus(corpus, tmp_path / "out.jsonl", review=tmp_path / "review.csv")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert counts.added == 400 and (tmp_path / "out.jsonl").stat().st_size > 16_000_000
+    assert peak < 5_000_000
 
 
 def test_rows_without_a_label_are_counted(tmp_path: Path) -> None:

@@ -78,6 +78,22 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None, content: byte
         return frame
 
 
+def iter_parquet(file: Path, rows: int = 20_000) -> Iterator[pl.DataFrame]:
+    """A Parquet table, so many rows at a time; for one that is larger than the memory."""
+    polars = need("polars", extra="all", purpose="reading Parquet")
+    check_regular(file)
+    with decoding(file), unheard():
+        table = polars.scan_parquet(file, glob=False)
+        total = int(table.select(polars.len()).collect().item())
+        size = file.stat().st_size
+    if total > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
+        raise InputError(f"{file} holds {total:,} rows in {size:,} bytes, above the limit; refusing to read it")
+    for start in range(0, total, rows):
+        with decoding(file), unheard():
+            part: pl.DataFrame = table.slice(start, rows).collect()
+        yield part
+
+
 def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     """The array of an ``.npy`` file; nothing is unpickled."""
     import numpy as np

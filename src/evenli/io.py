@@ -16,6 +16,7 @@ import errno
 import gzip
 import hashlib
 import io
+import itertools
 import json
 import lzma
 import math
@@ -28,7 +29,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 from evenli._temporary import leftovers, process_mark
-from evenli.binary import ZstdStream, read_parquet
+from evenli.binary import ZstdStream, iter_parquet
 from evenli.errors import InputError, PairError, RunError
 from evenli.parse import LINE_BYTES, check_ratio, check_regular, parse_json_object, parse_table
 
@@ -181,7 +182,11 @@ def read_text(file: Readable, *, fallback: str | None = None, limit: int | None 
     """
     limit = limit or WHOLE_BYTES
     with reading(file), open_binary(file) as stream:
-        content = stream.read(limit + 1)  # one more tells a file at the limit from one beyond it
+        # In blocks: read() would ask for as much memory as the limit, of which a short file needs little. One byte more
+        # than the limit tells a file at it from one beyond it.
+        content = bytearray()
+        while block := stream.read(min(_BLOCK, limit + 1 - len(content))):
+            content += block
     if len(content) > limit:
         raise InputError(f"{file} exceeds the limit of {limit >> 20} MB when unpacked; refusing to read it")
     try:
@@ -219,7 +224,8 @@ def iter_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"no such file: {path}")
     kind = file_kind(path)
     if kind == ".parquet":
-        yield from enumerate(read_parquet(path).iter_rows(named=True), 1)
+        parts = (part.iter_rows(named=True) for part in iter_parquet(path))
+        yield from enumerate(itertools.chain.from_iterable(parts), 1)
     elif kind in {".json", ".jsonl"}:
         for number, line in iter_text(path):
             if line.strip():

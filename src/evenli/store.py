@@ -323,6 +323,21 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
             shutil.rmtree(old, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def scratch(run: RunDir) -> Iterator[Path]:
+    """A directory beside that of ``run``, which is removed at the end; what a killed process left goes, too."""
+    out = run.path.resolve()
+    run.check()
+    _recover(out)
+    temporary = out.with_name(f".{out.name}.{process_mark()}.tmp")
+    with run.writing():
+        try:
+            temporary.mkdir(parents=True)
+            yield temporary
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
 def _recover(out: Path) -> None:
     """Remove what a killed ``replacing`` left, and put back the old directory if it stopped between the two renames."""
     if not out.parent.is_dir():

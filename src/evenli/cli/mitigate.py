@@ -57,7 +57,8 @@ def swap(
 
     Premise and hypothesis are swapped together; labels and other columns are kept.
     """
-    from evenli.mitigate.augment import SwapSettings, swap_corpus
+    from evenli.mitigate.augment import SwapSettings
+    from evenli.mitigate.swap_file import swap_corpus
 
     own = tuple(shared.split_names(occupations) or ()) if occupations is not None else None
     settings = SwapSettings(cast(Any, select), cast(Any, mode), names, only_swapped, cast(Any, conflicts), lang, own)

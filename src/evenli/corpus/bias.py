@@ -111,19 +111,28 @@ class BiasScorer:
 
     def score(self, text: str | None) -> SentenceBias:
         """Score one sentence and show its words."""
-        text = text or ""
-        tokens = split_words(text)
-        words = [self._word(token, start) for token, start in zip(tokens, sentence_starts(tokens)[0], strict=True)]
-        known = [word for word in words if word.note != "out of vocabulary"]
-        importance = self.weights.weigh([[word.token for word in known]])[0] if known else Importance(np.zeros(0))
+        return self.explain([text])[0]
+
+    def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:
+        """Score sentences and show their words; a network weighs the words of all of them at once."""
+        judged = []
+        for text in texts:
+            tokens = split_words(text or "")
+            starts = sentence_starts(tokens)[0]
+            judged.append([self._word(token, start) for token, start in zip(tokens, starts, strict=True)])
+        known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
+        weighed = iter(self.weights.weigh([[word.token for word in words] for words in known if words]))
+        importance = [next(weighed) if words else Importance(np.zeros(0)) for words in known]
         if isinstance(self.weights, StaticWeights):
-            sums = self.score_many([text])[0].tolist()
+            sums: list[Sequence[float]] = self.score_many(texts).tolist()
         else:
-            weighted = np.array([word.bias for word in known], dtype=np.float64) * importance.shares
-            female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
-            shrunk = float(self._shrink(np.array([len(known)]))[0])
-            sums = [shrunk * one for one in (female, male, female - male)]
-        return _explained(text, words, importance, sums, self._added)
+            shrunk = np.broadcast_to(self._shrink(np.array([len(words) for words in known])), len(known)).tolist()
+            sums = [
+                [one * scale for one in _sums([word.bias for word in words], shares.shares)]
+                for words, shares, scale in zip(known, importance, shrunk, strict=True)
+            ]
+        rows = zip(texts, judged, importance, sums, strict=True)
+        return [_explained(text or "", words, shares, total, self._added) for text, words, shares, total in rows]
 
     def _shrink(self, words: NDArray[Any]) -> FloatArray:
         """By how much the scores of texts with so many known words go down for the words that are added."""
@@ -203,6 +212,12 @@ def exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool
     if not (punctuation or is_word(token)):
         return "punctuation"
     return "gender word" if gender_words.has(token, initial=start) else ""
+
+
+def _sums(biases: Sequence[float], shares: FloatArray) -> Sequence[float]:
+    weighted = np.asarray(biases, dtype=np.float64) * shares
+    female, male = float(weighted[weighted > 0].sum()), float(weighted[weighted < 0].sum())
+    return female, male, female - male
 
 
 def _segment_sums(values: FloatArray, owner: NDArray[np.int64], size: int) -> FloatArray:

@@ -58,15 +58,16 @@ class ContextualScorer:
 
     def score(self, text: str | None) -> SentenceBias:
         """Score one sentence and show its tokens."""
-        return self._score([text])[0]
+        return self.explain([text])[0]
 
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]; zeros for empty ones."""
         parts = (texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH))
-        scores = [(one.female, one.male, one.absolute) for part in parts for one in self._score(part)]
+        scores = [(one.female, one.male, one.absolute) for part in parts for one in self.explain(part)]
         return np.array(scores, dtype=np.float64).reshape(-1, 3)
 
-    def _score(self, texts: Sequence[str | None]) -> list[SentenceBias]:
+    def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:
+        """Score sentences and show their tokens."""
         filled = [text for text in texts if text and text.strip()]
         answers = iter(self.encoder.pieces(filled, self._axis))
         return [

@@ -13,11 +13,13 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evenli.binary import read_parquet
 from evenli.encoders.base import Pooled
 from evenli.errors import InputError
 from evenli.io import hash_text
@@ -120,6 +122,30 @@ class Counts:
         if not documents:
             raise InputError("no text to count words in; give at least one that is not empty")
         return cls(documents, sum(occurrences.values()), dict(occurrences), dict(spread))
+
+    def save(self, file: Path) -> None:
+        """Write all counts as Parquet."""
+        import polars as pl
+
+        words = list(self.occurrences)
+        columns = {
+            "word": words,
+            "occurrences": list(self.occurrences.values()),
+            "texts": [self.texts[w] for w in words],
+        }
+        frame = pl.DataFrame(columns).with_columns(documents=pl.lit(self.documents), tokens=pl.lit(self.tokens))
+        frame.write_parquet(file, compression="zstd")
+
+    @classmethod
+    def load(cls, file: Path) -> Counts:
+        """What ``save`` wrote; InputError for another file."""
+        frame = read_parquet(file, ["word", "occurrences", "texts", "documents", "tokens"])
+        try:
+            words, occurrences, texts, documents, tokens = (frame[name].to_list() for name in frame.columns)
+            counted = (dict(zip(words, map(int, some), strict=True)) for some in (occurrences, texts))
+            return cls(int(documents[0]), int(tokens[0]), *counted)
+        except (TypeError, ValueError, IndexError) as error:
+            raise InputError(f"{file} does not hold counts of words") from error
 
     @property
     def identity(self) -> str:

@@ -1,13 +1,15 @@
 """The rows of a shard, parsed: texts to score, what is wrong with a row, and the row itself as JSON.
 
 A row is read from JSON once, if the source has it as JSON, and written as JSON once, if it has not. Plain text is
-decoded and written a whole shard at a time, because a call for every line would take longer than the scores.
+decoded and written a whole shard at a time, because a call for every line would take longer than the scores. Where
+words are counted before rows are scored, the parsed rows wait on the disk in between.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from evenli.corpus.source import Record
@@ -41,6 +43,33 @@ class Row(NamedTuple):
     invalid: bool
     no_gold: bool
     gold: str
+
+
+class KeptRows:
+    """Parsed rows in a directory, a file for each shard; ``blank`` lines of the source stand in none."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: list[Path] = []
+        self.blank = 0
+
+    def add(self, rows: Rows) -> None:
+        """Put the rows of the next shard on the disk."""
+        import polars as pl
+
+        texts = {f"text{at}": pl.Series(column, dtype=pl.String) for at, column in enumerate(rows.texts)}
+        flags = {"invalid": rows.invalid, "no_gold": rows.no_gold}
+        frame = pl.DataFrame({"original": rows.originals, **texts, **flags, "gold": rows.gold})
+        self._files.append(self._folder / f"{len(self._files):06d}.parquet")
+        frame.write_parquet(self._files[-1], compression="lz4", statistics=False)
+
+    def __iter__(self) -> Iterator[Rows]:
+        from evenli.binary import read_parquet
+
+        for file in self._files:
+            frame = read_parquet(file)
+            texts = [frame[name].to_list() for name in frame.columns if name.startswith("text")]
+            yield Rows(frame["original"].to_list(), texts, *(frame[name].to_list() for name in frame.columns[-3:]))
 
 
 def plain_texts(lines: Sequence[bytes]) -> tuple[list[str], list[bool]]:

@@ -21,8 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.binary import read_parquet
-from evenli.corpus.rows import Rows, plain_rows, plain_texts, table_rows
-from evenli.corpus.scored import FLAGS, SCORES, CorpusScores, ScoredDir
+from evenli.corpus.rows import KeptRows, Rows, plain_rows, plain_texts, table_rows
+from evenli.corpus.scored import COUNTS, FLAGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.source import (
     Record,
     choose_columns,
@@ -62,6 +62,7 @@ class ReadSettings:
     columns: Sequence[str] | None = None  # text columns; None: those with the usual names
     batch: int = 4_096  # sentences that the scorer gets at once
     made_with: Mapping[str, Any] | None = None  # kept in scores.json, for those who need the scorer again
+    kept: KeptRows | None = None  # the rows of the source, where they have been parsed already
 
     def __post_init__(self) -> None:
         if self.batch < 1:
@@ -112,7 +113,7 @@ def _work_through(job: Job, worker: Worker) -> Iterator[int]:
             if stored is not None:
                 stored.result()
                 yield done
-            done += len(chunk.records)
+            done += chunk.size
             stored = writer.submit(_store, job, chunk.number, table)
         if stored is not None:
             stored.result()
@@ -124,28 +125,45 @@ def _store(job: Job, number: int, table: pl.DataFrame | None) -> None:
         job.store(number, parquet(table), tally(table))
 
 
-def corpus_texts(source: str | Path, columns: Sequence[str] | None = None) -> Iterator[str]:
-    """Every text of a corpus, one after the other; source and columns are those of ``score_corpus``."""
+def corpus_texts(
+    source: str | Path, columns: Sequence[str] | None = None, keep: KeptRows | None = None
+) -> Iterator[str]:
+    """Every text of a corpus, one after the other; source and columns are those of ``score_corpus``.
+
+    ``keep`` gets the rows of a table or of JSON Lines, so that ``score_corpus`` need not parse them again.
+    """
     job = Job(source, Path(), "", ReadSettings(columns))
     for chunk in job.chunks():
         if chunk.plain:
             yield from plain_texts(cast("list[bytes]", chunk.records))[0]
-        else:
-            for texts in zip(*parse(chunk, job.columns).texts, strict=True):
-                yield from texts
+            continue
+        rows = parse(chunk, job.columns)
+        if keep is not None:
+            keep.add(rows)
+        for texts in zip(*rows.texts, strict=True):
+            yield from texts
+    if keep is not None:
+        keep.blank = job.blank
 
 
 class Chunk(NamedTuple):
-    """The rows of one shard, not parsed yet: lines of plain text or records; ``start`` is the number of the first."""
+    """The rows of one shard: lines of plain text, records, or parsed rows; ``start`` is the number of the first."""
 
     number: int
     start: int
-    records: list[bytes] | list[Record]
+    records: list[bytes] | list[Record] | Rows
     plain: bool
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return len(self.records.originals if isinstance(self.records, Rows) else self.records)
 
 
 def parse(chunk: Chunk, columns: Sequence[str]) -> Rows:
     """The rows of a chunk."""
+    if isinstance(chunk.records, Rows):
+        return chunk.records
     if chunk.plain:
         return plain_rows(cast("list[bytes]", chunk.records))
     return table_rows(cast("list[Record]", chunk.records), columns)
@@ -171,7 +189,7 @@ class Worker:
         too_long = lengths > LONG_TEXT
         if too_long.any():
             flat = [text[:LONG_TEXT] for text in flat]
-        shape = len(self._columns), len(chunk.records)
+        shape = len(self._columns), chunk.size
         scores = self._score(flat).reshape(*shape, 3)
         table: dict[str, Any] = {"row": np.arange(chunk.start, chunk.start + shape[1], dtype=np.int64)}
         for index, name in enumerate(self._columns):
@@ -261,7 +279,8 @@ class Job:
             "long_text": LONG_TEXT,
         }
         self._made_with = dict(settings.made_with or {})
-        self._shards = self._rows = self._blank = 0
+        self._kept = settings.kept
+        self._shards = self._rows = self.blank = 0
         self._hashes: dict[str, str] | None = None
         self._tallies: dict[int, Tally] = {}  # of the shards that this run has written
 
@@ -272,7 +291,7 @@ class Job:
             stored = None if overwrite else self.run.header()
             if stored is None:
                 # The old shards go before the manifest changes: it never describes the shards of another job.
-                self.run.clear(["shards", ".scores.json.tmp"])
+                self.run.clear(["shards", COUNTS, ".scores.json.tmp"])
                 self.run.write_manifest({**self._settings, "status": "running"})
                 self.run.add_hash()
             elif different := [key for key, value in self._settings.items() if stored.get(key) != value]:
@@ -284,7 +303,11 @@ class Job:
 
     def chunks(self) -> Iterator[Chunk]:
         """The source, cut into the rows of one shard each."""
-        self._shards = self._rows = self._blank = 0
+        self._shards = self._rows = self.blank = 0
+        if self._kept is not None and not self._plain:
+            self.blank = self._kept.blank
+            yield from map(self._chunk, self._kept)
+            return
         records: list[Any] = []
         size = 0
         for block in self._blocks():
@@ -308,13 +331,13 @@ class Job:
             records = read_records(file)
             while block := list(itertools.islice(records, _BLOCK_ROWS)):
                 rows = [record for record in block if record is not None]
-                self._blank += len(block) - len(rows)
+                self.blank += len(block) - len(rows)
                 yield rows
 
-    def _chunk(self, records: list[Record]) -> Chunk:
+    def _chunk(self, records: list[Record] | Rows) -> Chunk:
         chunk = Chunk(self._shards, self._rows, records, self._plain)
         self._shards += 1
-        self._rows += len(records)
+        self._rows += chunk.size
         return chunk
 
     def has(self, chunk: Chunk) -> bool:
@@ -326,7 +349,7 @@ class Job:
             rows = read_parquet(file, ["row"])["row"]
         except InputError:
             return False
-        return len(rows) == len(chunk.records) and rows[0] == chunk.start
+        return len(rows) == chunk.size and rows[0] == chunk.start
 
     def store(self, number: int, content: bytes, counted: Tally) -> None:
         """Write one shard atomically, then its hash: one that is killed in between is scored again."""
@@ -350,7 +373,7 @@ class Job:
         size = {"rows": self._rows, "shards": self._shards}
         tallies = [self._tallies.get(number) or self._recount(number) for number in range(self._shards)]
         counts = {flag: sum(one.flags[flag] for one in tallies) for flag in FLAGS}
-        counts["blank_lines"] = self._blank
+        counts["blank_lines"] = self.blank
         highest = max(0.0, *(one.highest for one in tallies))
         shards = CorpusScores(self.run.path, size).shards
         # Hashing needs no interpreter, so that threads share the work; of many files it is most of what is left.

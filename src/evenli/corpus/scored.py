@@ -2,6 +2,7 @@
 
 scores.json            where the rows came from, which scorer, how many rows; status running or complete
 shards/NNNNNN.parquet  the rows, in order, at most 50,000 in each
+counts.parquet         how often words occur, where their weight depends on it
 
 A shard has one line per row of the source: ``row`` (from 0), ``COLUMN_F``, ``COLUMN_M`` and ``COLUMN_Abs`` for each
 text column, ``pair_max`` (the largest Abs of the row), the flags ``empty``, ``too_long``, ``invalid_utf8`` and
@@ -30,12 +31,14 @@ from evenli.store import RunDir
 
 FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
 SCORES = ("F", "M", "Abs")
+COUNTS = "counts.parquet"
 PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 """Of the published corpora."""
 SIDES = {"female": "F", "male": "M"}
 HELD_ROWS = 1_000_000
 """Up to so many scores, 8 MB, are held at once."""
 _BINS = 1 << 16
+_RANGES = 16  # that are searched in one pass
 Parts = Callable[[], Iterable[NDArray[np.float64]]]
 """Gives the values anew, a part at a time, each time it is called."""
 # The second is what earlier versions named a file that they were writing.
@@ -46,7 +49,7 @@ class ScoredDir(RunDir):
     """The output directory; shards that a killed run left without a manifest are ours, anything else is not."""
 
     def __init__(self, path: str | Path) -> None:
-        owned = ("shards", ".scores.json.tmp")
+        owned = ("shards", COUNTS, ".scores.json.tmp")
         super().__init__(path, kind="scored corpus", manifest="scores.json", owned=owned, schema=2, hashed=2)
 
     def foreign_files(self) -> list[str]:
@@ -245,8 +248,9 @@ def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int,
     ends = [(float(part.min()), float(part.max())) for part in parts() if len(part)]
     whole = _Range(min(low for low, _ in ends), max(high for _, high in ends))
     ranges = dict.fromkeys(ranks, whole)
-    while unknown := {one for one in ranges.values() if one.low < one.high}:
-        bins = {one: _Bins(one) for one in unknown}
+    while unknown := sorted({one for one in ranges.values() if one.low < one.high}):
+        # Some at a time: the bins of a range are 1.5 MB.
+        bins = {one: _Bins(one) for one in unknown[:_RANGES]}
         for part in parts():
             values = np.sort(part)
             for one in bins.values():
@@ -255,7 +259,7 @@ def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int,
     return {rank: one.low for rank, one in ranges.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class _Range:
     """Smallest and largest value of a range, and how many values lie below it."""
 

@@ -15,8 +15,9 @@ from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
 from evenli.corpus.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
+from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
-from evenli.corpus.scored import SIDES, CorpusScores, thresholds, top_sentences
+from evenli.corpus.scored import COUNTS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
 from evenli.corpus.segment import SegmentedScorer, Segmenter, check_language, gender_words
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
@@ -26,6 +27,7 @@ from evenli.io import read_rows, read_text
 from evenli.record import Record
 from evenli.renamed import FormerDict
 from evenli.resources.words import GenderWords
+from evenli.store import scratch
 
 if TYPE_CHECKING:
     from evenli.corpus.contextual import ContextualScorer
@@ -130,8 +132,11 @@ def _check_axis(axis: Sequence[str], pairs: Pairs) -> None:
 AnyScorer: TypeAlias = "BiasScorer | ContextualScorer | SegmentedScorer"
 
 
-def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> AnyScorer:
-    """Load vectors, direction and weights; ``source`` is the corpus to count words in, if the settings name none."""
+def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = None) -> AnyScorer:
+    """Load vectors, direction and weights.
+
+    ``source`` is the corpus to count words in, if the settings name none; or its words, counted already.
+    """
     if settings.vectors is None and not settings._own_vectors:
         return _contextual(settings)
     weights: Weights | None = None
@@ -141,7 +146,9 @@ def make_scorer(settings: ScoreSettings, source: str | Path | None = None) -> An
     else:
         vectors = load_vectors(settings.vectors)
     direction = gender_direction(vectors, settings._pairs)
-    weights = weights or _weights(settings, vectors, settings.counts or source)
+    weights = weights or _weights(
+        settings, vectors, source if isinstance(source, Counts) else settings.counts or source
+    )
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
     stating = settings.stating()
@@ -191,7 +198,7 @@ def read_words(file: str | Path) -> list[str]:
     return kept
 
 
-def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str | Path | None) -> Weights:
+def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str | Path | Counts | None) -> Weights:
     if settings.encoder is not None:
         kind, _, target = settings.encoder.partition(":")
         if kind == "infersent":
@@ -205,7 +212,10 @@ def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str |
         return Uniform()
     if counts is None:
         raise InputError(f"--weights {settings.weights} needs a corpus to count words in; name it with --counts")
-    return (Idf if settings.weights == "idf" else Sif)(Counts.count(corpus_texts(counts)))
+    if not isinstance(counts, Counts):
+        # The columns are those of the corpus that is scored; another one may have others.
+        counts = Counts.count(corpus_texts(counts, settings.columns if settings.counts is None else None))
+    return (Idf if settings.weights == "idf" else Sif)(counts)
 
 
 @overload
@@ -247,20 +257,35 @@ def score(
             raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
         return make_scorer(settings).score(str(source))
     reading = ReadSettings(settings.columns, settings.batch)
+    if settings.weights != "uniform" and settings.encoder is None and settings.engine == "local":
+        return _score_counted(source, ScoredDir(out), settings, overwrite=overwrite, on_progress=on_progress)
     # The machine that distributes the work needs no GPU; the encoder is loaded where it works.
     remote = settings.engine == "ray"
     scorer = make_scorer(replace(settings, device="cpu") if remote else settings, source)
     if scorer.note and on_note is not None:
         on_note(scorer.note)
     if not remote:
-        counted = settings.weights != "uniform" and settings.encoder is None
-        made_with = replace(settings, counts=settings.counts or (source if counted else None)).to_dict()
-        reading = replace(reading, made_with=made_with)
+        reading = replace(reading, made_with=settings.to_dict())
         return score_corpus(source, out, scorer, reading, on_progress=on_progress, overwrite=overwrite)
     factory = (lambda: scorer) if settings.encoder is None else (lambda: make_scorer(settings, source))
     gpus = settings.encoder is not None and settings.device in {None, "cuda"}
     cluster = RaySettings(address=settings.address, identity=scorer.identity, gpus=gpus)
     return score_corpus_ray(source, out, factory, cluster, reading, on_progress=on_progress, overwrite=overwrite)
+
+
+def _score_counted(source: str | Path, run: ScoredDir, settings: ScoreSettings, **options: Any) -> CorpusScores:
+    """Count the words of a corpus, then score it; its rows are parsed once, and the counts are kept for later steps."""
+    with scratch(run) as folder:
+        kept = KeptRows(folder) if settings.counts is None else None
+        columns = None if kept is None else settings.columns
+        counts = Counts.count(corpus_texts(settings.counts or source, columns, kept))
+        scorer = make_scorer(settings, counts)
+        made_with = replace(settings, counts=settings.counts or source).to_dict()
+        reading = ReadSettings(settings.columns, settings.batch, made_with, kept)
+        scored = score_corpus(source, run.path, scorer, reading, **options)
+        with run.locked():
+            run.write(COUNTS, counts.save)
+    return scored
 
 
 def stored_scorer(scored: CorpusScores, vectors: str | Path | None = None) -> tuple[AnyScorer | None, str]:
@@ -275,7 +300,9 @@ def stored_scorer(scored: CorpusScores, vectors: str | Path | None = None) -> tu
         # What stands in a file is data: it names files, never code, and nothing is downloaded.
         if parse_spec(str(stored["encoder"]))[0] not in DATA_BACKENDS if stored.get("encoder") else False:
             return None, f"the encoder {stored['encoder']} is code, which is never imported because a file names it"
-        scorer = make_scorer(ScoreSettings(**{**stored, **({"vectors": vectors} if vectors else {})}))
+        file = scored.path / COUNTS
+        counts = Counts.load(file) if file.is_file() else None
+        scorer = make_scorer(ScoreSettings(**{**stored, **({"vectors": vectors} if vectors else {})}), counts)
     except (EvenliError, TypeError, KeyError) as error:
         return None, str(error)
     if scorer.identity != scored.header["scorer"]:

@@ -64,7 +64,12 @@ class SegmentedScorer:
 
     def score(self, text: str | None) -> SentenceBias:
         """Score one text and show its words."""
-        return replace(self.scorer.score(self.segmenter(text or "")), text=text or "")
+        return self.explain([text])[0]
+
+    def explain(self, texts: Sequence[str | None]) -> list[SentenceBias]:
+        """Score texts and show their words."""
+        cut = self.scorer.explain([self.segmenter(text or "") for text in texts])
+        return [replace(one, text=text or "") for text, one in zip(texts, cut, strict=True)]
 
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]."""

@@ -7,22 +7,17 @@ one per premise, if one of the two sentences has a gender word. That adds less t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Literal, get_args
 
-from msgspec import structs
-
-from evenli.counterfactual.conflicts import LANGUAGE, REASONS
+from evenli.counterfactual.conflicts import LANGUAGE
 from evenli.counterfactual.language import EMPTY, corpus_language, text_language
 from evenli.counterfactual.swapper import Conflicts, Mode, Swapped, Swapper
 from evenli.errors import InputError
-from evenli.io import COLUMNS, find_columns, is_plain_text, iter_text, read_rows, write_atomic
-from evenli.parse import csv_line
+from evenli.io import COLUMNS
 from evenli.record import Record
 from evenli.renamed import FormerDict
 from evenli.resources import read_table
@@ -130,9 +125,14 @@ def _tally(considered: int, swapped: int, conflicts: Mapping[int, str]) -> dict[
 
 def _check_texts(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     for number, row in enumerate(rows, 1):
-        for column in columns:
-            if not isinstance(row.get(column), str):
-                raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
+        check_text(row, number, columns)
+
+
+def check_text(row: Mapping[str, Any], number: int, columns: Sequence[str]) -> None:
+    """Refuse a row without text in one of the columns."""
+    for column in columns:
+        if not isinstance(row.get(column), str):
+            raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
 
 
 def _first_of_each(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[int]:
@@ -152,7 +152,7 @@ def _select(
         Random(shuffle_seed).shuffle(order)
     if settings.select == "all":
         return order, None
-    mentions = _mentions(settings.occupations, released=settings.mode == "released")
+    mentions = mentions_of(settings)
     order = [index for index in order if mentions(rows[index][premise])]
     # The last entry of a key stays, so that reversed it is the first row of each premise.
     return list({rows[index][premise]: index for index in reversed(order)}.values()), len(order)
@@ -168,7 +168,7 @@ def _copies(
     for index in sorted(order):
         texts = [rows[index][column] for column in columns]
         if sharma and swapper.mode == "released":
-            if any(map(_has_sharma_token, texts)):
+            if any(map(has_sharma_token, texts)):
                 copies.append(mark_copy(rows[index], dict(zip(columns, map(swapper, texts), strict=True))))
             continue
         swapped = swap_pair(swapper, texts)
@@ -228,128 +228,15 @@ class SwapSettings:
         return Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
 
 
-def swap_corpus(
-    corpus: str | Path,
-    out: str | Path,
-    settings: SwapSettings | None = None,
-    *,
-    review: str | Path | None = None,
-    overwrite: bool = False,
-) -> SwapCounts:
-    """Add gender-swapped copies to a training file; returns how many rows every step left.
-
-    The corpus holds pairs (.jsonl, .csv, .tsv, .parquet), written as .jsonl, .csv or .parquet, or is a text with one
-    sentence a line (.txt); its language is English, Japanese or Chinese. ``review`` is a .csv file for people to read:
-    every copy beside its source, and every pair without a copy with the reason.
-    """
-    corpus, out, settings = Path(corpus), Path(out), settings or SwapSettings()
-    if review is not None and Path(review).suffix != ".csv":
-        raise InputError(f"{review}: the list for review is written as .csv")
-    for file in (out, *([] if review is None else [Path(review)])):
-        if file.exists() and not overwrite:
-            raise InputError(f"{file} exists; pass --overwrite to replace it, or name another file")
-    if not is_plain_text(corpus):
-        return _swap_pairs(corpus, out, settings, review)
-    if settings.select == "occupation":
-        raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
-    if out.suffix.lower() != ".txt":
-        raise InputError(f"{corpus} is plain text, so the result is too; end -o in .txt, not {out.suffix or out}")
-    return _swap_lines(corpus, out, settings, review)
-
-
-def _swap_pairs(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> SwapCounts:
-    if out.suffix not in {".jsonl", ".csv", ".parquet"}:
-        raise InputError(f"{out}: unknown kind of file; use .jsonl, .csv or .parquet")
-    rows = read_rows(corpus)
-    if not rows:
-        raise InputError(f"{corpus} holds no pairs")
-    roles = find_columns(rows[0], corpus)
-    ragged = next((number for number, row in enumerate(rows, 1) if None in row), None)
-    if ragged is not None:
-        raise InputError(f"{corpus}, row {ragged} has more cells than the header has names; repair it first")
-    columns = roles["premise"], roles["hypothesis"]
-    swapper = settings.swapper((f"{row.get(columns[0])} {row.get(columns[1])}" for row in rows), str(corpus))
-    result = swap_augment(rows, settings, columns=columns, swapper=swapper)
-    written = result.rows[len(result.rows) - result.counts.added :] if settings.only_swapped else result.rows
-    if not written:
-        raise InputError(f"{corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
-    if review is not None:
-        _write_review(Path(review), rows, columns, swapper, result.conflicts)
-    write_atomic(out, lambda file: _write_rows(written, file))
-    gold = roles.get("gold")
-    unlabelled = sum(gold is None or row.get(gold) in (None, "", "-") for row in rows)
-    return structs.replace(result.counts, unlabelled=unlabelled, written=len(written))
-
-
-def _swap_lines(corpus: Path, out: Path, settings: SwapSettings, review: str | Path | None) -> SwapCounts:
-    given = [line for _, line in iter_text(corpus)]
-    if not given:
-        raise InputError(f"{corpus} holds no text")
-    swapper = settings.swapper(given, str(corpus))
-    done = [swap_pair(swapper, [line]) for line in given]
-    known = set(given)
-    copies = [line for line in dict.fromkeys(one.texts[0] for one in done if one.changed) if line not in known]
-    written = copies if settings.only_swapped else [*given, *copies]
-    conflicts = {index: one.conflict for index, one in enumerate(done) if one.conflict}
-    if review is not None:
-        _write_review(Path(review), [{"text": line} for line in given], ("text",), swapper, conflicts)
-    write_atomic(out, "".join(f"{line}\n" for line in written))
-    swapped, added = sum(one.changed for one in done), len(copies)
-    return SwapCounts(
-        rows_given=len(given),
-        **_tally(len(given), swapped, conflicts),
-        duplicates=swapped - added,
-        added=added,
-        rows=len(given) + added,
-        written=len(written),
-    )
-
-
-def _write_review(
-    file: Path,
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
-    swapper: Swapper,
-    conflicts: Mapping[int, str],
-) -> None:
-    """Every row with a word to swap: the texts before and after, or the reason why there is no copy."""
-    lines = [csv_line(["row", "copied", "reason", *columns, *(f"{column}_swapped" for column in columns)])]
-    for number, row in enumerate(rows):
-        texts = [row[column] for column in columns]
-        if number in conflicts:
-            lines.append(csv_line([number + 1, "no", REASONS[conflicts[number]], *texts, *([""] * len(columns))]))
-        elif (done := swap_pair(swapper, texts)).changed:
-            lines.append(csv_line([number + 1, "yes", "", *texts, *done.texts]))
-    write_atomic(file, "".join(lines))
-
-
-def _write_rows(rows: Sequence[Mapping[str, Any]], file: Path) -> None:
-    """Write rows with all their columns, in the format that the file's ending names."""
-    if file.suffix == ".parquet":
-        import polars as pl
-
-        pl.DataFrame(rows, infer_schema_length=None).write_parquet(file, compression="zstd")
-    elif file.suffix == ".csv":
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        with file.open("w", encoding="utf-8", newline="") as sink:
-            sink.write(csv_line(names))
-            sink.writelines(csv_line([_cell(row.get(name)) for name in names]) for row in rows)
-    else:
-        with file.open("w", encoding="utf-8") as sink:
-            sink.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _cell(value: Any) -> Any:
-    # SNLI's JSON has lists of labels; a cell holds them as JSON.
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value
-
-
-def _has_sharma_token(text: str) -> bool:
+def has_sharma_token(text: str) -> bool:
+    """Whether a text has a gender token of Sharma et al."""
     return not _SHARMA_TOKENS.isdisjoint(text.lower().split(" "))
 
 
-def _mentions(occupations: Iterable[str] | None, *, released: bool) -> Callable[[str], bool]:
+def mentions_of(settings: SwapSettings) -> Callable[[str], bool]:
     """A test whether a sentence names one of the occupations, in the singular or the plural."""
+    occupations: Iterable[str] | None = settings.occupations
+    released = settings.mode == "released"
     if occupations is None:
         occupations = [row["occupation"] for row in read_table("probe_occupations.csv", ("occupation",))]
     singular = [word.lower() for word in occupations]

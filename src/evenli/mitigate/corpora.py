@@ -35,16 +35,18 @@ from evenli.corpus.run import LONG_TEXT, Scorer
 from evenli.corpus.scored import HELD_ROWS, SCORES, CorpusScores, Parts, percentiles_of
 from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 from evenli.errors import InputError
-from evenli.format import signed
 from evenli.io import hash_files, json_text
 from evenli.mitigate.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
-from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, SwappedRows, gold_of, places
-from evenli.mitigate.review import Review, Sorter, added_page, removed_page
+from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, SwappedRows, gold_of
+from evenli.mitigate.review import Review, added_page, driving_words, removed_page
+from evenli.mitigate.shuffle import Shuffle
+from evenli.mitigate.sorter import BUCKET, Sorter
 from evenli.parse import csv_line, parse_json_object
 from evenli.store import RunDir, replacing
 
 _QUANTILES = (0, 1, 5, 10, 25, 50, 75, 90, 93, 95, 97, 99, 100)
 _BATCH = 10_000
+_EXPLAINED = 1_000  # rows whose words are weighed at once
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | 
     split: Any = settings.split
     if split == "auto":
         split = Split() if len(corpus.scored.columns) > 1 else None
-    splits = _write_rows(plan, split, settings.seed, folder)
+    splits = _write_rows(plan, split, settings.seed, counts["keep"] + counts["copy"], folder)
     if plan.swapped is not None and counts["copy"]:
         _review_added(plan, plan.swapped, counts["copy"], folder)
     if counts["removed"]:
@@ -150,34 +152,32 @@ def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | 
     return card
 
 
-def _lines(plan: Plan) -> Iterator[list[str]]:
-    """The rows of the result as JSON, many at a time: first those that are kept, then the copies."""
-    for _, _, frame in plan.frames("keep", ["original"]):
-        yield frame["original"].to_list()
+def _lines(plan: Plan) -> Iterator[tuple[bool, NDArray[np.int64], list[str]]]:
+    """The rows of the result as JSON, those of a shard at a time, with their numbers: kept ones first, then copies."""
+    for _, rows, frame in plan.frames("keep", ["original"]):
+        yield False, rows, frame["original"].to_list()
     if plan.swapped is not None:
         for number, rows, _ in plan.frames("copy", ()):
-            yield plan.swapped.read(number, rows)["line"].to_list()
+            yield True, rows, plan.swapped.read(number, rows)["line"].to_list()
 
 
-def _write_rows(plan: Plan, split: Split | None, seed: int, folder: Path) -> dict[str, int]:
-    """Write the corpus, in the old order or split anew; sizes of the files by name."""
+def _write_rows(plan: Plan, split: Split | None, seed: int, total: int, folder: Path) -> dict[str, int]:
+    """Write the corpus of ``total`` rows, in the old order or split anew; sizes of the files by name."""
     if split is None:
-        size = 0
         with (folder / "corpus.jsonl").open("wb") as stream:
-            for lines in _lines(plan):
-                size += len(lines)
+            for _, _, lines in _lines(plan):
                 stream.write("".join(f"{line}\n" for line in lines).encode())
-        return {"corpus": size}
-    sizes, order = places(plan, split, seed)
-    sorter, at = Sorter.of_places(folder, len(order)), 0
-    for lines in _lines(plan):
-        sorter.add(order[at : at + len(lines)], lines)
-        at += len(lines)
-    splits = dict(zip(("train", "dev", "test"), sizes.tolist(), strict=True))
+        return {"corpus": total}
+    shuffle = Shuffle(plan, split, seed, total)
+    sorter = Sorter(folder, shuffle.borders(BUCKET))
+    for copies, rows, lines in _lines(plan):
+        sorter.add(shuffle.keys(rows, copies=copies), lines)
+    splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
     remaining = sorter.sorted()
     for name, size in splits.items():
         with (folder / f"{name}.jsonl").open("wb") as stream:
             stream.writelines(line + b"\n" for line in itertools.islice(remaining, size))
+    remaining.close()
     return splits
 
 
@@ -230,28 +230,28 @@ def _balance(plan: Plan) -> Balances:
     return Balances(before.balance(), after.balance(), gone.balance())
 
 
-def driving_words(scorer: Any, texts: Sequence[str], count: int = 3) -> str:
-    """The words that carry most of the score of a row's most biased text, such as ``football -0.021``."""
-    scored = max((scorer.score(text[:LONG_TEXT]) for text in texts), key=lambda one: one.absolute, default=None)
-    words = sorted(scored.words if scored else (), key=lambda word: -abs(word.weighted))
-    return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:count] if word.weighted)
-
-
 def _review_removed(plan: Plan, count: int, folder: Path, scorer: Any, *, drawn: bool) -> None:
     columns = plan.corpus.scored.columns
     kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
     page = removed_page(columns, None if drawn else plan.corpus.limit, scorer)
-    words = ["driving_words"] if hasattr(scorer, "score") else []
+    words = ["driving_words"] if hasattr(scorer, "explain") else []
     review = Review(folder, "removed", page, lambda: plan.scores("removed"), count)
-    # One by one a network is slow: those on the page are enough there.
+    # A network takes long: the words of the rows on the page are enough there.
     cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
     # Rows that were swapped have been read from JSON already.
     needed = ["pair_max", *kinds, *([] if plan.swapped else ["original"])]
     for number, rows, frame in plan.frames("removed", needed):
         numbers = frame.select("pair_max", *kinds).iter_rows()
-        for row, cells, (gold, texts) in zip(rows.tolist(), numbers, _labelled(plan, number, rows, frame), strict=True):
-            named = driving_words(scorer, texts) if words and (cheap or review.shows(cells[0])) else ""
-            review.add([row, *cells, gold, *texts, *([named] if words else [])])
+        labelled = _labelled(plan, number, rows, frame)
+        listed = zip(rows.tolist(), numbers, labelled, strict=True)
+        while some := list(itertools.islice(listed, _EXPLAINED)):
+            # The most biased text of each row, by its scores.
+            strongest = [texts[int(np.argmax(cells[3 :: len(SCORES)]))][:LONG_TEXT] for _, cells, (_, texts) in some]
+            wanted = [bool(words) and (cheap or review.shows(cells[0])) for _, cells, _ in some]
+            explained = iter(scorer.explain([*itertools.compress(strongest, wanted)]) if any(wanted) else ())
+            for (row, cells, (gold, texts)), shown in zip(some, wanted, strict=True):
+                named = driving_words(next(explained)) if shown else ""
+                review.add([row, *cells, gold, *texts, *([named] if words else [])])
     review.finish(["row", "pair_max", *kinds, "gold", *columns, *words])
 
 

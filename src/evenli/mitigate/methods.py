@@ -154,7 +154,8 @@ def _hard_debias(source: str | Path, out: str | Path, given: Mapping[str, Any], 
 
 
 def _swap(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
-    from evenli.mitigate.augment import SwapSettings, swap_corpus
+    from evenli.mitigate.augment import SwapSettings
+    from evenli.mitigate.swap_file import swap_corpus
 
     options = dict(given)
     review = options.pop("review", None)

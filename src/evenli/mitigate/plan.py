@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.corpus.scored import CorpusScores, Thresholds, thresholds
+from evenli.corpus.scored import CorpusScores, Parts, Thresholds, order_statistics, thresholds
 from evenli.counterfactual.conflicts import REASONS
 from evenli.counterfactual.language import LANGUAGES
 from evenli.counterfactual.swapper import Mode, Swapper
@@ -125,7 +125,7 @@ class SwappedRows:
 
     Which rows these are is known only once they are swapped, and where a copy goes only once all are known. So that
     no row is parsed or swapped twice, the rows wait in the directory with what is needed of them later; one shard is in
-    memory at a time, and a bit for each row.
+    memory at a time.
     """
 
     def __init__(self, corpus: ScoredRows, swapper: Swapper, directory: Path, *, everything: bool = False) -> None:
@@ -133,7 +133,6 @@ class SwappedRows:
         self.skipped = 0
         self.directory = directory
         self._corpus, self._swapper = corpus, swapper
-        self._has_copy: list[NDArray[np.uint8]] = []
         directory.mkdir()
         for shard in corpus.shards(["original"]):
             self._swap(shard, shard.eligible if everything else shard.above)
@@ -161,25 +160,68 @@ class SwappedRows:
             rows.append([row, score, clean(gold_of(record)), line, *map(clean, before), *after])
         texts = [(f"text{at}", pl.String) for at in range(len(self.names))]
         schema = [("row", pl.Int64), ("pair_max", pl.Float64), ("gold", pl.String), ("line", pl.String), *texts]
-        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._file(shard.number))
-        self._has_copy.append(np.packbits(has_copy))
+        pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._file(shard.number, "parquet"))
+        self._file(shard.number, "bits").write_bytes(np.packbits(has_copy).tobytes())
         if conflicts:
             with (self.directory / "skipped.csv").open("a", encoding="utf-8", newline="") as stream:
                 stream.writelines(map(csv_line, conflicts))
         self.skipped += len(conflicts)
 
-    def _file(self, number: int) -> Path:
-        return self.directory / f"{number:06d}.parquet"
+    def _file(self, number: int, kind: str) -> Path:
+        return self.directory / f"{number:06d}.{kind}"
 
     def has_copy(self, shard: Shard) -> Mask:
         """Which rows of a shard can be swapped."""
-        return np.unpackbits(self._has_copy[shard.number], count=len(shard.eligible)).view(np.bool_)
+        bits = np.frombuffer(self._file(shard.number, "bits").read_bytes(), dtype=np.uint8)
+        return np.unpackbits(bits, count=len(shard.eligible)).view(np.bool_)
 
     def read(self, number: int, rows: NDArray[np.int64]) -> pl.DataFrame:
         """Of some rows of a shard: ``row``, ``pair_max``, ``gold``, the copy as JSON, the texts before and after."""
-        frame = pl.read_parquet(self._file(number), glob=False)
+        frame = pl.read_parquet(self._file(number, "parquet"), glob=False)
         # Rows stand in order, and all that can be asked for are there.
         return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The rows of a random control: as many as score above the threshold, of all those with a gold label.
+
+    A row is drawn if its random key is at most a limit; rows that can be swapped have a limit of their own, so that as
+    many copies are made.
+    """
+
+    seed: int
+    can_swap: float
+    cannot: float
+
+    @classmethod
+    def make(cls, corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> Draw:
+        """Find both limits, in memory that does not depend on the size of the corpus."""
+
+        def sides() -> Iterator[tuple[Shard, Mask, Mask]]:
+            for shard in corpus.shards():
+                can = np.zeros_like(shard.above) if swapped is None else swapped.has_copy(shard)
+                yield shard, shard.eligible & can, shard.eligible & ~can
+
+        def limit(side: int) -> float:
+            wanted, there = 0, 0
+            for shard, *masks in sides():
+                wanted, there = wanted + int((shard.above & masks[side]).sum()), there + int(masks[side].sum())
+            if not wanted:
+                return -1.0
+            parts: Parts = lambda: (cls._keys(seed, shard)[masks[side]] for shard, *masks in sides())  # noqa: E731
+            return order_statistics(parts, there, [wanted - 1])[wanted - 1]
+
+        return cls(seed, limit(0), limit(1))
+
+    @staticmethod
+    def _keys(seed: int, shard: Shard) -> NDArray[np.float64]:
+        return random_keys(seed, 1, shard.start, len(shard.eligible))
+
+    def rows(self, shard: Shard, can_swap: Mask) -> Mask:
+        """The rows of a shard that are drawn."""
+        limits = np.where(can_swap, self.can_swap, self.cannot)
+        return np.asarray(shard.eligible & (self._keys(self.seed, shard) <= limits))
 
 
 class Masks(NamedTuple):
@@ -202,8 +244,7 @@ class Plan:
     corpus: ScoredRows
     settings: Mapping[str, Any]
     swapped: SwappedRows | None = None
-    # Rows to drop and rows to copy of a random control; without one the score decides.
-    drawn: tuple[Mask, Mask] | None = None
+    drawn: Draw | None = None  # of a random control; without one the score decides
 
     @classmethod
     def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
@@ -215,18 +256,14 @@ class Plan:
             swapper = Swapper(settings.mode, settings.names, lang=lang)
             swapped = SwappedRows(corpus, swapper, directory, everything=settings.random)
             about |= swapper.settings
-        drawn = _draw(corpus, swapped, settings.seed) if settings.random else None
+        drawn = Draw.make(corpus, swapped, settings.seed) if settings.random else None
         return cls(method, corpus, about, swapped, drawn)
 
     def masks(self, shard: Shard) -> Masks:
         """What happens to the rows of a shard."""
-        drop = copy = shard.above
-        if self.drawn is not None:
-            drop, copy = (rows[shard.start : shard.start + len(drop)] for rows in self.drawn)
-        elif self.swapped is not None:
-            copy = copy & self.swapped.has_copy(shard)
-        if self.swapped is None:
-            copy = np.zeros_like(drop)
+        can_swap = np.zeros_like(shard.above) if self.swapped is None else self.swapped.has_copy(shard)
+        drop = shard.above if self.drawn is None else self.drawn.rows(shard, can_swap)
+        copy = drop & can_swap
         keep = shard.eligible if self.method == "augment" else shard.eligible & ~drop
         return Masks(shard.eligible, keep, shard.eligible & ~keep, copy)
 
@@ -241,11 +278,6 @@ class Plan:
         """The pair scores of some of the rows, in parts."""
         return (frame["pair_max"].to_numpy() for _, _, frame in self.frames(which, ()))
 
-    def rows(self, which: Which) -> NDArray[np.int32]:
-        """The numbers of some of the rows: four bytes for each."""
-        parts = [rows.astype(np.int32) for _, rows, _ in self.frames(which, ())]
-        return np.concatenate([np.zeros(0, dtype=np.int32), *parts])
-
     def counts(self) -> dict[str, int]:
         """How many rows there are of each kind, and above the threshold."""
         total: Counter[str] = Counter()
@@ -255,93 +287,11 @@ class Plan:
         return total
 
 
-def _draw(corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> tuple[Mask, Mask]:
-    """As many rows dropped and copied, drawn from all those with a gold label."""
-    _check_size(corpus)
-    eligible, above, can_swap = (np.zeros(corpus.scored.rows, dtype=np.bool_) for _ in range(3))
-    for shard in corpus.shards():
-        part = slice(shard.start, shard.start + len(shard.eligible))
-        eligible[part], above[part] = shard.eligible, shard.above
-        if swapped is not None:
-            can_swap[part] = swapped.has_copy(shard)
-    order = np.flatnonzero(eligible).astype(np.int32)
-    generator(seed, 1).shuffle(order)
-    dropped, copied = int(above.sum()), int((above & can_swap).sum())
-    drop, copy = np.zeros_like(above), np.zeros_like(above)
-    chosen = order[can_swap[order]][:copied]
-    copy[chosen] = drop[chosen] = True
-    drop[order[~can_swap[order]][: dropped - copied]] = True
-    return drop, copy
-
-
-def _check_size(corpus: ScoredRows) -> None:
-    """Rows that are shuffled have numbers of four bytes."""
-    if corpus.scored.rows > np.iinfo(np.int32).max:
-        raise InputError(f"{corpus.scored.rows:,} rows are too many to shuffle; pass --split none, and no --random")
-
-
-def places(plan: Plan, split: Split, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Sizes of train, dev and test, and the place of every row of the result: the kept rows first, then the copies.
-
-    A shuffle holds numbers for all rows, about 20 bytes for each; beside it only a random control does.
-    """
-    _check_size(plan.corpus)
-    part, order = assign(np.concatenate([plan.rows("keep"), plan.rows("copy")]), split, seed)
-    sizes = np.bincount(part, minlength=3)
-    targets = np.empty(len(order), dtype=np.int32)
-    at = 0
-    for which in range(3):
-        rows = order[part[order] == which]
-        targets[rows] = np.arange(at, at + len(rows), dtype=np.int32)
-        at += len(rows)
-    return sizes, targets
-
-
-def assign(groups: NDArray[np.int32], split: Split, seed: int) -> tuple[NDArray[np.int8], NDArray[np.int32]]:
-    """Part of each item (0 train, 1 dev, 2 test) and a shuffled order of the items."""
-    total = len(groups)
-    if split.dev + split.test >= total:
-        tenth = max(1, total // 10)
-        raise InputError(
-            f"{total} rows are too few for {split.dev} in dev, {split.test} in test and some to train on; pass "
-            f"--split {tenth},{tenth} for a tenth each, or --split none for one file"
-        )
-    rng = generator(seed, 0)
-    order = _shuffled(rng, total)
-    part = np.zeros(total, dtype=np.int8)
-    if not split.leak_guard:
-        part[order[: split.dev]] = 1
-        part[order[split.dev : split.dev + split.test]] = 2
-        return part, order
-    # How many items each row of the source has, and the number of each row that has any.
-    items = np.zeros(int(groups.max()) + 1, dtype=np.int8)
-    np.add.at(items, groups, 1)
-    unit = np.cumsum(items > 0, dtype=np.int32) - 1
-    sizes = items[items > 0]
-    left = {1: split.dev, 2: split.test}
-    part_of_unit = np.zeros(len(sizes), dtype=np.int8)
-    for index in _shuffled(rng, len(sizes)):
-        size = int(sizes[index])
-        # A source and its copy may not fit any more; a later single row then fills the place.
-        which = next((which for which, room in left.items() if room >= size), 0)
-        if which:
-            part_of_unit[index] = which
-            left[which] -= size
-        if not any(left.values()):
-            break
-    return part_of_unit[unit[groups]], order
-
-
-def _shuffled(rng: np.random.Generator, total: int) -> NDArray[np.int32]:
-    """A permutation as ``permutation`` gives it, in half of its memory."""
-    order = np.arange(total, dtype=np.int32)
-    rng.shuffle(order)
-    return order
-
-
-def generator(seed: int, purpose: int) -> np.random.Generator:
-    """The random numbers of a seed, others for each purpose: 0 shuffles, 1 picks the rows of a control."""
-    return np.random.default_rng([seed, purpose])
+def random_keys(seed: int, purpose: int, first: int, count: int) -> NDArray[np.float64]:
+    """Random numbers below 1 of the rows from ``first`` on; those of a row depend on seed, purpose and its number."""
+    bits = np.random.PCG64([seed, purpose])
+    bits.advance(first)
+    return np.random.Generator(bits).random(count)
 
 
 def gold_of(record: Mapping[str, Any]) -> str:

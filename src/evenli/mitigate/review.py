@@ -3,104 +3,39 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from evenli.corpus.bias import SentenceBias, WordBias
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import SCORES, Parts, order_statistics
-from evenli.format import number, printable
+from evenli.format import number, printable, signed
 from evenli.mitigate.plan import clean
+from evenli.mitigate.sorter import BUCKET, Sorter
 from evenli.page import Block, Cell, mark_words, render
 from evenli.parse import csv_line
 from evenli.resources.words import GenderWords
 
-_BUCKET = 200_000  # rows that are sorted in memory at a time
-_LINES = 10_000  # lines of a list that go to the sorter at a time
+_LINES, _BYTES = 10_000, 1 << 20  # lines of a list, or their letters, that go to the sorter at a time
 _SHOWN = 1_000  # rows on the page of a list for review
 _LETTERS = 1_500  # of a text on the page
+_HELD = 20 * _LETTERS  # letters of such a text that are held
 _STRONG = 0.5  # share of the strongest word's weight from which on a word is marked
 
 
 @dataclass(frozen=True)
 class ReviewPage:
-    """How the rows of a list look on its page: the sentence that leads, columns, cells of a row, what marks mean."""
+    """How the rows of a list look on its page: the sentence that leads, columns, cells of all rows, what marks mean."""
 
     lead: str
     columns: Sequence[str]
-    cells: Callable[[Sequence[Any]], Sequence[Any]]
+    cells: Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]]
     marks: str
-
-
-class Sorter:
-    """Puts texts into the order of their keys in bounded memory; equal keys keep the order in which they came.
-
-    The texts go into a file for each range of keys first, ``borders`` between them, and are then sorted file by file.
-    """
-
-    def __init__(self, folder: Path, borders: NDArray[np.float64] | NDArray[np.int64], name: str = "order") -> None:
-        self.folder, self._borders = folder, borders
-        self._files = [folder / f".{name}-{number:04d}" for number in range(len(borders) + 1)]
-        self._waiting: list[tuple[NDArray[Any], list[bytes]]] = []
-        self._held = 0
-
-    @classmethod
-    def of_places(cls, folder: Path, total: int) -> Sorter:
-        """A sorter whose keys are the places from 0 on."""
-        return cls(folder, np.arange(_BUCKET, total, _BUCKET))
-
-    def add(self, keys: NDArray[Any], texts: Sequence[str]) -> None:
-        """Take in texts with their keys."""
-        self._waiting.append((keys.astype(self._borders.dtype), [text.encode() for text in texts]))
-        self._held += len(texts)
-        if self._held >= _BUCKET and len(self._files) > 1:
-            self._spill()
-
-    def _spill(self) -> None:
-        """Append what waits to the files: keys, lengths of the texts, texts end to end."""
-        keys, texts = self._merged()
-        file_of = np.searchsorted(self._borders, keys, side="right")
-        order = np.argsort(file_of, kind="stable")
-        ends = np.cumsum(np.bincount(file_of, minlength=len(self._files)))
-        for file, rows in zip(self._files, np.split(order, ends[:-1]), strict=True):
-            if len(rows):
-                chosen = [texts[row] for row in rows.tolist()]
-                lengths = np.fromiter(map(len, chosen), dtype=np.int64, count=len(chosen))
-                with file.open("ab") as stream:
-                    for array in (np.array([len(chosen)]), keys[rows], lengths):
-                        stream.write(array.tobytes())
-                    stream.writelines(chosen)
-
-    def _merged(self) -> tuple[NDArray[Any], list[bytes]]:
-        """What waits, which then waits no more."""
-        keys = np.concatenate([self._borders[:0], *(keys for keys, _ in self._waiting)])
-        texts = [text for _, some in self._waiting for text in some]
-        self._waiting, self._held = [], 0
-        return keys, texts
-
-    def _read(self, file: Path) -> None:
-        with file.open("rb") as stream:
-            while head := stream.read(8):
-                count = int(np.frombuffer(head, dtype=np.int64)[0])
-                keys = np.frombuffer(stream.read(8 * count), dtype=self._borders.dtype)
-                lengths = np.frombuffer(stream.read(8 * count), dtype=np.int64)
-                self._waiting.append((keys, [stream.read(length) for length in lengths.tolist()]))
-        file.unlink()
-
-    def sorted(self) -> Iterator[bytes]:
-        """All texts in the order of their keys."""
-        if len(self._files) > 1:
-            self._spill()
-        for file in self._files:
-            if file.is_file():
-                self._read(file)
-            keys, texts = self._merged()
-            yield from (texts[row] for row in np.argsort(keys, kind="stable").tolist())
 
 
 class Review:
@@ -109,7 +44,7 @@ class Review:
     def __init__(self, folder: Path, name: str, page: ReviewPage, scores: Parts, count: int) -> None:
         self._folder, self._name, self._page = folder, name, page
         # The highest score is the first: the keys are the scores turned round.
-        cuts = [count - rank for rank in range(_BUCKET, count, _BUCKET)]
+        cuts = [count - rank for rank in range(BUCKET, count, BUCKET)]
         ordered = order_statistics(scores, count, [*cuts, *([count - _SHOWN] if count > _SHOWN else [])])
         self._sorter = Sorter(folder, np.array([-ordered[rank] for rank in cuts], dtype=np.float64), name)
         # Rows above a score are shown, and as many of those that have it as there is room for.
@@ -120,6 +55,7 @@ class Review:
         self._top: list[tuple[float, list[Any]]] = []
         self._keys: list[float] = []
         self._lines: list[str] = []
+        self._size = 0
 
     def shows(self, score: float) -> bool:
         """Whether the next row, which has this score, is one of those on the page."""
@@ -130,16 +66,17 @@ class Review:
         row = [clean(cell) if isinstance(cell, str) else cell for cell in cells]
         score = float(row[1])
         if self.shows(score):
-            self._top.append((-score, row))
+            self._top.append((-score, [cell[:_HELD] if isinstance(cell, str) else cell for cell in row]))
             self._room -= score == self._limit
         self._keys.append(-score)
         self._lines.append(csv_line(row))
-        if len(self._lines) >= _LINES:
+        self._size += len(self._lines[-1])
+        if len(self._lines) >= _LINES or self._size >= _BYTES:
             self._pass_on()
 
     def _pass_on(self) -> None:
         self._sorter.add(np.array(self._keys, dtype=np.float64), self._lines)
-        self._keys, self._lines = [], []
+        self._keys, self._lines, self._size = [], [], 0
 
     def finish(self, columns: Sequence[str]) -> None:
         """Write NAME.csv and NAME.html."""
@@ -147,7 +84,7 @@ class Review:
         with (self._folder / f"{self._name}.csv").open("wb") as stream:
             stream.write(csv_line(columns).encode())
             stream.writelines(self._sorter.sorted())
-        rows = [self._page.cells(row) for _, row in sorted(self._top, key=lambda entry: entry[0])]
+        rows = self._page.cells([row for _, row in sorted(self._top, key=lambda entry: entry[0])])
         shown = "" if len(rows) == self._count else f" The first {len(rows):,} are shown, the CSV file has all."
         block = Block(
             "Sentences",
@@ -164,32 +101,37 @@ class Review:
 def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | None) -> ReviewPage:
     """Rows that were dropped: texts, why, score. ``limit`` is the threshold; None for a draw at random."""
     mark, marks = marker(scorer)
-    width = len(SCORES)
+    width = len(SCORES) * len(columns)
 
-    def cells(row: Sequence[Any]) -> list[Any]:
-        number, score, *rest = row
-        numbers, gold, texts = (
-            rest[: width * len(columns)],
-            rest[width * len(columns)],
-            rest[width * len(columns) + 1 : (width + 1) * len(columns) + 1],  # driving words may follow
-        )
-        of_column = {name: numbers[at * width : (at + 1) * width] for at, name in enumerate(columns)}
-        return [*(mark(text) for text in texts), _why(of_column, score, limit), score, str(gold), str(number)]
+    def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        shown = mark([str(text) for row in rows for text in row[width + 3 : width + 3 + len(columns)]])
+        return [
+            [
+                *shown[at * len(columns) : (at + 1) * len(columns)],
+                _why(dict(zip(columns, _thirds(scores[:width]), strict=True)), score, limit),
+                *scores[width + 1 + len(columns) :],  # driving words, where a scorer knows them
+                score,
+                str(scores[width]),
+                str(number),
+            ]
+            for at, (number, score, *scores) in enumerate(rows)
+        ]
 
     lead = "These rows were drawn at random and left out, as a control."
     if limit is not None:
         above = f"above {number(limit, 4)}, words of both sides added up"
         lead = f"These rows were left out because a sentence of theirs scores {above}."
-    return ReviewPage(lead, [*columns, "why", ">score", "label", ">row"], cells, marks)
+    words = ["driving words"] if hasattr(scorer, "explain") else []
+    return ReviewPage(lead, [*columns, "why", *words, ">score", "label", ">row"], cells, marks)
 
 
 def added_page(columns: Sequence[str]) -> ReviewPage:
     """Copies that were put in: the texts before and after the swap, and the score of the source."""
 
-    def cells(row: Sequence[Any]) -> list[Any]:
-        number, score, *texts = row
-        pairs = zip(texts[: len(columns)], texts[len(columns) :], strict=True)
-        return [*(cell for before, after in pairs for cell in _changed(before, after)), score, str(number)]
+    def cells(rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        pairs = (zip(texts[: len(columns)], texts[len(columns) :], strict=True) for _, _, *texts in rows)
+        changed = [[cell for before, after in row for cell in _changed(before, after)] for row in pairs]
+        return [[*texts, score, str(number)] for texts, (number, score, *_) in zip(changed, rows, strict=True)]
 
     names = [name for column in columns for name in (column, f"{column}, swapped")]
     lead = "These copies were put in, with the genders exchanged: what changed is marked."
@@ -216,26 +158,40 @@ def _why(of_column: Mapping[str, Sequence[float]], score: float, limit: float | 
     )
 
 
-def marker(scorer: Scorer | None) -> tuple[Callable[[str], Cell], str]:
-    """What marks the words of a text, and what the marks mean: weights where a scorer knows them.
+def _thirds(scores: Sequence[float]) -> list[Sequence[float]]:
+    return [scores[at : at + len(SCORES)] for at in range(0, len(scores), len(SCORES))]
+
+
+def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]], str]:
+    """What marks the words of texts, and what the marks mean: weights where a scorer knows them.
 
     Nearly every word has some weight; only those are marked that have at least half that of the strongest.
     """
-    explain = getattr(scorer, "score", None)
+    explain = getattr(scorer, "explain", None)
     if explain is None:
         stated = GenderWords().words
-        return lambda text: mark_words(_cut(text), dict.fromkeys(set(_words(text)) & stated, "")), (
-            "Marked words state a gender. With the word vectors (--vectors) the words that make the score are marked."
-        )
+        return lambda texts: [
+            mark_words(_cut(text), dict.fromkeys(set(_words(text)) & stated, "")) for text in texts
+        ], ("Marked words state a gender. With the word vectors (--vectors) the words that make the score are marked.")
 
-    def mark(text: str) -> Cell:
-        weights = {one.token.lower(): one.weighted for one in explain(text).words if one.weighted}
-        least = _STRONG * max(map(abs, weights.values()), default=0.0)
-        return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
+    def mark(texts: Sequence[str]) -> list[Cell]:
+        return [_marked(text, one.words) for text, one in zip(texts, explain(texts), strict=True)]
 
     return mark, (
         "Marked are the strongest words, with their weight: orange leans female, blue male. Weaker words count as well."
     )
+
+
+def _marked(text: str, words: Iterable[WordBias]) -> Cell:
+    weights = {one.token.lower(): one.weighted for one in words if one.weighted}
+    least = _STRONG * max(map(abs, weights.values()), default=0.0)
+    return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
+
+
+def driving_words(sentence: SentenceBias, count: int = 3) -> str:
+    """The words that carry most of the score of a sentence, such as ``football -0.021``."""
+    words = sorted(sentence.words, key=lambda word: -abs(word.weighted))
+    return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:count] if word.weighted)
 
 
 def _words(text: str) -> list[str]:

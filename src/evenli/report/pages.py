@@ -240,7 +240,8 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: in
     largest = [(abs(value), value, side, text) for side, of in top.items() for value, text in of if value]
     largest.sort(reverse=True)
     mark, marks = marker(scorer)
-    rows = [[mark(text), side, value] for _, value, side, text in largest]
+    texts = mark([text for *_, text in largest])
+    rows = [[text, side, value] for text, (_, value, side, _) in zip(texts, largest, strict=True)]
     balance = balance_of(scored)
     lead = (
         f"{balance.male:.0f} of 100 rows lean male by their words, {balance.female:.0f} female; the most biased "
