@@ -144,7 +144,7 @@ def test_what_was_removed_leads_with_the_sentence_and_says_why(scored: Path, tmp
     fairer_corpus("subtract", scored, tmp_path / "out", CorpusSettings(75, split=None), scorer=Weights())
     page = checked((tmp_path / "out" / "removed.html").read_text(encoding="utf-8"))
     heads = re.findall(r'<th scope="col"[^>]*>([^<]*)</th>', page)
-    assert heads[:3] == ["text", "why", "score"], "sentences first"
+    assert heads[:4] == ["text", "why", "driving words", "score"], "sentences first"
     assert '<mark class="female">nurse<sub>+0.400</sub></mark>' in page and "data-filter" in page
     assert "text leans female; 0.4000 &gt; " in page
     fairer_corpus("subtract", scored, tmp_path / "plain", CorpusSettings(70, split=None))

@@ -38,7 +38,7 @@ from evenli.errors import InputError
 from evenli.io import hash_files, json_text
 from evenli.mitigate.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
 from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, SwappedRows, gold_of
-from evenli.mitigate.review import Review, added_page, driving_words, removed_page
+from evenli.mitigate.review import Review, added_page, driving_words, explainer, removed_page
 from evenli.mitigate.shuffle import Shuffle
 from evenli.mitigate.sorter import BUCKET, Sorter
 from evenli.parse import csv_line, parse_json_object
@@ -234,7 +234,8 @@ def _review_removed(plan: Plan, count: int, folder: Path, scorer: Any, *, drawn:
     columns = plan.corpus.scored.columns
     kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
     page = removed_page(columns, None if drawn else plan.corpus.limit, scorer)
-    words = ["driving_words"] if hasattr(scorer, "explain") else []
+    explain = explainer(scorer)
+    words = [] if explain is None else ["driving_words"]
     review = Review(folder, "removed", page, lambda: plan.scores("removed"), count)
     # A network takes long: the words of the rows on the page are enough there.
     cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
@@ -247,8 +248,8 @@ def _review_removed(plan: Plan, count: int, folder: Path, scorer: Any, *, drawn:
         while some := list(itertools.islice(listed, _EXPLAINED)):
             # The most biased text of each row, by its scores.
             strongest = [texts[int(np.argmax(cells[3 :: len(SCORES)]))][:LONG_TEXT] for _, cells, (_, texts) in some]
-            wanted = [bool(words) and (cheap or review.shows(cells[0])) for _, cells, _ in some]
-            explained = iter(scorer.explain([*itertools.compress(strongest, wanted)]) if any(wanted) else ())
+            wanted = [explain is not None and (cheap or review.shows(cells[0])) for _, cells, _ in some]
+            explained = iter(explain([*itertools.compress(strongest, wanted)]) if explain and any(wanted) else ())
             for (row, cells, (gold, texts)), shown in zip(some, wanted, strict=True):
                 named = driving_words(next(explained)) if shown else ""
                 review.add([row, *cells, gold, *texts, *([named] if words else [])])

@@ -121,7 +121,7 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
     if limit is not None:
         above = f"above {number(limit, 4)}, words of both sides added up"
         lead = f"These rows were left out because a sentence of theirs scores {above}."
-    words = ["driving words"] if hasattr(scorer, "explain") else []
+    words = ["driving words"] if explainer(scorer) else []
     return ReviewPage(lead, [*columns, "why", *words, ">score", "label", ">row"], cells, marks)
 
 
@@ -162,12 +162,19 @@ def _thirds(scores: Sequence[float]) -> list[Sequence[float]]:
     return [scores[at : at + len(SCORES)] for at in range(0, len(scores), len(SCORES))]
 
 
+def explainer(scorer: Any) -> Callable[[Sequence[str]], Sequence[SentenceBias]] | None:
+    """What shows the words of many texts, where a scorer can; one of another package may know single texts only."""
+    one = getattr(scorer, "score", None)
+    many: Callable[[Sequence[str]], Sequence[SentenceBias]] | None = getattr(scorer, "explain", None)
+    return many or (None if one is None else lambda texts: [one(text) for text in texts])
+
+
 def marker(scorer: Scorer | None) -> tuple[Callable[[Sequence[str]], list[Cell]], str]:
     """What marks the words of texts, and what the marks mean: weights where a scorer knows them.
 
     Nearly every word has some weight; only those are marked that have at least half that of the strongest.
     """
-    explain = getattr(scorer, "explain", None)
+    explain = explainer(scorer)
     if explain is None:
         stated = GenderWords().words
         return lambda texts: [
