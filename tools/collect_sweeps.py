@@ -1,6 +1,7 @@
 """Label shares of every model of some sweeps, as the resource behind the ledger's meta-evaluation rows.
 
 python tools/collect_sweeps.py sweep-en sweep-ja sweep-zh > src/evenli/resources/data/sweeps.csv
+python tools/collect_sweeps.py table2/sweeps/* > src/evenli/resources/data/sweeps_base.csv      # of tools/table2.py
 python tools/seal_resources.py
 """
 
@@ -21,9 +22,9 @@ def main() -> None:
     """Print one line per trained model."""
     names = [f"{subset}_{label[0]}" for subset in ("ps", "as", "ns") for label in SHOWN]
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["lang", "seed", "axis", "level", *names, "held_out_accuracy"])
+    writer.writerow(["lang", "order", "seed", "axis", "level", *names, "held_out_accuracy"])
     for folder in map(MetaFolder, sys.argv[1:]):
-        lang = folder.header["lang"]
+        lang, order = folder.header["lang"], "balanced" if folder.design.balanced else "released"
         subsets = np.array([row["subset"] for row in folder.pairs("evaluation")])
         whole = set(folder.cells(folder.seeds()))
         for cell, facts in sorted(
@@ -38,7 +39,7 @@ def main() -> None:
                 for label in SHOWN
             ]
             values = [f"{share:.4f}" for share in [*shares, facts["dev_accuracy"]]]
-            writer.writerow([lang, cell.seed, cell.axis, f"{cell.level:g}", *values])
+            writer.writerow([lang, order, cell.seed, cell.axis, f"{cell.level:g}", *values])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@
     python tools/distil.py table docs/data/distillation.npz                        # the table of the study
 
 A teacher is fine-tuned on the labelled pairs and answers the made ones; a student learns the mean of the teachers'
-probabilities. The control learns the labelled pairs alone, from their labels, with the same base and recipe.
+probabilities. Two controls of the same base learn the labelled pairs alone, from their labels: ``hard`` for three
+epochs, ``long`` with the student's recipe and as many steps as it takes.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ from packed_base import prune
 TEACHER: dict[str, Any] = {"epochs": 3, "lr": 5e-5, "batch_size": 128, "warmup": 0.06}
 STUDENT: dict[str, Any] = {"epochs": 3, "lr": 2.5e-4, "batch_size": 256, "warmup": 0.06}
 CONTROL: dict[str, Any] = {"epochs": 3, "lr": 2e-4, "batch_size": 128, "warmup": 0.06}
+TARGETS = {"soft": "teacher", "hard": "labels", "long": "labels, as many steps"}
+"""What a kind of student learns from."""
 GOLD = 0.3
 """Weight of the label beside the teachers' probabilities, where a pair has one."""
 
@@ -138,7 +141,8 @@ def learn(arguments: argparse.Namespace) -> None:
         tokens = tokens_of(train + new if kind == "soft" else train, loaded.tokenizer)
         if kind == "soft":
             tokens = replace(tokens, labels=np.full((len(tokens), 3), 1 / 3, dtype=np.float32))
-        recipe = STUDENT if kind == "soft" else CONTROL
+        as_many = STUDENT["epochs"] * (len(train) + len(new)) / len(train)
+        recipe = {"soft": STUDENT, "hard": CONTROL, "long": STUDENT | {"epochs": round(as_many)}}[kind]
         trainer = trainer_of(loaded, tokens, recipe | arguments.changes, arguments.device)
         if kind == "soft":
             trainer.set_labels(targets(folder, arguments.teachers, train, len(tokens), end))
@@ -252,7 +256,7 @@ def table(arguments: argparse.Namespace) -> None:
         print("| student | learns from | seed | SNLI test | MNLI, held out | SICK test |\n|" + " --- |" * 6)
         for model in about["models"]:
             stem = f"{model['name']}+{model['kind']}+{model['seed']}"
-            cells = [model["name"], "teacher" if model["kind"] == "soft" else "labels", str(model["seed"])]
+            cells = [model["name"], TARGETS[model["kind"]], str(model["seed"])]
             for suite in shown:
                 rows = stored["suite"] == about["suites"].index(suite)
                 one = accuracy(np.eye(3)[stored[stem][rows]], stored["gold"][rows].astype(np.int64))
@@ -288,7 +292,7 @@ def main() -> None:
         one.add_argument("--layers", type=int, help="how many of the lowest; default: all")
         one.add_argument("--seeds", type=int, default=3)
         one.add_argument("--teachers", type=int, default=1)
-        one.add_argument("--kinds", nargs="+", choices=("soft", "hard"), default=["soft", "hard"])
+        one.add_argument("--kinds", nargs="+", choices=tuple(TARGETS), default=list(TARGETS))
         one.add_argument("--time-limit", type=float, default=5_000, help="seconds after which no student is begun")
     for name, step in (("store", store), ("table", table)):
         one = steps.add_parser(name)

@@ -241,7 +241,6 @@ def collect(archive: Path, source: Path) -> None:
             target.write_bytes(stored.extractfile(member).read())  # type: ignore[union-attr]
     for _, folder in sorted(folders.items()):
         print(f"{folder}: {len(list((folder / 'logits').glob('*.npy')))} models")
-    pack_sweeps(source)
 
 
 def table(source: Path) -> None:
@@ -303,6 +302,7 @@ def main() -> None:
         work_on(given.group, given.source, given.work, given.device, given.mpnet)
     elif given.command == "collect":
         collect(given.archive, given.source)
+        pack_sweeps(given.source)
     else:
         table(given.source)
 
