@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
 import lzma
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +20,30 @@ from conftest import make_checkpoint, skip_without  # noqa: E402
 from evenli.errors import InputError, LabelError, ModelError, RunError  # noqa: E402
 from evenli.models import ModelOptions  # noqa: E402
 from evenli.models.onnx import OnnxModel  # noqa: E402
+from evenli.training import export  # noqa: E402
 from evenli.training.export import export_onnx, quantise  # noqa: E402
 
 skip_without("onnxscript")
 
 ORDER = ["neutral", "contradiction", "entailment"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _traced_once() -> Iterator[None]:
+    """One model is traced once: that takes seconds, and most exports here are of the same one."""
+    graphs: dict[str, Any] = {}
+    trace = export._trace
+
+    def cached(model: Any) -> Any:
+        weights = (parameter.detach().numpy().tobytes() for parameter in model.parameters())
+        key = hashlib.sha256(b"".join([type(model).__name__.encode(), *weights])).hexdigest()
+        if key not in graphs:
+            graphs[key] = trace(model)
+        return copy.deepcopy(graphs[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "_trace", cached)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import math
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,28 +16,10 @@ import pytest
 from typer.testing import CliRunner
 
 import evenli
+from conftest import ROOT
 from evenli.cli import app
 from evenli.errors import InputError, RunError
-from evenli.evaluate.leaderboard import (
-    Answers,
-    Board,
-    BoardRow,
-    contrast,
-    expand,
-    pool_seeds,
-    published_rows,
-    quantise,
-    rank_groups,
-    read_answers,
-    read_board,
-    score_answers,
-    seed_variance,
-    submit_run,
-    write_answers,
-    write_board,
-)
-from evenli.evaluate.leaderboard.answers import sample_of
-from evenli.evaluate.leaderboard.rows import board_rows, score_all
+from evenli.evaluate.leaderboard import Board, BoardRow, rank_groups, read_board, submit_run, write_board
 from evenli.labels import LABELS
 from evenli.pairs import PAIR_COLUMNS
 from evenli.report.leaderboard import leaderboard_page
@@ -43,6 +28,11 @@ from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal.load import load_coal
 from evenli.suites.limit import subsample
 from evenli.types import Estimate
+
+sys.path.insert(0, str(ROOT / "tools"))
+from boards.answers import Answers, expand, quantise, read_answers, sample_of, score_answers, write_answers
+from boards.rows import board_rows, published_rows, score_all
+from boards.seeds import contrast, pool_seeds, seed_variance
 
 RELEASE = "nli_coal/en_v1.1.tar.xz"
 
@@ -54,6 +44,12 @@ def estimate(value: float, se: float = 0.01) -> Estimate:
 def row(name: str, value: float, se: float = 0.01, **changes: object) -> BoardRow:
     settings = {"lang": "en", "source": "ours", "measures": {"official.coal": estimate(value, se)}}
     return BoardRow(name=name, **{**settings, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["boards.answers", "boards.seeds"])
+def test_examples(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted and not result.failed
 
 
 # ---- codes

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from conftest import make_checkpoint
+from evenli.cli import app
 from evenli.corpus.bias import SentenceBias
 from evenli.corpus.contextual import describe_contextual
 from evenli.corpus.run import corpus_texts, score_corpus
@@ -56,9 +58,14 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_direction(run_cli, vectors: Path, tmp_path: Path) -> None:
-    done = run_cli("direction", "--vectors", vectors, "-o", tmp_path / "out", "--json", "--count", 2)
-    assert done.returncode == 0, done.stderr
+def draw(*words: object) -> Any:
+    """Run a command that draws in this process: in each of its own the drawing library would start anew."""
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_direction(vectors: Path, tmp_path: Path) -> None:
+    done = draw("direction", "--vectors", vectors, "-o", tmp_path / "out", "--json", "--count", 2)
+    assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["explained"] > 0.9
     assert {word for word, _ in told["female"]} == {"dress", "pink"}
@@ -208,22 +215,22 @@ def test_the_command_is_one_call_in_python(run_cli, vectors: Path, corpus: Path,
         ScoreSettings(vectors, engine="spark")  # type: ignore[arg-type]
 
 
-def test_chart_with_and_without_scoring(run_cli, vectors: Path, corpus: Path, tmp_path: Path) -> None:
+def test_chart_with_and_without_scoring(vectors: Path, corpus: Path, tmp_path: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
     scored = tmp_path / "scored"
-    done = run_cli("score", corpus, "--vectors", vectors, "-o", scored, "--chart", tmp_path / "first.svg", "--json")
-    assert done.returncode == 0, done.stderr
+    done = draw("score", corpus, "--vectors", vectors, "-o", scored, "--chart", tmp_path / "first.svg", "--json")
+    assert done.exit_code == 0, done.stderr
     first = json.loads(done.stdout)
     assert first["charts"] == [str(tmp_path / "first.svg"), str(tmp_path / "first.png")]
     before = {file: file.stat().st_mtime_ns for file in scored.rglob("*")}
-    done = run_cli("score", scored, "--chart", tmp_path / "again.png", "--json")  # needs neither vectors nor the source
-    assert done.returncode == 0, done.stderr
+    done = draw("score", scored, "--chart", tmp_path / "again.png", "--json")  # needs neither vectors nor the source
+    assert done.exit_code == 0, done.stderr
     again = json.loads(done.stdout)
     assert again["percentiles"] == first["percentiles"] and again["top"] == first["top"]
     assert {file: file.stat().st_mtime_ns for file in scored.rglob("*")} == before
     assert (tmp_path / "again.svg").read_text() == (tmp_path / "first.svg").read_text()
-    shown = run_cli("score", scored).stdout
+    shown = draw("score", scored).stdout
     assert "4 rows" in shown and "charts" not in shown
 
 

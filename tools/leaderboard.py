@@ -232,8 +232,7 @@ def pack(arguments: argparse.Namespace) -> None:
     """Put the answers of all models into one file, two bytes a question."""
     import polars as pl
 
-    from evenli.evaluate.leaderboard import Answers, quantise, write_answers
-    from evenli.evaluate.leaderboard.answers import TEST
+    from boards.answers import TEST, Answers, quantise, write_answers
     from evenli.pairs import PAIR_COLUMNS
 
     answers = []
@@ -262,8 +261,9 @@ def pack(arguments: argparse.Namespace) -> None:
 
 def page(arguments: argparse.Namespace) -> None:
     """Score the stored answers and write board.json, CSV, Parquet and index.html; submitted rows stay."""
-    from evenli.evaluate.leaderboard import Board, published_rows, read_answers, read_board, write_board
-    from evenli.evaluate.leaderboard.rows import board_rows, score_all
+    from boards.answers import read_answers
+    from boards.rows import board_rows, published_rows, score_all
+    from evenli.evaluate.leaderboard import Board, read_board, write_board
     from evenli.report.leaderboard import write_leaderboard
 
     file = arguments.folder / "board.json"

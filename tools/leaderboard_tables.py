@@ -2,7 +2,7 @@
 
     python tools/leaderboard_tables.py docs/data/leaderboard.tar.xz [--json tables.json]
 
-Intervals of values and differences are over words, templates and seeds (``evenli.evaluate.leaderboard.seeds``); those
+Intervals of values and differences are over words, templates and seeds (``boards/seeds.py``); those
 of rank correlations are over configurations and seeds, by bootstrap. A configuration is a base, its data and its
 recipe; it counts if every one of its seeds passes the gold pairs. Differences pair the i-th seeds; of five and three
 seeds the first three are used. Nothing is corrected for the number of comparisons.
@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from scipy.stats import kendalltau
 
-from evenli.evaluate.leaderboard import BoardRow, contrast, published_rows, read_answers, seed_variance
-from evenli.evaluate.leaderboard.answers import Answers, sample_of
-from evenli.evaluate.leaderboard.rows import Key, board_rows, group_seeds, score_all
+from boards.answers import Answers, read_answers, sample_of
+from boards.rows import Key, board_rows, group_seeds, published_rows, score_all
+from boards.seeds import contrast, seed_variance
+from evenli.evaluate.leaderboard import BoardRow
 from evenli.stats.measure import get_measure
 from evenli.types import Estimate
 

@@ -33,7 +33,8 @@ def probe(root: Path) -> None:
 @seed
 def board(root: Path) -> None:
     """An audit of all built-in pairs, and a leaderboard with a row of it and the published ones."""
-    from evenli.evaluate.leaderboard import Board, published_rows, write_board
+    from boards.rows import published_rows
+    from evenli.evaluate.leaderboard import Board, write_board
 
     command("audit", "fake:oracle:0.3", "-o", "whole")
     write_board(Board(rows=published_rows()), "board.json")

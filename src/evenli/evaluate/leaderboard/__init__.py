@@ -1,25 +1,8 @@
-"""A leaderboard of models: stored answers of many, rows with intervals over words, templates and seeds, submissions."""
+"""A leaderboard of models: rows with intervals, their ranks, and submissions. ``tools/leaderboard.py`` makes ours."""
 
-from evenli.evaluate.leaderboard.answers import Answers, expand, quantise, read_answers, score_answers, write_answers
-from evenli.evaluate.leaderboard.board import Board, BoardRow, published_rows, rank_groups, read_board, write_board
-from evenli.evaluate.leaderboard.seeds import contrast, pool_seeds, seed_variance
-from evenli.evaluate.leaderboard.submit import submit_run
-
-__all__ = [
-    "Answers",
-    "Board",
-    "BoardRow",
-    "contrast",
-    "expand",
-    "pool_seeds",
-    "published_rows",
-    "quantise",
-    "rank_groups",
-    "read_answers",
-    "read_board",
-    "score_answers",
-    "seed_variance",
-    "submit_run",
-    "write_answers",
-    "write_board",
-]
+from evenli.evaluate.leaderboard.board import Board as Board
+from evenli.evaluate.leaderboard.board import BoardRow as BoardRow
+from evenli.evaluate.leaderboard.board import rank_groups as rank_groups
+from evenli.evaluate.leaderboard.board import read_board as read_board
+from evenli.evaluate.leaderboard.board import write_board as write_board
+from evenli.evaluate.leaderboard.submit import submit_run as submit_run

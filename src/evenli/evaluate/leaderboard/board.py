@@ -9,18 +9,18 @@ from typing import Literal
 
 import msgspec
 import polars as pl
-from msgspec import structs
 
 from evenli.binary import write_csv
 from evenli.errors import InputError, RunError
 from evenli.io import read_json, write_atomic, write_json
-from evenli.resources import read_table
 from evenli.types import Estimate, Number, Numbers, Record
 
 KIND = "leaderboard"
 SCHEMA = 1
 MAIN = "official.coal"
 """The measure that orders a leaderboard: NLI-CoAL on the published pairs, as in the paper."""
+SHOWN = ("coal", "fn_bias", "stereotype", "default_gender", "undirected", "follow", "defy")
+"""Measures of NLI-CoAL that a board has."""
 Source = Literal["ours", "submitted", "published"]
 
 
@@ -124,24 +124,6 @@ def rank_groups(rows: Sequence[BoardRow], measure: str = MAIN) -> list[int | Non
 
 def _se(row: BoardRow, measure: str) -> float:
     return row.measures[measure].se
-
-
-def published_rows() -> list[BoardRow]:
-    """NLI-CoAL 2024, Table 3: fine-tuned models of the paper, as printed."""
-    rows, undefined = [], Estimate.undefined("as printed; no interval was published")
-    for row in read_table("published_coal.csv"):
-        printed = {MAIN: float(row["coal_pub"]), "official.fn_bias": float(row["fn_pub"])}
-        rows.append(
-            BoardRow(
-                name=row["model"],
-                lang=row["lang"],
-                source="published",
-                base=row["hf_id"],
-                measures={name: structs.replace(undefined, value=value) for name, value in printed.items()},
-                reference="Anantaprayoon et al. 2024, Table 3",
-            )
-        )
-    return rows
 
 
 def read_board(path: str | Path) -> Board:

@@ -8,8 +8,7 @@ import polars as pl
 
 from evenli.errors import RunError
 from evenli.evaluate.audit import load_run, verify_run
-from evenli.evaluate.leaderboard.answers import SHOWN
-from evenli.evaluate.leaderboard.board import Board, BoardRow, read_board, write_board
+from evenli.evaluate.leaderboard.board import SHOWN, Board, BoardRow, read_board, write_board
 from evenli.io import hash_files, hash_text
 from evenli.pairs import PairSet
 from evenli.suites.checks import control_pairs, gold_pairs
@@ -69,7 +68,7 @@ def submit_run(
         data=data,
         recipe=recipe,
         parameters=float("nan") if parameters is None else parameters,
-        measures={f"{asked}.{key}": measures[key].estimate for key in SHOWN["coal"] if key in measures},
+        measures={f"{asked}.{key}": measures[key].estimate for key in SHOWN if key in measures},
         problem=gate.problem if gate else "no gold pairs were asked",
         evidence={file.name: hash_files([file]) for file in files},
     )

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
-from evenli.evaluate.leaderboard.answers import Answers, score_answers, suite_of
-from evenli.evaluate.leaderboard.board import BoardRow
-from evenli.evaluate.leaderboard.seeds import pool_seeds
+from boards.answers import Answers, score_answers, suite_of
+from boards.seeds import pool_seeds
+from evenli.evaluate.leaderboard.board import MAIN, BoardRow
+from evenli.resources import read_table
 from evenli.stats.measure import measures
 from evenli.types import Competence, Estimate
 
@@ -71,3 +73,21 @@ def _problem(gates: Sequence[Competence]) -> str:
     if not failed:
         return ""
     return failed[0] if len(gates) == 1 else f"{len(failed)} of {len(gates)} seeds fail; one of them: {failed[0]}"
+
+
+def published_rows() -> list[BoardRow]:
+    """NLI-CoAL 2024, Table 3: fine-tuned models of the paper, as printed."""
+    rows, undefined = [], Estimate.undefined("as printed; no interval was published")
+    for row in read_table("published_coal.csv"):
+        printed = {MAIN: float(row["coal_pub"]), "official.fn_bias": float(row["fn_pub"])}
+        rows.append(
+            BoardRow(
+                name=row["model"],
+                lang=row["lang"],
+                source="published",
+                base=row["hf_id"],
+                measures={name: structs.replace(undefined, value=value) for name, value in printed.items()},
+                reference="Anantaprayoon et al. 2024, Table 3",
+            )
+        )
+    return rows
