@@ -16,7 +16,6 @@ import errno
 import gzip
 import hashlib
 import io
-import itertools
 import json
 import lzma
 import math
@@ -100,12 +99,9 @@ def open_binary(file: Readable) -> Iterator[IO[bytes]]:
         check_regular(file)
     with contextlib.ExitStack() as stack:
         packed = raw = stack.enter_context(file.open("rb"))
-        if packing == ".gz":
-            raw = stack.enter_context(gzip.GzipFile(fileobj=raw))
-        elif packing == ".xz":
-            raw = stack.enter_context(lzma.LZMAFile(raw))
-        elif packing == ".bz2":
-            raw = stack.enter_context(bz2.BZ2File(raw))
+        unpack: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+        if packing in unpack:
+            raw = stack.enter_context(unpack[packing](raw))
         elif packing == ".zst":
             raw = ZstdStream(raw, file.name)
         yield raw if raw is packed else io.BufferedReader(_Unpacked(file, packed, raw), 1 << 20)
@@ -224,8 +220,7 @@ def iter_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"no such file: {path}")
     kind = file_kind(path)
     if kind == ".parquet":
-        parts = (part.iter_rows(named=True) for part in iter_parquet(path))
-        yield from enumerate(itertools.chain.from_iterable(parts), 1)
+        yield from enumerate((row for part in iter_parquet(path) for row in part.iter_rows(named=True)), 1)
     elif kind in {".json", ".jsonl"}:
         for number, line in iter_text(path):
             if line.strip():
