@@ -126,6 +126,16 @@ def computed_once() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def two_draws() -> Iterator[None]:
+    """Probes are trained twice, not five times, in files that are not about what they find, or where that is clear."""
+    from evenli.stats import leakage
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(leakage, "SEEDS", 2)
+        yield
+
+
 @pytest.fixture(scope="session")
 def run_cli() -> Iterator[Callable[..., subprocess.CompletedProcess[str]]]:
     """Run ``evenli`` in a process of its own, as a user does: a fork, which saves a second of imports each time."""

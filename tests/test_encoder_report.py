@@ -35,6 +35,7 @@ from evenli.report.encoder import encoder_chart, print_encoders, write_encoder_c
 from evenli.types import Estimate
 
 pytest.importorskip("sklearn")
+pytestmark = pytest.mark.usefixtures("two_draws")
 QUICK = ReportSettings(SeatSettings(permutations=200, resamples=200))
 RESAMPLED = SeatSettings(seed=1, resamples=500)
 CODE = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,9 @@ from evenli.mitigate.hard_debias import hard_debias, normalised, save_vectors, w
 from evenli.mitigate.residual import HeldOut, Labelled, Residual, known_sentences, residual_leakage
 from evenli.resources import read_table
 from evenli.resources.words import name_kinds, split_words
-from evenli.stats import leakage
 
 pytest.importorskip("sklearn")
+pytestmark = pytest.mark.usefixtures("two_draws")
 D = 24
 
 
@@ -56,14 +55,6 @@ def gendered_vectors(seed: int = 0, strength: float = 3.0) -> WordVectors:
     matrix = generator.normal(size=(len(words), D))
     matrix[:, 0] += [strength * side.get(word, 0) for word in words]
     return WordVectors.of(words, matrix)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _two_draws() -> Iterator[None]:
-    """Probes are trained twice, not five times: what they find is far from what they should not."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leakage, "SEEDS", 2)
-        yield
 
 
 @pytest.fixture(scope="module")

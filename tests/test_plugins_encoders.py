@@ -18,6 +18,7 @@ from evenli.registry import ENCODERS, MITIGATIONS
 from plugin_package import installed, plugin_environment, write_plugin
 
 pytest.importorskip("sklearn")
+pytestmark = pytest.mark.usefixtures("two_draws")
 LETTERS = '''
 """Counts of letters as embeddings; gendered words lie on either side of the first axis."""
 import numpy as np
