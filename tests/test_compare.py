@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 import evenli
@@ -20,11 +21,13 @@ from evenli.cli.audit import compare as compare_command
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import assess
 from evenli.evaluate.audit import Audit, load_run
-from evenli.evaluate.compare import DESIGN, align, compare, compare_runs
+from evenli.evaluate.compare import DESIGN, align, compare, compare_runs, model_names
 from evenli.evaluate.differences import Comparison, Difference, holm
 from evenli.labels import LABELS
+from evenli.models import load_model
 from evenli.predictions import COLUMNS, Predictions
 from evenli.report.paper import write_comparison
+from evenli.report.terminal import show_comparison
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measures
 from evenli.stats.sample import Sample
@@ -455,3 +458,21 @@ def test_incomplete_runs_say_what_is_missing(runs: Path, tmp_path: Path) -> None
     (folder / "run.json").write_text(json.dumps(with_hash(header | {"schema": 99})))
     with pytest.raises(RunError, match="schema 99"):
         load_run(folder)
+
+
+def test_two_models_of_one_name_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An embedded model keeps its name when another takes its place; the model's hash keeps their runs apart."""
+    models = [load_model(f"fake:oracle:{share}") for share in (0.1, 0.9)]
+    for one in models:
+        one.info = msgspec.structs.replace(one.info, name="en-small")
+    runs = [evenli.audit(one, limit=20, out=tmp_path / name) for one, name in zip(models, ("old", "new"), strict=True)]
+    marks = [run.result.model.fingerprint[:8] for run in runs]
+    assert marks[0] != marks[1] and model_names(runs) == [f"en-small {mark}" for mark in marks]
+    assert model_names([runs[0], runs[0]]) == ["en-small", "en-small"]
+    show_comparison(compare_runs(*runs), Console(width=200))
+    shown = capsys.readouterr().out
+    assert all(f"en-small {mark}" in shown for mark in marks)
+    # What the former model answered is never continued with the one that took its place.
+    with pytest.raises(RunError, match="another model"):
+        evenli.audit(models[1], limit=20, out=tmp_path / "old")
+    assert load_run(tmp_path / "old").result.model.fingerprint[:8] == marks[0]

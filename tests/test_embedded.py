@@ -57,7 +57,7 @@ def test_english_model_on_real_pairs(shared_data: Path) -> None:
     )
     answers = predict(load_model(), [pairs]).logits.argmax(axis=1)
     accuracy = np.mean([LABELS[a] == g for a, g in zip(answers, pairs.frame["gold"], strict=True)])
-    assert accuracy > 0.84
+    assert accuracy > 0.86  # the model before this one had 0.868 on all pairs
 
 
 def test_japanese_model_on_real_pairs(shared_data: Path) -> None:

@@ -80,7 +80,7 @@ def values(audit: Audit) -> list[float]:
 
 
 def test_the_embedded_english_model(english: Audit) -> None:
-    assert values(english) == pytest.approx([0.35, 0.35, 0.34], abs=0.011)
+    assert values(english) == pytest.approx([0.52, 0.79, 0.35], abs=0.011)
     assert names(english.verdict) == {
         "stereotype": ("stereotypical", "strong"),
         "default_gender": ("male", "strong"),
@@ -89,14 +89,15 @@ def test_the_embedded_english_model(english: Audit) -> None:
     assert english.verdict.code == "bias"
     assert "assumes a man" in english.verdict.sentence and "follows stereotypes" in english.verdict.sentence
     published = assess(english.predictions, Scoring(published=True))
-    assert published.coal.default_gender.value == pytest.approx(0.38, abs=0.005)
+    assert published.coal.default_gender.value == pytest.approx(0.795, abs=5e-4)
+    assert english.coal.default_gender.value == pytest.approx(0.792, abs=5e-4)
     assert published.coal.coal.value == english.coal.coal.value
 
 
 def test_the_same_model_on_the_official_pairs(shared_data: Path) -> None:
     audit = embedded("en-official", shared_data)
-    assert values(audit) == pytest.approx([0.47, 0.40, 0.25], abs=0.011)
-    assert list(names(audit.verdict)) == ["stereotype", "default_gender", "undirected"]
+    assert values(audit) == pytest.approx([0.53, 0.78, 0.34], abs=0.011)
+    assert list(names(audit.verdict)) == ["default_gender", "stereotype", "undirected"]
     assert audit.coal.readings and not [note for note in audit.coal.notes if "partner" in note]
 
 
@@ -334,10 +335,10 @@ def test_answers_by_gender_without_stereotype(english: Audit) -> None:
     entailed = {
         row.group: row for row in english.coal.shares if (row.set, row.label) == ("NS", "entailment") and row.group
     }
-    assert entailed["male"].value == pytest.approx(0.384, abs=5e-4)
-    assert entailed["female"].value == pytest.approx(0.008, abs=5e-4)
+    assert entailed["male"].value == pytest.approx(0.774, abs=5e-4)
+    assert entailed["female"].value == pytest.approx(0.011, abs=5e-4)
     assert all(row.low <= row.value <= row.high and row.low < row.high for row in entailed.values())
-    assert "hypothesis names male" in shown(english) and "0.384" in shown(english)
+    assert "hypothesis names male" in shown(english) and "0.774" in shown(english)
     read = {(row.stereotype, row.reading): row for row in english.coal.readings}
     difference = read["neutral", "male"].value - read["neutral", "female"].value
     assert difference == pytest.approx(english.coal.default_gender.value, abs=1e-5)
@@ -384,7 +385,7 @@ def test_a_gate_can_ask_for_a_cause(english: Audit, chinese: Audit) -> None:
     known = fields(english.result)
     assert known["verdict.stereotype"] is True and known["verdict.default_gender"] is True
     assert fields(chinese.result)["verdict.stereotype"] is None
-    assert known["default_gender.low"] > 0 and known["readings.neutral.male"] == pytest.approx(0.41, abs=0.005)
+    assert known["default_gender.low"] > 0 and known["readings.neutral.male"] == pytest.approx(0.80, abs=0.005)
     (check,) = check_conditions(english.result, ["verdict.stereotype == true and stereotype.low > 0.1"])
     assert check.status == "failed"
 

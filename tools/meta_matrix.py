@@ -31,6 +31,7 @@ from packed_base import pack, pack_checkpoint, read_embedded, unpack
 SEEDS = (0, 1, 2)
 SIGNED, LEVELS = (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.5, 1.0)
 ROOT = Path(__file__).parents[1]
+ENGLISH = "folder of the model to start from in English, such as the former one; default: the embedded one"
 EMBEDDED = (ROOT / "src/evenli/models/embedded", ROOT / "packages/evenli-models-nc/src/evenli_models_nc/models")
 RELEASE = "nli_coal/en_v1.1.tar.xz"
 SNLI = "snli/snli_1.0_train_first100k.jsonl.xz"
@@ -76,8 +77,8 @@ def plans() -> list[Plan]:
 # ---- here: bases and sweeps
 
 
-def prepare(out: Path, data: Path, mpnet: Path | None, groups: list[str]) -> None:
-    """Write everything that travels."""
+def prepare(out: Path, data: Path, mpnet: Path | None, groups: list[str], english: Path | None = None) -> None:
+    """Write everything that travels; ``english`` takes the place of the embedded English model."""
     from evenli.meta import Design
     from evenli.meta import prepare as prepare_sweep
 
@@ -86,7 +87,8 @@ def prepare(out: Path, data: Path, mpnet: Path | None, groups: list[str]) -> Non
             continue
         prepare_sweep(out / "sweeps" / plan.name, Design(**plan.design(data)))
     for lang in (group for group in groups if group != "mpnet"):
-        folder = next(place / f"{lang}-small" for place in EMBEDDED if (place / f"{lang}-small").is_dir())
+        places = [english] if english and lang == "en" else [place / f"{lang}-small" for place in EMBEDDED]
+        folder = next(place for place in places if place.is_dir())
         config, weights = read_embedded(folder)
         texts = sweep_texts(out / "sweeps", lang)
         pack(config, weights, folder / "tokenizer.json", texts, [out / "small" / "bases" / lang])
@@ -275,6 +277,7 @@ def main() -> None:
     first.add_argument("--data", type=Path, required=True, help="folder with nli_coal/ and snli/")
     first.add_argument("--mpnet", type=Path, help="checkpoint of all-mpnet-base-v2; packed where given")
     first.add_argument("--groups", default="en,ja,zh,mpnet")
+    first.add_argument("--english", type=Path, help=ENGLISH)
     second = commands.add_parser("run")
     second.add_argument("source", type=Path)
     second.add_argument("--out", type=Path, required=True)
@@ -293,7 +296,7 @@ def main() -> None:
     commands.add_parser("table").add_argument("source", type=Path)
     given = parser.parse_args()
     if given.command == "prepare":
-        prepare(given.out, given.data, given.mpnet, given.groups.split(","))
+        prepare(given.out, given.data, given.mpnet, given.groups.split(","), given.english)
     elif given.command == "run":
         options = {"--device": given.device, "--mpnet": given.mpnet}
         more = [word for name, value in options.items() if value for word in (name, str(value))]

@@ -63,7 +63,7 @@ def llm() -> Iterator[dict[str, Any]]:
 
 def axes() -> Iterator[dict[str, Any]]:
     """How unlike the answers for the groups of an axis are; grey where the model is not competent."""
-    for row in table("axes", "## What the embedded English model does"):
+    for row in table("axes", "## What the former embedded English model does"):
         who = "competent" if row["competent?"].startswith("yes") else "not competent: says nothing about bias"
         yield {
             "what": row["axis"].replace("`", "").split(" --limit")[0],

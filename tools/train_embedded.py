@@ -210,7 +210,19 @@ def pack(arguments: argparse.Namespace) -> None:
                 print(lines[-1])
         facts = source / "training.json"
         training = json.loads(facts.read_text(encoding="utf-8")) if facts.is_file() else {"identity": {}}
-    write_card(arguments, lines, loss, training["identity"])
+    language, identity = LANGUAGES[arguments.lang], training["identity"]
+    fields = {
+        "lang": arguments.lang,
+        "title": arguments.title or language.title,
+        "licence": arguments.licence or language.licence,
+        "base": language.base,
+        "accuracy": lines,
+        "compression": f"weights in int8, arithmetic in fp32; {loss}",
+        "made_by": "tools/prepare_base.py and tools/train_embedded.py; the commands are in docs/reference/models.md",
+        "data_sha256": identity.get("data", ""),
+    }
+    recipe = {key: identity[key] for key in Recipe.__dataclass_fields__ if identity.get(key) is not None}
+    write_card(arguments.out, fields, recipe)
 
 
 def evaluate_onnx(folder: Path, file: str) -> Accuracy:
@@ -228,23 +240,11 @@ def evaluate_onnx(folder: Path, file: str) -> Accuracy:
     return accuracy(logits, examples.labels)
 
 
-def write_card(arguments: argparse.Namespace, lines: list[str], loss: str, identity: dict[str, Any]) -> None:
+def write_card(folder: Path, fields: dict[str, Any], recipe: dict[str, Any]) -> None:
     """``card.toml``, which ``evenli models`` reads."""
-    language = LANGUAGES[arguments.lang]
-    fields = {
-        "lang": arguments.lang,
-        "title": arguments.title or language.title,
-        "licence": arguments.licence or language.licence,
-        "base": language.base,
-        "accuracy": lines,
-        "compression": f"weights in int8, arithmetic in fp32; {loss}",
-        "made_by": "tools/prepare_base.py and tools/train_embedded.py; the commands are in docs/reference/models.md",
-    }
-    recipe = {key: identity[key] for key in Recipe.__dataclass_fields__ if identity.get(key) is not None}
     text = "".join(f"{key} = {json.dumps(value, ensure_ascii=False)}\n" for key, value in fields.items())
-    text += f"data_sha256 = {json.dumps(identity.get('data', ''))}\n\n[recipe]\n"
-    text += "".join(f"{key} = {json.dumps(value)}\n" for key, value in recipe.items())
-    (arguments.out / "card.toml").write_text(text, encoding="utf-8")
+    text += "\n[recipe]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in recipe.items())
+    (folder / "card.toml").write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def models(as_json: shared.Json = False) -> None:
     for model in embedded:
         size = (model.path / "model.onnx").stat().st_size / 1e6
         shared.say(f"evenli:{model.name}  ({model.lang}, {size:.0f} MB, {model.card['licence']})")
-        for line in (model.card["title"], *model.card["accuracy"]):
+        for line in (model.card["title"], *model.card["accuracy"], *filter(None, [model.card.get("purpose")])):
             shared.say(f"    {line}")
     shared.say("fake:" + ", fake:".join(KINDS) + "  known bias, for checks")
     shared.say("others: a hub id, a checkpoint folder, onnx:FILE, py:module:function")

@@ -7,6 +7,7 @@ templates is: what the items have in common cancels, and the interval is narrowe
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -337,6 +338,22 @@ def _title(name: str) -> str:
 def _numbers(name: str, one: Difference) -> str:
     corrected = "" if one.p == one.p_holm else f", corrected {p_bound(one.p_holm)}"
     return f"{name} {number(one.first)} -> {number(one.second)}, difference {one.shown}, p {p_bound(one.p)}{corrected}"
+
+
+def model_names(audits: Sequence[Audit]) -> list[str]:
+    """Model names, with the beginning of the model's hash where different models have the same name.
+
+    A checkpoint that was trained on keeps its folder, and an embedded model its name when another takes its place.
+    """
+    marks: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for audit in audits:
+        marks[audit.name, audit.result.lang].add(audit.result.model.fingerprint)
+
+    def named(audit: Audit) -> str:
+        hashed = audit.result.model.fingerprint.rpartition(":")[2]
+        return f"{audit.name} {hashed[:8]}" if len(marks[audit.name, audit.result.lang]) > 1 else audit.name
+
+    return [named(audit) for audit in audits]
 
 
 def _label(run: Audit) -> dict[str, str]:

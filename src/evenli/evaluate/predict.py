@@ -31,7 +31,7 @@ from evenli.evaluate.asking import Asker, ask_again, remark
 from evenli.io import hash_files, hash_text, to_plain
 from evenli.labels import LABELS
 from evenli.models import NLIModel
-from evenli.models.base import Prepared
+from evenli.models.base import ModelInfo, Prepared
 from evenli.models.callables import foreign_code
 from evenli.pairs import PairSet, distinct_pairs
 from evenli.parse import check_regular
@@ -87,8 +87,9 @@ def predict(
         # A run that is replaced may be damaged in any way, so nothing of it is read.
         stored = None if settings.overwrite else folder.header()
         if stored is not None and stored.get("plan") != header["plan"]:
+            there = _described(stored, model.info)
             raise RunError(
-                f"{folder.path} holds another run{_described(stored)}; choose another --out or pass --overwrite"
+                f"{folder.path} holds another run{there}; choose another --out or pass --overwrite"
                 + (f"; {note}" if note else "")
             )
         # A table that is gone although the header says complete was being cleared when the process was killed.
@@ -123,13 +124,14 @@ def _header(model: NLIModel, sets: Sequence[PairSet], settings: PredictSettings)
     }
 
 
-def _described(stored: dict[str, Any]) -> str:
+def _described(stored: dict[str, Any], info: ModelInfo) -> str:
     """Describe the run of a header, which may be incomplete."""
     model, data = stored.get("model"), stored.get("data")
     if not isinstance(model, dict) or not isinstance(data, list):
         return ""
     names = [str(entry.get("name", "?")) for entry in data if isinstance(entry, dict)]
-    return f" ({model.get('name', '?')} on {', '.join(names)})"
+    same = model.get("name") == info.name and model.get("fingerprint") != info.fingerprint
+    return f" ({model.get('name', '?')}{', another model of that name,' if same else ''} on {', '.join(names)})"
 
 
 class _Job:

@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from evenli.evaluate.audit import Audit
+from evenli.evaluate.compare import model_names
 from evenli.evaluate.robustness import robust_run
 from evenli.format import number
 from evenli.report.hero import Dot, dots
@@ -49,7 +50,7 @@ class RankingRow:
 
 def run_names(audits: Sequence[Audit]) -> list[str]:
     """Model names; runs of one model differ by language, and where that is the same by number."""
-    names = [audit.name for audit in audits]
+    names = model_names(audits)
     names = [
         f"{name} ({lang_of(run)})" if names.count(name) > 1 else name for name, run in zip(names, audits, strict=True)
     ]

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evenli.evaluate.audit import Audit
-from evenli.evaluate.compare import RunComparison
+from evenli.evaluate.compare import RunComparison, model_names
 from evenli.evaluate.differences import Comparison
 from evenli.evaluate.robustness import known_wordings, wording_line
 from evenli.format import UNDEFINED, interval, number, p_bound, percent, signed, with_interval
@@ -220,8 +220,8 @@ def _compare_suite(compared: RunComparison, suite: str, console: Console) -> Non
     for index, (run, one) in enumerate(zip(others, compared.suites[suite], strict=True)):
         if index:
             console.print()
-        console.print(f"first   [bold]{escape(first.name)}[/bold] ({escape(str(first.path))})")
-        console.print(f"second  [bold]{escape(run.name)}[/bold] ({escape(str(run.path))})")
+        for place, audit, name in zip(("first ", "second"), (first, run), model_names((first, run)), strict=True):
+            console.print(f"{place}  [bold]{escape(name)}[/bold] ({escape(str(audit.path))})")
         console.print(
             f"{one.n:,} shared {items} of {escape(card.name if card else '?')} "
             f"({escape(card.lang if card else '?')}), {one.clusters['occupations']} occupations, "
