@@ -264,3 +264,35 @@ def test_the_page_escapes_names_and_marks_published_rows(tmp_path: Path) -> None
     assert "default-src &#39;none&#39;" in text or "default-src 'none'" in text
     assert text.count('data-source="published"') == len(published_rows())
     assert leaderboard_page(Board(rows=rows)) == text
+
+
+def test_cues_that_mislead_are_found_in_real_wording() -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    from leaderboard_stress import CUES, Stress
+
+    asked = [
+        ("Nobody waits here.", "Someone isn't here.", "entailment"),  # the premise denies, too: no cue
+        ("A man waits for two women.", "The man does not sleep.", "entailment"),
+        ("A man waits for two women.", "The man is not there.", "contradiction"),
+        ("A man waits for two women.", "Two women waits for a man.", "neutral"),
+        ("A man waits for two women.", "He waits for three women.", "neutral"),
+        ("A man waits for two women.", "Somebody sits still outside.", "neutral"),
+        ("A man waits for two women.", "Everybody is outside today.", "entailment"),
+    ]
+    columns = {"suite": pl.String, **dict.fromkeys(PAIR_COLUMNS, pl.String)}
+    rows = [{"suite": "test_snli", "premise": p, "hypothesis": h, "gold": g} for p, h, g in asked]
+    frame = pl.DataFrame([*rows, {**rows[0], "suite": "coal"}], schema=columns)
+    stress = Stress(Answers("en", frame, [], np.zeros((0, len(frame), 2), dtype=np.int8)))
+    found = {name: (np.flatnonzero(stress.misled[name]), np.flatnonzero(stress.led[name])) for name in CUES}
+    assert {name: tuple(part.tolist() for part in parts) for name, parts in found.items()} == {
+        "a new negation": ([1], [2]),
+        "many shared words": ([3], []),
+        "few shared words": ([1, 6], [2, 5]),
+        "other numbers": ([4], []),
+    }
+    assert np.flatnonzero(stress.all).tolist() == [1, 3, 4, 6]
+    # Of the first four pairs one seed has four right, the other two.
+    labels = np.array([[LABELS.index(g) for _, _, g in asked]] * 2)
+    labels[1, :2] = (labels[1, :2] + 1) % 3
+    assert stress.accuracy(labels, np.arange(7) < 4).startswith("75.0 ±")
+    assert stress.accuracy(labels[:1], np.arange(7) < 4) == "100.0 ± 0.0"
