@@ -345,7 +345,7 @@ def model_names(audits: Sequence[Audit]) -> list[str]:
 
     A checkpoint that was trained on keeps its folder, and an embedded model its name when another takes its place.
     """
-    marks: dict[tuple[str, str], set[str]] = defaultdict(set)
+    marks: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     for audit in audits:
         marks[audit.name, audit.result.lang].add(audit.result.model.fingerprint)
 
