@@ -267,7 +267,6 @@ def test_the_page_escapes_names_and_marks_published_rows(tmp_path: Path) -> None
 
 
 def test_cues_that_mislead_are_found_in_real_wording() -> None:
-    sys.path.insert(0, str(ROOT / "tools"))
     from leaderboard_stress import CUES, Stress
 
     asked = [

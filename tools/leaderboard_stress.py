@@ -18,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenli.evaluate.leaderboard import read_answers
-from evenli.evaluate.leaderboard.answers import TEST, Answers, expand
+from boards.answers import TEST, Answers, expand, read_answers
 from evenli.labels import LABELS
 
 WORDS = re.compile(r"[a-z0-9]+(?:'[a-z]+)?")
