@@ -18,8 +18,10 @@ from scipy import stats
 from evenli.evaluate.differences import holm
 from evenli.evaluate.seat import AVERAGED
 from evenli.evaluate.senteval.data import TASKS
+from evenli.io import read_rows
 from evenli.report.charts import save_chart
 from evenli.resources import read_table
+from sbert_study import tables as sbert_tables
 
 DOCS = Path(__file__).parents[1] / "docs"
 TESTS = ("C1", "C2", *AVERAGED)
@@ -27,6 +29,9 @@ FAIRER = [f"{kind}{percentile}" for kind in ("Sub", "Aug") for percentile in (97
 ORDER = ["Original", *FAIRER, "Random95", "Normalised", "HD"]
 TEN = ["Original", "Sub95", "Random95", "Aug95", "AugRandom95"]
 """Kinds of the larger study; each fairer corpus before its random control."""
+WORD2VEC = ["Original", "HD", "Sub95", "Random95", "Aug95", "AugRandom95"]
+KNOWN = ("C6b", "C7", "C8")
+"""The tests of gender whose words the word2vec vectors have; of the first names they lack eleven of sixteen."""
 PUBLISHED = {"HD": "GloVe-HD"}
 PRINTED = {"STSB": "STSB_p", "STS14": "STS14_p", "MRPC": "MRPC_acc"}
 
@@ -44,6 +49,8 @@ def main() -> None:
         "senteval": scores(ours, senteval),
         "power": power(ours),
         "ten": ten_seeds(by_kind(read_table("retraining_mnli.csv")), seat),
+        "word2vec": word2vec(by_kind(read_rows(DOCS / "data" / "retraining_w2v.csv")), seat),
+        "sbert": list(sbert_tables(read_rows(DOCS / "data" / "sbert_study.csv")))[:-1],
     }
     for name, lines in tables.items():
         start, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
@@ -189,6 +196,33 @@ def ten_seeds(ours: dict[str, Any], seat: dict[str, Any]) -> list[str]:
     size = deviation * math.sqrt(2 / len(values["Original"]))
     seen = (stats.t.ppf(0.975, freedom) + stats.t.ppf(0.8, freedom)) * size
     return [*lines, "", f"With this spread a change of {seen:.2f} would have been found in 80 of 100 such studies."]
+
+
+def word2vec(ours: dict[str, Any], seat: dict[str, Any]) -> list[str]:
+    """Mean effect of three tests for encoders on word2vec, against Original; one seed for each draw of the corpora."""
+
+    def mean(row: dict[str, str]) -> float:
+        return float(np.mean([float(row[test]) for test in KNOWN]))
+
+    values = {name: np.array([mean(row) for row in ours[name]]) for name in WORD2VEC}
+    deviation, freedom = pooled([list(group) for group in values.values()])
+    original, printed = values["Original"], {name: mean(seat[name]) for name in ("w2v", "w2v-HD")}
+    size = {name: deviation * math.sqrt(1 / len(group) + 1 / len(original)) for name, group in values.items()}
+    others = WORD2VEC[1:]
+    gaps = {name: float(values[name].mean() - original.mean()) for name in others}
+    p = holm([float(2 * stats.t.sf(abs(gaps[name]) / size[name], freedom)) for name in others])
+    corrected = dict(zip(others, p, strict=True))
+    heads = ["encoder", "seeds", *KNOWN, "mean of the three", "against Original", "p, Holm", "published", "NLI dev"]
+    lines = [f"| {' | '.join(heads)} |", "| --- |" + " --- |" * (len(heads) - 1)]
+    for name, group in values.items():
+        tests = [f"{np.mean([float(row[test]) for row in ours[name]]):.2f}" for test in KNOWN]
+        cells = [name, str(len(group)), *tests, f"{group.mean():.2f}"]
+        width = stats.t.ppf(0.975, freedom) * size[name]
+        cells += ["", ""] if name == "Original" else [f"{gaps[name]:+.2f} ± {width:.2f}", f"{corrected[name]:.2g}"]
+        cells.append(f"{printed['w2v-HD'] - printed['w2v']:+.2f}" if name == "HD" else "")
+        cells.append(f"{np.mean([float(row['dev']) for row in ours[name]]):.1f} %")
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
 
 
 def effects(ours: dict[str, Any], seat: dict[str, Any]) -> list[str]:

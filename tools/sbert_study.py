@@ -287,18 +287,20 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
         if row["kind"] != BASE:
             groups[row["base"], row["task"]][row["kind"]].append(row)
     for (base, task), kinds in groups.items():
-        yield f"\n{base}, tuned on {task}\n"
-        heads = ("corpus", "seeds", "SEAT", "against Original", "against its control", "STS-B", "against Original")
+        yield f"{base}, tuned on {task}\n"
+        heads = ("corpus", "seeds", "SEAT", "against Original", "p, Holm", "against its control", "STS-B")
+        heads = (*heads, "against Original")
+        corrected = p_values(kinds)
         yield f"| {' | '.join((*heads, *STS))} |"
         yield "| --- |" + " --- |" * (len(heads) + len(STS) - 1)
         if base in untuned:
             one = untuned[base]
             plain = [f"{float(one[name]):.1f}" for name in STS]
-            yield f"| not tuned | | {float(one['SEAT']):.2f} | | | {float(one['STSB']):.1f} | | {' | '.join(plain)} |"
+            yield f"| not tuned | | {float(one['SEAT']):.2f} | | | | {float(one['STSB']):.1f} | | {' | '.join(plain)} |"
         for kind, members in kinds.items():
             control = kinds.get(CONTROLS.get(kind, ""), [])
             others = [difference(kinds, "SEAT", members, some) for some in (kinds["Original"], control)]
-            own = ["", ""] if kind == "Original" else others
+            own = ["", "", ""] if kind == "Original" else [others[0], corrected[kind], others[1]]
             closer = "" if kind == "Original" else difference(kinds, "STSB", members, kinds["Original"])
             cells = [
                 kind,
@@ -309,6 +311,7 @@ def tables(rows: list[dict[str, Any]]) -> Iterator[str]:
                 closer,
             ]
             yield f"| {' | '.join([*cells, *(f'{mean(members, name):.1f}' for name in STS)])} |"
+        yield ""
 
 
 def mean(rows: list[dict[str, Any]], name: str) -> float:
@@ -324,14 +327,37 @@ def difference(
         return ""
     from scipy import stats
 
-    values = [[float(row[name]) for row in rows] for rows in kinds.values()]
-    freedom = sum(len(one) - 1 for one in values)
     gap = mean(first, name) - mean(second, name)
+    deviation, freedom = spread(kinds, name)
     if freedom < 1:
         return f"{gap:+.2f}"
-    deviation = math.sqrt(sum(float(np.var(one)) * len(one) for one in values) / freedom)
     width = float(stats.t.ppf(0.975, freedom)) * deviation * math.sqrt(1 / len(first) + 1 / len(second))
     return f"{gap:+.2f} ± {width:.2f}"
+
+
+def spread(kinds: dict[str, list[dict[str, Any]]], name: str) -> tuple[float, int]:
+    """Standard deviation between the seeds of a kind, pooled over all kinds, and its degrees of freedom."""
+    values = [[float(row[name]) for row in rows] for rows in kinds.values()]
+    freedom = sum(len(one) - 1 for one in values)
+    total = sum(float(np.var(one)) * len(one) for one in values)
+    return math.sqrt(total / freedom) if freedom else math.nan, freedom
+
+
+def p_values(kinds: dict[str, list[dict[str, Any]]]) -> dict[str, str]:
+    """For every kind whether its SEAT is that of Original, corrected for the number of kinds."""
+    from scipy import stats
+
+    from evenli.evaluate.differences import holm
+
+    deviation, freedom = spread(kinds, "SEAT")
+    original, others = kinds["Original"], [kind for kind in kinds if kind != "Original"]
+    if freedom < 1 or not original:
+        return dict.fromkeys(others, "")
+    p = []
+    for kind in others:
+        size = deviation * math.sqrt(1 / len(kinds[kind]) + 1 / len(original))
+        p.append(float(2 * stats.t.sf(abs(mean(kinds[kind], "SEAT") - mean(original, "SEAT")) / size, freedom)))
+    return {kind: f"{value:.2g}" for kind, value in zip(others, holm(p), strict=True)}
 
 
 if __name__ == "__main__":
