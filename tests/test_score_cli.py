@@ -161,6 +161,45 @@ def test_what_a_cleaning_takes_out_is_said(run_cli, vectors: Path, corpus: Path,
     assert "driving_words" not in (out / "removed.csv").read_text(encoding="utf-8")
 
 
+def test_a_shift_of_more_than_two_points_is_a_warning(run_cli, vectors: Path, tmp_path: Path) -> None:
+    """The most biased hundredth is of one label; without it that label loses 1 or, of a smaller corpus, 3.9 points."""
+    for rows, said in ((1_000, False), (250, True)):
+        file, scored = tmp_path / f"{rows}.jsonl", tmp_path / f"scored{rows}"
+        texts = ["football"] * 20 + ["the new walks"] * (rows - 20)
+        labels = ["entailment" if at < 20 or at % 2 else "neutral" for at in range(rows)]
+        pairs = zip(texts, labels, strict=True)
+        lines = [json.dumps({"premise": "the walks", "hypothesis": text, "label": one}) for text, one in pairs]
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        score(file, scored, ScoreSettings(vectors))
+        cut = 100 - 100 * 20 / rows
+        done = run_cli(
+            "mitigate", "subtract", scored, "--percentile", cut, "--split", "none", "-o", tmp_path / f"{rows}"
+        )
+        assert done.returncode == 0, done.stderr
+        card = json.loads((tmp_path / f"{rows}/card.json").read_text(encoding="utf-8"))
+        assert card["counts"]["removed"] == 20
+        moved = card["balance"]["before"]["labels"]["neutral"] - card["balance"]["after"]["labels"]["neutral"]
+        assert (abs(moved) > 2) is said
+        assert bool(card["warnings"]) is said and ("labelled neutral" in done.stderr) is said
+
+
+def test_the_card_scores_the_copies(run_cli, vectors: Path, tmp_path: Path) -> None:
+    """Its percentiles are those that one finds when the fairer corpus is scored again."""
+    file, scored = tmp_path / "text.txt", tmp_path / "scored"
+    words = ["the man likes the pink dress", "she likes football", "the boy walks", "new football", "her pink dress"]
+    file.write_text("".join(f"{text} {'the ' * n}\n" for n in range(8) for text in words), encoding="utf-8")
+    score(file, scored, ScoreSettings(vectors, centre="none"))
+    done = run_cli("mitigate", "augment", scored, "--percentile", 40, "-o", tmp_path / "aug")
+    assert done.returncode == 0, done.stderr
+    card = json.loads((tmp_path / "aug/card.json").read_text(encoding="utf-8"))
+    assert card["counts"]["added"] > 10 and card["pair_max"]["after_covers"] == "all rows"
+    again = score(tmp_path / "aug/corpus.jsonl", tmp_path / "again", ScoreSettings(vectors, centre="none"))
+    values = np.concatenate([frame["pair_max"].to_numpy() for frame in again.frames()])
+    for name in ("p50", "p90", "mean"):
+        expected = values.mean() if name == "mean" else np.percentile(values, int(name[1:]))
+        assert card["pair_max"]["after"][name] == pytest.approx(expected)
+
+
 def test_centre_and_published(run_cli, vectors: Path) -> None:
     def found(**settings: Any) -> SentenceBias:
         return score("the new football", settings=ScoreSettings(vectors, **settings))
