@@ -377,3 +377,15 @@ def test_a_report_of_the_first_version_goes_on(report: EncoderReport, place: Pat
     specs = [one.spec for one in report.encoders]
     again = encoder_report(specs, QUICK, out=tmp_path, on_step=lambda *step: steps.append(step))
     assert steps == [] and again.encoders[1].seat.mean == report.encoders[1].seat.mean
+
+
+def test_names_on_the_chart_do_not_overlap() -> None:
+    from evenli.report.encoder import _free_side, _spread_names
+
+    points: list[dict[str, Any]] = [{"label": "name", "x": x, "y": y} for x, y in ((0.0, 1.0), (1.0, 1.01), (9.0, 1.0))]
+    assert _free_side(points[0], points, "left", (0.5, 0.1)) == "right"  # its name would run into the second point
+    assert _free_side(points[1], points, "right", (0.5, 0.1)) == "left"
+    assert _free_side(points[2], points, "right", (0.5, 0.1)) == "right"
+    _spread_names(points, 0.1)
+    heights = sorted(point["name_y"] for point in points)
+    assert np.diff(heights) == pytest.approx([0.1, 0.1]) and heights[0] == 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ _PLACES = {"words": "held-out words", "on_text": "running text", "on_domain": "f
 _PROBES = {"linear": "linear probe", "mlp": "MLP probe"}
 _FIGURES = ("linear", "mlp", "on_text", *_LEAKS)
 _POINTS = 2.0  # least width of the axis of SentEval
+_HEIGHT, _NAME, _LETTER = 260, 14, 6  # of the chart, of a name on it, and the width of a letter, in pixels
 
 
 def print_associations(result: SeatResult, console: Console) -> None:
@@ -225,10 +226,39 @@ def encoder_chart(report: EncoderReport) -> Any:
         layers.append(rule.encode(x="left:Q", x2="right:Q", y="y:Q"))
     # Names stand outward where there is room, else inward.
     sides: dict[str, list[dict[str, Any]]] = {"left": [], "right": []}
+    apart = _NAME * max(*(point["high"] for point in points), 1e-6) / _HEIGHT
+    letter = _LETTER * (high - low + 2 * spare) / WIDTH
     for point in points:
-        sides["right" if (point["x"] > (low + high) / 2) != (spare > 0) else "left"].append(point)
-    layers += [marks, *names_beside(sides, "label", {"x": x, "y": y}, 7, -7)]
-    return alt.layer(*layers).properties(width=WIDTH, height=260)
+        outward = "right" if (point["x"] > (low + high) / 2) != (spare > 0) else "left"
+        sides[_free_side(point, points, outward, (letter, apart))].append(point)
+    for side in sides.values():
+        _spread_names(side, apart)
+    layers += [marks, *names_beside(sides, "label", {"x": x, "y": "name_y:Q"}, 7, -7)]
+    return alt.layer(*layers).properties(width=WIDTH, height=_HEIGHT)
+
+
+def _free_side(
+    point: Mapping[str, Any], points: Sequence[Mapping[str, Any]], wanted: str, size: tuple[float, float]
+) -> str:
+    """How the name of a point is aligned: as wanted, unless another point stands there and none on the other side.
+
+    ``size`` is that of a letter in the units of the axes.
+    """
+
+    def is_free(side: str) -> bool:
+        onward = 1 if side == "left" else -1  # left-aligned names run to the right
+        ahead = [onward * (one["x"] - point["x"]) for one in points if abs(one["y"] - point["y"]) < 2 * size[1]]
+        return not any(0 < distance < size[0] * len(point["label"]) for distance in ahead)
+
+    other = "left" if wanted == "right" else "right"
+    return other if is_free(other) and not is_free(wanted) else wanted
+
+
+def _spread_names(points: list[dict[str, Any]], apart: float) -> None:
+    """Give every name a height of its own, ``name_y``, so that those of points of like effect do not overlap."""
+    below = -math.inf
+    for point in sorted(points, key=lambda point: float(point["y"])):
+        point["name_y"] = below = max(point["y"], below + apart)
 
 
 def write_encoder_chart(report: EncoderReport, folder: str | Path) -> list[Path]:
