@@ -117,9 +117,12 @@ class HFModel:
             memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
             if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
                 raise ModelError(f"{self.info.name} failed on a batch: {error}") from error
-            if self._device.startswith("cuda"):
-                torch.cuda.empty_cache()
+            self._release()
             raise OutOfMemory from error
+
+    def _release(self) -> None:
+        if self._device.startswith("cuda"):
+            self._torch.cuda.empty_cache()
 
 
 # Two changes to a loaded classifier make it faster and leave its answers alone: each is proved on a probe when the
