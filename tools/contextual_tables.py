@@ -45,7 +45,7 @@ def main() -> None:
         direction = contextual_direction(encoder)
         scorer = ContextualScorer(encoder, direction)
         measured[name] = {
-            "about": describe_contextual(encoder).to_dict(),
+            "about": describe_contextual(encoder),
             "spectrum": direction.spectrum[:COMPONENTS],
             "dress": scorer.score(DRESS),
             "table_13": [scorer.score(sentence) for sentence in TABLE_13],
