@@ -69,6 +69,15 @@ def skip_without(*modules: str) -> None:
             pytest.skip(f"{module} is not installed", allow_module_level=True)
 
 
+PEAK_MEMORY = """
+def peak_memory():
+    lines = open("/proc/self/status").read().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1024
+"""
+"""Code for a fresh process: the megabytes it took at most. ``ru_maxrss`` begins with what its parent had taken, and so
+hides everything below that in a process that a large test run starts."""
+
+
 LONGEST = (
     *("test_goldens.py", "test_offline.py", "test_docs_blocks.py", "test_site.py", "test_fuzz.py", "test_training.py"),
     *("test_cli.py", "test_score_cli.py", "test_meta.py", "test_mitigated_encoders.py", "test_report.py"),

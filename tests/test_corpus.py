@@ -21,6 +21,7 @@ import polars as pl
 import pytest
 from filelock import FileLock
 
+from conftest import PEAK_MEMORY
 from evenli import io, store
 from evenli.corpus import run as module
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
@@ -576,8 +577,8 @@ def test_snli(tmp_path: Path, shared_data: Path) -> None:
 
 
 def test_memory_does_not_grow_with_rows(tmp_path: Path) -> None:
-    code = f"""
-import resource, sys
+    code = f"""{PEAK_MEMORY}
+import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from evenli.corpus import run as corpus
 from test_corpus import Lengths
@@ -588,10 +589,10 @@ class Cheap(Lengths):
         return super().score_many(sentences)
 for file in sys.argv[1:]:
     corpus.score_corpus(file, file + " scored", Cheap())
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(peak_memory())
 """
     files = []
-    for rows in (20_000, 120_000):
+    for rows in (20_000, 320_000):
         files.append(tmp_path / f"{rows}.txt")
         files[-1].write_text("".join(f"sentence number {n} with more words\n" for n in range(rows)), encoding="utf-8")
     # The peak of a process never falls: what the larger file adds to it is what its further rows need.

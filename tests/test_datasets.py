@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from conftest import PEAK_MEMORY
 from evenli import parse
 from evenli.errors import EvenliError, InputError, PairError, ResourceError, RunError
 from evenli.pairs import PairSet
@@ -181,13 +182,14 @@ def test_dev_stream_needs_little_memory(tmp_path: Path) -> None:
     import sys
 
     code = (
-        "import resource; from evenli.suites.dev2020 import write_dev\n"
+        f"{PEAK_MEMORY}\n"
+        "from evenli.suites.dev2020 import write_dev\n"
         f"n = [n for n in write_dev({str(tmp_path / 'dev.csv')!r})][-1]\n"
-        "print(n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        "print(n, peak_memory())"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert int(out[0]) == 1_936_512
-    assert int(out[1]) < 600_000  # kilobytes
+    assert float(out[1]) < 600  # megabytes
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
