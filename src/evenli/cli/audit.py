@@ -63,8 +63,7 @@ def audit(
         ),
     ] = None,
     suite: Annotated[
-        str | None,
-        choice("Suites, with commas; default: that of the axis.", tuple(SUITES.builtin), closed=False),
+        str | None, choice("Suites, with commas; default: that of the axis.", tuple(SUITES.builtin), closed=False)
     ] = None,
     pairs: PairFlags = _PAIRS,
     out: shared.RunFolder = None,
@@ -129,8 +128,7 @@ def robustness(
     ] = None,
     lang: shared.Lang = "en",
     data: Annotated[
-        str | None,
-        option("More wordings (.csv), templates of your own (.txt) or an official release.", metavar="FILE"),
+        str | None, option("More wordings (.csv), templates of your own (.txt) or an official release.", metavar="FILE")
     ] = None,
     full: Annotated[bool, option("Ask all wordings, not a sample of them.", "--full")] = False,
     axis: shared.Axis = "gender",
@@ -271,8 +269,7 @@ def compare(
     ] = None,
     published: shared.Published = False,
     out: Annotated[
-        Path | None,
-        output("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file."),
+        Path | None, output("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file.")
     ] = None,
     _: shared.Resampling = None,
     as_json: shared.Json = False,

@@ -26,8 +26,7 @@ TASKS = (
 def seat(
     encoder: shared.Encoder,
     tests: Annotated[
-        str | None,
-        several("Tests, or .json or .jsonl files of your own; default: all eight.", TESTS, of="TEST"),
+        str | None, several("Tests, or .json or .jsonl files of your own; default: all eight.", TESTS, of="TEST")
     ] = None,
     level: Annotated[str, choice("SEAT or WEAT; a file of yours has its own.", ("sentence", "word"))] = "sentence",
     pooling: shared.Pooling = None,

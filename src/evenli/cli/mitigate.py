@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from evenli.mitigate.corpora import FairerCorpus
     from evenli.mitigate.methods import Method
 
-
 _SELECT = ("all", "occupation")
 _CONFLICTS = ("skip", "swap")
 _LANGS = ("auto", "en", "ja", "zh")
@@ -159,11 +158,11 @@ def _print_corpus(result: FairerCorpus) -> None:
     from evenli.report.score_text import balance_text
 
     counts, threshold = result.card.counts, result.card.threshold
-    control = result.card.settings["method"] == "random_control"
     splits = ", ".join(f"{name} {count:,}" for name, count in counts.splits.items())
+    # Rows above the threshold that have neither a copy nor a reason why not.
     unchanged = counts.above_threshold - counts.added - counts.skipped if counts.added else 0
     shared.say(f"{result.path}: {counts.result:,} rows ({splits}) from {counts.rows:,}")
-    if control:
+    if result.card.settings["method"] == "random_control":
         shared.say("RANDOM CONTROL: chance picked as many rows, whatever their score")
     shared.say(
         f"{counts.above_threshold:,} score above {threshold.value:.4f} (percentile {threshold.percentile:g}): "
@@ -211,7 +210,7 @@ def method_command(name: str) -> Any:
 
 def _runner(method: Method) -> Any:
     """A function with the common options and those of the method, from which typer makes the command."""
-    # Options of a method stand before this one.
+    # Typer reads a signature, so one is put together: the options of the method stand before the one that is named.
     work, before = (_mitigate, "seed") if method.kind == "encoder" else (_apply, "overwrite")
     _, _, *common = inspect.signature(work, eval_str=True).parameters.values()  # all but method and options
     own = [
@@ -269,14 +268,7 @@ def _mitigate(
     settings = MitigationSettings(method.name, fit, seed, options, probe)
     with shared.heartbeat(as_json) as step:
         result = mitigate_encoder(
-            encoder,
-            out,
-            settings,
-            pooling=pooling,
-            device=device,
-            online=online,
-            overwrite=overwrite,
-            on_step=step,
+            encoder, out, settings, pooling=pooling, device=device, online=online, overwrite=overwrite, on_step=step
         )
     if result.note:
         shared.warn(result.note)
@@ -306,12 +298,8 @@ def _apply(
 ) -> None:
     about = method.apply(source, out, method.settings(options), overwrite)
     about = about.to_dict() if hasattr(about, "to_dict") else about
-    if as_json:
-        shared.print_json(about)
-        return
-    shared.say(f"{out}: written by {method.name}")
-    for name, value in (about or {}).items():
-        shared.say(f"{name}: {value}")
+    details = (f"{name}: {value}" for name, value in (about or {}).items())
+    shared.answer(as_json, about, f"{out}: written by {method.name}", *details)
 
 
 def hard_debias(

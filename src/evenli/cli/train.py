@@ -176,8 +176,7 @@ class DesignFlags:
     noise: Annotated[str | None, option("Levels of the noise axis; none by default.", metavar=_LEVELS)] = None
     stereotype: Annotated[str | None, option("Levels of the stereotype cause, -1 to 1.", metavar=_LEVELS)] = None
     default: Annotated[
-        str | None,
-        option("Levels of the default gender, -1 to 1: share of words read as a man.", metavar=_LEVELS),
+        str | None, option("Levels of the default gender, -1 to 1: share of words read as a man.", metavar=_LEVELS)
     ] = None
     undirected: Annotated[
         str | None, option("Levels of undirected error, 0 to 1; all mixtures are trained.", metavar=_LEVELS)

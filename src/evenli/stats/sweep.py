@@ -333,15 +333,10 @@ def pearson_p(r: float, n: int) -> float:
 def respond(
     measure: str, title: str, causes: Sequence[str], taught: Values, learnt: Values, scores: Values
 ) -> Response:
-    """The slopes of one measure.
+    """The slopes of one measure from the scores of all models, [seeds, mixtures].
 
-    Args:
-        measure: Its name.
-        title: Its name for people.
-        causes: Names of the causes.
-        taught: Levels that models were taught [mixtures, causes].
-        learnt: Levels that they learnt [seeds, mixtures, causes].
-        scores: Score of every model [seeds, mixtures].
+    ``taught`` are the levels that models were taught, [mixtures, causes]; ``learnt`` those that they learnt,
+    [seeds, mixtures, causes].
     """
     missing = int(np.isnan(scores).sum())
     reason = f"no slope: {missing} of {scores.size} models have no score" if missing else ""

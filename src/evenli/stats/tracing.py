@@ -123,14 +123,7 @@ class _Traced(Sample):
         groups, rows, first = self._pairing
         return Paired(groups, rows, _Traced.of(first, self.entries, self.moves, self.shares, rows[0]))
 
-    def mean(
-        self,
-        values: NDArray[np.floating],
-        subset: str | None = None,
-        stereotype: str | None = None,
-        rows: NDArray[np.bool_] | None = None,
-    ) -> Values:
-        mask = self._mask(subset, stereotype) if rows is None else rows
+    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice) -> Values:
         places = np.arange(self.frame.height)[mask] if self.places is None else self.places[mask]
         chosen = values[mask]
         mean = float(chosen.mean(dtype=np.float64)) if chosen.size else math.nan
