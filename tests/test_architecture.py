@@ -106,7 +106,6 @@ def test_error_tests_match_a_noun_and_not_the_prose(file: Path) -> None:
 SUITE_NAMES = {"coal", "probe", "dev2020", "robust", "swap", "groups"}
 OTHERWISE = {
     "__init__": "swap is a function",
-    "cli/__init__": "names of commands",
     "cli/mitigate": "swap is a way with conflicts",
     "cli/train": "coal is a recipe",
     "training/recipe": "coal is a recipe",
@@ -124,8 +123,7 @@ OTHERWISE = {
     "report/probe": "probe is the name of a chart",
     "evaluate/leaderboard/board": "a leaderboard has fixed suites",
     "evaluate/leaderboard/submit": "a leaderboard has fixed suites",
-    "cli/_shared": "the old name of dev2020",
-    "cli/wording": "evenli robustness asks suite robust",
+    "cli/audit": "evenli robustness asks suite robust",
 }
 """Modules outside of suites/ in which the name of a suite stands for something else, or must stand."""
 

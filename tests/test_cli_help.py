@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import polars as pl
@@ -287,13 +288,13 @@ def test_a_missing_extra_is_told_before_any_work(
 
 
 def test_progress_in_a_log_is_a_line_every_ten_seconds(capsys) -> None:
-    now = iter([0.0, 4.0, 9.9, 12.0, 12.0, 15.0, 23.0, 23.0])
+    now = iter([0.0, 4.0, 9.9, 12.0, 15.0, 23.0])
     log = shared.ProgressLog(lambda: next(now))
     for done in (10, 20, 30, 40, 50):
         log(Progress(done, 100, "scoring"))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2 and "30 of 100 (30%) after 12 s, about 28 s left" in lines[0] and "50 of 100" in lines[1]
-    later = iter([0.0, 11.0, 11.0])
+    later = iter([0.0, 11.0])
     shared.ProgressLog(lambda: next(later))(70_000)
     assert "70,000 rows" in capsys.readouterr().err
 
@@ -307,12 +308,12 @@ def test_work_that_cannot_be_counted_says_what_it_is_at(monkeypatch) -> None:
 
     monkeypatch.setattr(shared, "_PAUSE", 0.01)
     monkeypatch.setattr(shared, "warn", warn)
-    with shared.heartbeat(True) as step:
+    with shared.heartbeat(False) as step:
         step("encoding 12 texts")
         assert spoken.wait(30)
     assert re.fullmatch(r"encoding 12 texts, \d+ s so far", said[0])
     ended = len(said)
-    with shared.heartbeat(False, "quiet"):
+    with shared.heartbeat(True, "quiet"):
         assert not spoken.wait(0) or len(said) == ended
 
 
@@ -395,8 +396,8 @@ def test_other_columns_are_part_of_what_a_run_is_about(tmp_path: Path, pair_file
         read_pairs(pair_file([{"premise": "a", "hypothesis": "b", "label": 3}]), "en", suite="user")
 
 
-def in_a_terminal(*arguments: object, columns: int = 80) -> str:
-    """What a terminal of so many columns is sent."""
+def in_a_terminal(*arguments: object, columns: int = 80, stdout: IO[str] | None = None) -> str:
+    """What a terminal of so many columns is sent: all, or what does not go to ``stdout``."""
     pty = pytest.importorskip("pty", reason="no pseudo-terminals on this system")
     import fcntl
     import os
@@ -408,7 +409,7 @@ def in_a_terminal(*arguments: object, columns: int = 80) -> str:
     environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "LINES", "NO_COLOR"}}
     command = [sys.executable, "-m", "evenli", *map(str, arguments)]
     with subprocess.Popen(
-        command, stdout=follower, stderr=follower, env={**environment, "TERM": "xterm-256color"}
+        command, stdout=stdout or follower, stderr=follower, env={**environment, "TERM": "xterm-256color"}
     ) as process:
         os.close(follower)
         sent = b""
@@ -426,6 +427,16 @@ def _read(leader: int) -> bytes:
         return os.read(leader, 65536)
     except OSError:  # how Linux says that the other side is closed
         return b""
+
+
+def test_json_stays_pure_while_a_terminal_sees_a_bar(tmp_path: Path) -> None:
+    audit = ("audit", "fake:oracle:0.5", "--limit", 60, "--json")
+    with (tmp_path / "out.json").open("w") as stdout:
+        sent = in_a_terminal(*audit, "-o", tmp_path / "one", stdout=stdout)
+    assert "scoring" in sent and "\x1b[2K" in sent, "there was a bar, and it is gone"
+    assert "coal" in json.loads((tmp_path / "out.json").read_text())
+    piped = invoke(*audit, "-o", tmp_path / "two")
+    assert piped.stderr == "" and "coal" in json.loads(piped.stdout)
 
 
 def test_a_terminal_of_eighty_columns_sees_a_bar_and_whole_lines(tmp_path: Path) -> None:

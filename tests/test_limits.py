@@ -24,7 +24,7 @@ from evenli.mitigate.erasers import load_eraser
 from evenli.models.loading import check_folder, one_line, read_fields
 from evenli.models.onnx import data_files, open_session
 from evenli.parse import parse_json, parse_toml
-from evenli.resources.axes import read_toml
+from evenli.resources.tables import read_toml
 
 DEEP = "[" * 900 + "]" * 900
 VERY_DEEP = "[" * 20_000 + "]" * 20_000

@@ -16,7 +16,7 @@ from evenli.meta import Design, MetaFolder, meta_evaluation, prepare, score_swee
 from evenli.meta.folder import Cell
 from evenli.meta.mixture import CAUSES, class_sizes, learnt, mixtures, word_patterns
 from evenli.report.meta import CAUSE_MEASURES, print_meta
-from evenli.stats.response import Response, respond
+from evenli.stats.sweep import Response, respond
 
 HALVES, SIGNED = (0.0, 0.5, 1.0), (-1.0, -0.5, 0.0, 0.5, 1.0)
 WORDS = {"groups": {"female": list("abcdefghij"), "male": list("klmnopqrst")}, "neutral": list("0123456789")}

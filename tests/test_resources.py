@@ -14,7 +14,7 @@ from evenli.counterfactual.swapper import Swapper
 from evenli.errors import InputError, ResourceError
 from evenli.labels import LABELS
 from evenli.resources import cards, load_axis, read_lines, read_table
-from evenli.resources.axes import DATA
+from evenli.resources.tables import DATA
 from evenli.suites.base import SLOT
 from evenli.suites.checks import control_pairs, gold_pairs, leaking_words, looks_like, validate
 from evenli.suites.coal.build import build_coal

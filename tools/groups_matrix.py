@@ -254,7 +254,7 @@ def table(source: Path) -> None:
 
     ``r, alone`` is over models that were taught nothing but the own cause, ``r, all`` over all models.
     """
-    from evenli.stats.response import respond
+    from evenli.stats.sweep import respond
 
     print("| groups | measure | stereotype | default | undirected | fit | r, alone | r, all |\n|" + " --- |" * 8)
     for name in SWEEPS:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from evenli.io import read_rows
 from evenli.resources import read_table
-from evenli.resources.axes import DATA
+from evenli.resources.tables import DATA
 from evenli.suites.coal.occupations import class_of_share
 
 LIST = "labour_en.csv"

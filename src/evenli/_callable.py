@@ -37,13 +37,9 @@ def make_callable(package: str, target: str) -> None:
 
 
 def settings_of(kind: type[Settings], given: Mapping[str, Any], what: str, *further: str) -> Settings:
-    """A settings object from keyword arguments.
+    """A dataclass of settings from keyword arguments; an unknown name is refused.
 
-    Args:
-        kind: A dataclass.
-        given: Its fields by name; an unknown name is refused.
-        what: What has the settings, for the message.
-        further: Names that the caller has taken out of ``given``, for the message.
+    ``what`` has the settings, and ``further`` are names that the caller has taken out of ``given``: for the message.
     """
     known = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     unknown = sorted(given.keys() - set(known))

@@ -13,12 +13,7 @@ from evenli.errors import InputError, MissingExtraError
 
 
 def import_object(spec: str, what: str) -> Any:
-    """Import ``module:name`` that a user typed; the current directory is on the path.
-
-    Args:
-        spec: Module and name, joined by a colon.
-        what: What it is given for, for the message.
-    """
+    """Import ``module:name`` that a user typed as ``what``; the current directory is on the path."""
     module, _, name = spec.partition(":")
     if not module or not name:
         raise InputError(f"{what} {spec}: expected module:function")

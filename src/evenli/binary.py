@@ -70,9 +70,7 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None, content: byte
         size = file.stat().st_size if content is None else len(content)
         source = file if content is None else BytesIO(content)
         # A folder may be called [1] or a*: its name is no pattern, and must not stand for another folder.
-        rows = int(polars.scan_parquet(source, glob=False).select(polars.len()).collect().item())
-        if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
-            raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes, above the limit; refusing to read it")
+        _count_rows(polars.scan_parquet(source, glob=False), file, size)
         wanted = None if columns is None else list(columns)
         frame: pl.DataFrame = polars.read_parquet(source, columns=wanted, glob=False)
         return frame
@@ -84,14 +82,21 @@ def iter_parquet(file: Path, rows: int = 20_000) -> Iterator[pl.DataFrame]:
     check_regular(file)
     with decoding(file), unheard():
         table = polars.scan_parquet(file, glob=False)
-        total = int(table.select(polars.len()).collect().item())
-        size = file.stat().st_size
-    if total > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
-        raise InputError(f"{file} holds {total:,} rows in {size:,} bytes, above the limit; refusing to read it")
+        total = _count_rows(table, file, file.stat().st_size)
     for start in range(0, total, rows):
         with decoding(file), unheard():
             part: pl.DataFrame = table.slice(start, rows).collect()
         yield part
+
+
+def _count_rows(table: pl.LazyFrame, file: Path, size: int) -> int:
+    """How many rows a table of so many bytes has; more than it can hold of texts or scores are refused."""
+    import polars as pl
+
+    rows = int(table.select(pl.len()).collect().item())
+    if rows > max(_ROWS_FREE, _ROWS_PER_BYTE * size):
+        raise InputError(f"{file} holds {rows:,} rows in {size:,} bytes, above the limit; refusing to read it")
+    return rows
 
 
 def read_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:

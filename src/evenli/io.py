@@ -52,6 +52,7 @@ STORED_BYTES = 128 << 20  # the largest JSON document; what evenli writes is far
 MEMBERS = 100_000  # the most files of an archive or a directory that are looked at
 _BLOCK = 1 << 20
 DIGITS = 6
+Content = str | bytes | Callable[[Path], object]
 
 
 class Readable(Protocol):
@@ -169,13 +170,7 @@ def is_plain_text(file: Readable) -> bool:
 
 
 def read_text(file: Readable, *, fallback: str | None = None, limit: int | None = None) -> str:
-    """A whole text file.
-
-    Args:
-        file: The file.
-        fallback: Encoding of a file that is not UTF-8; None refuses it.
-        limit: The most bytes, unpacked; by default ``WHOLE_BYTES``.
-    """
+    """A whole text file of at most so many bytes, unpacked; one that is not UTF-8 is refused without ``fallback``."""
     limit = limit or WHOLE_BYTES
     with reading(file), open_binary(file) as stream:
         # In blocks: read() would ask for as much memory as the limit, of which a short file needs little. One byte more
@@ -297,20 +292,20 @@ def atomic(path: Path, *, sync: bool = True) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_atomic(path: str | Path, content: str | bytes | Callable[[Path], object]) -> None:
-    """Write a whole file or none.
+def write_content(path: Path, content: Content, *, sync: bool = True) -> None:
+    """Write text or bytes, or what a function writes to the path it is given, as ``atomic`` does."""
+    with atomic(path, sync=sync) as temporary:
+        if callable(content):
+            content(temporary)
+        else:
+            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
-    Args:
-        path: The file; its directory is made.
-        content: Text, bytes, or a function that writes to the path it is given.
-    """
+
+def write_atomic(path: str | Path, content: Content) -> None:
+    """Write a whole file or none; its directory is made, and a failure is one line."""
     path = Path(path)
     try:
-        with atomic(path) as temporary:
-            if callable(content):
-                content(temporary)
-            else:
-                temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+        write_content(path, content)
     except Exception as error:
         reason = write_failure(error)
         if reason is None:

@@ -12,18 +12,9 @@ LABELS = (ENTAILMENT, NEUTRAL, CONTRADICTION)
 """Column order of every logit array in this package. Everything else travels by name."""
 
 _ALIASES = {
-    "entailment": ENTAILMENT,
-    "entail": ENTAILMENT,
-    "entails": ENTAILMENT,
-    "entailed": ENTAILMENT,
-    "e": ENTAILMENT,
-    "neutral": NEUTRAL,
-    "n": NEUTRAL,
-    "contradiction": CONTRADICTION,
-    "contradict": CONTRADICTION,
-    "contradicts": CONTRADICTION,
-    "contradictory": CONTRADICTION,
-    "c": CONTRADICTION,
+    **dict.fromkeys(("entailment", "entail", "entails", "entailed", "e"), ENTAILMENT),
+    **dict.fromkeys(("neutral", "n"), NEUTRAL),
+    **dict.fromkeys(("contradiction", "contradict", "contradicts", "contradictory", "c"), CONTRADICTION),
 }
 
 

@@ -83,14 +83,13 @@ class PairSet:
         scores: Share of men minus share of women by occupation, where that list has it.
     """
 
-    name: str  # short name shown to people, e.g. built-in or official v1.1
-    suite: str  # what the pairs are for: coal, probe, dev or check
-    lang: str  # language code
-    frame: pl.DataFrame  # one row per pair with the columns of PAIR_COLUMNS
-    source: str = ""  # where the set comes from, in one line
-    notes: tuple[str, ...] = ()  # repairs and other things a reader must know
-    occupation_list: str = ""  # list of occupations that the set was built from, if not the published one
-    # Share of men minus share of women by occupation, where that list has it.
+    name: str
+    suite: str
+    lang: str
+    frame: pl.DataFrame
+    source: str = ""
+    notes: tuple[str, ...] = ()
+    occupation_list: str = ""
     scores: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

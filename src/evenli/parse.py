@@ -34,6 +34,7 @@ FORMULA = r"^'*[=+\-@\t\r\n＝＋－＠]"
 """Beginnings that make a spreadsheet compute a cell; apostrophes count, so that what is escaped comes back."""
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def check_ratio(file: object, unpacked: int, packed: int) -> None:
@@ -61,12 +62,9 @@ _JSON = json.JSONDecoder(parse_int=_integer)
 
 
 def parse_json(text: str | bytes, where: str, *, halves: bool = False) -> Any:
-    """A JSON value, or an error that names where it stands.
+    """A JSON value, or an error that names where it stands: file and line.
 
-    Args:
-        text: The JSON text.
-        where: File and line, for the message.
-        halves: Accept lone surrogates, for a caller that marks such rows itself.
+    ``halves`` accepts lone surrogates, for a caller that marks such rows itself.
     """
     try:
         if isinstance(text, bytes):
@@ -114,7 +112,7 @@ def _check_tree(value: Any, where: str, *, halves: bool) -> None:
                 inner += [*item.keys(), *item.values()]
             elif isinstance(item, list):
                 inner += item
-            elif isinstance(item, str) and not halves and not _is_whole(item):
+            elif isinstance(item, str) and not (halves or item.isascii()) and _SURROGATE.search(item):
                 raise PairError(f"{where}: a text holds half of a surrogate pair, which is no character")
             elif isinstance(item, int) and abs(item) >= 10**DIGITS:
                 raise PairError(f"{where}: an integer has more than {DIGITS} digits")
@@ -122,10 +120,6 @@ def _check_tree(value: Any, where: str, *, halves: bool) -> None:
             return
         level = inner
     raise PairError(f"{where}: nested more than {DEPTH} deep")
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def csv_reader(lines: Iterable[str], *, commas: bool) -> Any:

@@ -84,20 +84,18 @@ class Predictions:
             frame = read_parquet(Path(path))
         except InputError as error:
             raise RunError(f"{error}; {_ANEW}") from error
-        missing = [name for name in COLUMNS if name not in frame.columns]
-        if missing:
+        header = dict(header or {})
+        if missing := [name for name in COLUMNS if name not in frame.columns]:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
-        problem = _damage(frame, (header or {}).get("data", []))
-        if problem:
+        if problem := _damage(frame, header.get("data", [])):
             raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
         frame = frame.with_columns(pl.col("suite").replace(OLD_SUITES))
-        more = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in _further(frame, header or {})]
-        named = {*COLUMNS, *_further(frame, header or {})}
-        own = [name for name in frame.columns if name not in named]
-        header = dict(header or {})
+        further = _further(frame, header)
+        numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
+        own = [name for name in frame.columns if name not in {*COLUMNS, *further}]
         if "data" in header:
             header["data"] = [_renamed(card) for card in header["data"]]
-        return cls(frame.select(*COLUMNS, *more, *own), header)
+        return cls(frame.select(*COLUMNS, *numbers, *own), header)
 
 
 def _further(frame: pl.DataFrame, header: dict[str, Any]) -> list[str]:

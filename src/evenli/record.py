@@ -107,13 +107,10 @@ def _restore(kind: Any, value: Any) -> Any:
 
 
 def json_schemas(kinds: list[type], further: tuple[type, ...] = ()) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """References to the schemas of some types, and all definitions that they need.
+    """References to the schemas of records or other types that msgspec knows, and all definitions that they need.
 
-    Every object is closed, demands its keys and takes descriptions from the docstring of its class.
-
-    Args:
-        kinds: Records, or other types that msgspec knows.
-        further: Types beside records among the definitions to describe.
+    Every object is closed, demands its keys and takes descriptions from the docstring of its class; so do the types
+    ``further``, which are no records.
     """
     references, definitions = _components(kinds)
     known = {kind.__name__: kind for kind in (*_records(Record), *further)}

@@ -28,10 +28,10 @@ class FormerDict:
         return self.to_dict()[name]  # type: ignore[attr-defined]  # of the record it is mixed into
 
 
-def canonical_suite(name: str, *, quiet: bool = False) -> str:
-    """The name of a suite today; an old one is warned about, unless it is read from a file."""
+def canonical_suite(name: str) -> str:
+    """The name of a suite today; an old one is warned about. One that a file holds is looked up in ``OLD_SUITES``."""
     new = OLD_SUITES.get(name, name)
-    if new != name and not quiet:
+    if new != name:
         deprecated(f"suite {name}", new, stacklevel=4)
     return new
 
@@ -43,18 +43,16 @@ def upgraded(results: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if results.get("schema") != 1:
         return results
-    return {canonical_suite(key, quiet=True): _upgraded_suite(value) for key, value in results.items()}
+    return {OLD_SUITES.get(key, key): _upgraded_suite(value) for key, value in results.items()}
 
 
 def _upgraded_suite(value: Any) -> Any:
     if not isinstance(value, Mapping) or not isinstance(value.get("measures"), Mapping):
         return value
-    suite = {"published" if key == "standing" else key: item for key, item in value.items()}
-    measures = {name: _upgraded_measure(measure) for name, measure in value["measures"].items()}
-    return {**suite, "measures": measures}
+    measures = {name: _with_key(measure, "even", "ideal") for name, measure in value["measures"].items()}
+    return {**_with_key(value, "standing", "published"), "measures": measures}
 
 
-def _upgraded_measure(measure: Any) -> Any:
-    if not isinstance(measure, Mapping):
-        return measure
-    return {"ideal" if key == "even" else key: item for key, item in measure.items()}
+def _with_key(value: Any, old: str, new: str) -> Any:
+    """The same object with another name for a key; anything else as it is."""
+    return {new if key == old else key: item for key, item in value.items()} if isinstance(value, Mapping) else value

@@ -11,7 +11,7 @@ import fnmatch
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from evenli._temporary import is_temporary, leftovers, process_mark
 from evenli._version import __version__
 from evenli.errors import InputError, RunError, RunLockedError
-from evenli.io import atomic, hash_text, json_text, read_json, write_failure
+from evenli.io import Content, hash_text, json_text, read_json, write_content, write_failure
 from evenli.parse import check_regular
 
 LOCK = ".lock"
@@ -66,8 +66,7 @@ class RunDir:
             raise RunError(f"{self.path} is a file, not a directory; choose another {self.option}")
         if not self.path.is_dir() or self.is_ours():
             return
-        foreign = self.foreign_files()
-        if foreign:
+        if foreign := self.foreign_files():
             more = ", …" if len(foreign) > 1 else ""
             raise RunError(
                 f"output directory {self.path} is not empty and holds no {self.kind} of evenli ({foreign[0]}{more}); "
@@ -147,26 +146,18 @@ class RunDir:
 
     # ---- files
 
-    def write(self, name: str, content: str | bytes | Callable[[Path], object], *, sync: bool = True) -> Path:
+    def write(self, name: str, content: Content, *, sync: bool = True) -> Path:
         """Write one file of the directory atomically: text, bytes, or a function that fills the path it is given."""
-        file = self.path / name
-        with self.writing(), atomic(file, sync=sync) as temporary:
-            if callable(content):
-                content(temporary)
-            else:
-                temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-        return file
+        with self.writing():
+            write_content(self.path / name, content, sync=sync)
+        return self.path / name
 
     def write_json(self, name: str, content: Any) -> Path:
         """Write one strict JSON file atomically."""
         return self.write(name, json_text(content))
 
     def clear(self, names: Sequence[str] = ()) -> None:
-        """Delete what we own; the manifest goes last, so that a killed clearing can be repeated.
-
-        Args:
-            names: Only these names or patterns; empty for all that is owned.
-        """
+        """Delete what we own, or only these names or patterns; the manifest goes last, so that it can be repeated."""
         if not self.path.is_dir():
             return
         patterns = tuple(names) or self._owned
@@ -215,13 +206,9 @@ def stamp(kind: str, schema: int = 1) -> dict[str, Any]:
 
 
 def is_stamped(content: Mapping[str, Any], kind: str, *, schema: int = 1, former: str = "") -> bool:
-    """Whether a file holds what is expected, in a layout that this evenli reads.
+    """Whether a file holds what is expected, in a layout that this evenli reads: up to version ``schema``.
 
-    Args:
-        content: The file.
-        kind: What it should hold.
-        schema: Newest version of its layout that this evenli reads.
-        former: Its ``format`` before files had a stamp.
+    ``former`` is its ``format`` before files had a stamp.
     """
     if "schema" not in content:
         return bool(former) and content.get("format") == former
@@ -273,9 +260,7 @@ def read_manifest(
 def hold(folder: Path, message: str) -> AbstractContextManager[Any]:
     """Lock an existing directory at once; the context that is returned releases it, and so does a killed process.
 
-    Args:
-        folder: The directory; its ``.lock`` is what is held.
-        message: Said in the ``RunLockedError`` if another process holds it.
+    ``message`` is that of the ``RunLockedError`` if another process holds it.
     """
     from filelock import FileLock, Timeout
 
@@ -291,9 +276,7 @@ def hold(folder: Path, message: str) -> AbstractContextManager[Any]:
 def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
     """A new directory beside the one of ``run`` that takes its place when all is written; a failure leaves no trace.
 
-    Args:
-        run: The directory to write; one that is not ours is refused.
-        overwrite: Whether a finished result in it may be replaced.
+    A directory that is not ours is refused, and without ``overwrite`` one that holds a finished result.
     """
     out = run.path
     _recover(out)

@@ -7,33 +7,32 @@ import contextlib
 import os
 import signal
 import sys
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, NoReturn
 
 import typer
 
 from evenli._interrupt import leave
 from evenli._version import __version__
-from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train, wording
-from evenli.cli._help import FullHelp
+from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train
+from evenli.cli._groups import FullHelp
 from evenli.cli._shared import SeedCommand
 from evenli.cli._stream import drop_output, guard
 from evenli.errors import EvenliError
 from evenli.format import printable
 
-_SECTIONS = {
-    "Audit a model": ("audit", "predict", "measure", "verify", "report", "view", "card", "table"),
-    "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
-    "Compare and decide": ("compare", "robustness", "gate", "leaderboard", "reproduce"),
-    "Mitigate": ("mitigate", "score", "direction"),
-    "Train": ("train", "export", "meta"),
-    "Data and installation": ("build", "axis", "data", "models", "doctor"),
-}
-
 
 class Root(FullHelp):
     """All commands, in sections."""
 
-    sections = _SECTIONS
+    sections: ClassVar[Mapping[str, Sequence[str]]] = {
+        "Audit a model": ("audit", "predict", "measure", "verify", "report", "view", "card", "table"),
+        "Audit a sentence encoder": ("seat", "senteval", "encoder-report"),
+        "Compare and decide": ("compare", "robustness", "gate", "leaderboard", "reproduce"),
+        "Mitigate": ("mitigate", "score", "direction"),
+        "Train": ("train", "export", "meta"),
+        "Data and installation": ("build", "axis", "data", "models", "doctor"),
+    }
 
 
 app = typer.Typer(
@@ -48,35 +47,30 @@ app = typer.Typer(
 for command in (
     *(audit.audit, audit.predict, audit.measure, audit.verify, report.report, report.view, report.card, report.table),
     *(encoders.seat, encoders.senteval, encoders.encoder_report),
-    *(audit.compare, wording.robustness, report.gate, about.reproduce),
+    *(audit.compare, audit.robustness, report.gate, about.reproduce),
     *(score.score, score.direction, train.export, train.meta, about.data, about.models, about.doctor),
 ):
     app.command(command.__name__.replace("_", "-"))(command)
 
 
-def _group(name: str, text: str, cls: type[FullHelp] = FullHelp) -> typer.Typer:
+def _group(name: str, text: str, *commands: Callable[..., None], cls: type[FullHelp] = FullHelp) -> typer.Typer:
     group = typer.Typer(help=text, no_args_is_help=True, rich_markup_mode=None, cls=cls)
+    for command in commands:
+        group.command(command.__name__.replace("_", "-"))(command)
     app.add_typer(group, name=name)
     return group
 
 
-_build = _group("build", "Build pair sets.")
-_build.command("coal")(build.coal)
-_build.command("probe")(build.probe)
-_build.command("dev2020")(build.dev2020)
+_build = _group("build", "Build pair sets.", build.coal, build.probe, build.dev2020, build.controlled)
 _build.command("dev", hidden=True)(build.dev2020)
-_build.command("controlled")(build.controlled)
-_axis = _group("axis", "Make and check a social axis of your own.")
-_axis.command("new")(axis.new)
-_axis.command("check")(axis.check)
-_leaderboard = _group("leaderboard", "Keep a leaderboard of models.")
-_leaderboard.command("submit")(leaderboard.submit)
-_leaderboard.command("page")(leaderboard.page)
-_mitigate = _group("mitigate", "Mitigate bias in corpora, word vectors and encoders.", mitigate.MitigateGroup)
-_mitigate.command("swap")(mitigate.swap)
-_mitigate.command("subtract")(mitigate.subtract)
-_mitigate.command("augment")(mitigate.augment)
-_mitigate.command("hard-debias")(mitigate.hard_debias)
+_group("axis", "Make and check a social axis of your own.", axis.new, axis.check)
+_group("leaderboard", "Keep a leaderboard of models.", leaderboard.submit, leaderboard.page)
+_mitigate = _group(
+    "mitigate",
+    "Mitigate bias in corpora, word vectors and encoders.",
+    *(mitigate.swap, mitigate.subtract, mitigate.augment, mitigate.hard_debias),
+    cls=mitigate.MitigateGroup,
+)
 _mitigate.command("hard", hidden=True)(mitigate.hard_debias)
 _train = _group("train", "Train models.")
 _train.command("nli", cls=SeedCommand)(train.train_nli)
@@ -97,8 +91,6 @@ def _root(
 
 _INTERRUPTED = 130
 _DEBUG = "EVENLI_DEBUG"
-
-
 _arrived: list[int] = []
 """Signals that asked this process to end."""
 

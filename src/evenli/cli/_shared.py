@@ -62,9 +62,14 @@ def several(text: str, values: Sequence[str], *names: str, of: str, **more: Any)
     return option(shown, *names, metavar=f"{of},{of},…", autocompletion=lambda: list(values), **more)
 
 
-def argument(text: str, **more: Any) -> Any:
+def argument(text: str) -> Any:
     """An argument with its help text."""
-    return typer.Argument(help=text, **more)
+    return typer.Argument(help=text)
+
+
+def output(text: str) -> Any:
+    """The option for what is written, which every command calls alike."""
+    return option(text, "--out", "-o")
 
 
 class SeedCommand(TyperCommand):
@@ -81,13 +86,17 @@ class SeedCommand(TyperCommand):
         return super().parse_args(ctx, args)
 
 
+_DEVICES = ("cpu", "cuda", "mps")
+
+
 def _known_device(device: str | None) -> str | None:
-    if device is not None and device.partition(":")[0] not in {"cpu", "cuda", "mps"}:
+    if device is not None and device.partition(":")[0] not in _DEVICES:
         raise InputError(f"device '{device}' is not available; choose cpu, cuda or mps")
     return device
 
 
-def _no_resampling(given: list[str] | None) -> None:
+def refuse_resampling(given: list[str] | None) -> None:
+    """Say that an option of older versions does nothing."""
     if given:
         warn("--resamples, --seed and --bootstrap have no effect: intervals are computed without resampling now")
 
@@ -142,40 +151,21 @@ Occupations = Annotated[
         closed=False,
     ),
 ]
-Labels = Annotated[
-    str | None,
-    option("Order of the model's outputs, e.g. entailment,neutral,contradiction.", metavar="LABEL,LABEL,LABEL"),
-]
 Device = Annotated[
     str | None,
     option(
         "Where to compute, also as cuda:1; default: the fastest there is.",
         metavar="[cpu|cuda|mps]",
-        autocompletion=lambda: ["cpu", "cuda", "mps"],
+        autocompletion=lambda: list(_DEVICES),
         callback=_known_device,
     ),
 ]
-Dtype = Annotated[
-    str | None,
-    choice("Numbers to compute in; default: bfloat16 on CUDA, else float32.", ("float32", "bfloat16", "float16")),
-]
-MaxLength = Annotated[int, option("Longest input in tokens; longer pairs are truncated and counted.", min=8)]
-TokenBudget = Annotated[int | None, option("Tokens per batch; default by device.", min=1)]
 Online = Annotated[
     bool, option("Download from the hub what its local cache lacks; otherwise nothing is asked.", "--online/--offline")
 ]
-AllowPickle = Annotated[bool, option("Accept pickle checkpoints; they can run code when loaded.", "--allow-pickle")]
-Limit = Annotated[
-    int | None,
-    option("A first answer from at most so many pairs of every suite, balanced like all; wider intervals.", min=1),
-]
-LimitSeed = Annotated[int | None, option("Which pairs --limit takes; default 0.", "--seed", **SEEDS)]
 Resampling = Annotated[
     list[str] | None,
-    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=_no_resampling),
-]
-OldResampling = Annotated[
-    list[str] | None, option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=_no_resampling)
+    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=refuse_resampling),
 ]
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
@@ -183,24 +173,12 @@ Published = Annotated[
 OwnMeasures = Annotated[
     list[str] | None, option("Own measure; may be repeated.", "--measure", metavar="MODULE:FUNCTION")
 ]
+Run = Annotated[Path, argument("Run folder of an audit.")]
+RunFolder = Annotated[Path | None, output("Run folder; default: named by model, language, data.")]
+ReplaceRun = Annotated[bool, option("Replace another run in the folder.", "--overwrite")]
 Verbose = Annotated[bool, option("Print every table, too: measures, sets, occupations.", "--verbose", "-v")]
 Html = Annotated[Path | None, option("Also write a page for people to this .html file.", "--html", callback=_page_file)]
 Json = Annotated[bool, option("Print machine-readable output only.", "--json")]
-
-
-Prompts = Annotated[int, option("Wordings in which a language model is asked.", min=1)]
-Orders = Annotated[int, option("Orders of the options for a language model: 3 (cyclic) or 6 (all).")]
-Concurrency = Annotated[int, option("Requests to a chat server at a time.", min=1)]
-Samples = Annotated[int, option("Answers per question, where a chat server gives no log-probabilities.", min=1)]
-Price = Annotated[
-    str | None,
-    option("What a million tokens cost: for the estimate and --max-cost.", metavar="PROMPT,ANSWER"),
-]
-MaxCost = Annotated[float | None, option("Ask nothing beyond this cost; needs --price.", min=0)]
-Calibrate = Annotated[
-    bool,
-    option("Divide a language model's answers by those to sentences that say nothing.", "--calibrate"),
-]
 
 
 def prices(text: str | None) -> tuple[float, float] | None:
@@ -237,15 +215,6 @@ def own_measures(specs: list[str] | None) -> tuple[Any, ...]:
     return tuple(as_measure(import_object(spec, "--measure"), name=spec.partition(":")[2]) for spec in specs or [])
 
 
-def suite_name(text: str) -> str:
-    """A suite as typed, without spaces; the old name of dev2020 still works."""
-    name = text.strip()
-    if name == "dev":
-        warn("suite dev is deprecated and will be removed in the next release; use dev2020")
-        return "dev2020"
-    return name
-
-
 def say(line: str) -> None:
     """One line on stdout, whatever stands in it."""
     typer.echo(printable(line))
@@ -278,6 +247,15 @@ def print_json(content: Any) -> None:
     print(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def answer(as_json: bool, content: Any, *lines: str) -> None:
+    """What a command has to say: JSON if that is asked for, or else lines for people."""
+    if as_json:
+        print_json(content)
+        return
+    for line in lines:
+        say(line)
+
+
 def renamed(value: Any, old: str, new: str) -> Any:
     """A value under an old spelling, with a remark if it was used."""
     if value is not None:
@@ -296,19 +274,12 @@ class ProgressLog:
         self._clock, self._started = clock, clock()
         self._last = self._started
 
-    def due(self) -> bool:
-        """Whether ten seconds have passed since the last line; the next ones begin now if so."""
+    def __call__(self, progress: Progress | int) -> None:
+        """Say where the work is, if ten seconds have passed since the last line."""
         now = self._clock()
         if now - self._last < _PAUSE:
-            return False
-        self._last = now
-        return True
-
-    def __call__(self, progress: Progress | int) -> None:
-        """Say where the work is, if it is time to."""
-        if not self.due():
             return
-        seconds = self._clock() - self._started
+        self._last, seconds = now, now - self._started
         if isinstance(progress, int):
             warn(f"scoring: {progress:,} rows after {seconds:.0f} s")
             return
@@ -317,12 +288,18 @@ class ProgressLog:
         warn(f"{progress.stage}: {progress.done:,} of {progress.total:,} ({share:.0%}) after {seconds:.0f} s{left}")
 
 
+def is_watched(as_json: bool) -> bool:
+    """Whether progress is shown: always on a terminal; in a file or a pipe not beside JSON, for whoever reads both."""
+    return not as_json or sys.stderr.isatty()
+
+
 @contextlib.contextmanager
-def heartbeat(shown: bool, first: str = "") -> Iterator[Callable[[str], None]]:
+def heartbeat(as_json: bool, first: str = "") -> Iterator[Callable[[str], None]]:
     """Say every ten seconds on stderr what a command is at, where its work cannot be counted.
 
     The block announces what it does next; an empty text keeps quiet, for work that speaks itself.
     """
+    shown = is_watched(as_json)
     current, ended, started = [first], threading.Event(), time.monotonic()
 
     def beat() -> None:
@@ -345,12 +322,12 @@ def heartbeat(shown: bool, first: str = "") -> Iterator[Callable[[str], None]]:
 
 
 @contextlib.contextmanager
-def progress_bar(shown: bool) -> Iterator[Callable[[Progress | int], None]]:
+def progress_bar(as_json: bool) -> Iterator[Callable[[Progress | int], None]]:
     """A bar with rate and time left on stderr, or a line now and then where stderr is a file or a pipe.
 
     A number is rows of an unknown total.
     """
-    if not shown:
+    if not is_watched(as_json):
         yield lambda progress: None
         return
     if not sys.stderr.isatty():
@@ -367,12 +344,10 @@ def progress_bar(shown: bool) -> Iterator[Callable[[Progress | int], None]]:
 
         def update(progress: Progress | int) -> None:
             speed = bar.tasks[0].speed
-            done, total, stage = (
-                (progress, None, "scoring")
-                if isinstance(progress, int)
-                else (progress.done, progress.total, progress.stage)
-            )
             rate = f"{speed:,.0f} pairs/s" if speed else ""
-            bar.update(task, description=stage, completed=done, total=total, rate=rate)
+            if isinstance(progress, int):
+                bar.update(task, description="scoring", completed=progress, rate=rate)
+            else:
+                bar.update(task, description=progress.stage, completed=progress.done, total=progress.total, rate=rate)
 
         yield update

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +14,7 @@ from evenli.cli._shared import option
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
-    from evenli.pairs import PairSet
     from evenli.reproduction import Row
-    from evenli.suites.checks import Finding
 
 
 def models(as_json: shared.Json = False) -> None:
@@ -74,35 +73,24 @@ def data(
 
 
 def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json: bool) -> None:
-    from collections import Counter
-
     from evenli.suites.checks import validate
     from evenli.suites.coal.load import load_coal
 
     pairs = load_coal(lang, path, split=split, tokenised=tokenised, axis=axis, checked=False)
     findings = validate(pairs, axis=axis)
-    if as_json:
-        counts = dict(Counter(finding.rule for finding in findings))
-        shared.print_json({**pairs.card().to_dict(), "findings": counts})
-    else:
-        _print_check(pairs, findings)
+    counts = Counter(finding.rule for finding in findings)
+    lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
+    lines += [f"note: {note}" for note in pairs.notes]
+    for rule, count in counts.items():
+        first = next(finding for finding in findings if finding.rule == rule)
+        lines.append(f"{rule}: {count} rows, first pair {first.id}: {first.detail}")
+    if not findings:
+        lines.append("no findings")
+    shared.answer(as_json, {**pairs.card().to_dict(), "findings": dict(counts)}, *lines)
     # The door of an audit; raised only now, so that everything is listed.
     if refused := [finding for finding in findings if not finding.noted]:
-        first = f"{refused[0].rule} of pair '{refused[0].id}'"
-        raise InputError(f"{pairs.name}: an audit refuses {len(refused)} finding(s), first: {first}")
-
-
-def _print_check(pairs: PairSet, findings: Sequence[Finding]) -> None:
-    from collections import Counter
-
-    shared.say(f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items()))
-    for note in pairs.notes:
-        shared.say(f"note: {note}")
-    for rule, count in Counter(finding.rule for finding in findings).items():
-        first = next(finding for finding in findings if finding.rule == rule)
-        shared.say(f"{rule}: {count} rows, first pair {first.id}: {first.detail}")
-    if not findings:
-        shared.say("no findings")
+        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
+        raise InputError(f"{pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}")
 
 
 def doctor(as_json: shared.Json = False) -> None:
@@ -110,20 +98,17 @@ def doctor(as_json: shared.Json = False) -> None:
     from evenli.models.installation import installation
 
     report = installation()
-    if as_json:
-        shared.print_json(report)
-        return
-    shared.say(f"evenli {report['evenli']}, Python {report['python']}")
+    lines = [f"evenli {report['evenli']}, Python {report['python']}"]
     for extra, versions in report["packages"].items():
-        shared.say(f"{extra}: " + ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items()))
+        lines.append(f"{extra}: " + ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items()))
     for extra in report["missing_extras"]:
-        shared.say(f"to add what is missing: pip install 'evenli{'' if extra == 'base' else f'[{extra}]'}'")
-    shared.say("devices: " + ", ".join(f"{name} ({what})" for name, what in report["devices"].items()))
-    shared.say("embedded models: " + (", ".join(report["embedded_models"]) or "none"))
-    for kind, names in report["plugins"].items():
-        shared.say(f"installed {kind}: {', '.join(names)}")
+        lines.append(f"to add what is missing: pip install 'evenli{'' if extra == 'base' else f'[{extra}]'}'")
+    lines.append("devices: " + ", ".join(f"{name} ({what})" for name, what in report["devices"].items()))
+    lines.append("embedded models: " + (", ".join(report["embedded_models"]) or "none"))
+    lines += [f"installed {kind}: {', '.join(names)}" for kind, names in report["plugins"].items()]
     if report["changed_resources"]:
-        shared.say("changed resources: " + ", ".join(report["changed_resources"]))
+        lines.append("changed resources: " + ", ".join(report["changed_resources"]))
+    shared.answer(as_json, report, *lines)
 
 
 _COLOURS = {"ok": None, "differs": "yellow", "skipped": "dim", "BROKEN": "bold red"}
@@ -156,8 +141,7 @@ def _print_table(rows: Sequence[Row], verbose: bool) -> None:
 
     from evenli.reproduction.ledger import KINDS
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("what")
+    table = Table("what", box=None, pad_edge=False)
     for column in ("published", "ours", "±"):
         table.add_column(column, justify="right")
     table.add_column("")

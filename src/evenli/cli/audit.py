@@ -1,4 +1,4 @@
-"""``evenli audit``, ``predict``, ``measure`` and ``compare``: models and their stored runs."""
+"""``evenli audit``, ``predict``, ``robustness``, ``measure``, ``verify`` and ``compare``: models and stored runs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from evenli._extras import check_extra
 from evenli.cli import _shared as shared
 from evenli.cli._groups import ModelFlags, grouped
-from evenli.cli._shared import argument, choice, option
-from evenli.errors import InputError
+from evenli.cli._shared import SEEDS, argument, choice, option, output
+from evenli.errors import InputError, MissingExtraError
 from evenli.registry import SUITES
 
 if TYPE_CHECKING:
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 class PairFlags:
     """Which pairs an audit asks, and which words count."""
 
-    limit: shared.Limit = None
-    seed: shared.LimitSeed = None
+    limit: Annotated[
+        int | None,
+        option("A first answer from at most so many pairs of every suite, balanced like all; wider intervals.", min=1),
+    ] = None
+    seed: Annotated[int | None, option("Which pairs --limit takes; default 0.", "--seed", **SEEDS)] = None
     split: shared.Split = "full"
     tokenised: shared.Tokenised = False
     axis: shared.Axis = "gender"
@@ -45,6 +49,7 @@ class PairFlags:
 
 
 _MODEL, _PAIRS = ModelFlags(), PairFlags()
+_WRITTEN = ("predictions.parquet", "results.json", "run.json")
 
 
 @grouped
@@ -58,15 +63,17 @@ def audit(
         ),
     ] = None,
     suite: Annotated[
-        str | None,
-        choice("Suites, with commas; default: that of the axis.", tuple(SUITES.builtin), closed=False),
+        str | None, choice("Suites, with commas; default: that of the axis.", tuple(SUITES.builtin), closed=False)
     ] = None,
     pairs: PairFlags = _PAIRS,
-    out: Annotated[Path | None, option("Run folder; default: named by model, language, data.", "--out", "-o")] = None,
+    out: shared.RunFolder = None,
     flags: ModelFlags = _MODEL,
     published: shared.Published = False,
-    _: shared.OldResampling = None,
-    overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
+    _: Annotated[
+        list[str] | None,
+        option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=shared.refuse_resampling),
+    ] = None,
+    overwrite: shared.ReplaceRun = False,
     report: Annotated[bool, option("Also write report.html, with every suite, into the folder.", "--report")] = False,
     measures: shared.OwnMeasures = None,
     verbose: shared.Verbose = False,
@@ -76,7 +83,6 @@ def audit(
 
     Gold pairs come first: a model that does not know them gets no verdict. An interrupted audit continues.
     """
-    from evenli._extras import check_extra
     from evenli.evaluate.audit import AuditSettings, default_folder
     from evenli.evaluate.audit import audit as run
     from evenli.report.terminal import show_results
@@ -89,10 +95,11 @@ def audit(
     if pairs.seed is not None and pairs.limit is None:
         shared.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
     asked = load_axis(pairs.axis).suite if suite is None else suite
-    suites = check_suites([shared.suite_name(name) for name in asked.split(",")])
+    with shared.deprecations():
+        suites = check_suites([name.strip() for name in asked.split(",")])
     files = data_by_suite(suites, data or [])
     folder = out or default_folder(model, files, pairs.request(lang), suites, pairs.part)
-    with shared.progress_bar(not as_json) as progress:
+    with shared.progress_bar(as_json) as progress:
         settings = AuditSettings(
             **{**asdict(pairs), "seed": pairs.seed or 0},
             options=flags.options(),
@@ -103,7 +110,7 @@ def audit(
             on_warning=shared.warn,
         )
         result = run(model, lang, files, suites=suites, out=folder, settings=settings)
-    written = ["predictions.parquet", "results.json", "run.json"]
+    written = list(_WRITTEN)
     if report:
         from evenli.report.html import write_reports
 
@@ -112,6 +119,63 @@ def audit(
         shared.print_json({"folder": str(folder), **result.to_dict()})
     else:
         show_results(result, shared.console(), files=f"{folder}/ {', '.join(written)}", verbose=verbose)
+
+
+@grouped
+def robustness(
+    target: Annotated[
+        str | None, argument("Run folder with wordings, or a model as 'audit' takes it; default: embedded.")
+    ] = None,
+    lang: shared.Lang = "en",
+    data: Annotated[
+        str | None, option("More wordings (.csv), templates of your own (.txt) or an official release.", metavar="FILE")
+    ] = None,
+    full: Annotated[bool, option("Ask all wordings, not a sample of them.", "--full")] = False,
+    axis: shared.Axis = "gender",
+    out: shared.RunFolder = None,
+    flags: ModelFlags = _MODEL,
+    overwrite: shared.ReplaceRun = False,
+    charts: Annotated[bool, option("Also write the specification curve as wordings.svg and .png.", "--charts")] = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Ask a model in other words: does the answer survive?
+
+    How far each number moves, in how many wordings its sign and its verdict hold, and which choice of words moves it.
+    """
+    from evenli.evaluate.audit import AuditSettings, default_folder
+    from evenli.evaluate.robustness import is_run
+    from evenli.evaluate.robustness import robustness as run
+    from evenli.report.terminal import show_results
+    from evenli.suites.base import Request
+    from evenli.suites.robust.stability import PURPOSE
+
+    if charts:
+        check_extra("report", "the chart of the wordings")
+    if is_run(target):
+        if full or data or out:
+            raise InputError(f"{target} is a finished run; --full, --data and --out need a model")
+        folder = Path(str(target))
+    else:
+        try:
+            check_extra("wording", PURPOSE, "statsmodels")
+        except MissingExtraError as error:
+            shared.warn(f"{error}; everything else is computed without it")  # said before minutes of work, not after
+        request = Request(lang, axis=axis, full=full)
+        folder = out or default_folder(target, {"robust": data} if data else {}, request, ("robust",))
+    with shared.progress_bar(as_json) as progress:
+        settings = AuditSettings(
+            axis, options=flags.options(), overwrite=overwrite, on_progress=progress, on_warning=shared.warn, full=full
+        )
+        result = run(target, lang, data, out=folder, settings=settings)
+    written = list(_WRITTEN)
+    if charts:
+        from evenli.report.wordings import write
+
+        written += [file.name for file in write(result, folder)]
+    if as_json:
+        shared.print_json({"folder": str(folder), **result.to_dict()["robust"]})
+    else:
+        show_results(result, shared.console(), files=f"{folder}/ {', '.join(written)}", verbose=True)
 
 
 @grouped
@@ -125,10 +189,10 @@ def predict(
             metavar="LABEL,LABEL,LABEL",
         ),
     ] = None,
-    out: Annotated[Path, option("Run folder.", "--out", "-o")] = Path("runs/predict"),
+    out: Annotated[Path, output("Run folder.")] = Path("runs/predict"),
     lang: shared.Lang = "en",
     flags: ModelFlags = _MODEL,
-    overwrite: Annotated[bool, option("Replace another run in the folder.", "--overwrite")] = False,
+    overwrite: shared.ReplaceRun = False,
     as_json: shared.Json = False,
     old_model: Annotated[str | None, option("Old spelling.", "--model", "-m", hidden=True)] = None,
 ) -> None:
@@ -146,14 +210,12 @@ def predict(
     pairs = read_pairs(file, lang, suite="user", gold_labels=shared.split_names(gold_labels), extra=True)
     asked = load_model(model, lang=lang, options=flags.options())
     settings = PredictSettings(overwrite=overwrite)
-    with shared.progress_bar(not as_json) as progress:
+    with shared.progress_bar(as_json) as progress:
         table = run(asked, [pairs], RunFolder(out), settings, on_progress=progress, on_warning=shared.warn)
     summary = summarise(table)
-    if as_json:
-        shared.print_json({"folder": str(out), **summary.to_dict(), "notes": list(pairs.notes)})
-        return
-    for line in (*(f"note: {note}" for note in pairs.notes), *summary.lines(), f"{out}/predictions.parquet"):
-        shared.say(line)
+    content = {"folder": str(out), **summary.to_dict(), "notes": list(pairs.notes)}
+    notes = [f"note: {note}" for note in pairs.notes]
+    shared.answer(as_json, content, *notes, *summary.lines(), f"{out}/predictions.parquet")
 
 
 def _predicted(model: str | None, data: Path | None, old_model: str | None) -> tuple[str | None, Path]:
@@ -168,7 +230,7 @@ def _predicted(model: str | None, data: Path | None, old_model: str | None) -> t
 
 
 def measure(
-    run: Annotated[Path, argument("Run folder of an audit.")],
+    run: shared.Run,
     published: shared.Published = False,
     _: shared.Resampling = None,
     measures: shared.OwnMeasures = None,
@@ -187,7 +249,7 @@ def measure(
         show_results(audit, shared.console(), files=f"{run}/ results.json", verbose=verbose)
 
 
-def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: shared.Json = False) -> None:
+def verify(run: shared.Run, as_json: shared.Json = False) -> None:
     """Check a run against its evidence.
 
     Hashes of its files, and every number scored again from the table.
@@ -195,11 +257,8 @@ def verify(run: Annotated[Path, argument("Run folder of an audit.")], as_json: s
     from evenli.evaluate.audit import verify_run
 
     checked = verify_run(run)
-    if as_json:
-        shared.print_json(checked.to_dict())
-    else:
-        files = ", ".join(checked.files) or "no hashes: made by an older version"
-        shared.say(f"verified {run}: {files}; {checked.numbers} numbers scored again")
+    files = ", ".join(checked.files) or "no hashes: made by an older version"
+    shared.answer(as_json, checked.to_dict(), f"verified {run}: {files}; {checked.numbers} numbers scored again")
 
 
 def compare(
@@ -210,8 +269,7 @@ def compare(
     ] = None,
     published: shared.Published = False,
     out: Annotated[
-        Path | None,
-        option("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file.", "--out", "-o"),
+        Path | None, output("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file.")
     ] = None,
     _: shared.Resampling = None,
     as_json: shared.Json = False,

@@ -8,23 +8,21 @@ from typing import Annotated
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import option
+from evenli.cli._shared import output
+from evenli.errors import InputError
 
 
 def new(
     name: Annotated[str, typer.Argument(help="Name of the axis, such as region.", show_default=False)],
-    out: Annotated[Path, option("Folder to write to.", "--out", "-o")] = Path(),
+    out: Annotated[Path, output("Folder to write to.")] = Path(),
     as_json: shared.Json = False,
 ) -> None:
     """Write a commented axis file and a table of words to begin with."""
     from evenli.suites.groups.axis_file import new_axis
 
-    files = new_axis(name, out)
-    if as_json:
-        shared.print_json({"files": [str(file) for file in files]})
-        return
-    shared.say(f"written: {', '.join(map(str, files))}")
-    shared.say(f"edit them, then: evenli axis check {files[0]}")
+    files = [str(file) for file in new_axis(name, out)]
+    lines = f"written: {', '.join(files)}", f"edit them, then: evenli axis check {files[0]}"
+    shared.answer(as_json, {"files": files}, *lines)
 
 
 def check(
@@ -35,20 +33,17 @@ def check(
 
     Says what is missing or wrong; exit code 2 if an audit could not use it.
     """
-    from evenli.errors import InputError
     from evenli.resources import load_axis
     from evenli.suites.groups.axis_file import check_axis
 
     loaded, problems = load_axis(axis), check_axis(axis)
     errors = [one for one in problems if one.kind == "error"]
-    if as_json:
-        shared.print_json({"axis": loaded.id, "problems": [{"kind": one.kind, "text": one.text} for one in problems]})
-    else:
-        words, languages = len(loaded.typed_words), ", ".join(loaded.languages)
-        shared.say(f"{loaded.title}: {len(loaded.groups)} groups, {words} words, {languages}")
-        for one in problems:
-            shared.say(f"{one.kind}: {one.text}")
-        if not problems:
-            shared.say("nothing is missing")
+    words, languages = len(loaded.typed_words), ", ".join(loaded.languages)
+    shared.answer(
+        as_json,
+        {"axis": loaded.id, "problems": [{"kind": one.kind, "text": one.text} for one in problems]},
+        f"{loaded.title}: {len(loaded.groups)} groups, {words} words, {languages}",
+        *([f"{one.kind}: {one.text}" for one in problems] or ["nothing is missing"]),
+    )
     if errors:
         raise InputError(f"axis '{loaded.id}' has {len(errors)} error(s), first: {errors[0].text}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, choice, option, several
+from evenli.cli._shared import SEEDS, choice, option, output, several
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LANGS = ("en", "ja", "zh")
 WORDS = ("woman", "lady", "girl", "man", "gentleman", "guy")
-Out = Annotated[Path, option("File to write: .jsonl, .csv or .parquet.", "--out", "-o")]
+Out = Annotated[Path, output("File to write: .jsonl, .csv or .parquet.")]
 
 
 def coal(
@@ -136,7 +136,7 @@ def _print_probe(pairs: PairSet, report: ProbeReport | None, out: Path) -> None:
 
 def dev2020(
     ctx: typer.Context,
-    out: Annotated[Path, option("File to write: .csv or .jsonl.", "--out", "-o")],
+    out: Annotated[Path, output("File to write: .csv or .jsonl.")],
     words: Annotated[str, several("Subjects of the hypotheses, or all six: all.", WORDS, of="WORD")] = "all",
     determiner: Annotated[str, choice("As in the papers, or as in the released generator.", ("the", "a"))] = "the",
     as_json: shared.Json = False,
@@ -148,17 +148,15 @@ def dev2020(
     if ctx.info_name == "dev":
         shared.warn("'build dev' is deprecated and will be removed in the next release; use build dev2020")
     lists = load_dev_lists(group_words=None if words == "all" else shared.split_names(words))
-    with shared.progress_bar(not as_json) as progress:
+    with shared.progress_bar(as_json) as progress:
         for written in write_dev(out, lists, determiner=determiner):
             progress(Progress(written, lists.pairs, "writing"))
-    if as_json:
-        shared.print_json({"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs})
-    else:
-        shared.say(f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
+    content = {"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs}
+    shared.answer(as_json, content, f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
 
 
 def controlled(
-    out: Annotated[Path, option("Directory to write.", "--out", "-o")],
+    out: Annotated[Path, output("Directory to write.")],
     lang: shared.Lang = "en",
     rates: Annotated[str, option("Bias rates.", metavar="START:STOP:STEP or NUMBER,NUMBER")] = "0:1:0.1",
     balanced: Annotated[bool, option("Roles to female and male words in turn.", "--balanced")] = False,
@@ -176,8 +174,5 @@ def controlled(
 
     chosen = parse_rates(rates)
     design = Design(lang, rates=chosen, balanced=balanced, captions=captions, width=width, seed=seed, axis=axis)
-    card = write_controlled(out, design)
-    if as_json:
-        shared.print_json({"folder": str(out), **card.to_dict()})
-        return
-    shared.say(f"{out}: {len(design.rates)} training and dev sets, two test sets; see card.json")
+    content = {"folder": str(out), **write_controlled(out, design).to_dict()}
+    shared.answer(as_json, content, f"{out}: {len(design.rates)} training and dev sets, two test sets; see card.json")

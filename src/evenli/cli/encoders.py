@@ -6,8 +6,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from evenli._extras import check_extra
 from evenli.cli import _shared as shared
-from evenli.cli._shared import SEEDS, argument, choice, option, several
+from evenli.cli._shared import SEEDS, argument, choice, option, output, several
 from evenli.errors import InputError, MissingExtraError
 from evenli.format import drawn_on, printable
 
@@ -25,8 +26,7 @@ TASKS = (
 def seat(
     encoder: shared.Encoder,
     tests: Annotated[
-        str | None,
-        several("Tests, or .json or .jsonl files of your own; default: all eight.", TESTS, of="TEST"),
+        str | None, several("Tests, or .json or .jsonl files of your own; default: all eight.", TESTS, of="TEST")
     ] = None,
     level: Annotated[str, choice("SEAT or WEAT; a file of yours has its own.", ("sentence", "word"))] = "sentence",
     pooling: shared.Pooling = None,
@@ -49,7 +49,7 @@ def seat(
     names = (tests,) if tests and Path(tests).is_file() else shared.split_names(tests)
     chosen = choose_tests(names, settings.level)  # a wrong name is found before the encoder is loaded
     loaded = shared.load_encoder(encoder, pooling, device, online)
-    with shared.heartbeat(not as_json) as step:
+    with shared.heartbeat(as_json) as step:
         result = run_seat(loaded, chosen, settings, step)
     if html is not None:
         from evenli.report.pages import seat_page, write_page
@@ -78,9 +78,7 @@ def senteval(
     cache: Annotated[Path | None, option("Directory that keeps embeddings between runs.")] = None,
     device: shared.Device = None,
     online: shared.Online = False,
-    out: Annotated[
-        Path | None, option("JSON file for the result; tasks in it are not run again.", "--out", "-o")
-    ] = None,
+    out: Annotated[Path | None, output("JSON file for the result; tasks in it are not run again.")] = None,
     overwrite: Annotated[bool, option("Begin anew in a file that is there.", "--overwrite")] = False,
     html: shared.Html = None,
     as_json: shared.Json = False,
@@ -89,7 +87,6 @@ def senteval(
 
     The tasks are those of Dolci et al. 2023.
     """
-    from evenli._extras import check_extra
     from evenli.evaluate.senteval import ResultFile, SentEvalSettings, UnsavedResultError
     from evenli.evaluate.senteval import senteval as run_senteval
 
@@ -102,7 +99,7 @@ def senteval(
     file = None if out is None else ResultFile(out, overwrite=overwrite)  # checked before the encoder is loaded
     loaded = shared.load_encoder(encoder, pooling, device, online)
     try:
-        with shared.heartbeat(not as_json) as step:
+        with shared.heartbeat(as_json) as step:
 
             def on_progress(progress: TaskProgress) -> None:
                 step(f"task {progress.task}" if progress.result is None else "")
@@ -144,9 +141,7 @@ def encoder_report(
     mitigated: Annotated[list[str] | None, argument("Encoders to compare with it, such as mitigated:FOLDER.")] = None,
     data: Annotated[Path | None, option("Folder of the SentEval data; default: without SentEval.")] = None,
     tasks: Annotated[str | None, several("SentEval tasks; default: all there is data for.", TASKS, of="TASK")] = None,
-    out: Annotated[
-        Path | None, option("Folder for report.json and the chart; results are kept.", "--out", "-o")
-    ] = None,
+    out: Annotated[Path | None, output("Folder for report.json and the chart; results are kept.")] = None,
     pooling: shared.Pooling = None,
     probe: Annotated[
         str | None, option("English text to look for gender in; default: sentences of ours.", metavar="FILE")
@@ -161,7 +156,6 @@ def encoder_report(
 
     SEAT, what leaks of gender, and SentEval.
     """
-    from evenli._extras import check_extra
     from evenli.evaluate.encoder_report import ReportSettings
     from evenli.evaluate.encoder_report import encoder_report as run_report
     from evenli.evaluate.seat import SeatSettings
@@ -171,7 +165,7 @@ def encoder_report(
     tests = SeatSettings(seed=seed, permutations=permutations)
     settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online, probe)
     check_extra("encoders", "an encoder report", "sklearn")
-    with shared.heartbeat(not as_json) as step_of:
+    with shared.heartbeat(as_json) as step_of:
 
         def step(name: str, figure: str) -> None:
             step_of(f"{name}: {figure}")

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, option
-from evenli.format import interval, number, printable
+from evenli.cli._shared import argument, option, output
+from evenli.format import interval, number
 
 
 def submit(
@@ -33,18 +33,16 @@ def submit(
         return
     asked, one = next((name, one) for name, one in row.measures.items() if name.endswith(".coal"))
     ends = interval(one.low, one.high, 3)
-    shared.say(f"{printable(str(board))}: {printable(row.name)}, NLI-CoAL {number(one.value, 3)} {ends}")
+    shared.say(f"{board}: {row.name}, NLI-CoAL {number(one.value, 3)} {ends}")
     if row.problem:
-        shared.say(f"without rank: {printable(row.problem)}")
+        shared.say(f"without rank: {row.problem}")
     elif asked != MAIN:
         shared.say("without rank: it was asked the built-in pairs, and boards are ordered by the official ones")
 
 
 def page(
     board: Annotated[Path, argument("Board, as 'evenli leaderboard submit' writes it.")],
-    out: Annotated[
-        Path | None, option("HTML file to write; default: index.html beside the board.", "--out", "-o")
-    ] = None,
+    out: Annotated[Path | None, output("HTML file to write; default: index.html beside the board.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Write the page of a leaderboard, with CSV and Parquet beside the board.
@@ -57,7 +55,6 @@ def page(
     read = read_board(board)
     written = write_leaderboard(read, out or board.parent / "index.html")
     tables = write_board(read, board)
-    if as_json:
-        shared.print_json({"page": str(written), "rows": len(read.rows), "files": list(map(str, tables))})
-        return
-    shared.say(f"{printable(str(written))}: {len(read.rows)} rows; {', '.join(file.name for file in tables)} beside it")
+    content = {"page": str(written), "rows": len(read.rows), "files": list(map(str, tables))}
+    names = ", ".join(file.name for file in tables)
+    shared.answer(as_json, content, f"{written}: {len(read.rows)} rows; {names} beside it")

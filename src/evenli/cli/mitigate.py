@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 from typer.main import get_command
 
+from evenli._extras import check_extra
 from evenli.cli import _shared as shared
-from evenli.cli._help import FullHelp
-from evenli.cli._shared import SEEDS, argument, choice, option
+from evenli.cli._groups import FullHelp, grouped, signed
+from evenli.cli._shared import SEEDS, argument, choice, option, output
 from evenli.errors import EvenliError
 from evenli.registry import MITIGATIONS
 
 if TYPE_CHECKING:
     from evenli.mitigate.corpora import FairerCorpus
-    from evenli.mitigate.methods import Method, Option
-
+    from evenli.mitigate.methods import Method
 
 _SELECT = ("all", "occupation")
 _CONFLICTS = ("skip", "swap")
@@ -37,7 +38,7 @@ Names = Annotated[
 
 def swap(
     corpus: Annotated[Path, option("NLI file (.jsonl, .csv, .tsv, .parquet), or .txt with a text a line.")],
-    out: Annotated[Path, option("File to write: .jsonl, .csv or .parquet; .txt for a text.", "--out", "-o")],
+    out: Annotated[Path, output("File to write: .jsonl, .csv or .parquet; .txt for a text.")],
     select: Annotated[str, choice("Pairs to copy: all with a gender word, or as Sharma et al.", _SELECT)] = "all",
     mode: SwapMode = "default",
     names: Names = None,
@@ -62,7 +63,7 @@ def swap(
 
     own = tuple(shared.split_names(occupations) or ()) if occupations is not None else None
     settings = SwapSettings(cast(Any, select), cast(Any, mode), names, only_swapped, cast(Any, conflicts), lang, own)
-    with shared.heartbeat(not as_json, f"swapping {corpus.name}"):
+    with shared.heartbeat(as_json, f"swapping {corpus.name}"):
         counts = swap_corpus(corpus, out, settings, review=review, overwrite=overwrite)
     if as_json:
         chosen = {"select": select, "mode": mode, "names": mode == "paper" if names is None else names}
@@ -83,52 +84,58 @@ def swap(
 
 
 Scored = Annotated[Path, argument("Folder that evenli score wrote.")]
-Corpus = Annotated[Path, option("Folder to write.", "--out", "-o")]
+Corpus = Annotated[Path, output("Folder to write.")]
 Percentile = Annotated[float, option("Pairs that score above this percentile are changed.", min=0, max=100)]
-Split = Annotated[
-    str,
-    choice(
-        "New split: auto is 10,000 dev, 10,000 test, rest train; or DEV,TEST as numbers, such as 100,100.",
-        ("auto", "none"),
-        closed=False,
-    ),
-]
-ShuffleSeed = Annotated[int, option("Seed of the shuffle, and of the random control.", **SEEDS)]
-Control = Annotated[bool, option("Let chance pick as many pairs: the control of equal size.", "--random")]
-Overwrite = Annotated[bool, option("Replace a corpus in the folder.", "--overwrite")]
-ScoreVectors = Annotated[
-    Path | None,
-    option(
-        "Word vectors of the scores, if they are not where they were: pages mark the words that make a score.",
-        "--vectors",
-    ),
-]
 
 
-def subtract(
-    scored: Scored,
-    out: Corpus,
-    percentile: Percentile = 95,
-    random: Control = False,
-    split: Split = "auto",
-    seed: ShuffleSeed = 0,
-    vectors: ScoreVectors = None,
-    overwrite: Overwrite = False,
-    as_json: shared.Json = False,
-) -> None:
+@dataclass(frozen=True)
+class CorpusFlags:
+    """How a fairer corpus is chosen and written, whatever becomes of its biased pairs."""
+
+    random: Annotated[bool, option("Let chance pick as many pairs: the control of equal size.", "--random")] = False
+    split: Annotated[
+        str,
+        choice(
+            "New split: auto is 10,000 dev, 10,000 test, rest train; or DEV,TEST as numbers, such as 100,100.",
+            ("auto", "none"),
+            closed=False,
+        ),
+    ] = "auto"
+    seed: Annotated[int, option("Seed of the shuffle, and of the random control.", **SEEDS)] = 0
+    vectors: Annotated[
+        Path | None,
+        option("Word vectors of the scores, if they are not where they were: pages mark the words that make a score."),
+    ] = None
+    overwrite: Annotated[bool, option("Replace a corpus in the folder.", "--overwrite")] = False
+    as_json: shared.Json = False
+
+    def write(self, method: Any, scored: Path, out: Path, percentile: float, doing: str, **swapping: Any) -> None:
+        """Write the corpus and say what it is; ``swapping`` are the settings of the copies."""
+        from evenli.mitigate.corpora import fairer_corpus
+        from evenli.mitigate.plan import CorpusSettings
+
+        settings = CorpusSettings(percentile, **swapping, split=self.split, seed=self.seed, random=self.random)
+        with shared.heartbeat(self.as_json, doing):
+            result = fairer_corpus(method, scored, out, settings, scorer=self.vectors, overwrite=self.overwrite)
+        if self.as_json:
+            shared.print_json({"folder": str(result.path), **result.card.to_dict()})
+        else:
+            _print_corpus(result)
+
+
+_CORPUS = CorpusFlags()
+
+
+@grouped
+def subtract(scored: Scored, out: Corpus, percentile: Percentile = 95, flags: CorpusFlags = _CORPUS) -> None:
     """Leave out the most biased pairs of a scored corpus.
 
     Sub97 to Sub90 of Dolci et al. 2023.
     """
-    from evenli.mitigate.corpora import fairer_corpus
-    from evenli.mitigate.plan import CorpusSettings
-
-    settings = CorpusSettings(percentile, split=split, seed=seed, random=random)
-    with shared.heartbeat(not as_json, "choosing the rows that stay"):
-        result = fairer_corpus("subtract", scored, out, settings, scorer=vectors, overwrite=overwrite)
-    _print_corpus(result, as_json)
+    flags.write("subtract", scored, out, percentile, "choosing the rows that stay")
 
 
+@grouped
 def augment(
     scored: Scored,
     out: Corpus,
@@ -137,39 +144,25 @@ def augment(
     mode: SwapMode = "default",
     names: Names = None,
     lang: Annotated[str, choice("Language of the corpus.", _LANGS[1:])] = "en",
-    random: Control = False,
-    split: Split = "auto",
-    seed: ShuffleSeed = 0,
-    vectors: ScoreVectors = None,
-    overwrite: Overwrite = False,
-    as_json: shared.Json = False,
+    flags: CorpusFlags = _CORPUS,
 ) -> None:
     """Add swapped copies of the most biased pairs of a scored corpus.
 
     Aug97 to Aug90 of Dolci et al. 2023.
     """
-    from evenli.mitigate.corpora import fairer_corpus
-    from evenli.mitigate.plan import CorpusSettings
-
-    settings = CorpusSettings(percentile, cast(Any, mode), names, lang, split, seed, random)
-    method: Any = "combined" if replace else "augment"
-    with shared.heartbeat(not as_json, "copying the rows with the genders exchanged"):
-        result = fairer_corpus(method, scored, out, settings, scorer=vectors, overwrite=overwrite)
-    _print_corpus(result, as_json)
+    method, doing = "combined" if replace else "augment", "copying the rows with the genders exchanged"
+    flags.write(method, scored, out, percentile, doing, mode=mode, names=names, lang=lang)
 
 
-def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
-    if as_json:
-        shared.print_json({"folder": str(result.path), **result.card.to_dict()})
-        return
+def _print_corpus(result: FairerCorpus) -> None:
     from evenli.report.score_text import balance_text
 
     counts, threshold = result.card.counts, result.card.threshold
-    control = result.card.settings["method"] == "random_control"
     splits = ", ".join(f"{name} {count:,}" for name, count in counts.splits.items())
+    # Rows above the threshold that have neither a copy nor a reason why not.
     unchanged = counts.above_threshold - counts.added - counts.skipped if counts.added else 0
     shared.say(f"{result.path}: {counts.result:,} rows ({splits}) from {counts.rows:,}")
-    if control:
+    if result.card.settings["method"] == "random_control":
         shared.say("RANDOM CONTROL: chance picked as many rows, whatever their score")
     shared.say(
         f"{counts.above_threshold:,} score above {threshold.value:.4f} (percentile {threshold.percentile:g}): "
@@ -184,26 +177,6 @@ def _print_corpus(result: FairerCorpus, as_json: bool) -> None:
     if result.card.driving_words != "shown":
         shared.warn(f"driving words {result.card.driving_words}")
     shared.say("look through removed.csv or added.csv before training on it; card.json says what was done")
-
-
-_BEFORE = ("overwrite", "seed")  # options of a method stand before this one
-FitOn = Annotated[
-    str,
-    option(
-        "Sentences to fit on: ours, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
-        ".parquet with a column text, sentence, premise or hypothesis); built-in+FILE for both.",
-        metavar="built-in|FILE|built-in+FILE",
-    ),
-]
-
-
-ProbeIn = Annotated[
-    str,
-    option(
-        "Text to look for gender in afterwards: ours, or a file as for --fit, which should be another one.",
-        metavar="built-in|FILE",
-    ),
-]
 
 
 class MitigateGroup(FullHelp):
@@ -237,60 +210,66 @@ def method_command(name: str) -> Any:
 
 def _runner(method: Method) -> Any:
     """A function with the common options and those of the method, from which typer makes the command."""
-    work = _mitigate if method.kind == "encoder" else _apply
-    common = list(inspect.signature(work, eval_str=True).parameters.values())[1:]
+    # Typer reads a signature, so one is put together: the options of the method stand before the one that is named.
+    work, before = (_mitigate, "seed") if method.kind == "encoder" else (_apply, "overwrite")
+    _, _, *common = inspect.signature(work, eval_str=True).parameters.values()  # all but method and options
     own = [
         inspect.Parameter(
             given.name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=given.default,
-            annotation=Annotated[type(given.default), _declared(given)],
+            annotation=Annotated[
+                type(given.default),
+                choice(given.help, given.choices) if given.choices else option(given.help, min=given.minimum),
+            ],
         )
         for given in method.options
     ]
-    # Typer reads a signature, so one is put together: the common options with those of the method among them.
-    place = [parameter.name for parameter in common].index(_BEFORE[method.kind == "encoder"])
-    parameters = [parameter for parameter in (*common[:place], *own, *common[place:]) if parameter.name != "options"]
+    place = [parameter.name for parameter in common].index(before)
 
     def run(**given: Any) -> None:
         options = {one.name: given.pop(one.name) for one in method.options}
-        work(method, **given, options=options)
+        work(method, options, **given)
 
     run.__doc__ = f"{method.title}.\n\n{method.reference}."
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return run
-
-
-def _declared(given: Option) -> Any:
-    """The option of a method as typer takes it."""
-    if given.choices:
-        return choice(given.help, given.choices)
-    return option(given.help, min=given.minimum)
+    return signed(run, [*common[:place], *own, *common[place:]])
 
 
 def _mitigate(
     method: Any,
+    options: Any,
     encoder: shared.Encoder,
-    out: Annotated[Path, option("Folder to write; mitigated:FOLDER is the encoder then.", "--out", "-o")],
-    fit: FitOn = "built-in",
-    probe: ProbeIn = "built-in",
+    out: Annotated[Path, output("Folder to write; mitigated:FOLDER is the encoder then.")],
+    fit: Annotated[
+        str,
+        option(
+            "Sentences to fit on: ours, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
+            ".parquet with a column text, sentence, premise or hypothesis); built-in+FILE for both.",
+            metavar="built-in|FILE|built-in+FILE",
+        ),
+    ] = "built-in",
+    probe: Annotated[
+        str,
+        option(
+            "Text to look for gender in afterwards: ours, or a file as for --fit, which should be another one.",
+            metavar="built-in|FILE",
+        ),
+    ] = "built-in",
     seed: Annotated[int, option("Seed of the fit and of the probes.", **SEEDS)] = 0,
     pooling: shared.Pooling = None,
     device: shared.Device = None,
     online: shared.Online = False,
     overwrite: Annotated[bool, option("Replace a mitigated encoder in the folder.", "--overwrite")] = False,
     as_json: shared.Json = False,
-    options: Any = None,
 ) -> None:
-    from evenli._extras import check_extra
     from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
-    settings = MitigationSettings(method.name, fit, seed, options or {}, probe)
-    loading: dict[str, Any] = {"pooling": pooling, "device": device, "online": online}
-    with shared.heartbeat(not as_json) as step:
-        result = mitigate_encoder(encoder, out, settings, **loading, overwrite=overwrite, on_step=step)
+    settings = MitigationSettings(method.name, fit, seed, options, probe)
+    with shared.heartbeat(as_json) as step:
+        result = mitigate_encoder(
+            encoder, out, settings, pooling=pooling, device=device, online=online, overwrite=overwrite, on_step=step
+        )
     if result.note:
         shared.warn(result.note)
     if as_json:
@@ -311,26 +290,22 @@ def _mitigate(
 
 def _apply(
     method: Any,
+    options: Any,
     source: Annotated[str, argument("What to make fairer: a file or a directory.")],
-    out: Annotated[Path, option("File or directory to write.", "--out", "-o")],
+    out: Annotated[Path, output("File or directory to write.")],
     overwrite: Annotated[bool, option("Replace what is there.", "--overwrite")] = False,
     as_json: shared.Json = False,
-    options: Any = None,
 ) -> None:
     about = method.apply(source, out, method.settings(options), overwrite)
     about = about.to_dict() if hasattr(about, "to_dict") else about
-    if as_json:
-        shared.print_json(about)
-        return
-    shared.say(f"{out}: written by {method.name}")
-    for name, value in (about or {}).items():
-        shared.say(f"{name}: {value}")
+    details = (f"{name}: {value}" for name, value in (about or {}).items())
+    shared.answer(as_json, about, f"{out}: written by {method.name}", *details)
 
 
 def hard_debias(
     ctx: typer.Context,
     vectors: Annotated[str, argument("Word vectors: FILE or vectors:FILE; GloVe, word2vec or fastText.")],
-    out: Annotated[Path, option("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).", "--out", "-o")],
+    out: Annotated[Path, output("A folder (use it as mitigated:FOLDER), or a file of vectors (.npz).")],
     pairs: Annotated[str, choice("Pairs of the direction, or a file.", ("ten", "long"), closed=False)] = "ten",
     control: Annotated[bool, option("Only bring the vectors to length 1, as a control.", "--control")] = False,
     seed: Annotated[int, option("Seed of the probes that look for what is left.", **SEEDS)] = 0,
@@ -345,7 +320,7 @@ def hard_debias(
 
     if ctx.info_name == "hard":
         shared.warn("'mitigate hard' is deprecated and will be removed in the next release; use hard-debias")
-    with shared.heartbeat(not as_json, "debiasing the vectors"):
+    with shared.heartbeat(as_json, "debiasing the vectors"):
         result = hard_debias_file(vectors, out, HardDebiasSettings(pairs, control, seed), overwrite=overwrite)
     if as_json:
         shared.print_json(result.to_dict())

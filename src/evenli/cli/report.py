@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from evenli._extras import check_extra
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, choice, option
+from evenli.cli._shared import argument, choice, option, output
 from evenli.errors import InputError
 from evenli.format import printable
 from evenli.registry import SUITES
@@ -17,7 +18,7 @@ from evenli.registry import SUITES
 
 def report(
     runs: Annotated[list[Path], argument("Run folders of audits; several are compared and ranked.")],
-    out: Annotated[Path, option("HTML file to write.", "--out", "-o")] = Path("report.html"),
+    out: Annotated[Path, output("HTML file to write.")] = Path("report.html"),
     charts: Annotated[Path | None, option("Folder for the charts as SVG and PNG files, too.")] = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -25,23 +26,19 @@ def report(
 
     The file needs no network and no other file.
     """
-    from evenli._extras import check_extra
-
     check_extra("report", "an HTML report")
     from evenli.report.html import report as write
 
     written = write(runs, out, charts)
-    if as_json:
-        paths = {"runs": list(map(str, runs)), "charts": list(map(str, written.charts))}
-        shared.print_json({"report": str(written.path), "bytes": written.size, **paths})
-        return
-    shared.say(f"{written.path}: {len(runs)} run{'s' * (len(runs) > 1)}, {written.size / 1e6:.2f} MB")
+    paths = {"runs": list(map(str, runs)), "charts": list(map(str, written.charts))}
+    lines = [f"{written.path}: {len(runs)} run{'s' * (len(runs) > 1)}, {written.size / 1e6:.2f} MB"]
     if charts is not None:
-        shared.say(f"{charts}/: {len(written.charts)} chart files")
+        lines.append(f"{charts}/: {len(written.charts)} chart files")
+    shared.answer(as_json, {"report": str(written.path), "bytes": written.size, **paths}, *lines)
 
 
 def gate(
-    run: Annotated[Path, argument("Run folder of an audit.")],
+    run: shared.Run,
     fail_if: Annotated[
         list[str] | None,
         option(
@@ -93,7 +90,7 @@ def gate(
 
 
 def card(
-    run: Annotated[Path, argument("Run folder of an audit.")],
+    run: shared.Run,
     part: Annotated[
         str, choice("yaml is front matter for the top, markdown a section below.", ("all", "yaml", "markdown"))
     ] = "all",
@@ -124,16 +121,14 @@ def card(
 
 
 def table(
-    run: Annotated[Path, argument("Run folder of an audit.")],
+    run: shared.Run,
     what: Annotated[
         str, choice("Table; others by suite, an unknown name lists them.", ("measures", "occupations"), closed=False)
     ] = "measures",
     suite: Annotated[
         str | None, choice("Suite of the run; default: its first.", tuple(SUITES.builtin), closed=False)
     ] = None,
-    out: Annotated[
-        Path | None, option("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.", "--out", "-o")
-    ] = None,
+    out: Annotated[Path | None, output("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.")] = None,
 ) -> None:
     """Write the results of a run as a table."""
     from evenli.evaluate.audit import load_run
@@ -164,31 +159,22 @@ def view(
     List, filter, reports, comparisons of two runs, and sentences of your own for their models. The server listens on
     this machine only, and the address holds a random token.
     """
-    from evenli._extras import check_extra
-
     check_extra("report", "the pages of runs")
-    if out is None:
-        check_extra("view", "the server of the pages")
     if out is not None:
         from evenli.report.gallery import export
 
         written = export(folder, out)
         for name, problem in written.problems.items():
             shared.warn(f"not shown: {name}: {problem}")
-        if as_json:
-            names = [file.name for file in written.files]
-            shared.print_json({"folder": str(out), "files": names, "problems": dict(written.problems)})
-        else:
-            shared.say(f"{out}/: {len(written.files)} files; open {written.files[0]}")
+        names = [file.name for file in written.files]
+        content = {"folder": str(out), "files": names, "problems": dict(written.problems)}
+        shared.answer(as_json, content, f"{out}/: {len(names)} files; open {written.files[0]}")
         return
+    check_extra("view", "the server of the pages")
     from evenli.report.view import serve
 
     def ready(address: str) -> None:
-        if as_json:
-            shared.print_json({"address": address})
-        else:
-            shared.say(address)
-            shared.say("only on this machine; stop with Ctrl-C")
+        shared.answer(as_json, {"address": address}, address, "only on this machine; stop with Ctrl-C")
         sys.stdout.flush()
         if browser:
             import webbrowser

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from evenli._extras import check_extra
 from evenli.cli import _shared as shared
 from evenli.cli._groups import grouped
-from evenli.cli._shared import argument, choice, option
+from evenli.cli._shared import argument, choice, option, output
 from evenli.errors import InputError
 
 if TYPE_CHECKING:
@@ -62,7 +63,6 @@ class ScoreFlags:
 
     def settings(self, published: bool) -> ScoreSettings:
         """The same for the library; what is missing is said before anything is read."""
-        from evenli._extras import check_extra
         from evenli.corpus.scoring import ScoreSettings
 
         if self.vectors is None and self.encoder is None:
@@ -84,7 +84,7 @@ def score(
     source: Annotated[
         str, argument("A sentence in quotes; a corpus (file, folder, glob or s3://…); or a directory that was scored.")
     ],
-    out: Annotated[Path | None, option("Directory for a scored corpus.", "--out", "-o")] = None,
+    out: Annotated[Path | None, output("Directory for a scored corpus.")] = None,
     flags: ScoreFlags = _SCORE,
     published: Annotated[bool, option("The published score: --centre none.", "--published")] = False,
     chart: Annotated[Path | None, option("Draw how the scores are distributed, as NAME.svg and NAME.png.")] = None,
@@ -112,7 +112,7 @@ def score(
     if not source.strip():
         raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
     if out is not None:
-        with shared.progress_bar(not as_json) as bar:
+        with shared.progress_bar(as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)
         _print_summary(out, chart, top, as_json)
         _write_page(out, html, settings, source)
@@ -176,7 +176,7 @@ def direction(
     pairs: Pairs = "ten",
     count: Annotated[int, option("Nearest words to show on each side.", min=1)] = 10,
     among: Annotated[int | None, option("Look for them among the first so many words.")] = None,
-    out: Annotated[Path | None, option("Directory for direction.npz and plots.", "--out", "-o")] = None,
+    out: Annotated[Path | None, output("Directory for direction.npz and plots.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Describe the gender direction of word vectors.
@@ -184,7 +184,6 @@ def direction(
     Explained variance, stability, agreement of pair lists, nearest words. Of an encoder it comes from sentences in two
     versions; a file of them has the columns female and male.
     """
-    from evenli._extras import check_extra
     from evenli.corpus.direction import describe_direction
     from evenli.report.score_text import print_direction
 

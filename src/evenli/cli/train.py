@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from evenli._extras import check_extra
 from evenli.cli import _shared as shared
 from evenli.cli._groups import grouped
-from evenli.cli._shared import SEEDS, argument, choice, option
+from evenli.cli._shared import SEEDS, argument, choice, option, output
 from evenli.errors import InputError
 from evenli.format import percent
 
@@ -21,7 +22,7 @@ Files = Annotated[list[Path], option("Training file: .jsonl, .csv, .tsv or .parq
 
 def train_nli(
     data: Files,
-    out: Annotated[Path, option("Output directory; several seeds get one each in it.", "--out", "-o")],
+    out: Annotated[Path, output("Output directory; several seeds get one each in it.")],
     model: Annotated[str | None, argument("Model to start from: hf:ID, ID@REVISION or a checkpoint folder.")] = None,
     dev: Annotated[list[Path] | None, option("File to evaluate on after each epoch; may be repeated.")] = None,
     recipe: Annotated[str, choice("Preset.", ("coal", "control", "sharma"))] = "coal",
@@ -52,8 +53,6 @@ def train_nli(
     start = model or shared.renamed(base, f"--base {base}", f"train nli {base}")
     if start is None:
         raise InputError("which model should training start from? evenli train nli MODEL --data FILE -o FOLDER")
-    from evenli._extras import check_extra
-
     check_extra("hf", "training")
     for tracker in log or []:
         check_extra("tracking", f"--log {tracker}", tracker)
@@ -69,7 +68,7 @@ def train_nli(
         log=log or [],
         checkpoint_minutes=checkpoint_minutes,
         online=online,
-        shown=not as_json,
+        shown=shared.is_watched(as_json),
     )
     outcomes = train(start, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
     if as_json:
@@ -89,7 +88,7 @@ def train_nli(
 def train_encoder(
     data: Annotated[Path, option("Folder that evenli mitigate wrote (train.jsonl, dev.jsonl), or a training file.")],
     vectors: Annotated[Path, option("Word vectors: GloVe, word2vec or fastText.")],
-    out: Annotated[Path, option("Output directory.", "--out", "-o")],
+    out: Annotated[Path, output("Output directory.")],
     dev: Annotated[Path | None, option("File to choose the epoch by, if --data is a file.")] = None,
     hidden: Annotated[int, option("Width of each direction of the LSTM.", min=1)] = 2048,
     epochs: Annotated[int, option("Passes over the data.", min=1)] = 8,
@@ -107,8 +106,6 @@ def train_encoder(
 
     On NLI pairs; a killed run continues.
     """
-    from evenli._extras import check_extra
-
     check_extra("hf", "training", "torch", "safetensors")
     from evenli.encoders.vectors import load_vectors
     from evenli.training.bilstm import EncoderSettings
@@ -127,17 +124,15 @@ def train_encoder(
         out,
         recipe=recipe,
         seed=seed,
-        settings=EncoderSettings(device=device, shown=not as_json),
+        settings=EncoderSettings(device=device, shown=shared.is_watched(as_json)),
     )
-    if as_json:
-        shared.print_json(outcome.to_dict())
-    else:
-        shared.say(f"{out}: dev accuracy {percent(outcome.dev, 2)} after epoch {outcome.best}; {outcome.words:,} words")
+    line = f"{out}: dev accuracy {percent(outcome.dev, 2)} after epoch {outcome.best}; {outcome.words:,} words"
+    shared.answer(as_json, outcome.to_dict(), line)
 
 
 def export(
     model: Annotated[Path, argument("Checkpoint folder with safetensors weights.")],
-    out: Annotated[Path, option("A file that ends in .onnx, or a folder for model.onnx.", "--out", "-o")],
+    out: Annotated[Path, output("A file that ends in .onnx, or a folder for model.onnx.")],
     onnx: Annotated[bool, option("Export to ONNX, the one format there is.", "--onnx")] = True,
     int8: Annotated[bool, option("Store weights in int8; arithmetic stays fp32.", "--int8")] = False,
     check: Annotated[Path | None, option("Pair file to compare on; default: the built-in gold pairs.")] = None,
@@ -148,8 +143,6 @@ def export(
 
     Its tokenizer and label names stand beside it.
     """
-    from evenli._extras import check_extra
-
     check_extra("hf", "exporting a checkpoint")
     check_extra("onnx", "exporting to ONNX")
     from evenli.suites.checks import gold_pairs
@@ -159,13 +152,12 @@ def export(
     pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)
     columns = pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()
     report = export_onnx(model, out, int8, check=list(zip(*columns, strict=True)))
-    if as_json:
-        shared.print_json(report.to_dict())
-        return
-    shared.say(f"{report.path}: {report.bytes / 1e6:.1f} MB{', weights in int8' if int8 else ''}")
-    shared.say(
+    shared.answer(
+        as_json,
+        report.to_dict(),
+        f"{report.path}: {report.bytes / 1e6:.1f} MB{', weights in int8' if int8 else ''}",
         f"against the fp32 checkpoint on {report.pairs:,} pairs: same label {percent(report.agreement, 2)}, "
-        f"largest difference of a logit {report.max_difference:.2g}"
+        f"largest difference of a logit {report.max_difference:.2g}",
     )
 
 
@@ -184,8 +176,7 @@ class DesignFlags:
     noise: Annotated[str | None, option("Levels of the noise axis; none by default.", metavar=_LEVELS)] = None
     stereotype: Annotated[str | None, option("Levels of the stereotype cause, -1 to 1.", metavar=_LEVELS)] = None
     default: Annotated[
-        str | None,
-        option("Levels of the default gender, -1 to 1: share of words read as a man.", metavar=_LEVELS),
+        str | None, option("Levels of the default gender, -1 to 1: share of words read as a man.", metavar=_LEVELS)
     ] = None
     undirected: Annotated[
         str | None, option("Levels of undirected error, 0 to 1; all mixtures are trained.", metavar=_LEVELS)
@@ -216,7 +207,7 @@ def meta(
     model: Annotated[
         str | None, argument("NLI classifier to start from: hub id or checkpoint directory; none to score again.")
     ] = None,
-    out: Annotated[Path | None, option("Directory of the sweep, new or to continue.", "--out", "-o")] = None,
+    out: Annotated[Path | None, output("Directory of the sweep, new or to continue.")] = None,
     design: DesignFlags = _DESIGN,
     seed: Annotated[list[int] | None, option("Training seed, default 0; repeat for several sweeps.", **SEEDS)] = None,
     measure: shared.OwnMeasures = None,
@@ -234,7 +225,6 @@ def meta(
 
     A killed sweep continues with the same command.
     """
-    from evenli._extras import check_extra
     from evenli.meta import MetaFolder, SweepSettings, meta_evaluation
 
     start, where = _sweep(model, base, out)
@@ -249,10 +239,10 @@ def meta(
         device=device,
         graph=not no_graph,
         online=online,
-        shown=not as_json,
+        shown=shared.is_watched(as_json),
     )
     chosen = _design(place, asdict(design), new=place.read_header() is None, quick=quick)
-    with shared.heartbeat(not as_json) as step:
+    with shared.heartbeat(as_json) as step:
         results = meta_evaluation(
             place, start, design=chosen, settings=settings, measures=measure or [], stage=stage, on_step=step
         )

@@ -22,9 +22,17 @@ from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
 from evenli.resources import read_table
 from evenli.stats.measure import Measure, as_measure
-from evenli.stats.response import Response, respond
 from evenli.stats.sample import Sample
-from evenli.stats.sweep import AxisResult, Curve, MeasureCurves, SweepResult, describe, rank_measures
+from evenli.stats.sweep import (
+    AxisResult,
+    Curve,
+    MeasureCurves,
+    Response,
+    SweepResult,
+    describe,
+    rank_measures,
+    respond,
+)
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.probe import SUITE as PROBE
 

@@ -19,7 +19,7 @@ from evenli.io import hash_files
 from evenli.models.base import ONNX_FILE, ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
 from evenli.models.callables import foreign_code
 from evenli.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
-from evenli.resources.axes import read_toml
+from evenli.resources.tables import read_toml
 
 EMBEDDED = Path(__file__).parent / "embedded"
 """The models that ship with the package: a directory each with model, tokenizer, config and card."""

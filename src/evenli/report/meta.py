@@ -16,8 +16,7 @@ from evenli.format import interval, number, p_value, percent, signed
 from evenli.report.charts import WIDTH, inline, load_altair, save_chart
 from evenli.report.terminal import table
 from evenli.stats.measure import measures
-from evenli.stats.response import OTHERS, OWN, Response, Slope
-from evenli.stats.sweep import NO_CORRELATION, SweepResult, pearson_p
+from evenli.stats.sweep import NO_CORRELATION, OTHERS, OWN, Response, Slope, SweepResult, pearson_p
 
 MAIN = ("coal", "fn_bias", "nn", "follow", "order_entailment", "stereotype")
 """Measures drawn: more than six lines are hard to distinguish. The table and the results have all of them."""

@@ -24,7 +24,7 @@ from typing import Any
 
 from evenli.errors import InputError
 from evenli.format import printable
-from evenli.resources.axes import read_toml
+from evenli.resources.tables import read_toml
 
 FOLDER = Path(__file__).parent / "policies"
 NONE = "none"

@@ -4,6 +4,7 @@ A resource is two files in ``data/``: the table itself and a TOML card of the sa
 title, source, licence, date and SHA-256; ``Card.verify`` checks the hash.
 """
 
-from evenli.resources.axes import Axis, Occupation, axis_names, cards, load_axis, read_lines, read_table, word_classes
+from evenli.resources.axes import Axis, Occupation, axis_names, load_axis
+from evenli.resources.tables import cards, read_lines, read_table, word_classes
 
 __all__ = ["Axis", "Occupation", "axis_names", "cards", "load_axis", "read_lines", "read_table", "word_classes"]

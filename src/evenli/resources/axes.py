@@ -26,14 +26,7 @@ from typing import Any
 from evenli import registry
 from evenli.errors import ResourceError
 from evenli.io import read_text, split_lines
-from evenli.resources.tables import DATA as DATA
-from evenli.resources.tables import Card as Card
-from evenli.resources.tables import Table as Table
-from evenli.resources.tables import cards as cards
-from evenli.resources.tables import read_lines as read_lines
-from evenli.resources.tables import read_table as read_table
-from evenli.resources.tables import read_toml as read_toml
-from evenli.resources.tables import word_classes as word_classes
+from evenli.resources.tables import Table, read_toml
 
 SHIPPED = Path(__file__).parent / "axes"
 NO_STEREOTYPE = "neutral"
@@ -133,8 +126,7 @@ class Axis:
 
     def read_list(self, lang: str, name: str) -> list[Occupation]:
         """The words of another list that a language names, with one group, several or none each."""
-        table = self.language(lang).lists[name]
-        rows = _typed(table, self.groups)
+        rows = _typed(self.language(lang).lists[name], self.groups)
         return [Occupation(word, stereotype, word) for word, stereotype in rows]
 
     def templates(self, lang: str) -> list[str]:
@@ -206,13 +198,8 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
         raise ResourceError(f"{path}: axis groups must be two or more distinct names other than 'neutral', not {names}")
     languages = {lang: _parse_language(lang, words, names, path) for lang, words in fields["languages"].items()}
     nouns = {noun: name for one in languages.values() for name, noun in one.group_words.items()}
-    return Axis(
-        **about,
-        groups=groups,
-        languages=languages,
-        typed_words=tuple(_type_words(fields["stereotypes"], groups, path, nouns)),
-        scores=_scores(fields["stereotypes"], path),
-    )
+    typed, scores = _type_words(fields["stereotypes"], groups, path, nouns)
+    return Axis(**about, groups=groups, languages=languages, typed_words=typed, scores=scores)
 
 
 def _product(given: dict[str, Any], path: Path) -> Axis:
@@ -315,8 +302,8 @@ def _text(fields: dict[str, Any], name: str) -> str:
 
 def _type_words(
     rule: dict[str, Any], groups: tuple[Group, ...], path: Path, nouns: Mapping[str, str]
-) -> list[tuple[str, str]]:
-    """Apply the axis' typing rule.
+) -> tuple[tuple[tuple[str, str], ...], dict[str, float]]:
+    """Apply the axis' typing rule: words with their stereotypes, and the scores of words where it goes by them.
 
     ``listed`` names a group or neutral; ``sets`` several groups with AND, or nothing; ``none`` has words only;
     ``threshold`` goes by scores (both limits strict).
@@ -326,23 +313,25 @@ def _type_words(
         if row["word"] in nouns:
             raise ResourceError(f"{where}: the word '{row['word']}' is the noun of group '{nouns[row['word']]}'")
     excluded = set(Table.find(rule["exclude"], path, "stereotypes.exclude").lines()) if "exclude" in rule else set()
+    scores: dict[str, float] = {}
     if rule["rule"] in {"listed", "sets"}:
         typed = _typed(table, groups, several=rule["rule"] == "sets")
     elif rule["rule"] == "none":
-        typed = [(word, NO_STEREOTYPE) for word, _ in _once(table, "word")]
+        typed = [(word, NO_STEREOTYPE) for word, _, _ in _once(table, "word")]
     elif rule["rule"] == "threshold":
         by_sign = {group.sign: group.name for group in groups}
         typed = []
         for row in table.rows("word", "definitional", "stereotype"):
-            s1, s2 = float(row["definitional"]), float(row["stereotype"])
-            stereotyped = abs(s1) < rule["definitional_below"] and abs(s2) > rule["stereotype_above"]
-            typed.append((row["word"], by_sign[1 if s2 > 0 else -1] if stereotyped else NO_STEREOTYPE))
+            stated, score = float(row["definitional"]), float(row["stereotype"])
+            stereotyped = abs(stated) < rule["definitional_below"] and abs(score) > rule["stereotype_above"]
+            typed.append((row["word"], by_sign[1 if score > 0 else -1] if stereotyped else NO_STEREOTYPE))
+            scores[row["word"]] = score
     else:
         raise ResourceError(f"{path}: unknown stereotype rule '{rule['rule']}'; choose threshold, listed, sets or none")
-    return [(word, stereotype) for word, stereotype in typed if word not in excluded]
+    return tuple((word, stereotype) for word, stereotype in typed if word not in excluded), scores
 
 
-def _once(table: Table, *columns: str) -> Iterator[tuple[str, tuple[str, dict[str, str]]]]:
+def _once(table: Table, *columns: str) -> Iterator[tuple[str, str, dict[str, str]]]:
     """Words of a table with place and row; a word that stands there twice, or is empty, is refused."""
     seen: dict[str, str] = {}
     for where, row in table.numbered(*columns):
@@ -352,14 +341,14 @@ def _once(table: Table, *columns: str) -> Iterator[tuple[str, tuple[str, dict[st
         if word in seen:
             raise ResourceError(f"{where}: '{word}' stands there already ({seen[word]}); give each word once")
         seen[word] = where
-        yield word, (where, row)
+        yield word, where, row
 
 
 def _typed(table: Table, groups: tuple[Group, ...], *, several: bool = True) -> list[tuple[str, str]]:
     """Words with their groups in the order of the axis, with AND between them, or ``neutral``."""
     names = [group.name for group in groups]
     typed = []
-    for word, (where, row) in _once(table, "word", "stereotype"):
+    for word, where, row in _once(table, "word", "stereotype"):
         text = row["stereotype"] or ""
         given = {name.strip() for name in text.split(AND)} - {"", NO_STEREOTYPE} if several else {text}
         if unknown := sorted(given - {*names, *(() if several else (NO_STEREOTYPE,))}):
@@ -367,10 +356,3 @@ def _typed(table: Table, groups: tuple[Group, ...], *, several: bool = True) -> 
             raise ResourceError(f"{where}: '{word}' is stereotyped '{unknown[0]}', not one of {allowed}")
         typed.append((word, AND.join(name for name in names if name in given) or NO_STEREOTYPE))
     return typed
-
-
-def _scores(rule: dict[str, Any], path: Path) -> dict[str, float]:
-    if rule["rule"] != "threshold":
-        return {}
-    rows = Table.find(rule["table"], path, "stereotypes.table").rows("word", "stereotype")
-    return {row["word"]: float(row["stereotype"]) for row in rows}

@@ -119,7 +119,7 @@ def nothing_varies(scores: Sequence[Scores]) -> str:
 
 
 def interval(
-    value: float, parts: Parts, samples: Sequence[Sample], bounds: tuple[float, float], level: float = 0.95
+    value: float, parts: Parts, samples: Sequence[Sample], bounds: tuple[float, float], level: float = _LEVEL
 ) -> Interval:
     """From the parts of an estimate to its interval, by recovery of variances (MOVER; Zou and Donner 2008).
 
@@ -127,15 +127,15 @@ def interval(
     end is as far away as the parts allow on its side.
     """
     effect, paired = design_effect(samples), len(samples) == 2
-    sides = [_side(part, effect, paired, level) for part in parts.parts]
-    correlations = _correlations([part.scores for part in parts.parts], [side.variance for side in sides])
-    distances = np.array([(side.down, side.up, math.sqrt(side.variance), side.half) for side in sides]).T
+    reaches = [_reach(part, effect, paired, level) for part in parts.parts]
+    correlations = _correlations([part.scores for part in parts.parts], [variance for variance, *_ in reaches])
+    distances = np.array([(*ends, math.sqrt(variance)) for variance, *ends in reaches]).T
     # Parts that seem to cancel are not believed beyond a quarter of what they would be alone.
-    down, up, se, half = (math.sqrt(max(float(one @ correlations @ one), float(one @ one) / 4)) for one in distances)
+    down, up, half, se = (math.sqrt(max(float(one @ correlations @ one), float(one @ one) / 4)) for one in distances)
     if se**2 < _NOTHING:
         return Interval(value, value, 0.0, _p(value, 0.0, 0.0), note=_ALIKE)
-    cancelling = float(distances[3] @ correlations @ distances[3]) < float(distances[3] @ distances[3])
-    if parts.whole is not None and cancelling:
+    halves = distances[2]
+    if parts.whole is not None and float(halves @ correlations @ halves) < float(halves @ halves):
         # Templates that all classes share cancel out, and their few degrees of freedom with them. Of the clustering of
         # the table, so much is lent as an occupation holds.
         design = samples[0].design
@@ -159,17 +159,8 @@ def interval(
     return Interval(max(bounds[0], low), min(bounds[1], high), se)
 
 
-@dataclass(frozen=True)
-class _Side:
+def _reach(part: Part, effect: float, paired: bool, level: float) -> tuple[float, float, float, float]:
     """Variance of a part, how far its interval reaches down and up, and half the width of a plain one."""
-
-    variance: float
-    down: float
-    up: float
-    half: float
-
-
-def _side(part: Part, effect: float, paired: bool, level: float) -> _Side:
     # A difference is not a share: it has no ends near which its spread would have to shrink, and is not skewed.
     within = spread(part.scores, None if paired else effect)
     t = _quantile(within.df, level)
@@ -179,7 +170,7 @@ def _side(part: Part, effect: float, paired: bool, level: float) -> _Side:
     reach = [one * unseen(part.occupations, part.cells, effect, level) if one else 0.0 for one in part.hidden]
     floor = max(reach) / float(ndtri((1 + level) / 2))
     half = t * math.sqrt(within.variance)
-    return _Side(max(within.variance, floor**2), max(down, reach[0]), max(up, reach[1]), half)
+    return max(within.variance, floor**2), max(down, reach[0]), max(up, reach[1]), half
 
 
 def _quantile(df: float, level: float) -> float:

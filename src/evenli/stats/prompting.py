@@ -6,6 +6,7 @@ These are means over all rows of a suite, so their intervals come from occupatio
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from evenli.labels import LABELS
@@ -27,34 +28,34 @@ def prompting_measures(predictions: Predictions, scoring: Scoring | None = None)
     return {entry.name: entry.result(estimates[entry.name, None]) for entry in entries}
 
 
-def view_answers(frame_columns: list[str], table: Predictions) -> dict[tuple[str, str], NDArray[np.int64]]:
+def view_answers(frame: pl.DataFrame) -> dict[tuple[str, str], NDArray[np.int64]]:
     """Label numbers by prompt and option order, ``NO_ANSWER`` where the mass is too small."""
     answers = {}
-    for column in frame_columns:
+    for column in frame.columns:
         view, colon, part = column.rpartition(":")
         if not colon or part != MASS:
             continue
         prompt, _, order = view.rpartition("-")
         names = [f"{view}:{label}" for label in LABELS]
-        if not set(names) <= set(frame_columns):  # a stored table may have been edited
+        if not set(names) <= set(frame.columns):  # a stored table may have been edited
             return {}
-        chosen = table.frame.select(names).to_numpy().argmax(axis=1)
-        answers[prompt, order] = np.where(table.frame[column].to_numpy() >= MINIMUM_MASS, chosen, NO_ANSWER)
+        chosen = frame.select(names).to_numpy().argmax(axis=1)
+        answers[prompt, order] = np.where(frame[column].to_numpy() >= MINIMUM_MASS, chosen, NO_ANSWER)
     return answers
 
 
-def prompt_answers(table: Predictions, prompt: str, orders: list[str]) -> NDArray[np.int64]:
+def _prompt_answers(frame: pl.DataFrame, prompt: str, orders: list[str]) -> NDArray[np.int64]:
     """Label numbers of one prompt: log-probabilities averaged over its orders, each renormalised."""
-    total = np.zeros((table.frame.height, len(LABELS)))
-    answered = np.zeros(table.frame.height)
+    total = np.zeros((frame.height, len(LABELS)))
+    answered = np.zeros(frame.height)
     for order in orders:
-        scores = table.frame.select([f"{prompt}-{order}:{label}" for label in LABELS]).to_numpy().astype(np.float64)
+        scores = frame.select([f"{prompt}-{order}:{label}" for label in LABELS]).to_numpy().astype(np.float64)
         total += scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
-        answered += table.frame[f"{prompt}-{order}:{MASS}"].to_numpy() >= MINIMUM_MASS
+        answered += frame[f"{prompt}-{order}:{MASS}"].to_numpy() >= MINIMUM_MASS
     return np.where(2 * answered > len(orders), total.argmax(axis=1), NO_ANSWER)
 
 
-def first_place(answers: NDArray[np.int64], order: str) -> NDArray[np.bool_]:
+def _first_place(answers: NDArray[np.int64], order: str) -> NDArray[np.bool_]:
     """Whether the answer is the option that was listed first; orders are initials, as in ``NCE``."""
     first = next((number for number, label in enumerate(LABELS) if label[0].upper() == order[:1]), NO_ANSWER)
     return np.asarray((answers == first) & (answers != NO_ANSWER))
@@ -67,13 +68,12 @@ def _alike(answers: list[NDArray[np.int64]]) -> tuple[NDArray[np.bool_], NDArray
 
 
 def _entries(sample: Sample) -> list[Measure]:
-    table = Predictions(sample.frame)
-    views = view_answers(sample.frame.columns, table)
+    views = view_answers(sample.frame)
     prompts = list(dict.fromkeys(prompt for prompt, _ in views))
     orders = list(dict.fromkeys(order for _, order in views))
     if len(views) < len(prompts) * len(orders):  # not every wording in every order: nothing to compare
         views, prompts, orders = {}, [], []
-    abstained = table.abstained.astype(np.float32)
+    abstained = Predictions(sample.frame).abstained.astype(np.float32)
     entries = [_share(ABSTAINED, "Abstentions", "share of pairs without an answer", abstained, 0, "more abstentions")]
     entries += _by_group(sample, abstained)
     if len(orders) > 1:
@@ -82,14 +82,14 @@ def _entries(sample: Sample) -> list[Measure]:
         text = "of the wordings answered in any option order, the share answered alike in all, mean over pairs"
         agree = same / np.maximum(some, 1)
         entries.append(_share("order_agreement", "Order agreement", text, agree, 1, "steadier", some > 0))
-        place = np.stack([first_place(answers, order) for (_, order), answers in views.items()])
+        place = np.stack([_first_place(answers, order) for (_, order), answers in views.items()])
         given = np.stack([answers != NO_ANSWER for answers in views.values()])
         share = place.sum(axis=0) / np.maximum(given.sum(axis=0), 1)
         text = "of a pair's answers, the share that is the option listed first, mean over pairs; 1/3 without preference"
         answered = np.asarray(given.any(axis=0))
         entries.append(_share("first_option", "First option chosen", text, share, 1 / 3, "prefers the first", answered))
     if len(prompts) > 1:
-        alike, answered = _alike([prompt_answers(table, prompt, orders) for prompt in prompts])
+        alike, answered = _alike([_prompt_answers(sample.frame, prompt, orders) for prompt in prompts])
         text = "of the pairs answered in any wording, the share answered alike in all, each averaged over option orders"
         shares = alike.astype(np.float32)
         entries.append(_share("prompt_agreement", "Wording agreement", text, shares, 1, "steadier", answered))

@@ -134,7 +134,9 @@ class Sample:
         rows: NDArray[np.bool_] | None = None,
     ) -> Values:
         """Weighted mean of a column over a slice, or over given rows; NaN where they have no weight."""
-        mask = self._mask(subset, stereotype) if rows is None else rows
+        return self._mean(values, self._mask(subset, stereotype) if rows is None else rows)
+
+    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice) -> Values:
         chosen = np.ascontiguousarray(values[mask])
         if self.weights is None:
             return np.asarray(chosen.mean(dtype=np.float64) if chosen.size else np.nan)

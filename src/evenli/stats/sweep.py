@@ -4,6 +4,10 @@ Models are trained to be biased at known rates, every measure scores every model
 measure of bias should follow the bias axis. It should not follow the noise axis, on which models are wrong at known
 rates without preferring a group. Anantaprayoon, Kaneko and Okazaki 2024, section 4, with rank statistics, intervals and
 a second axis added.
+
+Models are also taught mixtures of causes at known levels. A measure that tells one cause from the others rises by 1
+with it and does not move with the others; a measure that mixes them has several slopes. The slopes are those of least
+squares over all mixtures, ``score = a + sum of slope x level``, seed by seed; seeds are what the interval is about.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from msgspec import field
@@ -21,18 +25,21 @@ from scipy.stats import t as student
 
 from evenli.format import number
 from evenli.record import Number, Numbers, Record
-from evenli.stats.response import Response
 
 Values = NDArray[np.float64]
 Statistic = Literal["pearson", "spearman", "kendall"]
 STATISTICS: tuple[Statistic, ...] = ("pearson", "spearman", "kendall")
 NO_CORRELATION = "no corr."
 """What the paper prints where a constant score has no correlation."""
+OWN, OTHERS = 0.95, 0.05
+"""A measure of one cause: smallest slope on it, largest slope (in size) on any other."""
 LEVEL = 0.95
 """Coverage of the interval over seeds."""
 _RESAMPLES = 2_000
 _CONSTANT = 1e-9
 """Curves whose range is smaller, relative to their size, are constant."""
+_SAME = 1e-9
+"""Levels and scores that vary less do not vary."""
 _DIGITS = 12
 """Scores that differ less differ by rounding only, and must tie when they are ranked."""
 
@@ -127,6 +134,55 @@ class MeasureCurves(_Full, frozen=True, eq=False):
     name: str
     title: str
     axis: dict[str, AxisResult]
+
+
+class Slope(_Full, frozen=True):
+    """Change of a score per unit of a cause while the others stay, mean over seeds; NaN if the cause does not vary.
+
+    ``low`` and ``high`` are Student's 95 % interval over seeds; None with fewer than three.
+    """
+
+    value: Number
+    low: float | None
+    high: float | None
+    per_seed: tuple[float | None, ...]
+
+
+class Response(_Full, frozen=True):
+    """What moves a measure.
+
+    Attributes:
+        taught: Slope by cause, on the levels that models were taught.
+        learnt: Slope by cause, on the levels that they learnt: what they answer as taught on held-out sentences.
+        fit: Share of the variance of the scores that the plane over the taught levels explains, mean over seeds; far
+            from 1 the measure bends, and its slopes are averages.
+        reason: Why there are no slopes, or nothing.
+    """
+
+    measure: str
+    title: str
+    taught: dict[str, Slope]
+    learnt: dict[str, Slope]
+    fit: Number
+    reason: str = ""
+
+    def moved_by(self) -> list[str]:
+        """Causes that move the measure by more than ``OTHERS``, the strongest first."""
+        slopes = {cause: abs(slope.value) for cause, slope in self.taught.items()}
+        return sorted((cause for cause, size in slopes.items() if size > OTHERS), key=lambda cause: -slopes[cause])
+
+    def measures_only(self, cause: str) -> bool:
+        """Whether the measure follows this cause and no other."""
+        return self.taught[cause].value >= OWN and self.moved_by() == [cause]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per cause and kind of level, for a table."""
+        return [
+            {"measure": self.measure, "title": self.title, "levels": kind, "cause": cause, "slope": slope.value}
+            | {"low": slope.low, "high": slope.high, "fit": self.fit}
+            for kind, slopes in (("taught", self.taught), ("learnt", self.learnt))
+            for cause, slope in slopes.items()
+        ]
 
 
 class SweepResult(_Full, frozen=True, eq=False):
@@ -272,3 +328,47 @@ def pearson_p(r: float, n: int) -> float:
     0.435
     """
     return 0.0 if abs(r) == 1 else float(2 * student.sf(abs(r) * math.sqrt((n - 2) / (1 - r * r)), n - 2))
+
+
+def respond(
+    measure: str, title: str, causes: Sequence[str], taught: Values, learnt: Values, scores: Values
+) -> Response:
+    """The slopes of one measure from the scores of all models, [seeds, mixtures].
+
+    ``taught`` are the levels that models were taught, [mixtures, causes]; ``learnt`` those that they learnt,
+    [seeds, mixtures, causes].
+    """
+    missing = int(np.isnan(scores).sum())
+    reason = f"no slope: {missing} of {scores.size} models have no score" if missing else ""
+    planes = [_fit_plane(taught, row) for row in scores]
+    fit = float(np.mean([explained for _, explained in planes]))
+    own = [_fit_plane(levels, row)[0] for levels, row in zip(learnt, scores, strict=True)]
+    # [seeds, causes] to one slope for each cause.
+    by_taught, by_learnt = (
+        {cause: _over_seeds(column) for cause, column in zip(causes, np.array(slopes).T, strict=True)}
+        for slopes in ([slopes for slopes, _ in planes], own)
+    )
+    return Response(measure, title, by_taught, by_learnt, fit, reason)
+
+
+def _fit_plane(levels: Values, scores: Values) -> tuple[Values, float]:
+    """Slopes and share of variance explained; NaN on a cause that does not vary, and without a score."""
+    slopes = np.full(levels.shape[1], np.nan)
+    if np.isnan(scores).any() or np.isnan(levels).any():
+        return slopes, math.nan
+    varies = np.ptp(levels, axis=0) > _SAME
+    x = levels[:, varies] - levels[:, varies].mean(axis=0)
+    y = scores - scores.mean()
+    slopes[varies] = np.linalg.lstsq(x, y, rcond=None)[0]
+    total = float(y @ y)
+    left = y - x @ slopes[varies]
+    # A constant score is explained in full, by slopes of 0.
+    return slopes, 1 - float(left @ left) / total if total > _SAME else 1.0
+
+
+def _over_seeds(slopes: Values) -> Slope:
+    mean, count = float(slopes.mean()), len(slopes)
+    if count < 3 or math.isnan(mean):
+        return Slope(mean, None, None, tuple(slopes.tolist()))
+    half = float(student.ppf((1 + LEVEL) / 2, count - 1) * slopes.std(ddof=1) / math.sqrt(count))
+    return Slope(mean, mean - half, mean + half, tuple(slopes.tolist()))

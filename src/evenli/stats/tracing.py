@@ -123,14 +123,7 @@ class _Traced(Sample):
         groups, rows, first = self._pairing
         return Paired(groups, rows, _Traced.of(first, self.entries, self.moves, self.shares, rows[0]))
 
-    def mean(
-        self,
-        values: NDArray[np.floating],
-        subset: str | None = None,
-        stereotype: str | None = None,
-        rows: NDArray[np.bool_] | None = None,
-    ) -> Values:
-        mask = self._mask(subset, stereotype) if rows is None else rows
+    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice) -> Values:
         places = np.arange(self.frame.height)[mask] if self.places is None else self.places[mask]
         chosen = values[mask]
         mean = float(chosen.mean(dtype=np.float64)) if chosen.size else math.nan
@@ -186,9 +179,9 @@ def parts_of_means(function: Function, samples: Sequence[Sample], stereotype: st
 
 
 def _summed_parts(dependences: Sequence[_Dependence], design: Design) -> Parts:
-    row_scores, row_mass = np.zeros((2, len(design.occupations)))
-    for sign, one in zip((1, -1), reversed(dependences), strict=False):
-        _add_scores(one.calls, sign * one.slopes, design, row_scores, row_mass)
+    signed = zip((1, -1), reversed(dependences), strict=False)
+    read = [pair for sign, one in signed for pair in zip(one.calls, sign * one.slopes, strict=True)]
+    row_scores, row_mass = _row_scores(read, design)
     chosen = [stratum for stratum in np.unique(design.stratum) if row_mass[design.strata == stratum].any()]
     parts = [_part_of(stratum, dependences, design, row_scores, row_mass) for stratum in chosen]
     return Parts(parts, dependences[0].excess, summed(row_scores, row_mass, design) if design.is_crossed else None)
@@ -253,21 +246,21 @@ def _error_of_gap(entries: Sequence[_Entry], corner: _Corner, design: Design) ->
     """Standard error of the difference of the two sides of a corner."""
     moved = corner.second - corner.first
     slopes = (moved[0::2] - moved[1::2]) / (2 * _STEP)
-    row_scores, row_mass = np.zeros((2, len(design.occupations)))
     read = [(entry, slope) for entry, slope in zip(entries, slopes, strict=True) if isinstance(entry, _Call)]
-    _add_scores([call for call, _ in read], [slope for _, slope in read], design, row_scores, row_mass)
+    row_scores, row_mass = _row_scores(read, design)
     return math.sqrt(spread(summed(row_scores, row_mass, design)).variance) if row_mass.any() else 0.0
 
 
-def _add_scores(
-    calls: Sequence[_Call], slopes: Sequence[float] | Values, design: Design, row_scores: Values, row_mass: Values
-) -> None:
-    for call, slope in zip(calls, slopes, strict=True):
+def _row_scores(read: Sequence[tuple[_Call, float]], design: Design) -> tuple[Values, Values]:
+    """What every row brings to the error of a function of means, and its weight; each mean comes with its slope."""
+    row_scores, row_mass = np.zeros((2, len(design.occupations)))
+    for call, slope in read:
         strata = design.strata[call.rows]
         # Around the mean of its stratum: how many rows a stratum has is fixed, so its level brings no error.
         means = np.bincount(strata, call.values) / np.maximum(np.bincount(strata), 1)
         row_scores[call.rows] += slope * (call.values - means[strata]) / len(call.rows)
         row_mass[call.rows] += abs(slope) / len(call.rows)
+    return row_scores, row_mass
 
 
 def _part_of(

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtridf, stdtrit
@@ -52,8 +53,7 @@ class Scores:
         return float(self.occupations.sum() + self.templates.sum() + self.cells.sum())
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """Variance of an estimate and its degrees of freedom."""
 
     variance: float
@@ -76,10 +76,10 @@ def spread(scores: Scores, design_effect: float | None = None) -> Spread:
     for stratum in np.unique(scores.stratum):
         chosen = (scores.stratum == stratum) & (scores.occupation_mass > 0)
         parts.append(_part(scores.occupations[chosen], scores.occupation_mass[chosen]))
+    occupation = (sum(part for part, _ in parts), sum(bound for _, bound in parts))
     chosen = scores.template_mass > 0
     template = _part(scores.templates[chosen], scores.template_mass[chosen])
     both = float(np.square(scores.cells).sum())
-    occupation = (sum(part for part, _ in parts), sum(part for _, part in parts))
     if chosen.sum() < 2 or np.bincount(scores.stratum[scores.occupation_mass > 0]).max() < 2:
         # One template, or occupations that are alone in their stratum: the other way is all that varies.
         # The larger of the two, because with one cluster a way says nothing, and saying nothing is not zero.
@@ -129,25 +129,18 @@ def centred(scores: Values, mass: Values) -> Values:
 
 def summed(row_scores: Values, row_mass: Values, design: Design) -> Scores:
     """Scores of clusters from those of rows."""
-    occupations, templates, cells = (
-        np.bincount(codes, row_scores).astype(np.float64)
-        for codes in (design.occupations, design.templates, design.cells)
-    )
-    occupation_mass, template_mass = (
-        np.bincount(codes, row_mass).astype(np.float64) for codes in (design.occupations, design.templates)
-    )
-    combination = _combination(row_mass, design)
-    masses = (occupation_mass, template_mass)
-    return Scores(occupations, templates, cells, design.stratum, *masses, combination, design.is_crossed)
+    ways = (design.occupations, design.templates, design.cells)
+    scores = (np.bincount(codes, row_scores).astype(np.float64) for codes in ways)
+    masses = (np.bincount(codes, row_mass).astype(np.float64) for codes in ways[:2])
+    return Scores(*scores, design.stratum, *masses, _combination(row_mass, design), design.is_crossed)
 
 
 def design_effect(samples: Sequence[Sample]) -> float:
     """How much larger clusters make the variance of the share of neutral answers, or of its difference; at least 1."""
     if len(samples) == 2:
         return _design_effect(samples)
-    # Every measure asks; what is found stands beside the rows.
-    (sample,) = samples
-    return sample.once("design effect", lambda one: _design_effect([one]))
+    # Every measure asks; what is computed stands beside the rows.
+    return samples[0].once("design effect", lambda one: _design_effect([one]))
 
 
 def _design_effect(samples: Sequence[Sample]) -> float:
@@ -186,7 +179,7 @@ def _combination(row_mass: Values, design: Design) -> Values:
     if not mass.any():
         return usual
     mass = mass / mass.sum()
-    by_occupation, by_template = (np.bincount(codes, mass) for codes in (design.of_cell[0], design.of_cell[1]))
+    by_occupation, by_template = (np.bincount(codes, mass) for codes in design.of_cell)
     o, t, c = (float((part**2).sum()) for part in (by_occupation, by_template, mass))
     crossing = float((mass * by_occupation[design.of_cell[0]] * by_template[design.of_cell[1]]).sum())
     # What is left of the effects of occupations in the sums over templates, and the other way round.
@@ -204,9 +197,8 @@ def jackknife_scores(function: Function, samples: Sequence[Sample], stereotype: 
     if stereotype is not None:
         chosen = samples[0].where("stereotype", stereotype)
     alike = np.zeros_like(design.occupations)
-    ways = ((design.occupations, design.strata), (design.templates, alike), (design.cells, alike))
     clusterings = []
-    for codes, strata in ways:
+    for codes, strata in ((design.occupations, design.strata), (design.templates, alike), (design.cells, alike)):
         parts = np.full(len(codes), -1)
         parts[chosen], stratum = _parts(codes[chosen], strata[chosen])
         # Weights of 0 instead of tables without the rows: any measure that takes weights can be asked.
@@ -219,9 +211,8 @@ def jackknife_scores(function: Function, samples: Sequence[Sample], stereotype: 
         scores = (1 - 1 / sizes[stratum]) * (centres[stratum] - values)
         clusterings.append((scores, stratum, np.bincount(parts[chosen]).astype(np.float64)))
     (occupations, stratum, mass), (templates, _, template_mass), (cells, _, _) = clusterings
-    return Scores(
-        occupations, templates, cells, stratum, mass, template_mass, _combination(chosen.astype(np.float64), design)
-    )
+    combination = _combination(chosen.astype(np.float64), design)
+    return Scores(occupations, templates, cells, stratum, mass, template_mass, combination)
 
 
 def _parts(codes: Codes, strata: Codes) -> tuple[Codes, Codes]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from evenli.errors import InputError
 from evenli.pairs import PairSet
 from evenli.registry import SUITES
-from evenli.renamed import canonical_suite
+from evenli.renamed import OLD_SUITES, canonical_suite
 from evenli.resources import Axis, load_axis
 from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import Measure, measures
@@ -241,7 +241,7 @@ def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]
     files: dict[str, str] = {}
     for text in given:
         suite, equals, path = text.partition("=")
-        suite = canonical_suite(suite, quiet=True)  # an old name was warned about where the suite was asked
+        suite = OLD_SUITES.get(suite, suite)  # an old name was warned about where the suite was asked
         if not equals or suite not in SUITES:
             if len(suites) > 1:
                 raise InputError(

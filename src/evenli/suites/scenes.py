@@ -24,7 +24,7 @@ import numpy as np
 from evenli.errors import InputError, ResourceError
 from evenli.io import iter_text
 from evenli.resources import Axis, load_axis, read_table
-from evenli.resources.axes import DATA
+from evenli.resources.tables import DATA
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words, looks_like
 

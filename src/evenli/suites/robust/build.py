@@ -12,8 +12,8 @@ from evenli.errors import InputError
 from evenli.io import file_kind
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.pairs import PairSet
-from evenli.resources import Axis, load_axis
-from evenli.resources.axes import NO_STEREOTYPE, read_lines
+from evenli.resources import Axis, load_axis, read_lines
+from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.base import Request
 from evenli.suites.coal.build import AS, NS, PS, build_coal
 from evenli.suites.coal.load import load_coal

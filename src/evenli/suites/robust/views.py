@@ -82,9 +82,7 @@ class ViewCause(Record, frozen=True):
 
 def view_rows(sample: Sample) -> list[ViewRow]:
     """Every cell, by prompt and order; none where the model is no language model."""
-    table = Predictions(sample.frame, sample.header)
-    views = view_answers(sample.frame.columns, table)
-    return [row for (prompt, order) in views for row in _of_view(sample, prompt, order)]
+    return [row for prompt, order in view_answers(sample.frame) for row in _of_view(sample, prompt, order)]
 
 
 def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from evenli.errors import InputError, ResourceError
 from evenli.resources import Axis, read_table
-from evenli.resources.axes import Table
+from evenli.resources.tables import Table
 from evenli.suites.base import SLOT
 from evenli.suites.checks import leaking_words
 from evenli.suites.probe.words import article
