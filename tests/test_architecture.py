@@ -122,8 +122,7 @@ OTHERWISE = {
     "report/comparison": "coal is a measure",
     "report/meta": "coal is a measure; the suites of a sweep are fixed",
     "report/probe": "probe is the name of a chart",
-    "evaluate/leaderboard/board": "a leaderboard has fixed suites",
-    "evaluate/leaderboard/submit": "a leaderboard has fixed suites",
+    "evaluate/leaderboard": "a leaderboard has fixed suites",
     "cli/_shared": "the old name of dev2020",
     "cli/wording": "evenli robustness asks suite robust",
 }
