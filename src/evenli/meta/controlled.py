@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from evenli.errors import InputError, RunError
 from evenli.io import hash_text, to_plain
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.meta.design import ControlledWords as ControlledWords
 from evenli.meta.design import Design
+from evenli.meta.design import controlled_words as controlled_words
 from evenli.meta.folder import MetaFolder, level_name
 from evenli.meta.mixture import Levels, class_sizes, mixtures, word_patterns
-from evenli.meta.words import ControlledWords as ControlledWords
-from evenli.meta.words import controlled_words as controlled_words
 from evenli.pairs import PairSet
 from evenli.record import Record
 from evenli.renamed import FormerDict

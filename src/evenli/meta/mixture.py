@@ -58,7 +58,8 @@ def word_patterns(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> t
     for number, (size, lean) in enumerate(zip(sizes, _class_leans(mixture, balanced=balanced), strict=True)):
         leaning, erring = (_count(share, size) for share in (abs(lean), mixture[2]))
         if leaning + erring > size:
-            raise InputError(f"the mixture {shown(mixture)} needs more words than there are: its shares exceed 1")
+            shown = ", ".join(f"{name} {level:g}" for name, level in zip(CAUSES, mixture, strict=True))
+            raise InputError(f"the mixture {shown} needs more words than there are: its shares exceed 1")
         patterns += [_SAYS_SECOND if lean > 0 else _SAYS_FIRST] * leaning
         patterns += _undirected(erring, first=number)
         patterns += [_EVEN] * (size - leaning - erring)
@@ -97,11 +98,6 @@ def class_sizes(words: Mapping[str, Any]) -> list[int]:
     if len(sizes) != 2:
         raise InputError(f"mixtures of causes need an axis of two groups; this one has {len(sizes)}")
     return [*sizes, len(words["neutral"])]
-
-
-def shown(mixture: Levels) -> str:
-    """A mixture as text."""
-    return ", ".join(f"{name} {level:g}" for name, level in zip(CAUSES, mixture, strict=True))
 
 
 def _class_leans(mixture: Levels, *, balanced: bool) -> Levels:
