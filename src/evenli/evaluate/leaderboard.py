@@ -102,17 +102,17 @@ class Board(Record, frozen=True, kw_only=True):
         return pl.DataFrame(lines, infer_schema_length=None)
 
 
-def rank_groups(rows: Sequence[BoardRow], measure: str = MAIN) -> list[int | None]:
-    """The group of each row in its language, 1 the least biased; None without verdict, interval or measure.
+def rank_groups(rows: Sequence[BoardRow]) -> list[int | None]:
+    """The group of each row in its language by ``MAIN``, 1 the least biased; None without verdict, interval or measure.
 
     Rows are taken in order. A group holds those that do not differ significantly from its first row: the difference is
     within 1.96 standard errors of both rows together, as if they had been asked different pairs. They were asked the
     same ones, which makes true standard errors smaller, so groups are rather too large than too small.
     """
     ranked = {
-        index: row.measures[measure]
+        index: row.measures[MAIN]
         for index, row in enumerate(rows)
-        if not row.problem and measure in row.measures and math.isfinite(row.measures[measure].se)
+        if not row.problem and MAIN in row.measures and math.isfinite(row.measures[MAIN].se)
     }
     groups: list[int | None] = [None] * len(rows)
     latest: dict[str, tuple[int, Estimate]] = {}  # by language, the group that is being filled and its first row

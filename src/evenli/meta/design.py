@@ -41,7 +41,6 @@ class Design:
     axis: str = "gender"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be built."""
         # Curves are read along increasing rates, in whatever order they were written down.
         for name in ("rates", "noise", *CAUSES):
             object.__setattr__(self, name, tuple(sorted(getattr(self, name))))

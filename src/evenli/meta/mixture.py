@@ -47,11 +47,9 @@ def mixtures(levels: Sequence[Sequence[float]], words: Mapping[str, Any], *, bal
 def word_patterns(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> tuple[Labels, Labels]:
     """What each word is taught: labels for the second and the first group [words, 2], and its role [words].
 
-    Args:
-        mixture: Stereotype, default gender, undirected error.
-        sizes: Words stereotyped as the first group, as the second, and without stereotype, in file order.
-        balanced: Teach the stereotype to both groups alike; else to the words of the first group first, as the
-            released sets do. Default and error are spread over all classes either way.
+    ``sizes`` are those of the classes, see ``class_sizes``. ``balanced`` teaches the stereotype to both groups alike;
+    else the words of the first group come first, as in the released sets. Default and error are spread over all
+    classes either way.
     """
     patterns: list[tuple[int, int]] = []
     roles: list[int] = []
@@ -68,13 +66,9 @@ def word_patterns(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> t
 
 
 def learnt(mixture: Levels, words: Mapping[str, Any], answers: Labels, *, balanced: bool) -> Levels:
-    """The mixture that a model has learnt: of each taught share, what it answers in the taught sense.
+    """The mixture that a model has learnt: of each taught share, what it answers to held-out pairs in that sense.
 
-    Args:
-        mixture: What it was taught.
-        words: Words of the sweep, as in its header.
-        answers: Its answers to held-out pairs, as indices into LABELS.
-        balanced: As in ``word_patterns``.
+    ``words`` are those of the sweep, as in its header; ``answers`` are indices into LABELS.
     """
     sizes = class_sizes(words)
     patterns, roles = word_patterns(mixture, sizes, balanced=balanced)
@@ -93,7 +87,7 @@ def learnt(mixture: Levels, words: Mapping[str, Any], answers: Labels, *, balanc
 
 
 def class_sizes(words: Mapping[str, Any]) -> list[int]:
-    """Number of words per class, in file order; a mixture knows two groups."""
+    """Words stereotyped as the first group, as the second, and without stereotype; a mixture knows two groups."""
     sizes = [len(group) for group in words["groups"].values()]
     if len(sizes) != 2:
         raise InputError(f"mixtures of causes need an axis of two groups; this one has {len(sizes)}")

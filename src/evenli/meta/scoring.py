@@ -32,12 +32,7 @@ Own = str | Measure | Callable[[Sample], float]
 
 
 def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> SweepResult:
-    """Score all stored models with all registered measures and the user's own.
-
-    Args:
-        folder: A directory with trained models.
-        own: Own measures; each takes a ``Sample`` and returns a number.
-    """
+    """Score all stored models with all registered measures and the user's own."""
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
     if not seeds:
