@@ -39,9 +39,14 @@ def mixtures(levels: Sequence[Sequence[float]], words: Mapping[str, Any], *, bal
     """All combinations of the levels of the three axes that fit into the words; an empty axis stands at 0."""
     if not any(levels):
         return []
-    sizes = class_sizes(words)
-    grid = product(*(axis or (0.0,) for axis in levels))
-    return [mixture for mixture in grid if _fits(mixture, sizes, balanced=balanced)]
+    sizes, fitting = class_sizes(words), []
+    for mixture in product(*(axis or (0.0,) for axis in levels)):
+        # A word has one role in all its rows, so a share that would split one is an error, not a gap in the grid.
+        for level, size in product(mixture, sizes):
+            _count(abs(level), size)
+        if all(abs(lean) + mixture[2] <= 1 + 1e-9 for lean in _class_leans(mixture, balanced=balanced)):
+            fitting.append(mixture)
+    return fitting
 
 
 def word_patterns(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> tuple[Labels, Labels]:
@@ -98,15 +103,6 @@ def _class_leans(mixture: Levels, *, balanced: bool) -> Levels:
     stereotype, default, _ = mixture
     first = stereotype if balanced else float(np.clip(2 * stereotype, -1, 1))
     return default - first, default + 2 * stereotype - first, default
-
-
-def _fits(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> bool:
-    leans = _class_leans(mixture, balanced=balanced)
-    for level in mixture:
-        # A word has one role in all its rows, so a share that would split one is an error, not a gap in the grid.
-        for size in sizes:
-            _count(abs(level), size)
-    return all(abs(lean) + mixture[2] <= 1 + 1e-9 for lean in leans)
 
 
 def _count(share: float, size: int) -> int:
