@@ -121,8 +121,7 @@ OTHERWISE = {
     "report/comparison": "coal is a measure",
     "report/meta": "coal is a measure; the suites of a sweep are fixed",
     "report/probe": "probe is the name of a chart",
-    "evaluate/leaderboard/board": "a leaderboard has fixed suites",
-    "evaluate/leaderboard/submit": "a leaderboard has fixed suites",
+    "evaluate/leaderboard": "a leaderboard has fixed suites",
     "cli/audit": "evenli robustness asks suite robust",
 }
 """Modules outside of suites/ in which the name of a suite stands for something else, or must stand."""

@@ -32,7 +32,7 @@ SNLI = "snli/snli_1.0_train_first100k.jsonl.xz"
 def prepare(arguments: argparse.Namespace) -> None:
     """Write the pairs that are trained on, the labels of every level, and the pairs that are asked."""
     from evenli.meta.controlled import build_controlled
-    from evenli.meta.words import ControlledWords
+    from evenli.meta.design import ControlledWords
     from evenli.resources import load_axis
     from evenli.resources.axes import NO_STEREOTYPE
     from evenli.suites.base import Request

@@ -21,8 +21,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
+from evenli.evaluate import leaderboard
 from evenli.evaluate.assess import competence
-from evenli.evaluate.leaderboard import board
 from evenli.io import write_atomic
 from evenli.labels import LABELS
 from evenli.pairs import PAIR_COLUMNS
@@ -39,7 +39,7 @@ TEST = "test_"
 SUITES = {"coal": "coal", "official": "coal", "dev2020": "dev2020", "probe": "probe"}
 """Sets of pairs and the suite whose measures read them; sets that begin with ``released_`` are probes, too."""
 SHOWN = {
-    "coal": board.SHOWN,
+    "coal": leaderboard.SHOWN,
     "probe": ("probe_s", "probe_dp", "probe_b", "probe_lean"),
     "dev2020": ("fn_dev", "nn", "t50", "t70"),
 }

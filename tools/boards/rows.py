@@ -11,7 +11,7 @@ from msgspec import structs
 
 from boards.answers import Answers, score_answers, suite_of
 from boards.seeds import pool_seeds
-from evenli.evaluate.leaderboard.board import MAIN, BoardRow
+from evenli.evaluate.leaderboard import MAIN, BoardRow
 from evenli.resources import read_table
 from evenli.stats.measure import measures
 from evenli.types import Competence, Estimate

@@ -24,8 +24,7 @@ def submit(
     Files must have their hashes, numbers must follow from the stored table, and the pairs must be those of the official
     release or the built-in ones. A model that fails the gold pairs, or was asked the built-in ones, gets no rank.
     """
-    from evenli.evaluate.leaderboard import submit_run
-    from evenli.evaluate.leaderboard.board import MAIN
+    from evenli.evaluate.leaderboard import MAIN, submit_run
 
     row = submit_run(run, board, name=name, data=data, recipe=recipe, parameters=parameters)
     if as_json:

@@ -58,18 +58,15 @@ class Asker:
             for at, numbers in stream(prepared.take(missing)) if missing.size else ():
                 yield missing[at], numbers
             return
-        for batch in _plan(self._model, prepared, rows):
+        model, plan = self._model, getattr(self._model, "plan", None)
+        if plan is None or not rows.size:
+            batches = plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget)
+        else:
+            batches = plan(prepared.take(rows))
+        for batch in batches:
             chosen = rows[batch]
             if np.isnan(scores[chosen]).any():
                 yield chosen, self(prepared.take(chosen), int(prepared.lengths[chosen].max()))
-
-
-def _plan(model: NLIModel, prepared: Prepared, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Positions in ``rows`` of those that are scored together."""
-    plan: Any = getattr(model, "plan", None)
-    if plan is not None and rows.size:
-        return iter(plan(prepared.take(rows)))
-    return plan_batches(prepared.lengths[rows], bucket=model.bucket, token_budget=model.token_budget)
 
 
 def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[np.float32]) -> Repeat:
@@ -77,12 +74,6 @@ def ask_again(model: NLIModel, ask: Asker, prepared: Prepared, logits: NDArray[n
 
     Answers that an interrupted run left are asked again like any other: a run that continues ends with the result of
     one that was never interrupted, and a model that differs from process to process is noticed.
-
-    Args:
-        model: Who was asked.
-        ask: Scores one batch.
-        prepared: All pairs.
-        logits: The first answers.
     """
     count = min(_MOST, -(-len(logits) // _SHARE))
     rows = np.sort(np.random.default_rng(0).choice(len(logits), count, replace=False))

@@ -45,13 +45,7 @@ OwnMeasure = Measure | Callable[[Sample], Any]
 def assess(
     predictions: Predictions, scoring: Scoring | None = None, measures: Sequence[OwnMeasure] = ()
 ) -> AuditResult:
-    """Compute the results of a stored table: every suite that it holds.
-
-    Args:
-        predictions: The table.
-        scoring: How intervals are made.
-        measures: Measures of your own, computed on the first suite that the table holds.
-    """
+    """Compute the results of a stored table: every suite that it holds, and ``measures`` of your own on the first."""
     scoring = scoring or Scoring()
     held = set(predictions.frame["suite"].unique())
     names = [name for name in SUITES if name in held]
@@ -183,7 +177,6 @@ def competence(checks: Predictions) -> Competence:
     answers = gold["answer"].value_counts(sort=True).with_columns(pl.col("count") / gold.height)
     top, share = answers.row(0) if gold.height else (None, float("nan"))
     accuracy, stated_accuracy = _accuracy(gold["right"]), _accuracy(stated["right"])
-    of_stated = {case: kinds[case] for case in stated["case"].unique(maintain_order=True)}
     problem = ""
     if not gold.height:
         problem = "no gold pairs were asked"
@@ -196,18 +189,16 @@ def competence(checks: Predictions) -> Competence:
     elif not stated.height:
         problem = "no pairs were asked that state the group outright"
     else:
-        problem = next(filter(None, (_unknown(case, one) for case, one in of_stated.items())), "")
+        for case in stated["case"].unique(maintain_order=True):
+            hits, asked = round(kinds[case].value * kinds[case].n), kinds[case].n
+            if not is_known(hits, asked):
+                problem = (
+                    f"it gets only {hits} of {asked} pairs right that state the group outright, of the kind '{case}'"
+                )
+                break
     shares = [{name: one.value for name, one in part.items()} for part in (labels, kinds)]
     top_label = TopLabel(top or "abstained" if gold.height else None, float(share))
     return Competence(accuracy, shares[0], stated_accuracy, shares[1], top_label, problem, labels, kinds)
-
-
-def _unknown(case: str, right: Estimate) -> str:
-    """Why a kind of pair that states the group is not known, e.g. ``male-female``; empty where it is."""
-    hits = round(right.value * right.n)
-    if is_known(hits, right.n):
-        return ""
-    return f"it gets only {hits} of {right.n} pairs right that state the group outright, of the kind '{case}'"
 
 
 def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
@@ -241,5 +232,4 @@ def _accuracy(right: pl.Series) -> Estimate:
     if n == 0:
         return Estimate.undefined("no pairs")
     share = hits / n
-    low, high = wilson(share, n)
-    return Estimate(share, low, high, float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})
+    return Estimate(share, *wilson(share, n), float(np.sqrt(share * (1 - share) / n)), 0.95, n, {})

@@ -299,11 +299,7 @@ class Verified(FormerDict, Record, frozen=True):
 
 
 def verify_run(path: str | Path) -> Verified:
-    """Check a run against its evidence: hashes of its files, and every number scored again from the table.
-
-    Returns:
-        The files checked, and how many numbers were scored again.
-    """
+    """Check a run against its evidence: hashes of its files, and every number scored again from the table."""
     run = load_run(path)
     check_stored(run.predictions, run.path / "predictions.parquet")
     files = RunFolder(run.path).verify("predictions.parquet", "results.json")

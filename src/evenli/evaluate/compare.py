@@ -136,29 +136,18 @@ def _difference(entry: Measure, first: Sample, second: Sample, level: float, *, 
 
 
 def _moved(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
-    # Counted block by block: grouping a million texts at once takes 120 MB.
-    blocks = (slice(at, at + _BLOCK) for at in range(0, frame.height, _BLOCK))
-    counted = pl.concat([_counts(frame[block], before[block], after[block]) for block in blocks])
-    total = counted.group_by("occupation", "stereotype", maintain_order=True).sum()
-    return total.select(
-        "occupation",
-        "stereotype",
-        "n",
-        (pl.col("before") / pl.col("n")).alias("first"),
-        (pl.col("after") / pl.col("n")).alias("second"),
-        ((pl.col("gained") - pl.col("lost")) / pl.col("n")).alias("difference"),
-        "gained",
-        "lost",
-    ).sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
-
-
-def _counts(frame: pl.DataFrame, before: NDArray[np.bool_], after: NDArray[np.bool_]) -> pl.DataFrame:
     answers = {"n": np.ones_like(before), "before": before, "after": after}
     answers |= {"gained": after & ~before, "lost": before & ~after}
-    counted = frame.select("occupation", "stereotype").with_columns(
-        pl.Series(name, values, dtype=pl.Int64) for name, values in answers.items()
-    )
-    return counted.group_by("occupation", "stereotype", maintain_order=True).sum()
+    keys, counted = ("occupation", "stereotype"), []
+    # Counted block by block: grouping a million texts at once takes 120 MB.
+    for block in (slice(at, at + _BLOCK) for at in range(0, frame.height, _BLOCK)):
+        columns = (pl.Series(name, values[block], dtype=pl.Int64) for name, values in answers.items())
+        counted.append(frame[block].select(keys).with_columns(columns).group_by(keys, maintain_order=True).sum())
+    n, gained, lost = pl.col("n"), pl.col("gained"), pl.col("lost")
+    total = pl.concat(counted).group_by(keys, maintain_order=True).sum()
+    total = total.with_columns(first=pl.col("before") / n, second=pl.col("after") / n, difference=(gained - lost) / n)
+    moved = total.select(MovedOccupation.__struct_fields__)
+    return moved.sort(pl.col("difference").abs(), pl.col("occupation"), descending=[True, False])
 
 
 @dataclass(frozen=True, repr=False)
@@ -192,7 +181,6 @@ class RunComparison:
         return dict(get_suite(suite).contrast(first, second))
 
     def __repr__(self) -> str:
-        """The conclusions, one line each."""
         return "\n".join(
             f"{run.name} against {self.runs[0].name} on {get_suite(suite).title}: {self.conclusion(suite, number)}"
             for suite in self.suites
@@ -202,29 +190,29 @@ class RunComparison:
     @property
     def result(self) -> ComparisonResult:
         """Everything that the command prints as JSON, as typed values."""
-        first = self.runs[0]
-        parts = {name: SuiteComparison(self._entries(name), first.result.data_of(name)) for name in self.suites}
+        first, *others = self.runs
+        parts = {}
+        for suite, comparisons in self.suites.items():
+            entries = [
+                ComparedWith(
+                    **_label(run),
+                    conclusion=self.conclusion(suite, number),
+                    n=one.n,
+                    clusters=one.clusters,
+                    measures=one.measures,
+                    mcnemar=one.mcnemar,
+                    occupations=[MovedOccupation(**row) for row in one.occupations.iter_rows(named=True)],
+                    contrast=self.contrast(suite, number),
+                )
+                for number, (run, one) in enumerate(zip(others, comparisons, strict=True))
+            ]
+            parts[suite] = SuiteComparison(entries, first.result.data_of(suite))
         judge = judging(self.suites)
         return ComparisonResult(ComparedRun(**_label(first)), self.scoring, parts, judge.name if judge else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values. The suite that gives the verdict stands at the top, others under their names."""
         return self.result.to_dict()
-
-    def _entries(self, suite: str) -> list[ComparedWith]:
-        return [
-            ComparedWith(
-                **_label(run),
-                conclusion=self.conclusion(suite, number),
-                n=one.n,
-                clusters=one.clusters,
-                measures=one.measures,
-                mcnemar=one.mcnemar,
-                occupations=[MovedOccupation(**row) for row in one.occupations.iter_rows(named=True)],
-                contrast=self.contrast(suite, number),
-            )
-            for number, (run, one) in enumerate(zip(self.runs[1:], self.suites[suite], strict=True))
-        ]
 
 
 def compare_runs(
@@ -246,21 +234,20 @@ def compare_runs(
         raise InputError("one run was given; a comparison needs two or more")
     if suite is not None:
         _items(suite)
-    runs: tuple[Audit, ...] = ()
+    runs: list[Audit] = []
     for run in (first, *others):
         audit = run if isinstance(run, Audit) else load_run(run, needs=suite)
-        runs = (*runs, _share_columns(runs[0], audit) if runs else audit)
+        runs.append(_share_columns(runs[0], audit) if runs else audit)
     suites = [suite] if suite is not None else _shared_suites(runs)
     scoring = scoring or Scoring()
-    return RunComparison(runs, {name: _compare_suite(runs, name, scoring) for name in suites}, scoring)
+    return RunComparison(tuple(runs), {name: _compare_suite(runs, name, scoring) for name in suites}, scoring)
 
 
 def _share_columns(first: Audit, other: Audit) -> Audit:
     """The other audit with the columns of the first where they are equal: texts are most of a large table."""
     ours, theirs = first.predictions.frame, other.predictions.frame
     equal = [name for name in PAIR_COLUMNS if ours[name].equals(theirs[name], null_equal=True)]
-    shared = Predictions(theirs.with_columns(ours.select(equal)), other.predictions.header) if equal else None
-    return replace(other, predictions=shared) if shared else other
+    return replace(other, predictions=replace(other.predictions, frame=theirs.with_columns(ours.select(equal))))
 
 
 def _shared_suites(runs: Sequence[Audit]) -> list[str]:
@@ -299,12 +286,12 @@ def conclude(first: Audit, second: Audit, compared: Comparison, suite: str, runs
         if math.isnan(difference.value) or math.isnan(difference.low):
             return f"No conclusion about {_title(name)}: {difference.note}."
     numbers = "; ".join(_numbers(_title(name), compared.measures[name]) for name in names)
-    changes = []
-    for name in names:
-        if compared.measures[name].significant:
-            changes.append(f"{_title(name)} of the second is significantly {_direction(compared.measures[name])}")
-        else:
-            changes.append(f"the difference in {_title(name)} is not significant")
+    changes = [
+        f"{_title(name)} of the second is significantly {_direction(compared.measures[name])}"
+        if compared.measures[name].significant
+        else f"the difference in {_title(name)} is not significant"
+        for name in names
+    ]
     return f"{' and '.join(changes)}: {numbers}." + _conclude_causes(items.causes, compared, runs)
 
 

@@ -169,13 +169,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    defined = sorted((p, i) for i, p in enumerate(p_values) if not np.isnan(p))
-    corrected = [float("nan")] * len(p_values)
-    largest = 0.0
-    for rank, (p, i) in enumerate(defined):
-        largest = max(largest, min(1.0, p * (len(defined) - rank)))
-        corrected[i] = largest
-    return corrected
+    corrected = np.array(p_values, dtype=np.float64)
+    order = np.argsort(corrected)[: np.count_nonzero(~np.isnan(corrected))]  # NaN sorts to the end
+    multiplied = corrected[order] * np.arange(len(order), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(multiplied), 1)
+    return [float(p) for p in corrected]
 
 
 def corrected(comparisons: Sequence[Comparison], causes: Sequence[str] = ()) -> list[Comparison]:

@@ -348,15 +348,14 @@ def _compared(encoders: Sequence[EncoderFigures], settings: ReportSettings) -> E
     tasks = tuple(
         task for task in (first.tasks if first else ()) if all(one.score(task) is not None for one in encoders)
     )
-    if tasks:
-        scores = [one.senteval for one in encoders if one.senteval]
-        means = [float(np.mean([one.tasks[task].score for task in tasks])) for one in scores]
-        scores = [replace(one, overall=round(mean, 6)) for one, mean in zip(scores, means, strict=True)]
-        encoders = [replace(one, senteval=of_one) for one, of_one in zip(encoders, scores, strict=True)]
-    differences = [
-        {name: difference(one.figure(name), encoders[0].figure(name)) for name in FIGURES} for one in encoders
-    ]
-    compared = (replace(one, difference=change) for one, change in zip(encoders, differences, strict=True))
+    compared: list[EncoderFigures] = []
+    for one in encoders:
+        if tasks and one.senteval:
+            mean = float(np.mean([one.senteval.tasks[task].score for task in tasks]))
+            one = replace(one, senteval=replace(one.senteval, overall=round(mean, 6)))
+        base = compared[0] if compared else one
+        change = {name: difference(one.figure(name), base.figure(name)) for name in FIGURES}
+        compared.append(replace(one, difference=change))
     seats = {name: getattr(settings.seat, name) for name in _SEAT}
     about = FigureSettings(**seats, senteval_seed=settings.senteval.seed, pooling=settings.pooling)
     return EncoderReport(tuple(compared), tasks, about)

@@ -68,7 +68,6 @@ class Audit:
         return cast(SuiteResult, getattr(self.result, name))
 
     def __dir__(self) -> list[str]:
-        """Own names and the suites."""
         return [*object.__dir__(self), *self.result.suites]
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,7 +93,6 @@ class Audit:
         return pl.DataFrame(rows, schema_overrides=dict.fromkeys(numbers[:4], pl.Float64), infer_schema_length=None)
 
     def __repr__(self) -> str:
-        """One line: model, headline numbers, verdict."""
         numbers = ", ".join(f"{name} {result.main.shown}" for name, result in self.result.suites.items())
         return f"<Audit of {self.name} ({self.result.lang}): {numbers}; verdict {self.verdict.code}>"
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from hashlib import sha256
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -78,20 +79,16 @@ def predict(
     a complete run is returned without asking the model again. Ids must be unique within a suite.
     """
     settings = settings or PredictSettings()
-    header = _header(model, sets, settings)
-    job = _Job(model, sets, header, settings.check_first, on_progress, on_warning)
+    job = _Job(model, sets, settings, on_progress, on_warning)
     if folder is None:
         return job.score()
     note = str(getattr(model, "note", ""))
     with folder.locked():
         # A run that is replaced may be damaged in any way, so nothing of it is read.
         stored = None if settings.overwrite else folder.header()
-        if stored is not None and stored.get("plan") != header["plan"]:
-            there = _described(stored, model.info)
-            raise RunError(
-                f"{folder.path} holds another run{there}; choose another --out or pass --overwrite"
-                + (f"; {note}" if note else "")
-            )
+        if stored is not None and stored.get("plan") != job.header["plan"]:
+            advice = "; ".join(filter(None, ("choose another --out or pass --overwrite", note)))
+            raise RunError(f"{folder.path} holds another run{_described(stored, model.info)}; {advice}")
         # A table that is gone although the header says complete was being cleared when the process was killed.
         if stored is not None and stored["status"] == "complete" and folder.predictions_file.is_file():
             folder.verify(folder.predictions_file.name)
@@ -141,12 +138,11 @@ class _Job:
         self,
         model: NLIModel,
         sets: Sequence[PairSet],
-        header: dict[str, Any],
-        check_first: Callable[[Predictions], None] | None,
+        settings: PredictSettings,
         on_progress: Callable[[Progress], None],
         on_warning: Callable[[str], None],
     ) -> None:
-        self.model, self.header, self.check_first = model, header, check_first
+        self.model, self.header, self.check_first = model, _header(model, sets, settings), settings.check_first
         self.progress, self.warn, self.ask = on_progress, on_warning, Asker(model, on_warning)
         asked = [s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3], *s.extra) for s in sets]
         self.asked = pl.concat(asked, how="diagonal")
@@ -160,7 +156,7 @@ class _Job:
         # Three numbers for each pair, and what a language model adds to them.
         self.columns = (*LABELS, *getattr(model, "details", ()))
         self._folder: RunFolder | None = None
-        self._next = 0
+        self._numbers = count()
 
     def score(self, folder: RunFolder | None = None, *, resume: bool = False) -> Predictions:
         """Ask everything that is not stored yet."""
@@ -228,14 +224,13 @@ class _Job:
             folder.clear()
         folder.write_manifest(self.header)
         # Numbers are never reused: a shard of an interrupted run is not replaced by one with other rows.
-        self._next = max((int(file.stem[:6]) for file in folder.shard_files()), default=-1) + 1
+        self._numbers = count(max((int(file.stem[:6]) for file in folder.shard_files()), default=-1) + 1)
         self._folder = folder
 
     def _keep(self, rows: NDArray[np.int64], scores: NDArray[np.float32]) -> None:
         """Store finished rows if there is an open directory."""
         if self._folder is not None:
-            self._folder.write_shard(self._next, rows, scores, self.columns)
-            self._next += 1
+            self._folder.write_shard(next(self._numbers), rows, scores, self.columns)
 
     def _score_rows(self, rows: NDArray[np.int64], prepared: Prepared, logits: NDArray[np.float32]) -> None:
         """Fill the logits of some distinct pairs, batch by batch."""

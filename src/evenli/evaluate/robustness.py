@@ -61,7 +61,22 @@ def is_run(target: object) -> bool:
 
 def robust_run(run: Audit) -> Audit | None:
     """A run that asked this model in other words: the run itself, or one beside it; None if there is none."""
-    return run if ROBUST.name in run.result.suites else _beside(run)
+    if ROBUST.name in run.result.suites:
+        return run
+    fingerprint = run.result.model.fingerprint
+    if run.folder is None or not fingerprint:
+        return None
+    with suppress(OSError):
+        for folder in sorted(run.folder.absolute().parent.iterdir())[:_MOST]:
+            if folder == run.folder.absolute() or not is_run(folder):
+                continue
+            # Another run may be damaged, unfinished or of a later version: it is not what the user asked about.
+            with suppress(EvenliError, ValueError, KeyError, TypeError, AttributeError):
+                header = read_header(folder / "run.json")
+                asked = {(card["suite"], card["lang"]) for card in header["data"]}
+                if header["model"]["fingerprint"] == fingerprint and (ROBUST.name, run.result.lang) in asked:
+                    return load_run(folder, needs=ROBUST.name)
+    return None
 
 
 def known_wordings(run: Audit) -> str:
@@ -85,24 +100,6 @@ def wording_line(run: Audit) -> str:
         f"Wordings: one was asked. In its sentences errors follow stereotypes in {ahead} of {count} templates and defy "
         f"them in {behind}; 'evenli robustness' asks in other words."
     )
-
-
-def _beside(run: Audit) -> Audit | None:
-    """A run of the same model and language in the same place that asked other wordings."""
-    fingerprint = run.result.model.fingerprint
-    if run.folder is None or not fingerprint:
-        return None
-    with suppress(OSError):
-        for folder in sorted(run.folder.absolute().parent.iterdir())[:_MOST]:
-            if folder == run.folder.absolute() or not (folder / "run.json").is_file():
-                continue
-            # Another run may be damaged, unfinished or of a later version: it is not what the user asked about.
-            with suppress(EvenliError, ValueError, KeyError, TypeError, AttributeError):
-                header = read_header(folder / "run.json")
-                asked = {(card["suite"], card["lang"]) for card in header["data"]}
-                if header["model"]["fingerprint"] == fingerprint and (ROBUST.name, run.result.lang) in asked:
-                    return load_run(folder, needs=ROBUST.name)
-    return None
 
 
 def _by_template(run: Audit) -> tuple[int, int, int]:

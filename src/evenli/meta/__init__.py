@@ -13,38 +13,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenli.errors import InputError
-from evenli.meta.design import Design, SweepSettings
-from evenli.meta.folder import MetaFolder
+from evenli.meta.design import Design as Design
+from evenli.meta.design import SweepSettings as SweepSettings
+from evenli.meta.folder import MetaFolder as MetaFolder
 
 if TYPE_CHECKING:
-    from evenli.meta.controlled import prepare, write_controlled
-    from evenli.meta.scoring import Own, score_sweep
-    from evenli.meta.training import train_sweep
+    from evenli.meta.controlled import prepare as prepare
+    from evenli.meta.controlled import write_controlled as write_controlled
+    from evenli.meta.scoring import Own
+    from evenli.meta.scoring import score_sweep as score_sweep
+    from evenli.meta.training import train_sweep as train_sweep
     from evenli.stats.sweep import SweepResult
 
-_HOMES = {
+_STAGES = {
     "prepare": "controlled",
-    "score_sweep": "scoring",
-    "train_sweep": "training",
     "write_controlled": "controlled",
+    "train_sweep": "training",
+    "score_sweep": "scoring",
 }
-__all__ = [
-    "Design",
-    "MetaFolder",
-    "SweepSettings",
-    "meta_evaluation",
-    "prepare",
-    "score_sweep",
-    "train_sweep",
-    "write_controlled",
-]
 
 
 def __getattr__(name: str) -> Any:
     """Import a stage on first use: preparing needs no torch, training no polars."""
-    if name not in _HOMES:
+    if name not in _STAGES:
         raise AttributeError(f"module 'evenli.meta' has no attribute '{name}'")
-    return getattr(import_module(f"evenli.meta.{_HOMES[name]}"), name)
+    return getattr(import_module(f"evenli.meta.{_STAGES[name]}"), name)
 
 
 def meta_evaluation(

@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from evenli.errors import InputError, RunError
 from evenli.io import hash_text, to_plain
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.meta.design import ControlledWords as ControlledWords
 from evenli.meta.design import Design
+from evenli.meta.design import controlled_words as controlled_words
 from evenli.meta.folder import MetaFolder, level_name
 from evenli.meta.mixture import Levels, class_sizes, mixtures, word_patterns
-from evenli.meta.words import ControlledWords as ControlledWords
-from evenli.meta.words import controlled_words as controlled_words
 from evenli.pairs import PairSet
 from evenli.record import Record
 from evenli.renamed import FormerDict
@@ -57,7 +57,6 @@ class ControlledPairs:
     templates: list[str]
 
     def __len__(self) -> int:
-        """Number of pairs."""
         return len(self.premises)
 
     def labels(self, rate: float, *, balanced: bool = False) -> Labels:
@@ -149,19 +148,13 @@ def _check_chain(templates: Sequence[str], words: int, width: int, offset: int) 
 
 
 def evaluation_pairs(
-    lang: str,
-    ns_words: str = "train",
-    axis: Axis | str = "gender",
-    templates: Sequence[str] | None = None,
+    lang: str, ns_words: str = "train", axis: Axis | str = "gender", templates: Sequence[str] | None = None
 ) -> PairSet:
     """PS, AS and NS pairs (200 each) on which a bias-controlled model is scored.
 
-    Args:
-        lang: Language.
-        ns_words: ``train`` takes the neutral words of training, as the paper describes; ``released`` those of the
-            released files, which in English and Chinese are others.
-        axis: Axis or its name.
-        templates: At least 39; default the first of the axis' own.
+    ``ns_words`` is ``train`` for the neutral words of training, as the paper describes, or ``released`` for those of
+    the released files, which in English and Chinese are others. Of ``templates``, by default the axis' own, the first
+    39 are used.
     """
     axis = load_axis(axis)
     lists = controlled_words(lang, axis)
@@ -171,13 +164,8 @@ def evaluation_pairs(
     # The order of the released files: neutral words first.
     blocks = {NO_STEREOTYPE: neutral[ns_words], **lists.groups}
     occupations = [Occupation(word, block, word) for block, words in blocks.items() for word in words]
-    pairs = build_coal(
-        lang,
-        axis=axis,
-        occupations=occupations,
-        templates=(templates or axis.templates(lang))[: len(occupations) + WIDTH - 1],
-        width=WIDTH,
-    )
+    chain = (templates or axis.templates(lang))[: len(occupations) + WIDTH - 1]
+    pairs = build_coal(lang, axis=axis, occupations=occupations, templates=chain, width=WIDTH)
     return replace(pairs, name=f"meta-evaluation, NS words {ns_words}")
 
 
@@ -249,9 +237,6 @@ def write_controlled(
         folder: New directory.
         design: Language, rates, balance, width and axis; the number of a file is ten times the rate.
         chains: Own templates of train (words plus width minus one: 529) and of dev and test (109).
-
-    Returns:
-        The card.
     """
     exclude = load_axis(design.axis).templates(design.lang)
     train, dev = chains or template_chains(design, exclude=exclude)
@@ -327,11 +312,7 @@ def _check_disjoint(chains: Mapping[str, Sequence[str]]) -> None:
 
 
 def prepare(folder: MetaFolder | str | Path, design: Design) -> dict[str, Any]:
-    """Write the pairs and labels of a sweep; a directory prepared with the same design is left as it is.
-
-    Returns:
-        The header of the directory.
-    """
+    """Write the pairs and labels of a sweep, and return the header; the same design again changes nothing."""
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     design.check_correlation()
     with folder.locked():

@@ -1,17 +1,20 @@
-"""Settings of a meta-evaluation: what the data are made of, and how the models are trained."""
+"""Settings of a meta-evaluation: what the data are made of, words and levels, and how the models are trained."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
-from evenli.errors import InputError
+from evenli.errors import InputError, ResourceError
 from evenli.meta.mixture import CAUSES
+from evenli.resources import Axis, load_axis, read_table
 
 TRAIN_WIDTH = 500
 """Templates per word in train: 529 templates give 30,000 rows."""
+_TABLE = "controlled_words.csv"
 _LEAST = 3
 _MOST = 1000
 
@@ -38,7 +41,6 @@ class Design:
     axis: str = "gender"
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be built."""
         # Curves are read along increasing rates, in whatever order they were written down.
         for name in ("rates", "noise", *CAUSES):
             object.__setattr__(self, name, tuple(sorted(getattr(self, name))))
@@ -105,3 +107,68 @@ def _check_levels(levels: Sequence[float], name: str, *, least: int = 0, low: fl
         raise InputError(f"{name} must be distinct; given: {shown}")
     if len(levels) < least:
         raise InputError(f"at least {least} {name} are needed; given: {shown}")
+
+
+@dataclass(frozen=True)
+class ControlledWords:
+    """The words of a bias-controlled set; their order decides who is biased at which rate."""
+
+    # Stereotyped words by axis group; groups and words in file order, which is the order of roles.
+    groups: dict[str, tuple[str, ...]]
+    neutral: tuple[str, ...]  # neutral words of train, dev and test
+    neutral_released: tuple[str, ...] = ()  # neutral words of the released downsampled evaluation files
+
+    def __post_init__(self) -> None:
+        if not self.neutral or not self.groups or not all(self.groups.values()):
+            raise InputError("bias-controlled words need neutral words and at least one word for every group")
+        # Roles are set by word, so a word may occur only once.
+        repeated = sorted({word for word in self.words if self.words.count(word) > 1})
+        if repeated:
+            raise InputError(f"'{repeated[0]}' occurs more than once in the words; a word can have only one role")
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words in file order: the groups, then neutral."""
+        return (*(word for words in self.groups.values() for word in words), *self.neutral)
+
+    @property
+    def stereotypes(self) -> dict[str, str]:
+        """Stereotyped words and their groups, in file order."""
+        return {word: group for group, words in self.groups.items() for word in words}
+
+    def first(self, share: float, *, balanced: bool = False) -> tuple[str, ...]:
+        """The first ``share`` of the stereotyped words, one group after the other as released.
+
+        At one half all female words are biased and no male word is; ``balanced`` alternates between the groups.
+        """
+        total = len(self.stereotypes)
+        if not 0 <= share <= 1:
+            raise InputError(f"the rate {share:g} lies outside 0..1")
+        count = round(share * total)
+        # A word has one role in all its rows, so a rate is a whole number of words.
+        if abs(share * total - count) > 1e-6:
+            raise InputError(
+                f"the rate {share:g} would split a word: {total} stereotyped words allow steps of {1 / total:g}"
+            )
+        blocks = self.groups.values()
+        turns = zip_longest(*blocks) if balanced else blocks
+        return tuple(word for turn in turns for word in turn if word is not None)[:count]
+
+
+def controlled_words(lang: str, axis: Axis | str = "gender") -> ControlledWords:
+    """The shipped words of a language."""
+    axis = load_axis(axis)
+    rows = read_table(_TABLE, ("lang", "role", "word"))
+    langs = list(dict.fromkeys(row["lang"] for row in rows))
+    if lang not in langs:
+        raise ResourceError(f"no bias-controlled words for language '{lang}'; there are {', '.join(langs)}")
+
+    def words(role: str) -> tuple[str, ...]:
+        listed = tuple(row["word"] for row in rows if row["lang"] == lang and row["role"] == role)
+        if not listed:
+            raise ResourceError(f"{_TABLE} has no '{role}' words; for axis '{axis.id}' pass your own ControlledWords")
+        return listed
+
+    return ControlledWords(
+        {group: words(group) for group in axis.group_names}, words("neutral_train"), words("neutral_released")
+    )

@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -182,9 +183,14 @@ class MetaFolder:
 
     def _lines(self) -> list[dict[str, Any]]:
         """The lines about models; an empty one for each that is damaged."""
-        file = self.path / _MODELS
-        lines = iter_lines(file) if file.is_file() else ()
-        return [_parse_facts(line) for _, line in lines]
+        kinds = {"seed": int, "axis": str, "level": int | float | list, "dev_accuracy": int | float}
+        file, lines = self.path / _MODELS, []
+        for _, line in iter_lines(file) if file.is_file() else ():
+            facts = {}
+            with suppress(InputError):
+                facts = parse_json_object(line, _MODELS)
+            lines.append(facts if all(isinstance(facts.get(name), kind) for name, kind in kinds.items()) else {})
+        return lines
 
     # ---- training
 
@@ -246,15 +252,6 @@ class MetaFolder:
 def _level(stored: float | list[float]) -> float | Levels:
     """A level as JSON has it."""
     return tuple(stored) if isinstance(stored, list) else stored
-
-
-def _parse_facts(line: bytes) -> dict[str, Any]:
-    try:
-        facts = parse_json_object(line, _MODELS)
-    except InputError:
-        return {}
-    kinds = {"seed": int, "axis": str, "level": int | float | list, "dev_accuracy": int | float}
-    return facts if all(isinstance(facts.get(name), kind) for name, kind in kinds.items()) else {}
 
 
 def _changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

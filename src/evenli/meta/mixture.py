@@ -39,26 +39,30 @@ def mixtures(levels: Sequence[Sequence[float]], words: Mapping[str, Any], *, bal
     """All combinations of the levels of the three axes that fit into the words; an empty axis stands at 0."""
     if not any(levels):
         return []
-    sizes = class_sizes(words)
-    grid = product(*(axis or (0.0,) for axis in levels))
-    return [mixture for mixture in grid if _fits(mixture, sizes, balanced=balanced)]
+    sizes, fitting = class_sizes(words), []
+    for mixture in product(*(axis or (0.0,) for axis in levels)):
+        # A word has one role in all its rows, so a share that would split one is an error, not a gap in the grid.
+        for level, size in product(mixture, sizes):
+            _count(abs(level), size)
+        if all(abs(lean) + mixture[2] <= 1 + 1e-9 for lean in _class_leans(mixture, balanced=balanced)):
+            fitting.append(mixture)
+    return fitting
 
 
 def word_patterns(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> tuple[Labels, Labels]:
     """What each word is taught: labels for the second and the first group [words, 2], and its role [words].
 
-    Args:
-        mixture: Stereotype, default gender, undirected error.
-        sizes: Words stereotyped as the first group, as the second, and without stereotype, in file order.
-        balanced: Teach the stereotype to both groups alike; else to the words of the first group first, as the
-            released sets do. Default and error are spread over all classes either way.
+    ``sizes`` are those of the classes, see ``class_sizes``. ``balanced`` teaches the stereotype to both groups alike;
+    else the words of the first group come first, as in the released sets. Default and error are spread over all
+    classes either way.
     """
     patterns: list[tuple[int, int]] = []
     roles: list[int] = []
     for number, (size, lean) in enumerate(zip(sizes, _class_leans(mixture, balanced=balanced), strict=True)):
         leaning, erring = (_count(share, size) for share in (abs(lean), mixture[2]))
         if leaning + erring > size:
-            raise InputError(f"the mixture {shown(mixture)} needs more words than there are: its shares exceed 1")
+            shown = ", ".join(f"{name} {level:g}" for name, level in zip(CAUSES, mixture, strict=True))
+            raise InputError(f"the mixture {shown} needs more words than there are: its shares exceed 1")
         patterns += [_SAYS_SECOND if lean > 0 else _SAYS_FIRST] * leaning
         patterns += _undirected(erring, first=number)
         patterns += [_EVEN] * (size - leaning - erring)
@@ -67,13 +71,9 @@ def word_patterns(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> t
 
 
 def learnt(mixture: Levels, words: Mapping[str, Any], answers: Labels, *, balanced: bool) -> Levels:
-    """The mixture that a model has learnt: of each taught share, what it answers in the taught sense.
+    """The mixture that a model has learnt: of each taught share, what it answers to held-out pairs in that sense.
 
-    Args:
-        mixture: What it was taught.
-        words: Words of the sweep, as in its header.
-        answers: Its answers to held-out pairs, as indices into LABELS.
-        balanced: As in ``word_patterns``.
+    ``words`` are those of the sweep, as in its header; ``answers`` are indices into LABELS.
     """
     sizes = class_sizes(words)
     patterns, roles = word_patterns(mixture, sizes, balanced=balanced)
@@ -92,31 +92,17 @@ def learnt(mixture: Levels, words: Mapping[str, Any], answers: Labels, *, balanc
 
 
 def class_sizes(words: Mapping[str, Any]) -> list[int]:
-    """Number of words per class, in file order; a mixture knows two groups."""
+    """Words stereotyped as the first group, as the second, and without stereotype; a mixture knows two groups."""
     sizes = [len(group) for group in words["groups"].values()]
     if len(sizes) != 2:
         raise InputError(f"mixtures of causes need an axis of two groups; this one has {len(sizes)}")
     return [*sizes, len(words["neutral"])]
 
 
-def shown(mixture: Levels) -> str:
-    """A mixture as text."""
-    return ", ".join(f"{name} {level:g}" for name, level in zip(CAUSES, mixture, strict=True))
-
-
 def _class_leans(mixture: Levels, *, balanced: bool) -> Levels:
     stereotype, default, _ = mixture
     first = stereotype if balanced else float(np.clip(2 * stereotype, -1, 1))
     return default - first, default + 2 * stereotype - first, default
-
-
-def _fits(mixture: Levels, sizes: Sequence[int], *, balanced: bool) -> bool:
-    leans = _class_leans(mixture, balanced=balanced)
-    for level in mixture:
-        # A word has one role in all its rows, so a share that would split one is an error, not a gap in the grid.
-        for size in sizes:
-            _count(abs(level), size)
-    return all(abs(lean) + mixture[2] <= 1 + 1e-9 for lean in leans)
 
 
 def _count(share: float, size: int) -> int:

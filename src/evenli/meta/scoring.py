@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from evenli._extras import import_object
 from evenli.errors import InputError, ModelError, RunError
@@ -41,12 +40,7 @@ Own = str | Measure | Callable[[Sample], float]
 
 
 def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> SweepResult:
-    """Score all stored models with all registered measures and the user's own.
-
-    Args:
-        folder: A directory with trained models.
-        own: Own measures; each takes a ``Sample`` and returns a number.
-    """
+    """Score all stored models with all registered measures and the user's own."""
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     lang, levels, seeds = folder.header["lang"], folder.header["levels"], folder.seeds()
     if not seeds:
@@ -68,7 +62,7 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
         MeasureCurves(measure.name, measure.title.strip(), {axis: along(axis, measure) for axis in axes})
         for measure in chosen
     ]
-    mixed = _Mixtures.of(folder, seeds)
+    learnt_share, responses = _mixed(folder, seeds, chosen, samples)
     return SweepResult(
         lang=lang,
         base=Path(trained.name).name if (trained := folder.training()) else "",
@@ -78,38 +72,30 @@ def score_sweep(folder: MetaFolder | str | Path, own: Sequence[Own] = ()) -> Swe
         measures=results,
         ranking=rank_measures(results),
         published=[row for row in read_table("published_meta.csv") if row["lang"] == lang],
-        learnt_share=mixed.learnt_share(),
-        responses=[mixed.response(measure, samples) for measure in chosen if mixed.cells],
+        learnt_share=learnt_share,
+        responses=responses,
     )
 
 
-@dataclass(frozen=True)
-class _Mixtures:
-    """Models that were taught mixtures of causes: [seeds][mixtures]."""
-
-    cells: list[list[Cell]]
-    taught: NDArray[np.float64]
-    learnt: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, folder: MetaFolder, seeds: Sequence[int]) -> _Mixtures:
-        known = folder.models()
-        cells = [[cell for cell in folder.cells([seed]) if cell.axis == "mix"] for seed in seeds]
-        cells = [own for own in cells if own]
-        learnt = [[known[cell].get("learnt", (math.nan,) * len(CAUSES)) for cell in own] for own in cells]
-        return cls(cells, np.array([cell.level for cell in cells[0]] if cells else []), np.array(learnt))
-
-    def learnt_share(self) -> dict[str, float]:
-        """Of the taught levels, how much was learnt: lowest and mean over models that were taught anything."""
-        if not self.cells:
-            return {}
-        taught, learnt = np.abs(self.taught).sum(axis=1), np.abs(self.learnt).sum(axis=2)
-        shares = learnt[:, taught > 0] / taught[taught > 0]
-        return {"lowest": float(shares.min()), "mean": float(shares.mean())}
-
-    def response(self, measure: Measure, samples: Mapping[Cell, Mapping[str, Sample]]) -> Response:
-        scores = np.array([[_value(measure, samples[cell]) for cell in own] for own in self.cells])
-        return respond(measure.name, measure.title.strip(), CAUSES, self.taught, self.learnt, scores)
+def _mixed(
+    folder: MetaFolder, seeds: Sequence[int], chosen: Sequence[Measure], samples: Mapping[Cell, Mapping[str, Sample]]
+) -> tuple[dict[str, float], list[Response]]:
+    """How much of the taught mixtures was learnt, and how every measure responds to them; empty without mixtures."""
+    known = folder.models()
+    cells = [[cell for cell in folder.cells([seed]) if cell.axis == "mix"] for seed in seeds]
+    if not any(cells):
+        return {}, []
+    unknown = (math.nan,) * len(CAUSES)
+    taught = np.array([cell.level for cell in cells[0]])  # [mixtures, causes]
+    learnt = np.array([[known[cell].get("learnt", unknown) for cell in own] for own in cells])  # of every seed
+    # Models that were taught nothing have no share of it.
+    size = np.abs(taught).sum(axis=1)
+    shares = np.abs(learnt).sum(axis=2)[:, size > 0] / size[size > 0]
+    responses = []
+    for measure in chosen:
+        scores = np.array([[_value(measure, samples[cell]) for cell in own] for own in cells])
+        responses.append(respond(measure.name, measure.title.strip(), CAUSES, taught, learnt, scores))
+    return {"lowest": float(shares.min()), "mean": float(shares.mean())}, responses
 
 
 def load_measure(own: Own) -> Measure:

@@ -26,15 +26,9 @@ _UNSET = ("name", "seed", "dtype")
 
 
 def train_sweep(folder: MetaFolder | str | Path, base: str, settings: SweepSettings | None = None) -> int:
-    """Train every model of a prepared sweep that is not there yet, and store its logits.
+    """Train every model of a prepared sweep that is not there yet and store its logits; returns how many those were.
 
-    Args:
-        folder: A prepared directory.
-        base: NLI classifier to start from: a hub id or a directory.
-        settings: Seeds, recipe and device.
-
-    Returns:
-        How many models were trained now.
+    ``base`` is the NLI classifier to start from, a hub id or a directory.
     """
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     settings = settings or SweepSettings()

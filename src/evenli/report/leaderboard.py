@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from evenli.evaluate.leaderboard.board import MAIN, Board, BoardRow, rank_groups
+from evenli.evaluate.leaderboard import MAIN, Board, BoardRow, rank_groups
 from evenli.format import interval, number
 from evenli.page import environment, frame
 from evenli.report.pages import write_page

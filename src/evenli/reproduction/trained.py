@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 
 from evenli.evaluate.seat import average_effect
+from evenli.evaluate.senteval.data import TASKS
 from evenli.reproduction.ledger import Published, Row, Value, chapter, sample_of_shares
 from evenli.resources import read_table
 from evenli.stats.measure import get_measure
@@ -19,7 +20,6 @@ _BASE = "other base model (a small one), regenerated training templates"
 _LARGE_SWEEP = "another base of 12 layers, regenerated training templates"
 _SMALL_SWEEP = "a small base: there is no Japanese one of 12 layers at hand; regenerated training templates"
 _PAPER = "Dolci et al. 2023"
-_TASKS = ("MR", "CR", "SUBJ", "MPQA", "TREC", "SST2", "SST5", "STSB", "SICKR", "SICKE", "STS14", "MRPC")
 _PRINTED = {"STSB": "STSB_p", "STS14": "STS14_p", "MRPC": "MRPC_acc"}
 _SHARES = {"SICKR", "STS14"}
 _OURS = {"GloVe-HD": "HD"}
@@ -33,32 +33,36 @@ _TEN = "ours: 120k pairs of SNLI and 20k of MNLI, ten seeds on three draws"
 @chapter
 def controlled_models(data: Path | None) -> Iterator[Row]:
     """Correlation of NLI-CoAL and of FN with the bias rate, over 11 rates and all seeds trained."""
-    noise = f"{_BASE}; FN is near 2/3 at every rate, what is left is noise"
     # A score that rises at every rate has rank correlation 1, so 0.820 is of a score that falls in places.
     falls = f"{_BASE}; ours rises at every rate, and the paper of 2024 prints Pearson 1.000 for the same model"
     for row in read_table("published_meta.csv"):
         first = row["statistic"] == "pearson"
         table = Published(f"NLI-CoAL {2024 if first else 2023}, Table 2", 0.005, _BASE, "models")
-        for measure, column, differs in (("coal", "coal_corr", "" if first else falls), ("fn_bias", "fn_corr", noise)):
-            published: Value = row[column] if row[column] == NO_CORRELATION else float(row[column])
-            what = f"{row['lang']} {row['statistic'].capitalize()} of {get_measure(measure).title} with the bias rate"
-            ours = _correlation("sweeps.csv", row["lang"], measure, cast(Statistic, row["statistic"]))
-            yield table.row(what, published, ours, differs=differs)
+        yield from _correlations(table, row, "sweeps.csv", differs="" if first else falls)
 
 
 @chapter
 def controlled_models_of_the_paper(data: Path | None) -> Iterator[Row]:
     """The same at full size: the paper's recipe, pairs and order of words, three seeds."""
     for row in read_table("published_meta.csv"):
-        if row["statistic"] != "pearson":
-            continue
-        large = _LARGE_SWEEP if row["lang"] != "ja" else _SMALL_SWEEP
-        table = Published("NLI-CoAL 2024, Table 2", 0.005, large, "models")
-        for measure, column in (("coal", "coal_corr"), ("fn_bias", "fn_corr")):
-            published: Value = row[column] if row[column] == NO_CORRELATION else float(row[column])
-            what = f"{row['lang']} Pearson of {get_measure(measure).title} with the bias rate, paper's recipe"
-            differs = f"{large}; FN is near 2/3 at every rate, what is left is noise" if measure == "fn_bias" else ""
-            yield table.row(what, published, _correlation("sweeps_base.csv", row["lang"], measure), differs=differs)
+        if row["statistic"] == "pearson":
+            base = _SMALL_SWEEP if row["lang"] == "ja" else _LARGE_SWEEP
+            table = Published("NLI-CoAL 2024, Table 2", 0.005, base, "models")
+            yield from _correlations(table, row, "sweeps_base.csv", recipe=", paper's recipe")
+
+
+def _correlations(
+    table: Published, row: Mapping[str, str], sweeps: str, *, differs: str = "", recipe: str = ""
+) -> Iterator[Row]:
+    """A printed row beside our sweeps; ``differs`` is about NLI-CoAL."""
+    statistic = cast(Statistic, row["statistic"])
+    noise = f"{table.reason}; FN is near 2/3 at every rate, what is left is noise"
+    for measure, column, known in (("coal", "coal_corr", differs), ("fn_bias", "fn_corr", noise)):
+        published: Value = row[column] if row[column] == NO_CORRELATION else float(row[column])
+        scores = _scores(sweeps, row["lang"], "bias", measure)
+        value = float(correlations(np.linspace(0, 1, scores.shape[1]), scores.mean(axis=0)[None], statistic)[0])
+        what = f"{row['lang']} {statistic.capitalize()} of {get_measure(measure).title} with the bias rate{recipe}"
+        yield table.row(what, published, NO_CORRELATION if np.isnan(value) else value, differs=known)
 
 
 @chapter
@@ -69,12 +73,6 @@ def separation_from_error(data: Path | None) -> Iterator[Row]:
         scores = _scores("sweeps.csv", "en", "noise", measure)
         rise = float(scores[:, -1].mean() - scores[:, 0].mean())
         yield closed_form.row(f"en rise of {get_measure(measure).title} from no to full plain error", expected, rise)
-
-
-def _correlation(table: str, lang: str, measure: str, statistic: Statistic = "pearson") -> Value:
-    scores = _scores(table, lang, "bias", measure)
-    value = float(correlations(np.linspace(0, 1, scores.shape[1]), scores.mean(axis=0)[None], statistic)[0])
-    return NO_CORRELATION if np.isnan(value) else value
 
 
 def _scores(table: str, lang: str, axis: str, measure: str) -> np.ndarray:
@@ -141,14 +139,18 @@ def overall_scores(data: Path | None) -> Iterator[Row]:
     rounded = "from the printed scores of the tasks, STS14 to whole points only"
     table = Published(f"{_PAPER}, Table 10", 0.05, rounded, "arithmetic")
     for row in read_table("published_senteval.csv"):
-        mean = float(np.mean([_printed(row, task) for task in _TASKS]))
+        printed = {task: float(row[_PRINTED.get(task, task)]) for task in TASKS}
+        mean = float(np.mean([100 * value if task in _SHARES else value for task, value in printed.items()]))
         yield table.row(f"{row['model']} overall SentEval score", float(row["overall_pub"]), mean)
 
 
 @chapter
 def retrained_encoders(data: Path | None) -> Iterator[Row]:
     """Change against the encoder of the corpus as it is: mean SEAT effect in percent, SentEval in points."""
-    seat, senteval = _ours()
+    senteval = defaultdict(list)
+    for row in read_table("retraining.csv"):
+        senteval[row["encoder"]].append(np.mean([float(row[task]) for task in TASKS]))
+    ours = _mean_effects("retraining.csv")
     effects = {row["model"]: float(row["avg_pub"]) for row in read_table("published_seat.csv")}
     scores = {row["model"]: float(row["overall_pub"]) for row in read_table("published_senteval.csv")}
     seeds = f"{_PART}; they differ by 5 % among themselves"
@@ -158,14 +160,13 @@ def retrained_encoders(data: Path | None) -> Iterator[Row]:
     # Relative change for SEAT, whose scale differs between encoders; points for accuracies.
     for model in effects:
         name = _OURS.get(model, model)
-        if name == "Original" or name not in seat:
+        if name == "Original" or name not in ours:
             continue
-        published = round(100 * (effects[model] / effects["Original"] - 1), 1)
-        ours = round(100 * (seat[name] / seat["Original"] - 1), 1)
-        differs = "" if model in _AGREE else opposite if published < 0 < ours else seeds
-        yield tables.row(f"{model} change of the mean SEAT effect, percent", published, ours, differs=differs)
+        published, change = _percent_change(effects, model), _percent_change(ours, name)
+        differs = "" if model in _AGREE else opposite if published < 0 < change else seeds
+        yield tables.row(f"{model} change of the mean SEAT effect, percent", published, change, differs=differs)
         printed = round(scores[model] - scores["Original"], 2)
-        points = round(senteval[name] - senteval["Original"], 2)
+        points = round(float(np.mean(senteval[name])) - float(np.mean(senteval["Original"])), 2)
         yield table10.row(f"{model} change of the overall SentEval score, points", printed, points)
 
 
@@ -175,27 +176,14 @@ def retrained_with_mnli(data: Path | None) -> Iterator[Row]:
     ours = _mean_effects("retraining_mnli.csv")
     effects = {row["model"]: float(row["avg_pub"]) for row in read_table("published_seat.csv")}
     table = Published(f"{_PAPER}, Tables 6 and 7", 5.0, _TEN, "models")
-    for model, differs in (
-        ("Sub95", f"{_TEN}; no change beyond chance, nor with pairs picked by chance"),
-        ("Aug95", ""),
-    ):
-        published, change = (round(100 * (by[model] / by["Original"] - 1), 1) for by in (effects, ours))
-        yield table.row(
-            f"{model} change of the mean SEAT effect, percent, with MNLI", published, change, differs=differs
-        )
+    chance = f"{_TEN}; no change beyond chance, nor with pairs picked by chance"
+    for model, differs in (("Sub95", chance), ("Aug95", "")):
+        what = f"{model} change of the mean SEAT effect, percent, with MNLI"
+        yield table.row(what, _percent_change(effects, model), _percent_change(ours, model), differs=differs)
 
 
-def _printed(row: Mapping[str, str], task: str) -> float:
-    value = float(row[_PRINTED.get(task, task)])
-    return 100 * value if task in _SHARES else value
-
-
-def _ours() -> tuple[dict[str, float], dict[str, float]]:
-    """Mean over the seeds of the mean SEAT effect and of the overall SentEval score."""
-    senteval = defaultdict(list)
-    for row in read_table("retraining.csv"):
-        senteval[row["encoder"]].append(np.mean([float(row[task]) for task in _TASKS]))
-    return _mean_effects("retraining.csv"), {name: float(np.mean(values)) for name, values in senteval.items()}
+def _percent_change(effects: Mapping[str, float], model: str) -> float:
+    return round(100 * (effects[model] / effects["Original"] - 1), 1)
 
 
 def _mean_effects(table: str) -> dict[str, float]:

@@ -196,9 +196,9 @@ class UnitSets:
     @classmethod
     def of(cls, sets: Sequence[NDArray[Any]], words: Sequence[Sequence[str]] | None, ddof: int) -> UnitSets:
         """Scale the vectors; words are numbered in the order of the alphabet."""
-        if words is None:
-            return cls([_unit(part) for part in sets], [np.arange(len(part)) for part in sets], ddof)
-        index = [np.unique(np.asarray(part, dtype=str), return_inverse=True)[1].astype(np.intp) for part in words]
+        index: list[Index] = [np.arange(len(part)) for part in sets]
+        if words is not None:
+            index = [np.unique(np.asarray(part, dtype=str), return_inverse=True)[1].astype(np.intp) for part in words]
         return cls([_unit(part) for part in sets], index, ddof)
 
     @cached_property

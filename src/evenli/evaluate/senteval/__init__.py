@@ -306,7 +306,6 @@ class _Batched:
         self.identity = getattr(encoder, "identity", None)
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
-        """[n, d]."""
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         parts = [order[start : start + self._size] for start in range(0, len(order), self._size)]
         batches = [encode_checked(self.encoder, [texts[row] for row in part]) for part in parts]

@@ -146,7 +146,6 @@ class _Grades:
         return error.sub_((error * shares).sum(dim=1, keepdim=True)).mul_(shares)
 
     def score(self, outputs: Tensor, models: Rows) -> Values:
-        """Pearson's r of every model."""
         return np.array([pearson(one, self._scores) for one in _expected(outputs).T])
 
 
@@ -333,7 +332,6 @@ class _Accuracy:
         self._folds, self._sizes = folds, valid.sum(axis=1)
 
     def slope(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Softmax minus target."""
         return outputs.softmax(dim=1).sub_(targets[:, :, None])
 
     def score(self, outputs: Tensor, models: Rows) -> Values:

@@ -207,7 +207,6 @@ class _Steps:
             self._graph.replay()
 
     def keep(self, which: NDArray[np.int64]) -> None:
-        """Go on with these models only."""
         self._graph, self._warm = None, False  # recorded for other shapes
         chosen = torch.from_numpy(which).to(self._masks.device)
         for tensors in (self.network.layers, self._first, self._second):
