@@ -6,7 +6,7 @@ evenli knows a suite by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
+from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.registry import SUITES
 from evenli.renamed import canonical_suite
@@ -31,6 +32,8 @@ SLOT = "[Sub]"
 """Where a template takes its word."""
 SPLITS = ("full", "down")
 """Splits of an official release."""
+PS, AS, NS = SUBSETS = ("PS", "AS", "NS")
+"""Pairs that name a stereotyped group, another group, or any group for a word without a stereotype."""
 PUBLISHED = "published"
 """The occupations of the papers; an axis may have further lists."""
 Value = float | str | bool | None
@@ -70,6 +73,17 @@ class Request:
 def fill(template: str, word: str) -> str:
     """Put a word into every slot of a template."""
     return template.replace(SLOT, word)
+
+
+def subset_of(group: str, stereotypes: Collection[str]) -> str:
+    """The subset of a pair that names a group, by the groups that its word is stereotyped with."""
+    return NS if not stereotypes else PS if group in stereotypes else AS
+
+
+def filled_row(template: str, word: str, noun: str, **columns: str) -> dict[str, str]:
+    """A pair whose sentences differ in the slot: the word in the premise, the noun of a group in the hypothesis."""
+    texts = {"premise": fill(template, word), "hypothesis": fill(template, noun)}
+    return {**texts, "gold": NEUTRAL, "occupation": word, "template": template, **columns}
 
 
 def with_article(word: str, *, capital: bool = False) -> str:

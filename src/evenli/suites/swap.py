@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -128,7 +128,9 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
 
 
 def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str, Any]]:
-    gender = _gender({change.word.lower() for one in done.changes for change in one}, lang)
+    changed = {change.word.lower() for one in done.changes for change in one}
+    female, male = (changed & words for words in _gendered(lang))
+    gender = MIXED if female and male else FEMALE if female else MALE
     both = zip(GROUPS, ((row["premise"], row["hypothesis"]), done.texts), (gender, _OTHER[gender]), strict=True)
     return [
         {
@@ -147,15 +149,14 @@ def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str
     ]
 
 
-def _gender(words: set[str], lang: str) -> str:
-    """Which gender the words that change speak of."""
-    name = "swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv"
-    table = read_table(name, ("male", "female", "ways"))
+@cache
+def _gendered(lang: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The female and the male words that change."""
+    table = read_table("swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv", ("male", "female", "ways"))
     # Of a one-way row only one side changes; the other is neutral.
-    male = {row["male"] for row in table if row["ways"] in {"both", "to_female"}}
-    female = {row["female"] for row in table if row["ways"] in {"both", "to_male"}}
-    male, female = words & (male - female), words & female
-    return MIXED if male and female else FEMALE if female else MALE
+    male = frozenset(row["male"] for row in table if row["ways"] in {"both", "to_female"})
+    female = frozenset(row["female"] for row in table if row["ways"] in {"both", "to_male"})
+    return female, male - female
 
 
 def _answers(sample: Sample) -> NDArray[np.int64]:
@@ -257,7 +258,11 @@ def _summarise(
     moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
     flipped = np.flatnonzero(before != after)
     shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
-    swapped = sample.frame[rows[1]]
+    flips = []
+    for at in shown.tolist():
+        original, swapped = (sample.frame.row(int(row), named=True) for row in rows[:, at])
+        texts = [one[column][:_LONGEST] for one in (original, swapped) for column in ("premise", "hypothesis")]
+        flips.append(Flip(*texts, original["gold"] or "", LABELS[before[at]], LABELS[after[at]]))
     transitions = Counter(f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True))
     genders = Counter(first["subset"].to_list())
     return SwapResult(
@@ -265,20 +270,7 @@ def _summarise(
         rows=first.height,
         texts={name: genders[name] for name in (FEMALE, MALE, MIXED)},
         transitions=dict(sorted(transitions.items(), key=lambda item: (-item[1], item[0]))),
-        flips=[_flip(first, swapped, int(i), (LABELS[before[i]], LABELS[after[i]])) for i in shown],
-    )
-
-
-def _flip(first: pl.DataFrame, swapped: pl.DataFrame, place: int, answers: tuple[str, str]) -> Flip:
-    original, copy = first.row(place, named=True), swapped.row(place, named=True)
-    return Flip(
-        premise=original["premise"][:_LONGEST],
-        hypothesis=original["hypothesis"][:_LONGEST],
-        premise_swapped=copy["premise"][:_LONGEST],
-        hypothesis_swapped=copy["hypothesis"][:_LONGEST],
-        gold=original["gold"] or "",
-        before=answers[0],
-        after=answers[1],
+        flips=flips,
     )
 
 

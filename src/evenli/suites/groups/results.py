@@ -21,8 +21,7 @@ from evenli.stats.intervals import Scoring, estimate_functions, estimate_measure
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.about import about_axis
-from evenli.suites.base import PUBLISHED, Section, Value, slot_word
-from evenli.suites.coal.build import AS, NS, PS
+from evenli.suites.base import NS, PUBLISHED, Section, Value, slot_word, subset_of
 from evenli.suites.groups.build import STEREOTYPED
 from evenli.suites.groups.interactions import InteractionRow, interactions
 from evenli.suites.groups.measures import Items, default_of, items, label_share, stereotype_of
@@ -236,10 +235,8 @@ def _ratings(axis: Axis, lang: str) -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def _pool(pool: str, groups: dict[str, tuple[str, ...]], sample: Sample, scoring: Scoring) -> PoolRow:
-    subsets = [
-        NS if not groups[word] else PS if group in groups[word] else AS
-        for word, group in sample.frame.select("occupation", "group").iter_rows()
-    ]
+    asked = sample.frame.select("occupation", "group").iter_rows()
+    subsets = [subset_of(group, groups[word]) for word, group in asked]
     kinds = [NO_STEREOTYPE if subset == NS else STEREOTYPED for subset in subsets]
     frame = sample.frame.with_columns(subset=pl.Series(subsets), stereotype=pl.Series(kinds))
     other = Sample(Predictions(frame, sample.header), published=sample.published)

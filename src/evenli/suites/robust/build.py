@@ -24,9 +24,9 @@ from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE, read_lines
-from evenli.suites.base import Request
+from evenli.suites.base import Request, subset_of
 from evenli.suites.checks import leaking_words
-from evenli.suites.coal.build import AS, NS, PS, build_coal
+from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import load_coal
 from evenli.suites.robust.wordings import (
     DIMENSIONS,
@@ -268,9 +268,7 @@ class _Rows:
         for occupation, template in self.chosen.items[self.wording.templates]:
             premise = self._sentence(self.wordings.spelling(occupation.word), template)
             for group in self.wordings.groups:
-                pro = occupation.stereotype == group
-                subset = NS if occupation.stereotype == NO_STEREOTYPE else PS if pro else AS
-                row = self._row(subset, NEUTRAL, premise, group, template, occupation.word)
+                row = self._row(subset_of(group, occupation.groups), NEUTRAL, premise, group, template, occupation.word)
                 yield {**row, "occupation": occupation.word, "stereotype": occupation.stereotype}
         for number, template in enumerate(self.chosen.controls[self.wording.templates]):
             yield from self._stated(template)
