@@ -17,7 +17,8 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
-from evenli.labels import NEUTRAL
+from evenli.format import number
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.registry import SUITES
 from evenli.renamed import canonical_suite
@@ -28,6 +29,8 @@ from evenli.stats.sample import Sample
 from evenli.suites.summary import Summary
 from evenli.types import Competence, DataCard, MeasureResult, SuiteResult, Verdict
 
+SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
+"""Labels in the column order of Table 3 of Anantaprayoon et al. 2024."""
 SLOT = "[Sub]"
 """Where a template takes its word."""
 SPLITS = ("full", "down")
@@ -119,6 +122,22 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
     lines: Sequence[str] = ()
     main: frozenset[int] = frozenset()
+
+
+def gold_codes(frame: pl.DataFrame) -> NDArray[np.int64]:
+    """The number of every row's gold label, as answers are numbered; -1 where it has none."""
+    numbers = {label: number for number, label in enumerate(LABELS)}
+    return np.asarray(frame["gold"].replace_strict(numbers, default=-1, return_dtype=pl.Int64))
+
+
+def label_shares(proportions: Mapping[str, float]) -> str:
+    """The share of every label, in the column order of the papers."""
+    return ", ".join(f"{label} {number(proportions[label], 2)}" for label in SHOWN_LABELS)
+
+
+def with_ends(name: str, one: Any) -> dict[str, Value]:
+    """A value with both ends of its interval, as a gate names them."""
+    return {name: one.value, f"{name}.low": one.low, f"{name}.high": one.high}
 
 
 @dataclass(frozen=True)

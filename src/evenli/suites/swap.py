@@ -30,7 +30,7 @@ from evenli.resources import load_axis, read_table
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.suites.base import Items, Request, Section, Suite
+from evenli.suites.base import Items, Request, Section, Suite, gold_codes
 from evenli.suites.files import read_pairs
 from evenli.types import DataCard, MeasureResult, Record, SuiteResult
 
@@ -123,8 +123,8 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
         raise InputError(f"'{pairs.name}' has no pair with a word to swap; suite swap needs texts about women or men")
     notes = [f"{left_out.pop('', 0):,} of {len(pairs):,} pairs have no word to swap"]
     notes += [f"{count:,} left out: {REASONS[reason]}" for reason, count in left_out.most_common()]
-    about = {"name": pairs.name, "suite": "swap", "lang": pairs.lang, "source": pairs.source}
-    return PairSet.from_rows(rows, **about, notes=(*pairs.notes, *notes))
+    noted = (*pairs.notes, *notes)
+    return PairSet.from_rows(rows, name=pairs.name, suite="swap", lang=pairs.lang, source=pairs.source, notes=noted)
 
 
 def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str, Any]]:
@@ -180,11 +180,11 @@ def _by_gender(sample: Sample, values: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     return np.where(female, values, values[::-1]), female | first.where("subset", MALE)
 
 
-def _right(sample: Sample) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """[2, pairs] whether each version is answered right, and the pairs with a gold label."""
-    gold = sample.paired.first.frame["gold"].fill_null("").to_list()
-    codes = np.array([LABELS.index(label) if label in LABELS else -1 for label in gold])
-    return _answers(sample) == codes, codes >= 0
+def _right(sample: Sample) -> tuple[Values, NDArray[np.bool_]]:
+    """[2, pairs] whether the female and the male version are answered right, and the pairs that show it."""
+    gold = gold_codes(sample.paired.first.frame)
+    values, rows = _by_gender(sample, (_answers(sample) == gold).astype(np.float64))
+    return values, rows & (gold >= 0)
 
 
 @_flips(
@@ -213,17 +213,15 @@ def swap_distance(sample: Sample, stereotype: str | None = None) -> Values:
 )
 def swap_accuracy_female(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the female version."""
-    right, labelled = _right(sample)
-    values, rows = _by_gender(sample, right)
-    return _mean(sample, values[0], stereotype, rows & labelled)
+    right, rows = _right(sample)
+    return _mean(sample, right[0], stereotype, rows)
 
 
 @_accuracy(title="accuracy, texts about men", formula="share of right answers on the male version of the same pairs")
 def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the male version."""
-    right, labelled = _right(sample)
-    values, rows = _by_gender(sample, right)
-    return _mean(sample, values[1], stereotype, rows & labelled)
+    right, rows = _right(sample)
+    return _mean(sample, right[1], stereotype, rows)
 
 
 @_gap(
@@ -233,9 +231,8 @@ def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
 )
 def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
     """The difference in accuracy between texts that differ in gender only."""
-    right, labelled = _right(sample)
-    values, rows = _by_gender(sample, right.astype(np.float64))
-    return _mean(sample, values[0] - values[1], stereotype, rows & labelled)
+    right, rows = _right(sample)
+    return _mean(sample, right[0] - right[1], stereotype, rows)
 
 
 @_gap(
@@ -261,8 +258,12 @@ def _summarise(
     flips = []
     for at in shown.tolist():
         original, swapped = (sample.frame.row(int(row), named=True) for row in rows[:, at])
-        texts = [one[column][:_LONGEST] for one in (original, swapped) for column in ("premise", "hypothesis")]
-        flips.append(Flip(*texts, original["gold"] or "", LABELS[before[at]], LABELS[after[at]]))
+        texts = {
+            f"{column}{end}": row[column][:_LONGEST]
+            for end, row in (("", original), ("_swapped", swapped))
+            for column in ("premise", "hypothesis")
+        }
+        flips.append(Flip(**texts, gold=original["gold"] or "", before=LABELS[before[at]], after=LABELS[after[at]]))
     transitions = Counter(f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True))
     genders = Counter(first["subset"].to_list())
     return SwapResult(

@@ -12,19 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli.format import interval, number, with_interval
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.labels import LABELS
 from evenli.resources import read_table
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.stats.intervals import Scoring, estimate_functions, minimum_detectable_difference
 from evenli.stats.sample import Sample, Values
-from evenli.suites.base import Section, Value
+from evenli.suites.base import SHOWN_LABELS, Section, Value, with_ends
 from evenli.suites.coal.breakdown import by_occupation
 from evenli.suites.coal.causes import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, items, share
 from evenli.types import DataCard, Estimate, MeasureResult, Number, Numbers, Record, SuiteResult
 
 SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
-SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)
-"""Labels in the column order of the paper's Table 3."""
 _LISTED = 5
 """Occupations named in a line; results.json has all of them."""
 _ALIKE = 0.9
@@ -278,7 +276,7 @@ def _labels(result: CoalResult) -> Section:
     intervals = {(row.set, row.group, row.label): row for row in result.shares}
 
     def shown(subset: str, group: str, shares: Mapping[str, float]) -> list[str]:
-        by_label = {label: intervals.get((subset, group, label)) for label in SHOWN}
+        by_label = {label: intervals.get((subset, group, label)) for label in SHOWN_LABELS}
         # Runs of older versions have no intervals.
         return [
             number(shares[at]) + (f" {interval(row.low, row.high, 2)}" if row else "") for at, row in by_label.items()
@@ -292,7 +290,7 @@ def _labels(result: CoalResult) -> Section:
         for group, pairs in by_group.items():
             shares = {row.label: row.value for row in result.shares if (row.set, row.group) == (subset, group)}
             rows.append([f"  hypothesis names {group}", str(pairs), *shown(subset, group, shares)])
-    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
+    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN_LABELS))
     return Section("Predicted labels (gold is always neutral)", columns, rows)
 
 
@@ -310,16 +308,13 @@ def detectable_difference(smallest: float) -> str:
 
 def fields(result: CoalResult) -> dict[str, Value]:
     """What a gate can name beside the measures."""
-    shares = {(subset, label): share for subset, of in result.proportions.items() for label, share in of.items()}
-    read = {f"readings.{row.stereotype}.{row.reading}": row for row in result.readings}
+    values: dict[str, Value] = {f"rows.{subset}": count for subset, count in result.rows.items()}
+    for row in result.readings:
+        values |= with_ends(f"readings.{row.stereotype}.{row.reading}", row)
+    for subset, shares in result.proportions.items():
+        values |= {f"proportions.{subset}.{label}": share for label, share in shares.items()}
     return {
-        **{f"rows.{subset}": count for subset, count in result.rows.items()},
-        **{
-            f"{name}{end}": getattr(row, end[1:] or "value")
-            for name, row in read.items()
-            for end in ("", ".low", ".high")
-        },
-        **{f"proportions.{subset}.{label}": share for (subset, label), share in shares.items()},
+        **values,
         "order_condition.holds": result.order_condition.holds,
         "order_condition.beyond_doubt": result.order_condition.beyond_doubt,
         "minimum_detectable_difference": result.minimum_detectable_difference,

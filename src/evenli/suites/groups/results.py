@@ -13,15 +13,15 @@ import polars as pl
 from numpy.typing import NDArray
 
 from evenli.format import UNDEFINED, number, p_value, with_interval
-from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.labels import CONTRADICTION
 from evenli.predictions import Predictions
-from evenli.resources import Axis, load_axis
+from evenli.resources import load_axis
 from evenli.resources.axes import NO_STEREOTYPE, shipped_names
 from evenli.stats.intervals import Scoring, estimate_functions, estimate_measures
 from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.about import about_axis
-from evenli.suites.base import NS, PUBLISHED, Section, Value, slot_word, subset_of
+from evenli.suites.base import NS, PUBLISHED, SHOWN_LABELS, Section, Value, slot_word, subset_of, with_ends
 from evenli.suites.groups.build import STEREOTYPED
 from evenli.suites.groups.interactions import InteractionRow, interactions
 from evenli.suites.groups.measures import Items, default_of, items, label_share, stereotype_of
@@ -30,7 +30,6 @@ from evenli.types import DataCard, Estimate, MeasureResult, Number, Record, Suit
 PERMUTATIONS = 2_000
 DEFAULT, RULED_OUT, INTERACTION = "default", "ruled_out", "interaction"
 _NAMED = (DEFAULT, "stereotype", RULED_OUT)
-ANSWERS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
 _COLUMNS = {
     "stereotype": "stereotype",
     "default": "default",
@@ -153,14 +152,14 @@ def _rows(sample: Sample, asked: Items, scoring: Scoring) -> list[GroupRow]:
     answered = {
         (group, label): partial(label_share, label=label, rows=named == group)
         for group in asked.groups
-        for label in ANSWERS
+        for label in SHOWN_LABELS
     }
     answers = estimate_functions(sample, answered, (0, 1), scoring)
     words = sample.design.occupations[asked.rows[0]]
     rows = []
     for at, group in enumerate(asked.groups):
         parts = {name: estimates[at, name] for name in functions}
-        labels = {label: answers[group, label] for label in ANSWERS}
+        labels = {label: answers[group, label] for label in SHOWN_LABELS}
         typed = len(set(words[asked.member[at] & asked.typed].tolist()))
         first = np.flatnonzero(named == group)
         # What the pairs call a group stands in the slot of the template.
@@ -220,18 +219,13 @@ def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolR
         return []
     axis, words = load_axis(name), set(sample.frame["occupation"])
     own = card.occupation_list or PUBLISHED
-    rated = {pool: groups for pool, groups in _ratings(axis, card.lang).items() if words <= groups.keys()}
+    lists = axis.language(card.lang).lists if axis.suite == "groups" else ()
+    listed = {PUBLISHED: axis.occupations(card.lang), **{one: axis.read_list(card.lang, one) for one in lists}}
+    rated = {pool: {one.word: one.groups for one in occupations} for pool, occupations in listed.items()}
+    rated = {pool: groups for pool, groups in rated.items() if words <= groups.keys()}
     if own not in rated or len(rated) < 2:
         return []
     return [_pool(pool, rated[pool], sample, scoring) for pool in sorted(rated, key=lambda pool: pool != own)]
-
-
-def _ratings(axis: Axis, lang: str) -> dict[str, dict[str, tuple[str, ...]]]:
-    ratings = {PUBLISHED: {one.word: one.groups for one in axis.occupations(lang)}}
-    for name in axis.language(lang).lists:
-        if axis.suite == "groups":
-            ratings[name] = {one.word: one.groups for one in axis.read_list(lang, name)}
-    return ratings
 
 
 def _pool(pool: str, groups: dict[str, tuple[str, ...]], sample: Sample, scoring: Scoring) -> PoolRow:
@@ -304,7 +298,7 @@ def fields(result: GroupsResult) -> dict[str, Value]:
     named[INTERACTION] = [(row.group, row.interaction) for row in result.interactions]
     for name, rows in named.items():
         for group, one in rows:
-            values |= {f"{name}.{group}": one.value, f"{name}.{group}.low": one.low, f"{name}.{group}.high": one.high}
+            values |= with_ends(f"{name}.{group}", one)
         defined = [one.value for _, one in rows if not math.isnan(one.value)]
         values[f"{name}.largest"] = max(defined, key=abs if name == INTERACTION else float, default=None)
     return values

@@ -145,21 +145,12 @@ class Plan:
 
 
 def plan(
-    wordings: Wordings,
-    axis: Axis,
-    sources: Mapping[str, Mapping[str, str]],
-    ordinary: int,
-    *,
-    full: bool = False,
+    wordings: Wordings, axis: Axis, sources: Mapping[str, Mapping[str, str]], ordinary: int, *, full: bool
 ) -> Plan:
-    """Choose wordings and items.
+    """Choose wordings and items; ``full`` asks all wordings of the grid, on the items of the sampled one.
 
-    Args:
-        wordings: The choices of a language.
-        axis: Whose occupations are asked.
-        sources: Templates with their predicates, by set of templates.
-        ordinary: Pairs of an ordinary audit, the unit of the cost.
-        full: Ask all wordings of the grid, on the items of the sampled one.
+    ``sources`` are templates with their predicates, by set of templates; ``ordinary`` is the number of pairs of an
+    ordinary audit, the unit of the cost.
     """
     occupations = choose_occupations(axis, wordings.lang)
     needed = 2 * CONTROLS

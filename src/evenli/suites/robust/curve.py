@@ -17,11 +17,11 @@ import polars as pl
 from msgspec import structs
 from numpy.typing import NDArray
 
-from evenli.labels import LABELS
 from evenli.predictions import Predictions
 from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import get_measure, measure
 from evenli.stats.sample import Sample, Values
+from evenli.suites.base import gold_codes
 from evenli.suites.checks import is_known
 from evenli.suites.coal.causes import cause_among
 from evenli.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
@@ -126,7 +126,7 @@ def _layout(sample: Sample) -> Layout:
     given = parts.list.get(1, null_on_oob=True).str.split(" ").list.get(1, null_on_oob=True)
     asked = parts.list.get(2, null_on_oob=True)
     table = sample.frame.select("subset", asked=asked, given=given, code=pl.Series(codes)).with_columns(
-        right=pl.Series(_right(sample))
+        right=pl.Series(sample.predicted == gold_codes(sample.frame))
     )
     stated = table.filter(pl.col("subset") == CONTROL).group_by("code", "given", "asked", maintain_order=True)
     problems = [""] * len(keys)
@@ -137,15 +137,9 @@ def _layout(sample: Sample) -> Layout:
     return Layout(keys, codes, np.array([not problem for problem in problems]), problems, items)
 
 
-def _right(sample: Sample) -> NDArray[np.bool_]:
-    numbers = {label: i for i, label in enumerate(LABELS)}
-    gold = sample.frame["gold"].replace_strict(numbers, default=-1, return_dtype=pl.Int64)
-    return np.asarray(sample.predicted == gold.to_numpy())
-
-
 def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
     """All wordings, in the order in which they were asked."""
-    laid_out, right = layout(sample), _right(sample)
+    laid_out, right = layout(sample), sample.predicted == gold_codes(sample.frame)
     entries = [get_measure(name) for name in SHOWN]
     rows = []
     for code, key in enumerate(laid_out.keys):
