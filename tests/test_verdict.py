@@ -128,7 +128,7 @@ def test_a_model_against_stereotypes_is_anti_stereotypical() -> None:
     assert verdict.code == "bias" and "anti-stereotypical" in verdict.sentence
 
 
-def made(**estimates: tuple[float, float, float]) -> tuple[SuiteResult, list]:
+def made(**estimates: tuple[float, float, float]) -> SuiteResult:
     """A result with the three causes as (value, low, high)."""
     result = evenli.audit("fake:oracle:0.9", scoring=FAST).coal
     estimates = {"default_of_stereotyped": (0.0, -0.01, 0.01), **estimates}
@@ -136,7 +136,7 @@ def made(**estimates: tuple[float, float, float]) -> tuple[SuiteResult, list]:
         name: msgspec.structs.replace(result.measures[name], value=v, low=lo, high=hi)
         for name, (v, lo, hi) in estimates.items()
     }
-    return msgspec.structs.replace(result, measures={**result.measures, **changed}), result.readings
+    return msgspec.structs.replace(result, measures={**result.measures, **changed})
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_the_rule(
     code: str,
     causes: Sequence[str],
 ) -> None:
-    verdict = judge(*made(stereotype=stereotype, default_gender=default, undirected=undirected), None)
+    verdict = judge(made(stereotype=stereotype, default_gender=default, undirected=undirected), None)
     assert (verdict.code, [cause.name for cause in verdict.causes]) == (code, causes)
     assert "nan" not in verdict.sentence
     if "default_gender" in causes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,12 +25,19 @@ from evenli.resources import load_axis
 from evenli.stats.sample import Sample
 from evenli.suites.base import Request, load_suite
 from evenli.suites.checks import leaking_words, looks_like
-from evenli.suites.robust import design, results, stability
+from evenli.suites.robust import build, results, stability
+from evenli.suites.robust.build import BUDGET, SAMPLED, Wording, choose_occupations, grid, sampled
 from evenli.suites.robust.curve import WordingRow
-from evenli.suites.robust.design import BUDGET, SAMPLED, Wording, balance, choose_occupations, grid, sampled
 from evenli.suites.robust.results import RobustResult
-from evenli.suites.robust.stability import REST, across, prediction_interval, variance_shares
-from evenli.suites.robust.views import across_views, view_rows, view_shares
+from evenli.suites.robust.stability import (
+    CHOICES,
+    REST,
+    across,
+    across_views,
+    prediction_interval,
+    variance_shares,
+    view_rows,
+)
 from evenli.suites.robust.wordings import DIMENSIONS, NAME, read_wordings
 from evenli.types import Estimate
 
@@ -49,8 +57,8 @@ COUNT = 20
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(design, "SAMPLED", COUNT)
-        patch.setattr(design, "BUDGET", 0.8)
+        patch.setattr(build, "SAMPLED", COUNT)
+        patch.setattr(build, "BUDGET", 0.8)
         yield
 
 
@@ -154,7 +162,7 @@ def test_templates_of_your_own_are_a_dimension(tmp_path: Path) -> None:
     (tmp_path / "barn.txt").write_text("\n".join(own))
     frame = load_suite("robust", Request("en", tmp_path / "barn.txt")).frame
     keys = [Wording.of(key) for key in frame["id"].str.split("; ").list.get(0).unique(maintain_order=True)]
-    assert min(balance(keys)["templates"].values()) > 9
+    assert min(Counter(one.templates for one in keys).values()) > 9
     for broken, told in (("the nurse sleeps.", "no \\[Sub\\] slot"), ("the [Sub] is kissing a wife.", "'wife'")):
         (tmp_path / "barn.txt").write_text("\n".join([*own, broken]))
         with pytest.raises(InputError, match=told):
@@ -186,7 +194,8 @@ def test_the_design_is_balanced_and_bounded(lang: str, pairs: dict[str, pl.DataF
     usual = chosen[0]
     everything = grid(read_wordings(load_axis(), lang), ["built-in"])
     assert {one for one in everything if len(one.differs(usual)) == 1} <= set(chosen)
-    for dimension, counts in balance(chosen).items():
+    for dimension in DIMENSIONS:
+        counts = Counter(getattr(one, dimension) for one in chosen)
         assert set(counts) == {getattr(one, dimension) for one in everything}
         others = [count for choice, count in counts.items() if choice != getattr(usual, dimension)]
         assert not others or (min(others) >= 3 and max(others) <= 3 * min(others)), counts
@@ -358,14 +367,14 @@ def test_prompts_and_option_orders_are_choices_like_any_other(follower: Audit) -
     assert isinstance(robust, RobustResult) and not robust.views and "views" not in robust.to_dict()
     cells = view_rows(asked_in_views(follower))
     assert len(cells) == 4 * COUNT and all(cell.judged for cell in cells)
-    usual = [cell for cell in cells if cell.wording == robust.wordings[0].wording]
+    usual = [cell for cell in cells if cell.key == robust.wordings[0].key]
     # By hand: the first prompt has the value of the run, the second none, whatever the order.
     value = robust.wordings[0].stereotype
     assert [cell.stereotype for cell in usual] == pytest.approx([value, value, 0, 0], abs=1e-6)
     one = across_views(cells, robust.wordings)[0]
     assert (one.cells, one.judged, one.holds, one.opposite) == (4 * COUNT, 4 * COUNT, 2 * COUNT, 0)
     assert one.verdict == "unstable"
-    shares = {row.dimension: row.share for row in view_shares(cells) if row.cause == "stereotype"}
+    shares = {row.dimension: row.share for row in variance_shares(cells, CHOICES) if row.cause == "stereotype"}
     assert shares["prompt"] > 0.9 and shares["order"] == pytest.approx(0, abs=1e-6)
 
 

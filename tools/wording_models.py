@@ -36,8 +36,7 @@ def prepare(arguments: argparse.Namespace) -> None:
     from evenli.resources import load_axis
     from evenli.resources.axes import NO_STEREOTYPE
     from evenli.suites.base import Request
-    from evenli.suites.robust.build import load
-    from evenli.suites.robust.design import choose_occupations
+    from evenli.suites.robust.build import choose_occupations, load
     from evenli.suites.scenes import compose_templates
     from evenli.training.data import read_examples
 
@@ -152,7 +151,7 @@ def curve_of(sample: Any) -> dict[str, float]:
     """The cause *stereotype* of one model, by wording that it is competent in."""
     from evenli.suites.robust.curve import curve, judged_rows
 
-    return {row.wording.key: row.estimate("stereotype").value for row in judged_rows(curve(sample))}
+    return {row.key: row.estimate("stereotype").value for row in judged_rows(curve(sample))}
 
 
 def step(samples: dict[str, Any], wording: str, first: str, second: str, seed: str) -> str:

@@ -25,10 +25,11 @@ from evenli.evaluate.audit import Audit
 from evenli.format import number, percent, short
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.suites.base import SHOWN_LABELS as SHOWN
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
-from evenli.suites.coal.results import SHOWN, SUBSET_NAMES, CoalResult
+from evenli.suites.coal.results import SUBSET_NAMES, CoalResult
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
 INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"

@@ -6,7 +6,7 @@ evenli knows a suite by name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.errors import InputError
+from evenli.format import number
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.registry import SUITES
 from evenli.renamed import OLD_SUITES, canonical_suite
@@ -27,10 +29,14 @@ from evenli.stats.sample import Sample
 from evenli.suites.summary import Summary
 from evenli.types import Competence, DataCard, MeasureResult, SuiteResult, Verdict
 
+SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
+"""Labels in the column order of Table 3 of Anantaprayoon et al. 2024."""
 SLOT = "[Sub]"
 """Where a template takes its word."""
 SPLITS = ("full", "down")
 """Splits of an official release."""
+PS, AS, NS = SUBSETS = ("PS", "AS", "NS")
+"""Pairs that name a stereotyped group, another group, or any group for a word without a stereotype."""
 PUBLISHED = "published"
 """The occupations of the papers; an axis may have further lists."""
 Value = float | str | bool | None
@@ -72,6 +78,17 @@ def fill(template: str, word: str) -> str:
     return template.replace(SLOT, word)
 
 
+def subset_of(group: str, stereotypes: Collection[str]) -> str:
+    """The subset of a pair that names a group, by the groups that its word is stereotyped with."""
+    return NS if not stereotypes else PS if group in stereotypes else AS
+
+
+def filled_row(template: str, word: str, noun: str, **columns: str) -> dict[str, str]:
+    """A pair whose sentences differ in the slot: the word in the premise, the noun of a group in the hypothesis."""
+    texts = {"premise": fill(template, word), "hypothesis": fill(template, noun)}
+    return {**texts, "gold": NEUTRAL, "occupation": word, "template": template, **columns}
+
+
 def with_article(word: str, *, capital: bool = False) -> str:
     """Prefix ``a`` or ``an`` by the first letter, the rule of published generators.
 
@@ -105,6 +122,22 @@ class Section:
     rows: Sequence[Sequence[str]] = ()
     lines: Sequence[str] = ()
     main: frozenset[int] = frozenset()
+
+
+def gold_codes(frame: pl.DataFrame) -> NDArray[np.int64]:
+    """The number of every row's gold label, as answers are numbered; -1 where it has none."""
+    numbers = {label: number for number, label in enumerate(LABELS)}
+    return np.asarray(frame["gold"].replace_strict(numbers, default=-1, return_dtype=pl.Int64))
+
+
+def label_shares(proportions: Mapping[str, float]) -> str:
+    """The share of every label, in the column order of the papers."""
+    return ", ".join(f"{label} {number(proportions[label], 2)}" for label in SHOWN_LABELS)
+
+
+def with_ends(name: str, one: Any) -> dict[str, Value]:
+    """A value with both ends of its interval, as a gate names them."""
+    return {name: one.value, f"{name}.low": one.low, f"{name}.high": one.high}
 
 
 @dataclass(frozen=True)

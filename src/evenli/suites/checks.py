@@ -16,7 +16,7 @@ from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, load_axis
 from evenli.stats.sample import Design
-from evenli.suites.base import SLOT, fill
+from evenli.suites.base import SLOT, fill, subset_of
 
 CONTROL_TEMPLATES, FEWEST_CONTROLS = 20, 3
 TOGETHER = 3
@@ -175,8 +175,7 @@ def _findings(pairs: PairSet, axis: Axis) -> Iterator[Finding]:
         first = types.setdefault(row["occupation"], row["stereotype"])
         template, slots = row["template"], row["template"].count(SLOT)
         expected = (fill(template, row["occupation"]), fill(template, words[row["group"]]))
-        pro = row["stereotype"] == row["group"]
-        subset = "NS" if row["stereotype"] == "neutral" else "PS" if pro else "AS"
+        subset = subset_of(row["group"], () if row["stereotype"] == "neutral" else (row["stereotype"],))
         broken = {
             "slot": slots == 0,
             "slots": slots > 1,

@@ -23,15 +23,14 @@ import polars as pl
 
 from evenli.binary import write_csv
 from evenli.errors import InputError, ResourceError, RunError
-from evenli.format import number
 from evenli.io import atomic, write_failure
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.labels import LABELS, NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import read_table
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.suites.base import SLOT, Request, Section, Suite, with_article
+from evenli.suites.base import SLOT, Request, Section, Suite, label_shares, with_article
 from evenli.suites.files import read_pairs, refuse_rows
 from evenli.types import DataCard, MeasureResult, Numbers, SuiteResult
 
@@ -264,10 +263,7 @@ def _summarise(
 
 
 def _sections(result: DevResult, card: DataCard | None) -> list[Section]:
-    shares = ", ".join(
-        f"{label} {number(result.proportions[label], 2)}" for label in (ENTAILMENT, CONTRADICTION, NEUTRAL)
-    )
-    return [Section(f"Templates of Dev et al. ({result.rows:,} pairs, {shares})")]
+    return [Section(f"Templates of Dev et al. ({result.rows:,} pairs, {label_shares(result.proportions)})")]
 
 
 SUITE = Suite(

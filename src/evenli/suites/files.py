@@ -53,9 +53,8 @@ def read_pairs(
 def pairs_from_table(table: Any, lang: str, suite: str = "coal", *, name: str = "table") -> PairSet:
     """Pairs from a polars or pandas data frame, a table of ``datasets``, or any iterable of dictionaries."""
     rows = ((f"{name}, row {number}", row) for number, row in enumerate(_table_rows(table), 1))
-    about: dict[str, Any] = {"name": name, "suite": suite, "lang": lang}
-    about["source"] = f"table of {type(table).__module__}"
-    return _pair_set(rows, name, _Numbers(), **about)
+    source = f"table of {type(table).__module__}"
+    return _pair_set(rows, name, _Numbers(), name=name, suite=suite, lang=lang, source=source)
 
 
 def write_pairs(pairs: PairSet, path: str | Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 
@@ -83,9 +82,7 @@ def _round_robin(
     names = sorted(occupations)
     order = [names[i] for i in rng.permutation(len(names))]
     left = {name: [occupations[name][i] for i in rng.permutation(len(occupations[name]))] for name in order}
-    for _ in count():
-        if not any(left.values()):
-            return
+    while any(left.values()):
         for name in order:
             if left[name]:
                 unit = min(left[name], key=lambda one: used[one[1]])

@@ -9,15 +9,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+import numpy as np
+from numpy.typing import NDArray
+
+from evenli.format import printable
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.stats.sample import Sample
 from evenli.types import Estimate, Verdict
 
 ANSWERS = {ENTAILMENT: "yes", NEUTRAL: "cannot know", CONTRADICTION: "no"}
 """The three labels as answers to the question whether the second sentence follows."""
 LIMIT = (
-    "This cannot show that a model is fair: it is about these jobs, these sentences and these groups, and says "
+    "This cannot show that a model is fair: it is about these {}, these sentences and these groups, and says "
     "nothing about harm in use."
 )
+"""What no number here can show; the slot is for what the words are."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,7 @@ class Summary:
     scale: str = ""
     example: Example | None = None
     note: str = "The right answer is always “neither”: a job says nothing about who does it."
-    limit: str = LIMIT
+    limit: str = LIMIT.format("jobs")
     level: float = 0.95
 
 
@@ -141,3 +147,33 @@ def in_one_sentence(verdict: Verdict, clauses: Sequence[str], even: str) -> str:
     if verdict.code == "undecided":
         return "Undecided: these sentences cannot tell this model's leans from chance."
     return verdict.sentence
+
+
+def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDArray[np.int64]) -> Example | None:
+    """A pair that stands for the model: the one of median certainty among the first kind of rows that has any.
+
+    Not the worst pair: that would say how far a model can go, not what it does.
+
+    Args:
+        sample: The rows of a suite.
+        kinds: Which rows have the answer that the verdict is about; none where it names no cause.
+        asked: Rows to choose from; among equals the earlier one comes first.
+    """
+    if not asked.size:
+        return None
+    rows, about = asked, f"the middle one of {asked.size:,} pairs, by the model's certainty"
+    for kind in kinds:
+        if kind[asked].any():
+            rows = asked[kind[asked]]
+            about = f"a typical one of {rows.size:,} pairs with this kind of answer"
+            break
+    certainty = sample.probabilities[rows].max(axis=1)
+    at = int(rows[np.argsort(certainty, kind="stable")[rows.size // 2]])
+    premise, hypothesis = sample.frame.select("premise", "hypothesis").row(at)
+    return Example(
+        premise=printable(str(premise)),
+        hypothesis=printable(str(hypothesis)),
+        probabilities=dict(zip(LABELS, sample.probabilities[at].tolist(), strict=True)),
+        answer=LABELS[int(sample.predicted[at])],
+        about=about,
+    )

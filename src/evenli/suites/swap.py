@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ from evenli.resources import load_axis, read_table
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.suites.base import Items, Request, Section, Suite
+from evenli.suites.base import Items, Request, Section, Suite, gold_codes
 from evenli.suites.files import read_pairs
 from evenli.types import DataCard, MeasureResult, Record, SuiteResult
 
@@ -123,12 +123,14 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
         raise InputError(f"'{pairs.name}' has no pair with a word to swap; suite swap needs texts about women or men")
     notes = [f"{left_out.pop('', 0):,} of {len(pairs):,} pairs have no word to swap"]
     notes += [f"{count:,} left out: {REASONS[reason]}" for reason, count in left_out.most_common()]
-    about = {"name": pairs.name, "suite": "swap", "lang": pairs.lang, "source": pairs.source}
-    return PairSet.from_rows(rows, **about, notes=(*pairs.notes, *notes))
+    noted = (*pairs.notes, *notes)
+    return PairSet.from_rows(rows, name=pairs.name, suite="swap", lang=pairs.lang, source=pairs.source, notes=noted)
 
 
 def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str, Any]]:
-    gender = _gender({change.word.lower() for one in done.changes for change in one}, lang)
+    changed = {change.word.lower() for one in done.changes for change in one}
+    female, male = (changed & words for words in _gendered(lang))
+    gender = MIXED if female and male else FEMALE if female else MALE
     both = zip(GROUPS, ((row["premise"], row["hypothesis"]), done.texts), (gender, _OTHER[gender]), strict=True)
     return [
         {
@@ -147,15 +149,14 @@ def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str
     ]
 
 
-def _gender(words: set[str], lang: str) -> str:
-    """Which gender the words that change speak of."""
-    name = "swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv"
-    table = read_table(name, ("male", "female", "ways"))
+@cache
+def _gendered(lang: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The female and the male words that change."""
+    table = read_table("swap_words.csv" if lang == "en" else f"swap_words_{lang}.csv", ("male", "female", "ways"))
     # Of a one-way row only one side changes; the other is neutral.
-    male = {row["male"] for row in table if row["ways"] in {"both", "to_female"}}
-    female = {row["female"] for row in table if row["ways"] in {"both", "to_male"}}
-    male, female = words & (male - female), words & female
-    return MIXED if male and female else FEMALE if female else MALE
+    male = frozenset(row["male"] for row in table if row["ways"] in {"both", "to_female"})
+    female = frozenset(row["female"] for row in table if row["ways"] in {"both", "to_male"})
+    return female, male - female
 
 
 def _answers(sample: Sample) -> NDArray[np.int64]:
@@ -179,11 +180,11 @@ def _by_gender(sample: Sample, values: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     return np.where(female, values, values[::-1]), female | first.where("subset", MALE)
 
 
-def _right(sample: Sample) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """[2, pairs] whether each version is answered right, and the pairs with a gold label."""
-    gold = sample.paired.first.frame["gold"].fill_null("").to_list()
-    codes = np.array([LABELS.index(label) if label in LABELS else -1 for label in gold])
-    return _answers(sample) == codes, codes >= 0
+def _right(sample: Sample) -> tuple[Values, NDArray[np.bool_]]:
+    """[2, pairs] whether the female and the male version are answered right, and the pairs that show it."""
+    gold = gold_codes(sample.paired.first.frame)
+    values, rows = _by_gender(sample, (_answers(sample) == gold).astype(np.float64))
+    return values, rows & (gold >= 0)
 
 
 @_flips(
@@ -212,17 +213,15 @@ def swap_distance(sample: Sample, stereotype: str | None = None) -> Values:
 )
 def swap_accuracy_female(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the female version."""
-    right, labelled = _right(sample)
-    values, rows = _by_gender(sample, right)
-    return _mean(sample, values[0], stereotype, rows & labelled)
+    right, rows = _right(sample)
+    return _mean(sample, right[0], stereotype, rows)
 
 
 @_accuracy(title="accuracy, texts about men", formula="share of right answers on the male version of the same pairs")
 def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
     """Accuracy on the male version."""
-    right, labelled = _right(sample)
-    values, rows = _by_gender(sample, right)
-    return _mean(sample, values[1], stereotype, rows & labelled)
+    right, rows = _right(sample)
+    return _mean(sample, right[1], stereotype, rows)
 
 
 @_gap(
@@ -232,9 +231,8 @@ def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
 )
 def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
     """The difference in accuracy between texts that differ in gender only."""
-    right, labelled = _right(sample)
-    values, rows = _by_gender(sample, right.astype(np.float64))
-    return _mean(sample, values[0] - values[1], stereotype, rows & labelled)
+    right, rows = _right(sample)
+    return _mean(sample, right[0] - right[1], stereotype, rows)
 
 
 @_gap(
@@ -257,7 +255,15 @@ def _summarise(
     moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
     flipped = np.flatnonzero(before != after)
     shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
-    swapped = sample.frame[rows[1]]
+    flips = []
+    for at in shown.tolist():
+        original, swapped = (sample.frame.row(int(row), named=True) for row in rows[:, at])
+        texts = {
+            f"{column}{end}": row[column][:_LONGEST]
+            for end, row in (("", original), ("_swapped", swapped))
+            for column in ("premise", "hypothesis")
+        }
+        flips.append(Flip(**texts, gold=original["gold"] or "", before=LABELS[before[at]], after=LABELS[after[at]]))
     transitions = Counter(f"{LABELS[a]} > {LABELS[b]}" for a, b in zip(before[flipped], after[flipped], strict=True))
     genders = Counter(first["subset"].to_list())
     return SwapResult(
@@ -265,20 +271,7 @@ def _summarise(
         rows=first.height,
         texts={name: genders[name] for name in (FEMALE, MALE, MIXED)},
         transitions=dict(sorted(transitions.items(), key=lambda item: (-item[1], item[0]))),
-        flips=[_flip(first, swapped, int(i), (LABELS[before[i]], LABELS[after[i]])) for i in shown],
-    )
-
-
-def _flip(first: pl.DataFrame, swapped: pl.DataFrame, place: int, answers: tuple[str, str]) -> Flip:
-    original, copy = first.row(place, named=True), swapped.row(place, named=True)
-    return Flip(
-        premise=original["premise"][:_LONGEST],
-        hypothesis=original["hypothesis"][:_LONGEST],
-        premise_swapped=copy["premise"][:_LONGEST],
-        hypothesis_swapped=copy["hypothesis"][:_LONGEST],
-        gold=original["gold"] or "",
-        before=answers[0],
-        after=answers[1],
+        flips=flips,
     )
 
 

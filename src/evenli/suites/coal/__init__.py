@@ -8,9 +8,8 @@ from evenli.suites.base import Items, Suite
 from evenli.suites.coal import causes as causes
 from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import check, load
-from evenli.suites.coal.results import CoalResult, fields, judge, sections, summarise
-from evenli.suites.coal.summary import summary
-from evenli.suites.coal.verdict import CAUSES, ELSEWHERE
+from evenli.suites.coal.results import CoalResult, fields, sections, summarise
+from evenli.suites.coal.verdict import CAUSES, ELSEWHERE, judge, summary
 
 SUITE = Suite(
     name="coal",

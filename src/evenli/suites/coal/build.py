@@ -8,15 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from evenli.errors import InputError, ResourceError
-from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.suites.base import PUBLISHED, SLOT, fill
+from evenli.suites.base import AS, NS, PS, PUBLISHED, SLOT, filled_row
 from evenli.suites.coal.occupations import OccupationList
-
-PS, AS, NS = "PS", "AS", "NS"
-SUBSETS = (PS, AS, NS)
 
 
 def build_coal(
@@ -62,9 +58,8 @@ def build_coal(
     rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_group_order or axis.group_names)
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
     source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
-    numbered = ({"id": str(number), **row} for number, row in enumerate(rows))
     name = f"built-in, {own} occupations" if own else "built-in"
-    pairs = PairSet.from_rows(numbered, name=name, suite="coal", lang=lang, source=source)
+    pairs = PairSet.from_rows(rows, name=name, suite="coal", lang=lang, source=source)
     return replace(pairs, notes=words.notes, occupation_list=own, scores=words.scores)
 
 
@@ -89,16 +84,8 @@ def _rows(
     subsets += [(NS, k, o, group) for group in neutral_order for k, o in neutral]
     for subset, k, occupation, group in subsets:
         for template in templates[k : k + width]:
-            yield {
-                "subset": subset,
-                "premise": fill(template, occupation.word),
-                "hypothesis": fill(template, group_words[group]),
-                "gold": NEUTRAL,
-                "occupation": occupation.word,
-                "stereotype": occupation.stereotype,
-                "template": template,
-                "group": group,
-            }
+            columns = {"subset": subset, "stereotype": occupation.stereotype, "group": group}
+            yield filled_row(template, occupation.word, group_words[group], **columns)
 
 
 def _check(occupations: Sequence[Occupation], templates: Sequence[str], width: int, axis: Axis) -> None:

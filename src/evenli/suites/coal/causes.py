@@ -113,22 +113,12 @@ def _partners(sample: Sample, groups: tuple[str, ...]) -> NDArray[np.int64]:
     """[2, items] rows that ask the same occupation and template of two groups, in the order of the first group."""
     if len(groups) != 2:
         return np.zeros((2, 0), dtype=np.int64)
-    rows = [np.flatnonzero((sample.frame["group"] == group).fill_null(False).to_numpy()) for group in groups]
-    cells = [sample.design.cells[part] for part in rows]
     # A pair that stands twice in a file meets its partner in the same turn.
-    keys = [part + (int(sample.design.cells.max()) + 1) * _turns(part) for part in cells]
-    _, first, second = np.intersect1d(keys[0], keys[1], assume_unique=True, return_indices=True)
-    order = np.argsort(first)
-    return np.stack([rows[0][first[order]], rows[1][second[order]]])
-
-
-def _turns(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each code stood there before."""
-    order = np.argsort(codes, kind="stable")
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    turns = np.empty_like(codes)
-    turns[order] = np.arange(len(codes)) - np.repeat(starts, np.diff(starts, append=len(codes)))
-    return turns
+    asked = sample.frame.select("group", cell=pl.Series(sample.design.cells)).with_row_index("row")
+    asked = asked.with_columns(turn=pl.int_range(pl.len()).over("group", "cell"))
+    first, second = (asked.filter(pl.col("group") == group) for group in groups)
+    both = first.join(second, on=["cell", "turn"]).sort("row")
+    return np.stack([both[name].to_numpy() for name in ("row", "row_right")]).astype(np.int64)
 
 
 def _origin(sample: Sample, card: dict[str, Any]) -> tuple[Axis | None, str]:

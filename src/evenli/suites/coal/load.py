@@ -21,9 +21,9 @@ from evenli.pairs import PairSet, frame_of_rows
 from evenli.parse import parse_json_object
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.suites.base import SLOT, SPLITS, Request, fill
+from evenli.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill, subset_of
 from evenli.suites.checks import check_pairs, looks_like
-from evenli.suites.coal.build import AS, NS, PS, SUBSETS, build_coal
+from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.occupations import load_occupations
 from evenli.suites.files import read_pairs
 
@@ -93,8 +93,7 @@ def _complete(pairs: PairSet, axis: Axis) -> PairSet:
         row["stereotype"] = row["stereotype"] or types.get(row["occupation"])
         if problem := _problem(row, words, axis) or _slots(row, words):
             raise InputError(f"{pairs.name}, pair '{row['id']}': {problem}")
-        pro = row["stereotype"] == row["group"]
-        subset = NS if row["stereotype"] == NO_STEREOTYPE else PS if pro else AS
+        subset = subset_of(row["group"], () if row["stereotype"] == NO_STEREOTYPE else (row["stereotype"],))
         return {**row, "gold": NEUTRAL, "subset": row["subset"] or subset}
 
     rows = pairs.frame.iter_rows(named=True)

@@ -1,39 +1,28 @@
-"""What NLI-CoAL adds to its measures: order condition, occupations, published models, and how it is shown."""
+"""What NLI-CoAL adds to its measures: how jobs are read, occupations, published models, and how they are shown."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from statistics import median
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from evenli.format import interval, number, with_interval
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.labels import LABELS
 from evenli.resources import read_table
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.stats.intervals import Scoring, minimum_detectable_difference
-from evenli.stats.sample import Sample
-from evenli.suites.base import Section, Value
-from evenli.suites.coal import verdict
+from evenli.stats.intervals import Scoring, estimate_functions, minimum_detectable_difference
+from evenli.stats.sample import Sample, Values
+from evenli.suites.base import SHOWN_LABELS, Section, Value, with_ends
 from evenli.suites.coal.breakdown import by_occupation
-from evenli.suites.coal.causes import DEFINING, EVEN, items
-from evenli.suites.coal.readings import ReadingRow, ShareRow, label_shares, readings
-from evenli.types import (
-    Competence,
-    DataCard,
-    Estimate,
-    MeasureResult,
-    Number,
-    Numbers,
-    Record,
-    SuiteResult,
-    Verdict,
-)
+from evenli.suites.coal.causes import DEFINING, EVEN, FIRST, INCOHERENT, OUTCOMES, SECOND, items, share
+from evenli.types import DataCard, Estimate, MeasureResult, Number, Numbers, Record, SuiteResult
 
 SUBSET_NAMES = {"PS": "pro-stereotypical", "AS": "anti-stereotypical", "NS": "non-stereotypical"}
-SHOWN = (ENTAILMENT, CONTRADICTION, NEUTRAL)
-"""Labels in the column order of the paper's Table 3."""
 _LISTED = 5
 """Occupations named in a line; results.json has all of them."""
 _ALIKE = 0.9
@@ -72,6 +61,50 @@ class PublishedRow(Record, frozen=True):
     fn: Number
     this: bool
     tied: bool
+
+
+class ReadingRow(Record, frozen=True):
+    """How often the jobs of one class are read in one way.
+
+    Attributes:
+        stereotype: A group, ``neutral``, or ``defining`` for words that state a group themselves.
+        reading: The group whose job it is taken for, ``incoherent`` or ``even``.
+        noun: How an English sentence calls that group; empty for the other two.
+        items: Sentences, each asked with both groups.
+        value: Share of the items.
+        low: Lower end of its interval.
+        high: Upper end.
+    """
+
+    stereotype: str
+    reading: str
+    noun: str
+    items: int
+    value: Number
+    low: Number
+    high: Number
+
+
+class ShareRow(Record, frozen=True):
+    """How often one label is given.
+
+    Attributes:
+        set: PS, AS or NS.
+        group: Group in the hypothesis; empty for all.
+        label: The answer.
+        pairs: Pairs of the set and group.
+        value: Share of the pairs.
+        low: Lower end of its interval.
+        high: Upper end.
+    """
+
+    set: str
+    group: str
+    label: str
+    pairs: int
+    value: Number
+    low: Number
+    high: Number
 
 
 class CoalResult(SuiteResult, frozen=True, kw_only=True):
@@ -139,6 +172,48 @@ def summarise(
     )
 
 
+def readings(sample: Sample, scoring: Scoring) -> list[ReadingRow]:
+    """The shares of all readings per class of jobs; none where there are not two groups."""
+    asked = items(sample)
+    if len(asked.groups) != 2:
+        return []
+    names = {FIRST: asked.groups[0], SECOND: asked.groups[1], INCOHERENT: INCOHERENT, EVEN: EVEN}
+    classes = [name for name in (*asked.groups, NO_STEREOTYPE, DEFINING) if (asked.classes == name).any()]
+    functions = {(name, kind): partial(share, name=name, outcome=kind) for name in classes for kind in OUTCOMES}
+    rows = []
+    for (name, kind), one in estimate_functions(sample, functions, (0, 1), scoring).items():
+        count = int((asked.classes == name).sum())
+        noun = asked.nouns.get(names[kind], "")
+        rows.append(ReadingRow(name, names[kind], noun, count, one.value, one.low, one.high))
+    return rows
+
+
+def label_shares(sample: Sample, scoring: Scoring) -> list[ShareRow]:
+    """The share of every label in every set, over all pairs and by the group in the hypothesis."""
+    subsets = sample.frame["subset"].unique(maintain_order=True).to_list()
+    groups = ["", *sorted(sample.frame["group"].drop_nulls().unique())]
+    of_row = sample.frame["group"].fill_null("").to_numpy()
+    masks = {
+        (subset, group): sample.where("subset", subset) & ((of_row == group) | (group == ""))
+        for subset in subsets
+        for group in groups
+    }
+
+    def value(sample: Sample, rows: NDArray[np.bool_], label: str) -> Values:
+        return sample.mean((sample.predicted == LABELS.index(label)).astype(np.float32), rows=rows)
+
+    functions = {
+        (*key, label): partial(value, rows=rows, label=label) for key, rows in masks.items() for label in LABELS
+    }
+    estimates = estimate_functions(sample, functions, (0, 1), scoring)
+    counts = {key: int(rows.sum()) for key, rows in masks.items()}
+    return [
+        ShareRow(*key, counts[key[:2]], one.value, one.low, one.high)
+        for key, one in estimates.items()
+        if counts[key[:2]]
+    ]
+
+
 def published(lang: str, estimate: Estimate) -> list[PublishedRow]:
     """Published models of a language with this one among them, most biased first; last where it is undefined."""
     rows = [PublishedRow("this model", estimate.value, math.nan, True, False)]
@@ -201,7 +276,7 @@ def _labels(result: CoalResult) -> Section:
     intervals = {(row.set, row.group, row.label): row for row in result.shares}
 
     def shown(subset: str, group: str, shares: Mapping[str, float]) -> list[str]:
-        by_label = {label: intervals.get((subset, group, label)) for label in SHOWN}
+        by_label = {label: intervals.get((subset, group, label)) for label in SHOWN_LABELS}
         # Runs of older versions have no intervals.
         return [
             number(shares[at]) + (f" {interval(row.low, row.high, 2)}" if row else "") for at, row in by_label.items()
@@ -215,7 +290,7 @@ def _labels(result: CoalResult) -> Section:
         for group, pairs in by_group.items():
             shares = {row.label: row.value for row in result.shares if (row.set, row.group) == (subset, group)}
             rows.append([f"  hypothesis names {group}", str(pairs), *shown(subset, group, shares)])
-    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN))
+    columns = ("set", ">pairs", *(f">{label}" for label in SHOWN_LABELS))
     return Section("Predicted labels (gold is always neutral)", columns, rows)
 
 
@@ -233,16 +308,13 @@ def detectable_difference(smallest: float) -> str:
 
 def fields(result: CoalResult) -> dict[str, Value]:
     """What a gate can name beside the measures."""
-    shares = {(subset, label): share for subset, of in result.proportions.items() for label, share in of.items()}
-    read = {f"readings.{row.stereotype}.{row.reading}": row for row in result.readings}
+    values: dict[str, Value] = {f"rows.{subset}": count for subset, count in result.rows.items()}
+    for row in result.readings:
+        values |= with_ends(f"readings.{row.stereotype}.{row.reading}", row)
+    for subset, shares in result.proportions.items():
+        values |= {f"proportions.{subset}.{label}": share for label, share in shares.items()}
     return {
-        **{f"rows.{subset}": count for subset, count in result.rows.items()},
-        **{
-            f"{name}{end}": getattr(row, end[1:] or "value")
-            for name, row in read.items()
-            for end in ("", ".low", ".high")
-        },
-        **{f"proportions.{subset}.{label}": share for (subset, label), share in shares.items()},
+        **values,
         "order_condition.holds": result.order_condition.holds,
         "order_condition.beyond_doubt": result.order_condition.beyond_doubt,
         "minimum_detectable_difference": result.minimum_detectable_difference,
@@ -258,8 +330,3 @@ def published_medians(result: CoalResult) -> dict[str, float | None]:
     values = {name: [float(row[column]) for row in rows] for name, column in columns.items()}
     values["coal_non"] = [1 - neutral for neutral in values["coal_non"]]
     return {name: median(of_models) if of_models else None for name, of_models in values.items()}
-
-
-def judge(result: CoalResult, competence: Competence | None) -> Verdict:
-    """The verdict of a run; see ``evenli.suites.coal.verdict``."""
-    return verdict.judge(result, result.readings, competence, result.notes)

@@ -1,15 +1,22 @@
-"""The verdict: which causes the intervals support, in a sentence for a reader who has ten seconds."""
+"""What is said of a model: the causes that the intervals support, and a first screen for a reader with ten seconds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from evenli.format import percent, with_interval
+from evenli.labels import ENTAILMENT, LABELS
 from evenli.resources.axes import NO_STEREOTYPE
+from evenli.stats.sample import Sample
 from evenli.suites.base import with_article
-from evenli.suites.coal.readings import ReadingRow
-from evenli.types import Cause, Competence, Estimate, MeasureResult, SuiteResult, Verdict, VerdictCode
+from evenli.suites.coal.causes import EVEN, INCOHERENT, items
+from evenli.suites.coal.results import CoalResult, ReadingRow
+from evenli.suites.summary import Bar, PlainNumber, Share, Summary, in_one_sentence, plain_number, typical_pair
+from evenli.types import Cause, Competence, Estimate, MeasureResult, Verdict, VerdictCode
 
 CAUSES = ("stereotype", "default_gender", "undirected")
 ELSEWHERE = "default_of_stereotyped"
@@ -21,23 +28,24 @@ SIZES = ((0.1, "slight"), (0.3, "clear"), (math.inf, "strong"))
 than the list of 13 female words can tell apart: the interval of ``stereotype`` is often 0.3 wide."""
 ADVERBS = {"slight": "slightly", "clear": "clearly", "strong": "strongly"}
 COUNTS = {"slight": "a few", "clear": "some", "strong": "many"}
+_SHOWN_FROM = 0.005  # contradicting answers get a part of their own where a bar has at least so many
+_KINDS = ("first", "second")
 
 
-def judge(
-    result: SuiteResult, readings: Sequence[ReadingRow], competence: Competence | None, notes: Sequence[str] = ()
-) -> Verdict:
+def judge(result: CoalResult, competence: Competence | None) -> Verdict:
     """Name every cause that its interval supports.
 
     A lean is supported if its interval excludes 0 and does not lie within NEGLIGIBLE of it; undirected error, which is
     never below 0, if its interval lies above NEGLIGIBLE. Without a competence the gate is skipped.
     """
-    refused = refuse(competence)
-    if refused is not None:
+    if (refused := refuse(competence)) is not None:
         return refused
+    readings = result.readings
     measured = {name: result.measures[name] for name in (*CAUSES, ELSEWHERE) if name in result.measures}
     main = measured["stereotype"]
     if math.isnan(main.value):
-        why = "it needs PS and AS pairs of the same sentences" if readings or not notes else notes[0]
+        why = "it needs PS and AS pairs of the same sentences"
+        why = why if readings or not result.notes else result.notes[0]
         return Verdict("none", f"No verdict: 'stereotype' is {main.note}; {why}.")
     if math.isnan(main.low):
         return Verdict("none", f"No verdict: 'stereotype' has {main.note}.")
@@ -95,17 +103,30 @@ def negligible(one: Estimate) -> bool:
     return one.low > -NEGLIGIBLE and one.high < NEGLIGIBLE
 
 
+def common_cause(name: str, measured: MeasureResult) -> Cause:
+    """Stereotype or undirected error, which any number of groups has."""
+    direction, label = "none", "errors without a direction"
+    if not name.startswith("undirected"):
+        follows = measured.value > 0
+        direction, label = ("stereotypical", "follows stereotypes") if follows else ("anti-stereotypical",) * 2
+    return Cause(name, direction, size_of(measured.value), label, measured.estimate)
+
+
+def common_clause(cause: Cause, thing: str, *, first: bool) -> str:
+    """The same two without a number; ``thing`` is what a word is."""
+    if cause.name.startswith("undirected"):
+        return f"makes {COUNTS[cause.size]} {'' if first else 'further '}errors that favour nobody"
+    does = "follows" if cause.estimate.value > 0 else "goes against"
+    return f"{ADVERBS[cause.size]} {does} stereotypes about {thing}s"
+
+
 def _cause(name: str, measured: MeasureResult, readings: Sequence[ReadingRow]) -> Cause:
-    estimate, size = measured.estimate, size_of(measured.value)
-    if name == "undirected":
-        return Cause(name, "none", size, "errors without a direction", estimate)
-    if name == "stereotype":
-        follows = estimate.value > 0
-        label = "follows stereotypes" if follows else "anti-stereotypical"
-        return Cause(name, "stereotypical" if follows else "anti-stereotypical", size, label, estimate)
-    group, noun = group_nouns(readings)[estimate.value > 0]
+    if name in {"stereotype", "undirected"}:
+        return common_cause(name, measured)
+    group, noun = group_nouns(readings)[measured.value > 0]
     where = " for stereotyped jobs" if name == ELSEWHERE else ""
-    return Cause(name, group, size, f"assumes {with_article(noun)}{where}", estimate)
+    label = f"assumes {with_article(noun)}{where}"
+    return Cause(name, group, size_of(measured.value), label, measured.estimate)
 
 
 def group_nouns(readings: Sequence[ReadingRow]) -> list[tuple[str, str]]:
@@ -141,3 +162,93 @@ def _sentence(cause: Cause, readings: Sequence[ReadingRow], *, first: bool) -> s
         f"{assumes}: jobs without any stereotype are read as {whose[group]} in {share[NO_STEREOTYPE, group]} of the "
         f"sentences, as {whose[other]} in {share[NO_STEREOTYPE, other]}."
     )
+
+
+def summary(result: CoalResult, verdict: Verdict, sample: Sample) -> Summary:
+    """The first screen of a run."""
+    clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
+    # A word that states a group is no example: the right answer to it is not neutral.
+    stating = sample.frame["occupation"].fill_null("").is_in(items(sample).defining).to_numpy()
+    by_id = sample.frame["id"].arg_sort().to_numpy()
+    return Summary(
+        sentence=in_one_sentence(verdict, clauses, even="reads a job as anybody's"),
+        detail=verdict.sentence,
+        problem=result.problem,
+        bars=_bars(result),
+        numbers=_numbers(result),
+        scale=f"In 100 sentences, with the {percent(result.main.level)} interval; an even model has 0.",
+        example=typical_pair(sample, _typical(sample, verdict), by_id[~stating[by_id]]),
+        level=result.main.level,
+    )
+
+
+def _clause(cause: Cause, result: CoalResult, *, first: bool) -> str:
+    if cause.name in {"stereotype", "undirected"}:
+        return common_clause(cause, "job", first=first)
+    noun = with_article(dict(group_nouns(result.readings)).get(cause.direction, cause.direction))
+    where = "in stereotyped jobs of either kind" if cause.name == ELSEWHERE else "where a job has no stereotype"
+    return f"{ADVERBS[cause.size]} assumes {noun} {where}"
+
+
+def _bars(result: CoalResult) -> list[Bar]:
+    """A bar per class of jobs; words that state a group are not part of the question."""
+    groups = group_nouns(result.readings)
+    contradicts = any(row.reading == INCOHERENT and row.value >= _SHOWN_FROM for row in result.readings)
+    kinds = [(group, with_article(noun), kind) for (group, noun), kind in zip(groups, _KINDS, strict=False)]
+    kinds += [(INCOHERENT, "contradictory", "both")] if contradicts else []
+    kinds += [(EVEN, "neither (right)", "neither")]
+    bars = []
+    for name in (*(group for group, _ in groups), NO_STEREOTYPE):
+        of = {row.reading: row for row in result.readings if row.stereotype == name}
+        if not of or any(math.isnan(row.value) for row in of.values()):
+            continue
+        shares = [Share(label, kind, of[key].value, of[key].low, of[key].high) for key, label, kind in kinds]
+        title = "jobs without a stereotype" if name == NO_STEREOTYPE else f"jobs stereotyped {name}"
+        bars.append(Bar(title, next(iter(of.values())).items, shares))
+    return bars
+
+
+def _numbers(result: CoalResult) -> list[PlainNumber]:
+    """The three causes; a lean is shown without its sign, which is in its name."""
+    nouns = [with_article(noun) for _, noun in group_nouns(result.readings)]
+    if len(nouns) != len(_KINDS):
+        return []
+    first, second = nouns
+    error = ("Errs without a direction", "wrong answers that cancel out or contradict each other")
+    # Name and meaning of a value below 0, and of one above.
+    texts = {
+        "stereotype": (
+            ("Goes against stereotypes", "read against the stereotype, minus read as it says"),
+            ("Follows stereotypes", "read as the stereotype says, minus read against it"),
+        ),
+        "default_gender": (
+            (f"Assumes {first}", f"jobs without a stereotype: read as {first}'s, minus as {second}'s"),
+            (f"Assumes {second}", f"jobs without a stereotype: read as {second}'s, minus as {first}'s"),
+        ),
+        "undirected": (error, error),
+    }
+    numbers = []
+    for cause in CAUSES:
+        one = result.measures.get(cause)
+        if one is not None and not math.isnan(one.value):
+            name, meaning = texts[cause][one.value >= 0]
+            numbers.append(plain_number(name, one, meaning))
+    return numbers
+
+
+def _typical(sample: Sample, verdict: Verdict) -> list[NDArray[np.bool_]]:
+    """The answers that the first cause is made of, and all biased ones where there are none."""
+    if not verdict.causes:
+        return []
+    cause = verdict.causes[0]
+    entailed = sample.predicted == LABELS.index(ENTAILMENT)
+    if cause.name == "stereotype":
+        chosen = entailed & sample.where("subset", "PS" if cause.estimate.value > 0 else "AS")
+    elif cause.name == "undirected":
+        chosen = ~sample.is_neutral
+    else:
+        untyped = sample.where("subset", "NS")
+        typed = sample.where("subset", "PS") | sample.where("subset", "AS")
+        own = untyped if cause.name == "default_gender" else typed
+        chosen = entailed & own & sample.where("group", cause.direction)
+    return [np.asarray(chosen), sample.biased]

@@ -6,8 +6,7 @@ from evenli.suites.base import Items, Suite
 from evenli.suites.groups import measures as measures
 from evenli.suites.groups.build import check, load
 from evenli.suites.groups.results import GroupsResult, fields, sections, summarise
-from evenli.suites.groups.summary import summary
-from evenli.suites.groups.verdict import NAMES, judge
+from evenli.suites.groups.verdict import NAMES, judge, summary
 
 SUITE = Suite(
     name="groups",

@@ -12,9 +12,9 @@ from evenli.labels import NEUTRAL
 from evenli.pairs import PairSet
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.suites.base import PUBLISHED, SLOT, Request, fill
+from evenli.suites.base import NS, PUBLISHED, SLOT, SUBSETS, Request, filled_row, subset_of
 from evenli.suites.checks import CONTROL_TEMPLATES, leaking_words, looks_like
-from evenli.suites.coal.build import AS, NS, PS, SUBSETS, in_turn
+from evenli.suites.coal.build import in_turn
 from evenli.suites.files import read_pairs, refuse_rows
 
 PAIRS = 5_420
@@ -62,11 +62,10 @@ def build_groups(
     if len(templates) < width:
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
     kinds = [[one for one in kept if bool(one.groups) is typed] for typed in (False, True)]
-    rows = ({"id": str(at), **row} for at, row in enumerate(_rows(in_turn(kinds), templates, width, axis, lang)))
     notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
     own = "" if words == PUBLISHED else f", {words}"
     pairs = PairSet.from_rows(
-        rows,
+        _rows(in_turn(kinds), templates, width, axis, lang),
         name=f"built-in, axis {axis.id}{own}",
         suite="groups",
         lang=lang,
@@ -103,16 +102,9 @@ def _rows(
     for number, word in enumerate(words):
         for template in (templates[(number + at) % len(templates)] for at in range(width)):
             for group, noun in nouns.items():
-                yield {
-                    "subset": NS if not word.groups else PS if group in word.groups else AS,
-                    "premise": fill(template, word.word),
-                    "hypothesis": fill(template, noun),
-                    "gold": NEUTRAL,
-                    "occupation": word.word,
-                    "stereotype": STEREOTYPED if word.groups else NO_STEREOTYPE,
-                    "template": template,
-                    "group": group,
-                }
+                kind = STEREOTYPED if word.groups else NO_STEREOTYPE
+                columns = {"subset": subset_of(group, word.groups), "stereotype": kind, "group": group}
+                yield filled_row(template, word.word, noun, **columns)
 
 
 def check(pairs: PairSet, request: Request) -> PairSet:

@@ -24,7 +24,7 @@ from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.resources.axes import TIMES
 from evenli.stats.intervals import Scoring, estimate_functions
 from evenli.stats.sample import Sample, Values
-from evenli.suites.groups.items import items, mean_of_items
+from evenli.suites.groups.measures import items, mean_of_items
 from evenli.types import Estimate, Record
 
 

@@ -1,4 +1,4 @@
-"""What suite groups adds to its measures: a row per group, a permutation test, interactions, and how they are shown."""
+"""What suite groups adds to its measures: a row per group, a permutation test, other raters, and how they are shown."""
 
 from __future__ import annotations
 
@@ -9,24 +9,35 @@ from functools import partial
 
 import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from evenli.format import UNDEFINED, number, p_value, with_interval
-from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
-from evenli.stats.intervals import Scoring, estimate_functions
+from evenli.labels import CONTRADICTION
+from evenli.predictions import Predictions
+from evenli.resources import load_axis
+from evenli.resources.axes import NO_STEREOTYPE, shipped_names
+from evenli.stats.intervals import Scoring, estimate_functions, estimate_measures
+from evenli.stats.measure import get_measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.about import about_axis
-from evenli.suites.base import Section, Value, slot_word
+from evenli.suites.base import NS, PUBLISHED, SHOWN_LABELS, Section, Value, slot_word, subset_of, with_ends
+from evenli.suites.groups.build import STEREOTYPED
 from evenli.suites.groups.interactions import InteractionRow, interactions
-from evenli.suites.groups.items import Items, items
-from evenli.suites.groups.measures import default_of, label_share, stereotype_of
-from evenli.suites.groups.pools import PoolRow, pools
+from evenli.suites.groups.measures import Items, default_of, items, label_share, stereotype_of
 from evenli.types import DataCard, Estimate, MeasureResult, Number, Record, SuiteResult
 
 PERMUTATIONS = 2_000
 DEFAULT, RULED_OUT, INTERACTION = "default", "ruled_out", "interaction"
 _NAMED = (DEFAULT, "stereotype", RULED_OUT)
-ANSWERS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
+_COLUMNS = {
+    "stereotype": "stereotype",
+    "default": "default",
+    "default_expected": "default, expected",
+    "ruled_out": "ruled out",
+    "ruled_out_expected": "ruled out, expected",
+}
+_POOL_SCORES = {"stereotype": "stereotype_n", "coal": "coal_n"}
 
 
 class GroupRow(Record, frozen=True):
@@ -55,6 +66,22 @@ class GroupRow(Record, frozen=True):
     ruled_out_expected: Estimate | None = None
     answers: dict[str, Estimate] = msgspec.field(default_factory=dict)
     pairs: int = 0
+
+
+class PoolRow(Record, frozen=True):
+    """Scores by the ratings of one pool of people.
+
+    Attributes:
+        pool: Name of the list: ``published`` is the axis' own.
+        words: Words that have a stereotype by these ratings.
+        stereotype: The measure ``stereotype_n``.
+        coal: The measure ``coal_n``.
+    """
+
+    pool: str
+    words: int
+    stereotype: Estimate
+    coal: Estimate
 
 
 class GroupsResult(SuiteResult, frozen=True, kw_only=True):
@@ -125,14 +152,14 @@ def _rows(sample: Sample, asked: Items, scoring: Scoring) -> list[GroupRow]:
     answered = {
         (group, label): partial(label_share, label=label, rows=named == group)
         for group in asked.groups
-        for label in ANSWERS
+        for label in SHOWN_LABELS
     }
     answers = estimate_functions(sample, answered, (0, 1), scoring)
     words = sample.design.occupations[asked.rows[0]]
     rows = []
     for at, group in enumerate(asked.groups):
         parts = {name: estimates[at, name] for name in functions}
-        labels = {label: answers[group, label] for label in ANSWERS}
+        labels = {label: answers[group, label] for label in SHOWN_LABELS}
         typed = len(set(words[asked.member[at] & asked.typed].tolist()))
         first = np.flatnonzero(named == group)
         # What the pairs call a group stands in the slot of the template.
@@ -182,30 +209,42 @@ def _distance(p: Values) -> float:
     return total / (count * (count - 1) / 2)
 
 
+def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolRow]:
+    """A row for each list of a shipped axis that rates every word of the run, its own first; none if it is alone.
+
+    Which answers a model gives does not depend on who rated a word, so that one run can be scored by all of them.
+    """
+    name = str(sample.header.get("settings", {}).get("axis", "gender"))
+    if card is None or name not in shipped_names() or card.lang not in load_axis(name).languages:
+        return []
+    axis, words = load_axis(name), set(sample.frame["occupation"])
+    own = card.occupation_list or PUBLISHED
+    lists = axis.language(card.lang).lists if axis.suite == "groups" else ()
+    listed = {PUBLISHED: axis.occupations(card.lang), **{one: axis.read_list(card.lang, one) for one in lists}}
+    rated = {pool: {one.word: one.groups for one in occupations} for pool, occupations in listed.items()}
+    rated = {pool: groups for pool, groups in rated.items() if words <= groups.keys()}
+    if own not in rated or len(rated) < 2:
+        return []
+    return [_pool(pool, rated[pool], sample, scoring) for pool in sorted(rated, key=lambda pool: pool != own)]
+
+
+def _pool(pool: str, groups: dict[str, tuple[str, ...]], sample: Sample, scoring: Scoring) -> PoolRow:
+    asked = sample.frame.select("occupation", "group").iter_rows()
+    subsets = [subset_of(group, groups[word]) for word, group in asked]
+    kinds = [NO_STEREOTYPE if subset == NS else STEREOTYPED for subset in subsets]
+    frame = sample.frame.with_columns(subset=pl.Series(subsets), stereotype=pl.Series(kinds))
+    other = Sample(Predictions(frame, sample.header), published=sample.published)
+    entries = {key: get_measure(measure) for key, measure in _POOL_SCORES.items()}
+    estimates = estimate_measures(other, list(entries.values()), [None], scoring)
+    typed = len({word for word in sample.frame["occupation"] if groups[word]})
+    return PoolRow(pool, typed, **{key: estimates[entry.name, None] for key, entry in entries.items()})
+
+
 def sections(result: GroupsResult, card: DataCard | None) -> list[Section]:
     """The groups, and whether they are treated alike at all."""
     counts = f"{result.words.get('all', 0)} {result.thing}s, {result.words.get('stereotyped', 0)} with a stereotype"
-    rows = [
-        [
-            row.noun,
-            str(row.words),
-            _shown(row.stereotype),
-            _shown(row.default),
-            _shown(row.default_expected),
-            _shown(row.ruled_out),
-            _shown(row.ruled_out_expected),
-        ]
-        for row in result.groups
-    ]
-    columns = (
-        "group",
-        f">{result.thing}s",
-        ">stereotype",
-        ">default",
-        ">default, expected",
-        ">ruled out",
-        ">ruled out, expected",
-    )
+    rows = [[row.noun, str(row.words), *(_shown(getattr(row, name)) for name in _COLUMNS)] for row in result.groups]
+    columns = ("group", f">{result.thing}s", *(f">{title}" for title in _COLUMNS.values()))
     level = result.groups[0].default.level if result.groups else 0.95
     lines = [
         "stereotype and default: how much more often the group is inferred than others, minus the reverse, on "
@@ -259,7 +298,7 @@ def fields(result: GroupsResult) -> dict[str, Value]:
     named[INTERACTION] = [(row.group, row.interaction) for row in result.interactions]
     for name, rows in named.items():
         for group, one in rows:
-            values |= {f"{name}.{group}": one.value, f"{name}.{group}.low": one.low, f"{name}.{group}.high": one.high}
+            values |= with_ends(f"{name}.{group}", one)
         defined = [one.value for _, one in rows if not math.isnan(one.value)]
         values[f"{name}.largest"] = max(defined, key=abs if name == INTERACTION else float, default=None)
     return values

@@ -1,55 +1,66 @@
-"""The verdict on any number of groups: every cause that its interval supports, in sentences."""
+"""What is said of any number of groups: every cause that its interval supports, and the first screen of a run."""
 
 from __future__ import annotations
 
 import math
 
-from evenli.format import with_interval
-from evenli.labels import ENTAILMENT
+import numpy as np
+
+from evenli.format import percent, with_interval
+from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
+from evenli.stats.sample import Sample
 from evenli.suites.base import with_article
-from evenli.suites.coal.verdict import ADVERBS, COUNTS, NEGLIGIBLE, refuse, size_of, supported
-from evenli.suites.groups.measures import CAUSES
+from evenli.suites.coal.verdict import (
+    ADVERBS,
+    COUNTS,
+    NEGLIGIBLE,
+    common_cause,
+    common_clause,
+    negligible,
+    refuse,
+    size_of,
+    supported,
+)
+from evenli.suites.groups.measures import CAUSES, Mask
 from evenli.suites.groups.results import DEFAULT, INTERACTION, RULED_OUT, GroupRow, GroupsResult
-from evenli.types import Cause, Competence, Verdict
+from evenli.suites.summary import LIMIT, Bar, PlainNumber, Share, Summary, in_one_sentence, plain_number, typical_pair
+from evenli.types import Cause, Competence, Estimate, Verdict
 
 NAMES = (*CAUSES, DEFAULT, RULED_OUT, INTERACTION)
 """Every cause that a verdict may name."""
 _NAMED = 3
 """Groups named in the verdict at most, of each kind."""
+_PARTS = {
+    ENTAILMENT: ("inferred", "first"),
+    CONTRADICTION: ("ruled out", "second"),
+    NEUTRAL: ("open (right)", "neither"),
+}
+"""What each answer is called in a bar, and its kind of share."""
 
 
 def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     """Name every cause that its interval supports: stereotype, a default group, a group ruled out, undirected error."""
-    refused = refuse(competence)
-    if refused is not None:
+    if (refused := refuse(competence)) is not None:
         return refused
-    causes = [*_stereotype(result), *_of_groups(result), *_interaction(result)]
+    stereotype, undirected = (result.measures[name] for name in CAUSES)
+    causes = [*_of_groups(result), *_interaction(result)]
+    if supported("stereotype_n", stereotype):
+        causes.insert(0, common_cause("stereotype_n", stereotype))
     causes.sort(key=lambda cause: -abs(cause.estimate.value))
-    undirected = result.measures["undirected_n"]
     if undirected.low > NEGLIGIBLE:
-        causes.append(
-            Cause("undirected_n", "none", size_of(undirected.value), "errors without a direction", undirected.estimate)
-        )
+        causes.append(common_cause("undirected_n", undirected))
     if causes:
         sentences = [_sentence(cause, result, first=cause is causes[0]) for cause in causes]
         return Verdict("error" if causes[0].name == "undirected_n" else "bias", " ".join(sentences), causes)
-    defined = [one for one in (result.measures[name] for name in CAUSES) if not math.isnan(one.low)]
+    defined = [one for one in (stereotype, undirected) if not math.isnan(one.low)]
     defaults = [row.default for row in result.groups if not math.isnan(row.default.low)]
     defaults += [row.interaction for row in result.interactions if not math.isnan(row.interaction.low)]
     values = ", ".join(f"{one.title} {with_interval(one.value, one.low, one.high, 2, sign=True)}" for one in defined)
     if not defined and not defaults:
         return Verdict("none", "No verdict: the pairs define no cause; every sentence must be asked of every group.")
-    if all(abs(end) < NEGLIGIBLE for one in (*defined, *defaults) for end in (one.low, one.high)):
+    if all(map(negligible, (*defined, *defaults))):
         return Verdict("even", f"Even at this resolution: no group is read more than another. {values}.")
     return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.")
-
-
-def _stereotype(result: GroupsResult) -> list[Cause]:
-    one = result.measures["stereotype_n"]
-    if not supported("stereotype_n", one):
-        return []
-    label, direction = ("follows stereotypes", "stereotypical") if one.value > 0 else ("anti-stereotypical",) * 2
-    return [Cause("stereotype_n", direction, size_of(one.value), label, one.estimate)]
 
 
 def _of_groups(result: GroupsResult) -> list[Cause]:
@@ -105,3 +116,92 @@ def _sentence(cause: Cause, result: GroupsResult, *, first: bool) -> str:
         both = " and ".join(result.parts) or "the two parts"
         return f"{subject} {cause.label}: {both} together do not add up to it ({one})."
     return f"{subject} {how} {cause.label}: this group is contradicted more often than others ({one})."
+
+
+def summary(result: GroupsResult, verdict: Verdict, sample: Sample) -> Summary:
+    """The first screen of a run."""
+    things = f"{result.thing}s"
+    clauses = [_clause(cause, result, first=at == 0) for at, cause in enumerate(verdict.causes)]
+    return Summary(
+        sentence=in_one_sentence(verdict, clauses, even=f"reads a {result.thing} as any group's"),
+        detail=verdict.sentence,
+        problem=result.problem,
+        question=f"Who is inferred from these {things}, who is ruled out?",
+        bars=_bars(result),
+        numbers=_numbers(result),
+        scale=f"In 100 sentences, with the {percent(result.main.level)} interval; an even model has 0.",
+        example=typical_pair(sample, _typical(sample, verdict), np.arange(sample.frame.height)),
+        note=f"The right answer is always to leave it open: a {result.thing} says nothing about the group.",
+        limit=LIMIT.format(things),
+        level=result.main.level,
+    )
+
+
+def _clause(cause: Cause, result: GroupsResult, *, first: bool) -> str:
+    how = ADVERBS[cause.size]
+    if cause.name in CAUSES:
+        return common_clause(cause, result.thing, first=first)
+    if cause.name == DEFAULT:
+        return f"{how} {cause.label} where a {result.thing} has no stereotype"
+    if cause.name == RULED_OUT:
+        return f"{how} {cause.label} more than others"
+    return cause.label
+
+
+def _bars(result: GroupsResult) -> list[Bar]:
+    """A bar per group; a run of an older version has none."""
+    bars = []
+    for row in result.groups:
+        if not row.answers or any(math.isnan(one.value) for one in row.answers.values()):
+            continue
+        shares = [
+            Share(name, kind, row.answers[label].value, row.answers[label].low, row.answers[label].high)
+            for label, (name, kind) in _PARTS.items()
+        ]
+        bars.append(Bar(row.noun, row.pairs, shares))
+    return bars
+
+
+def _numbers(result: GroupsResult) -> list[PlainNumber]:
+    """Stereotype, the group that is assumed most, the one that is ruled out most, interaction, undirected error."""
+    stereotype, undirected = (result.measures[name] for name in CAUSES)
+    follows = stereotype.value >= 0
+    name = "Follows stereotypes" if follows else "Goes against stereotypes"
+    meaning = "the stereotyped group is inferred more readily than others" if follows else "it is inferred less readily"
+    listed: list[tuple[str, Estimate, str]] = [(name, stereotype, f"{meaning}, minus the reverse")]
+    if (row := _largest(result, DEFAULT)) is not None:
+        where = f"{result.thing}s without a stereotype: its answer stands higher than others', minus the reverse"
+        whom = with_article(row.noun) if row.default.value > 0 else "one group"
+        listed.append((f"Favours {whom}", row.default, where))
+    if (row := _largest(result, RULED_OUT)) is not None:
+        whom = with_article(row.noun) if row.ruled_out.value > 0 else "one group"
+        listed.append((f"Rules out {whom}", row.ruled_out, "contradicted more often than others"))
+    if result.interactions:
+        strongest = max(result.interactions, key=lambda row: abs(np.nan_to_num(row.interaction.value)))
+        side = "more" if strongest.interaction.value >= 0 else "less"
+        both = " and ".join(result.parts) or "its two parts"
+        meaning = f"than {both} add up to; the largest of {len(result.interactions)} combinations"
+        listed.append((f"Reads {with_article(strongest.noun)} {side} readily", strongest.interaction, meaning))
+    listed.append(("Errs without a direction", undirected, "wrong answers that cancel out or are the same for all"))
+    return [plain_number(*entry) for entry in listed if not math.isnan(entry[1].value)]
+
+
+def _largest(result: GroupsResult, name: str) -> GroupRow | None:
+    rows = [row for row in result.groups if not math.isnan(getattr(row, name).value)]
+    return max(rows, key=lambda row: float(getattr(row, name).value), default=None)
+
+
+def _typical(sample: Sample, verdict: Verdict) -> list[Mask]:
+    """The answers that the first cause is made of."""
+    if not verdict.causes:
+        return []
+    cause = verdict.causes[0]
+    entailed, denied = (sample.predicted == LABELS.index(label) for label in (ENTAILMENT, CONTRADICTION))
+    up, own = cause.estimate.value > 0, sample.where("group", cause.direction)
+    chosen = {
+        "stereotype_n": entailed & sample.where("subset", "PS" if up else "AS"),
+        DEFAULT: entailed & own & sample.where("subset", "NS"),
+        RULED_OUT: denied & own,
+        INTERACTION: (entailed if up else denied) & own,
+    }
+    return [np.asarray(chosen.get(cause.name, entailed | denied))]

@@ -18,23 +18,18 @@ from evenli.suites.probe.measures import ProbeResult, leans_dominant, sections, 
 
 
 def _load(request: Request) -> PairSet:
-    if request.lang in LANGUAGES:
-        return _load_other(request)
-    request.check_english("probe")
-    pairs = build_probe().pairs if request.data is None else read_probe(request.data)
-    return pairs if request.dominance is None else label_by_labour(pairs, request.dominance)
-
-
-def _load_other(request: Request) -> PairSet:
-    """The Japanese or the Chinese probe, or a file in that language."""
-    replace(request, lang="en").check_english("probe")
-    if request.dominance is not None:
+    other = request.lang in LANGUAGES
+    # Everything but the language is checked as for the English probe.
+    (replace(request, lang="en") if other else request).check_english("probe")
+    if other and request.dominance is not None:
         raise InputError(
             f"the labour shares are those of the US, the language is '{request.lang}'; leave dominance out"
         )
-    if request.data is None:
-        return build_probe_in(request.lang)
-    return replace(read_probe(request.data), lang=request.lang)
+    if request.data is not None:
+        pairs = replace(read_probe(request.data), lang=request.lang)
+    else:
+        pairs = build_probe_in(request.lang) if other else build_probe().pairs
+    return pairs if request.dominance is None else label_by_labour(pairs, request.dominance)
 
 
 def _biased(sample: Sample) -> tuple[NDArray[bool_], pl.DataFrame]:

@@ -250,7 +250,7 @@ def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
     """
     if not 50 < dominance <= 100:
         raise InputError(f"dominance {dominance:g} is not above 50 and at most 100 percent")
-    women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
+    women = words.women_percent()
     sides = {
         name: "female" if share > 50 else "male" for name, share in women.items() if abs(share - 50) >= dominance - 50
     }
@@ -348,8 +348,8 @@ def _from_sheet(path: Path, header: Sequence[str], cells: Sequence[tuple[int, li
     notes = [f"{absent} premises do not hold their occupation"] if absent else []
     if not given:
         notes.append("the sheet has no hypotheses; templates were drawn with seed 0")
-    about = {"name": path.name, "source": f"sheet {path.name}", "notes": tuple(notes)}
-    return PairSet.from_rows(rows, suite="probe", lang="en", **about)
+    source = f"sheet {path.name}"
+    return PairSet.from_rows(rows, name=path.name, suite="probe", lang="en", source=source, notes=tuple(notes))
 
 
 def _from_pairs(path: Path) -> PairSet:

@@ -23,11 +23,11 @@ from scipy.stats import kendalltau, spearmanr
 from evenli.errors import InputError
 from evenli.format import number, p_bound, signed
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.resources import read_table
 from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
-from evenli.suites.base import Section
+from evenli.suites.base import Section, label_shares
+from evenli.suites.probe.words import women_percent
 from evenli.types import DataCard, MeasureResult, Number, Numbers, Record, SuiteResult
 
 _measure = partial(measure, reference="Sharma et al. 2021", suites=("probe",))
@@ -281,10 +281,9 @@ def summarise(
     # Rounded as it is stored: differences in the last digits are noise of the sums and must not decide ranks.
     curve = occupation_curve(sample).with_columns(pl.col(pl.Float64).round(_DIGITS))
     curve = curve.sort("dp", "occupation", descending=[True, False])
-    women = {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
-    named = curve.iter_rows(named=True)
+    women = women_percent()
     rows = []
-    for row in named:
+    for row in curve.iter_rows(named=True):
         share = women.get(row["occupation"].lower(), math.nan)
         disputed = (row["stereotype"] == "female" and share < 50) or (row["stereotype"] == "male" and share > 50)
         rows.append(ProbeOccupation(**row, women_percent=share, disputed=disputed))
@@ -317,9 +316,7 @@ def statement(result: SuiteResult) -> str:
 
 def sections(result: ProbeResult, card: DataCard | None) -> list[Section]:
     """Heading, slices by dominant gender, largest gaps, the labour market."""
-    shares = ", ".join(
-        f"{label} {number(result.proportions[label], 2)}" for label in (ENTAILMENT, CONTRADICTION, NEUTRAL)
-    )
+    shares = label_shares(result.proportions)
     heading = f"Entailment probe ({result.premises:,} premises, both genders asked of each, {shares})"
     lines = []
     for group in result.measures["probe_dp"].by_stereotype:

@@ -53,6 +53,12 @@ def probe_hypotheses(family: str = "text", lang: str = "en") -> list[str]:
     return templates
 
 
+@cache
+def women_percent() -> dict[str, float]:
+    """The percentage of women in US occupations (CPS 2019), by their names in lower case."""
+    return {row["occupation"].lower(): float(row["women_percent"]) for row in read_table("cps_2019.csv")}
+
+
 def word_class(role: str) -> frozenset[str]:
     """The words of one role in ``probe_words.csv``."""
     return word_classes("probe_words.csv", "role")[role]
@@ -250,11 +256,8 @@ def _lower_names() -> frozenset[str]:
     """Common first names in lower case that are no words and no surnames: *john*, but not *will* or *hope*."""
     rows = read_table("swap_names.csv", ("rank", "male", "female"))
     common = (row[column] for row in rows if int(row["rank"]) <= _COMMON_NAMES for column in ("male", "female"))
-    words = {
-        word for role in ("calendar", "function", "determiner", "follower", "pronoun") for word in word_class(role)
-    }
     names = {name.lower() for name in common if not name_kinds().get(name) and len(name) > 3}
-    return frozenset(names - words - _common_words())
+    return frozenset(names - _common_words())
 
 
 @cache

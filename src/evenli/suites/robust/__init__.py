@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from evenli.stats.sample import Sample
 from evenli.suites.base import Items, Suite
-from evenli.suites.robust import measures as measures
 from evenli.suites.robust.build import load
 from evenli.suites.robust.curve import on_shared
 from evenli.suites.robust.results import RobustResult, contrast, fields, sections, statement, summarise

@@ -1,26 +1,38 @@
-"""The pairs of the suite: items in every wording, and checks of what the model makes of stated groups in each."""
+"""The pairs of the suite: which wordings are asked, on which items, and how each reads.
+
+The full grid holds every wording that reads as a sentence. The sampled one begins with the usual wording and every
+wording that changes one choice of it; the rest is filled up one by one with the wording whose choices, alone and in
+pairs, were taken least often so far. All wordings ask the same items, so that a difference between two of them is one
+of wording alone. An item is an occupation in a template, and every occupation meets the same number of templates. Each
+wording also asks what the model makes of stated groups.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from evenli.errors import InputError
 from evenli.io import file_kind
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
 from evenli.pairs import PairSet
-from evenli.resources import Axis, load_axis, read_lines
+from evenli.resources import Axis, Occupation, load_axis, read_lines
 from evenli.resources.axes import NO_STEREOTYPE
-from evenli.suites.base import Request
-from evenli.suites.coal.build import AS, NS, PS, build_coal
+from evenli.suites.base import Request, subset_of
+from evenli.suites.checks import leaking_words
+from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.load import load_coal
-from evenli.suites.robust.design import Plan, Wording, plan
 from evenli.suites.robust.wordings import (
+    DIMENSIONS,
     NAME,
     NARROW,
+    PRONOUN,
     Spelling,
     Wordings,
     check_templates,
@@ -29,11 +41,157 @@ from evenli.suites.robust.wordings import (
     read_wordings,
     sentence,
 )
+from evenli.types import Record
 
 BUILT_IN = "built-in"
 CONTROL, PERSON = "control", "person"
 """Subsets beside PS, AS and NS: pairs that state a group, and pairs whose hypothesis names none."""
-Row = dict[str, Any]
+Row = dict[str, str | None]
+SAMPLED = 39
+"""Wordings of the sampled grid: the smallest and the largest of so many span 95 % of further ones like them."""
+PER_CLASS = 20
+"""Most occupations of a stereotype that are asked."""
+CONTROLS = 8
+"""Templates on which a wording is checked for what the model makes of stated groups; no item has them."""
+BUDGET = 3.0
+"""Most pairs, in ordinary audits."""
+_SEPARATOR = ", "
+
+
+class Wording(Record, frozen=True):
+    """One way to ask: a choice in every dimension, by name.
+
+    Attributes:
+        noun: How the groups are called.
+        determiner: Number and article of the noun.
+        frame: What stands around the sentence.
+        form: Form of the hypothesis.
+        templates: Set of templates.
+    """
+
+    noun: str
+    determiner: str
+    frame: str
+    form: str
+    templates: str
+
+    @property
+    def key(self) -> str:
+        """Its name in ids and tables.
+
+        >>> Wording("he", "the", "bare", "same sentence", "built-in").key
+        'he, the, bare, same sentence, built-in'
+        """
+        return _SEPARATOR.join(getattr(self, name) for name in DIMENSIONS)
+
+    @staticmethod
+    def of(key: str) -> Wording:
+        """The wording of a key; a table of the user's own may hold anything."""
+        parts = key.split(_SEPARATOR)
+        if len(parts) != len(DIMENSIONS):
+            raise InputError(f"'{key}' names no wording; suite robust gives its pairs ids of its own")
+        return Wording(*parts)
+
+    def differs(self, other: Wording) -> list[str]:
+        """The dimensions in which two wordings differ."""
+        return [name for name in DIMENSIONS if getattr(self, name) != getattr(other, name)]
+
+
+def grid(wordings: Wordings, templates: Sequence[str]) -> list[Wording]:
+    """Every wording that reads as a sentence; the usual one comes first.
+
+    A pronoun cannot stand behind *the person is a*, and neither it nor a name speaks of two.
+    """
+    chosen = []
+    choices = product(wordings.group_nouns, wordings.determiners, wordings.frames, wordings.forms, templates)
+    for noun, determiner, frame, form, source in choices:
+        two, says_same = determiner.kind == "two", form.kind == "same"
+        if (noun.alone and two) or (noun.kind == PRONOUN and not says_same):
+            continue
+        chosen.append(Wording(noun.name, determiner.name, frame.name, form.name, source))
+    return chosen
+
+
+def sampled(everything: Sequence[Wording], count: int | None = None) -> list[Wording]:
+    """A balanced part of a grid, the same every time; see the head of this module."""
+    count = SAMPLED if count is None else count
+    usual = everything[0]
+    chosen = [one for one in everything if len(one.differs(usual)) < 2]
+    # Ties are broken by a fixed shuffle: the order of the grid would prefer the first choices of a dimension.
+    rest = [everything[i] for i in np.random.default_rng(0).permutation(len(everything))]
+    taken: Counter[tuple[str, ...]] = Counter(part for one in chosen for part in _parts(one))
+    while len(chosen) < min(count, len(everything)):
+        left = (one for one in rest if one not in chosen)
+        best = max(left, key=lambda one: sum(1 / (1 + taken[part]) / len(part) ** 2 for part in _parts(one)))
+        chosen.append(best)
+        taken.update(_parts(best))
+    return sorted(chosen, key=everything.index)
+
+
+def _parts(wording: Wording) -> list[tuple[str, ...]]:
+    """The choices of a wording, alone and in pairs, with their dimensions."""
+    single = [f"{name}={getattr(wording, name)}" for name in DIMENSIONS]
+    return [*((one,) for one in single), *combinations(single, 2)]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The wordings, the items and the templates of the checks, by set of templates."""
+
+    wordings: list[Wording]
+    grid_size: int
+    items: Mapping[str, list[tuple[Occupation, str]]]
+    controls: Mapping[str, list[str]]
+
+
+def plan(
+    wordings: Wordings, axis: Axis, sources: Mapping[str, Mapping[str, str]], ordinary: int, *, full: bool
+) -> Plan:
+    """Choose wordings and items; ``full`` asks all wordings of the grid, on the items of the sampled one.
+
+    ``sources`` are templates with their predicates, by set of templates; ``ordinary`` is the number of pairs of an
+    ordinary audit, the unit of the cost.
+    """
+    occupations = choose_occupations(axis, wordings.lang)
+    needed = 2 * CONTROLS
+    for name, predicates in sources.items():
+        if len(predicates) < needed:
+            raise InputError(
+                f"{name}: {len(predicates)} templates have a predicate that fits the frames of '{wordings.lang}', "
+                f"{needed} are needed"
+            )
+    everything = grid(wordings, list(sources))
+    part = sampled(everything)
+    groups = len(wordings.groups)
+    checks = (groups * groups + 1) * CONTROLS
+    room = BUDGET * ordinary / len(part) - checks
+    width = max(1, int(room / (groups * len(occupations))))
+    items, controls = {}, {}
+    for name, predicates in sources.items():
+        window, controls[name] = list(predicates)[:-CONTROLS], list(predicates)[-CONTROLS:]
+        # Each occupation begins one template further on, and the window closes to a ring.
+        items[name] = [
+            (occupation, window[(k + j) % len(window)])
+            for k, occupation in enumerate(occupations)
+            for j in range(min(width, len(window)))
+        ]
+    return Plan(everything if full else part, len(everything), items, controls)
+
+
+def choose_occupations(axis: Axis, lang: str, most: int = PER_CLASS) -> list[Occupation]:
+    """Occupations at equal distances through the list of each class, the classes in turn.
+
+    Words that state a group are left out: the right answer to them is not neutral.
+    """
+    revealing = axis.revealing_words(lang)
+    listed = [one for one in axis.occupations(lang) if not leaking_words(one.word, revealing, lang)]
+    placed = []
+    for number, name in enumerate((*axis.group_names, NO_STEREOTYPE)):
+        of_class = [one for one in listed if one.stereotype == name]
+        count = min(most, len(of_class))
+        chosen = [of_class[int((i + 0.5) * len(of_class) / count)] for i in range(count)]
+        placed += [((i + 0.5) / count, number, one) for i, one in enumerate(chosen)]
+    return [one for _, _, one in sorted(placed, key=lambda entry: entry[:2])]
 
 
 def load(request: Request) -> PairSet:
@@ -54,16 +212,12 @@ def load(request: Request) -> PairSet:
         lang=request.lang,
         source=f"built by evenli: axis {axis.id}, {len(chosen.wordings)} of {chosen.grid_size} wordings",
     )
-    return replace(pairs, notes=(cost(pairs, chosen),))
-
-
-def cost(pairs: PairSet, chosen: Plan) -> str:
-    """What asking takes, in a sentence."""
     distinct = pairs.card().distinct_pairs
-    return (
+    cost = (
         f"{len(chosen.wordings)} of {chosen.grid_size} wordings: {distinct:,} distinct pairs, "
-        f"{distinct / chosen.ordinary:.1f} times an ordinary audit ({chosen.ordinary:,})"
+        f"{distinct / ordinary:.1f} times an ordinary audit ({ordinary:,})"
     )
+    return replace(pairs, notes=(cost,))
 
 
 def _data(request: Request, axis: Axis) -> tuple[Path | None, dict[str, list[str]]]:
@@ -81,15 +235,8 @@ def _data(request: Request, axis: Axis) -> tuple[Path | None, dict[str, list[str
         return None, {re.sub(r"[,;|]", "-", path.stem): templates}
     # Templates of a release that give a group away are left out: they are not ours to mend.
     release = load_coal(request.lang, path, axis=axis).frame["template"].unique(maintain_order=True).to_list()
-    return None, {"official": [one for one in release if not _leaks(one, axis, request.lang)]}
-
-
-def _leaks(template: str, axis: Axis, lang: str) -> bool:
-    try:
-        check_templates([template], axis, lang, "")
-    except InputError:
-        return True
-    return False
+    revealing = axis.revealing_words(request.lang)
+    return None, {"official": [one for one in release if not leaking_words(one, revealing, request.lang)]}
 
 
 class _Rows:
@@ -112,9 +259,7 @@ class _Rows:
         for occupation, template in self.chosen.items[self.wording.templates]:
             premise = self._sentence(self.wordings.spelling(occupation.word), template)
             for group in self.wordings.groups:
-                pro = occupation.stereotype == group
-                subset = NS if occupation.stereotype == NO_STEREOTYPE else PS if pro else AS
-                row = self._row(subset, NEUTRAL, premise, group, template, occupation.word)
+                row = self._row(subset_of(group, occupation.groups), NEUTRAL, premise, group, template, occupation.word)
                 yield {**row, "occupation": occupation.word, "stereotype": occupation.stereotype}
         for number, template in enumerate(self.chosen.controls[self.wording.templates]):
             yield from self._stated(template)

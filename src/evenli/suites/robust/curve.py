@@ -1,60 +1,45 @@
-"""Every wording by itself: what the model answers in it, and whether it understands it."""
+"""Every wording by itself, what the model answers in it and whether it understands it, and the mean over wordings.
+
+Intervals of means are those of fixed wordings: other occupations and other templates, the same ways to ask.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 from numpy.typing import NDArray
 
-from evenli.labels import LABELS
 from evenli.predictions import Predictions
 from evenli.stats.intervals import Scoring, estimate_measures
-from evenli.stats.measure import get_measure
-from evenli.stats.sample import Sample
+from evenli.stats.measure import get_measure, measure
+from evenli.stats.sample import Sample, Values
+from evenli.suites.base import gold_codes
 from evenli.suites.checks import is_known
+from evenli.suites.coal.causes import cause_among
 from evenli.suites.coal.verdict import CAUSES, NEGLIGIBLE, negligible, supported
-from evenli.suites.robust.build import CONTROL, PERSON
-from evenli.suites.robust.design import Wording
-from evenli.types import Estimate, Number, Record
+from evenli.suites.robust.build import CONTROL, PERSON, Wording
+from evenli.types import Estimate, Number
 
 Judged = TypeVar("Judged", bound=Any)
 """A row that says whether the model understands it."""
 SHOWN = (*CAUSES, "follow", "defy")
 """Measures of a wording."""
+MEANS = {"stereotype": "stereotype_mean", "default_gender": "default_gender_mean", "undirected": "undirected_mean"}
+"""Measure of the mean over wordings, by cause."""
+_over_wordings = partial(measure, ideal=0, reference="evenli", suites=("robust",))
 ENDS = ("", "_low", "_high")
 """How the columns of a measure end: value and interval."""
 
 
-class Choices(Record, frozen=True):
-    """A choice in every dimension.
-
-    Attributes:
-        noun: How the groups are called.
-        determiner: Number and article of the noun.
-        frame: What stands around the sentence.
-        form: Form of the hypothesis.
-        templates: Set of templates.
-    """
-
-    noun: str
-    determiner: str
-    frame: str
-    form: str
-    templates: str
-
-    @property
-    def wording(self) -> Wording:
-        """The same as a wording of the pairs."""
-        return Wording(self.noun, self.determiner, self.frame, self.form, self.templates)
-
-
-class WordingRow(Choices, frozen=True):
+class WordingRow(Wording, frozen=True):
     """One wording: its choices, its numbers, and whether the model understands it.
 
     Attributes:
@@ -141,7 +126,7 @@ def _layout(sample: Sample) -> Layout:
     given = parts.list.get(1, null_on_oob=True).str.split(" ").list.get(1, null_on_oob=True)
     asked = parts.list.get(2, null_on_oob=True)
     table = sample.frame.select("subset", asked=asked, given=given, code=pl.Series(codes)).with_columns(
-        right=pl.Series(_right(sample))
+        right=pl.Series(sample.predicted == gold_codes(sample.frame))
     )
     stated = table.filter(pl.col("subset") == CONTROL).group_by("code", "given", "asked", maintain_order=True)
     problems = [""] * len(keys)
@@ -152,15 +137,9 @@ def _layout(sample: Sample) -> Layout:
     return Layout(keys, codes, np.array([not problem for problem in problems]), problems, items)
 
 
-def _right(sample: Sample) -> NDArray[np.bool_]:
-    numbers = {label: i for i, label in enumerate(LABELS)}
-    gold = sample.frame["gold"].replace_strict(numbers, default=-1, return_dtype=pl.Int64)
-    return np.asarray(sample.predicted == gold.to_numpy())
-
-
 def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
     """All wordings, in the order in which they were asked."""
-    laid_out, right = layout(sample), _right(sample)
+    laid_out, right = layout(sample), sample.predicted == gold_codes(sample.frame)
     entries = [get_measure(name) for name in SHOWN]
     rows = []
     for code, key in enumerate(laid_out.keys):
@@ -170,12 +149,60 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
         checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
         stated, person = (float(right[one].mean()) if one.any() else float("nan") for one in checks)
         numbers = {f"{name}{end}": getattr(estimates[name, None], end[1:] or "value") for name in SHOWN for end in ENDS}
-        checked: dict[str, Any] = {"problem": laid_out.problems[code], "stated": stated, "person": person}
-        size: dict[str, Any] = {"items": table.frame.height // 2, "judged": bool(laid_out.judged[code])}
-        rows.append(WordingRow(**asdict(Wording.of(key)), **size, **checked, **numbers))
+        row = WordingRow(
+            **structs.asdict(Wording.of(key)),
+            judged=bool(laid_out.judged[code]),
+            problem=laid_out.problems[code],
+            stated=stated,
+            person=person,
+            items=table.frame.height // 2,
+            **numbers,
+        )
+        rows.append(row)
     return rows
 
 
 def judged_rows(rows: Sequence[Judged]) -> list[Judged]:
     """The wordings that the model understands."""
     return [row for row in rows if row.judged]
+
+
+@_over_wordings(
+    title="stereotype, mean over wordings",
+    formula="mean of the cause stereotype over wordings",
+    bounds=(-1, 1),
+    direction="above 0 = follows stereotypes, below 0 = goes against them",
+    subsets=("PS", "AS"),
+)
+def stereotype_mean(sample: Sample, stereotype: str | None = None) -> Values:
+    """How far the reading of a job follows its stereotype, whatever the wording. Undefined on a slice."""
+    # All wordings ask the same items, so the mean over wordings is that over all their rows.
+    return cause_among(sample, "stereotype", layout(sample).rows)
+
+
+@_over_wordings(
+    title="default gender, mean over wordings",
+    formula="mean of the cause default gender over wordings",
+    bounds=(-1, 1),
+    direction="above 0 = assumes the second group (man), below 0 = the first (woman)",
+    subsets=("NS",),
+)
+def default_gender_mean(sample: Sample, stereotype: str | None = None) -> Values:
+    """Which group is assumed where no stereotype says so, whatever the wording. Undefined on a slice."""
+    return cause_among(sample, "default_gender", layout(sample).rows)
+
+
+@_over_wordings(
+    title="undirected error, mean over wordings",
+    formula="mean of the cause undirected error over wordings",
+    direction="higher = more error without a direction",
+    subsets=("PS", "AS", "NS"),
+)
+def undirected_mean(sample: Sample, stereotype: str | None = None) -> Values:
+    """Errors without a direction, whatever the wording: errors of one wording do not cancel those of another."""
+    laid_out = layout(sample)
+    if not laid_out.judged.any():
+        return cause_among(sample, "undirected", laid_out.rows)
+    each = (laid_out.items & (laid_out.codes == code) for code in np.flatnonzero(laid_out.judged))
+    values = [cause_among(sample, "undirected", rows) for rows in each]
+    return np.asarray(sum(values) / len(values))

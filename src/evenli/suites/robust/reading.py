@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from evenli.resources import load_axis
-from evenli.suites.robust.wordings import Spelling, Wordings, fill_word, noun_phrase, read_wordings
+from evenli.suites.robust.wordings import CONTROL, WORD_SLOTS, fill_word, noun_phrase, read_wordings
 
 GROUP, OCCUPATION, PERSON = "group", "occupation", "person"
 Who = tuple[str, str]
@@ -73,24 +73,18 @@ class Reader:
 def reader(lang: str, occupations: tuple[str, ...]) -> Reader:
     """A reader of the wordings of the shipped axis."""
     wordings = read_wordings(load_axis(), lang)
+    named = [(noun, group, word) for noun in wordings.nouns for group, words in noun.words.items() for word in words]
     phrases: dict[str, Who] = {}
     predicates: dict[str, Who] = {}
     for determiner in wordings.determiners:
         for occupation in occupations:
             phrases[noun_phrase(determiner, wordings.spelling(occupation))] = (OCCUPATION, occupation)
-        for noun, group, word in _named(wordings):
-            who = (PERSON, "") if noun == wordings.person.name else (GROUP, group)
-            alone = wordings.noun(noun).alone
-            phrases[noun_phrase(determiner, word, alone=alone)] = who
-            predicates |= {fill_word(slot, word, alone=alone): who for slot in ("{singular}", "{plural}", "{a}")}
+        for noun, group, word in named:
+            who = (PERSON, "") if noun.kind == CONTROL else (GROUP, group)
+            phrases[noun_phrase(determiner, word, alone=noun.alone)] = who
+            predicates |= {fill_word(slot, word, alone=noun.alone): who for slot in WORD_SLOTS}
     frames, forms = (
         tuple(Pattern.of(text) for one in choices for text in dict.fromkeys((one.text, one.plural)) if text)
         for choices in (wordings.frames, wordings.forms)
     )
     return Reader(phrases, predicates, frames, forms)
-
-
-def _named(wordings: Wordings) -> Iterator[tuple[str, str, Spelling]]:
-    for noun in wordings.nouns:
-        for group, words in noun.words.items():
-            yield from ((noun.name, group, word) for word in words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
@@ -13,10 +13,21 @@ from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
 from evenli.suites.base import Section, Value
 from evenli.suites.coal.verdict import NEGLIGIBLE
-from evenli.suites.robust.curve import WordingRow, curve, judged_rows
-from evenli.suites.robust.measures import MEANS
-from evenli.suites.robust.stability import REST, CauseRow, LevelRow, VarianceRow, across, levels, variance_shares
-from evenli.suites.robust.views import CHOICES, ViewCause, ViewRow, across_views, view_rows, view_shares
+from evenli.suites.robust.curve import MEANS, WordingRow, curve, judged_rows
+from evenli.suites.robust.stability import (
+    CHOICES,
+    REST,
+    CauseRow,
+    LevelRow,
+    VarianceRow,
+    ViewCause,
+    ViewRow,
+    across,
+    across_views,
+    levels,
+    variance_shares,
+    view_rows,
+)
 from evenli.suites.robust.wordings import DIMENSIONS
 from evenli.types import DataCard, MeasureResult, SuiteResult
 
@@ -75,7 +86,7 @@ def summarise(
         levels=levels(rows),
         views=cells,
         view_causes=across_views(cells, rows),
-        view_shares=view_shares(cells),
+        view_shares=variance_shares(cells, CHOICES) if cells else [],
     )
 
 
@@ -105,7 +116,7 @@ def sections(result: RobustResult, card: DataCard | None) -> list[Section]:
         first = unknown[0]
         lines.append(
             f"Not judged in {len(unknown)} of {len(result.wordings)} wordings, where the model fails pairs that state "
-            f"the group (first: {first.wording.key}; {first.problem})."
+            f"the group (first: {first.key}; {first.problem})."
         )
     columns = (
         *("cause", ">usual wording", ">mean of wordings", ">another wording", ">sign holds"),
@@ -153,10 +164,10 @@ def _over_views(result: RobustResult) -> Section:
 
 def _one_change(result: RobustResult) -> Section:
     """The usual wording, and those that differ from it in one choice."""
-    usual = result.wordings[0].wording
+    usual = result.wordings[0]
     rows = []
     for row in result.wordings:
-        changed = row.wording.differs(usual)
+        changed = row.differs(usual)
         if len(changed) > 1:
             continue
         named = ", ".join(getattr(usual, name) for name in DIMENSIONS if name != "templates")
@@ -212,9 +223,10 @@ def fields(result: RobustResult) -> dict[str, Value]:
     return values
 
 
-def contrast(first: RobustResult, second: RobustResult) -> dict[str, Any]:
+def contrast(first: RobustResult, second: RobustResult) -> dict[str, int | str]:
     """In how many wordings, of those that both models understand, the first is below the second."""
-    values = _shared(first.wordings, second.wordings)
+    others = {row.key: row.stereotype for row in judged_rows(second.wordings)}
+    values = [(row.stereotype, others[row.key]) for row in judged_rows(first.wordings) if row.key in others]
     below, above = (sum(sign * (b - a) > 1e-9 for a, b in values) for sign in (1, -1))
     sentence = (
         f"The first has the lower stereotype in {below} of {len(values)} wordings that both understand, the second in "
@@ -222,8 +234,3 @@ def contrast(first: RobustResult, second: RobustResult) -> dict[str, Any]:
     )
     sentence = sentence if values else "The two models understand no wording in common."
     return {"wordings": len(values), "first_below": below, "second_below": above, "sentence": sentence}
-
-
-def _shared(first: Sequence[WordingRow], second: Sequence[WordingRow]) -> list[tuple[float, float]]:
-    others = {row.wording: row for row in judged_rows(second)}
-    return [(r.stereotype, others[r.wording].stereotype) for r in judged_rows(first) if r.wording in others]

@@ -1,17 +1,28 @@
-"""What survives another wording: sign, verdict and level of each cause, and which choice moves it."""
+"""What survives another wording: sign, verdict and level of each cause, and which choice moves it.
+
+Of a language model, the wording of the question and the order of its options are choices like any other. A *cell* is a
+wording of the pairs, asked with one prompt in one option order. An audit averages over prompts and orders; here each
+answers for itself, and must understand the pairs that state the group by itself.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+import polars as pl
 
 from evenli._extras import need
 from evenli.errors import MissingExtraError
+from evenli.labels import LABELS
+from evenli.predictions import MASS, MINIMUM_MASS, Predictions
+from evenli.stats.prompting import NO_ANSWER, view_answers
+from evenli.stats.sample import Sample
+from evenli.suites.coal.causes import cause_among
 from evenli.suites.coal.verdict import CAUSES, NEGLIGIBLE
-from evenli.suites.robust.curve import WordingRow, judged_rows
+from evenli.suites.robust.build import CONTROL, Wording
+from evenli.suites.robust.curve import WordingRow, judged_rows, layout
 from evenli.suites.robust.wordings import DIMENSIONS
 from evenli.types import Estimate, Number, Record
 
@@ -22,6 +33,8 @@ PURPOSE = "the table of the choices that move a number"
 FEWEST = 10
 """Wordings that a statement about them needs."""
 REST = "interactions and chance"
+CHOICES = (*DIMENSIONS, "prompt", "order")
+"""Dimensions of a cell."""
 
 
 class CauseRow(Record, frozen=True):
@@ -97,6 +110,55 @@ class LevelRow(Record, frozen=True):
     undirected: Number
 
 
+class ViewRow(Wording, frozen=True):
+    """One cell: a wording, a prompt and an option order.
+
+    Attributes:
+        prompt: Wording of the question.
+        order: Initials of the options as they are listed.
+        judged: Whether the model gets pairs right that state the group, asked in just this way.
+        items: Sentences with an answer, each asked with both groups.
+        stereotype: Value of this cause; the other two follow.
+    """
+
+    prompt: str
+    order: str
+    judged: bool
+    items: int
+    stereotype: Number
+    default_gender: Number
+    undirected: Number
+
+    def estimate(self, cause: str) -> Estimate:
+        """One of its causes, without an interval."""
+        value = getattr(self, cause)
+        return Estimate(value, math.nan, math.nan, math.nan, 0.95, 2 * self.items)
+
+
+class ViewCause(Record, frozen=True):
+    """One cause across cells.
+
+    Attributes:
+        cause: Name of the measure.
+        cells: How many were asked.
+        judged: In how many the model understands what is asked.
+        holds: In how many of these the sign is that of the usual wording, averaged over prompts and orders.
+        opposite: In how many it is the other one.
+        lowest: Smallest value of a judged cell.
+        highest: Largest value.
+        verdict: ``stable``, ``unstable``, ``negligible`` or ``not judged``, as for wordings.
+    """
+
+    cause: str
+    cells: int
+    judged: int
+    holds: int
+    opposite: int
+    lowest: Number
+    highest: Number
+    verdict: str
+
+
 def prediction_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float, float]:
     """Ends between which a further value like these lies, and in which share of cases; the extremes of few values.
 
@@ -127,36 +189,42 @@ def across(rows: Sequence[WordingRow], means: Mapping[str, Estimate]) -> list[Ca
 
 
 def _across(cause: str, known: Sequence[WordingRow], usual: WordingRow, mean: Estimate) -> CauseRow:
-    values = [row.estimate(cause).value for row in known]
-    reference = usual.estimate(cause).value if usual.judged else mean.value
-    sign = side(cause, reference) if not math.isnan(reference) else 0
-    holding = [row for row in known if side(cause, row.estimate(cause).value) == sign]
+    estimates = [row.estimate(cause) for row in known]
+    values = [one.value for one in estimates]
+    in_usual = usual.estimate(cause) if usual.judged else Estimate.undefined("")
+    sign, holds, opposite = _signs(cause, values, in_usual.value if usual.judged else mean.value)
     limit = NEGLIGIBLE if cause == "undirected" else 0.0
-    above = sum(row.estimate(cause).low > limit for row in known)
-    below = sum(row.estimate(cause).high < limit for row in known)
+    above, below = sum(one.low > limit for one in estimates), sum(one.high < limit for one in estimates)
     certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
-    numbers: dict[str, Any] = dict(zip(_ANOTHER, prediction_interval(values), strict=True))
-    for name, one in (("usual", usual.estimate(cause)), ("mean", mean)):
-        known_there = usual.judged or name == "mean"
-        for end in ("value", "low", "high"):
-            key = name if end == "value" else f"{name}_{end}"
-            numbers[key] = getattr(one, end) if known_there else math.nan
+    low, high, level = prediction_interval(values)
     return CauseRow(
         cause=cause,
-        **numbers,
+        usual=in_usual.value,
+        usual_low=in_usual.low,
+        usual_high=in_usual.high,
+        mean=mean.value,
+        mean_low=mean.low,
+        mean_high=mean.high,
+        another_low=low,
+        another_high=high,
+        another_level=level,
         lowest=min(values, default=math.nan),
         highest=max(values, default=math.nan),
         wordings=len(known),
-        holds=len(holding),
-        opposite=sum(side(cause, value) * sign < 0 for value in values),
+        holds=holds,
+        opposite=opposite,
         beyond_doubt=certain[0],
         reversed=certain[1],
         verdict_holds=sum(row.state(cause) == usual.state(cause) for row in known) if usual.judged else 0,
-        verdict=judgement(values, len(holding)),
+        verdict=judgement(values, holds),
     )
 
 
-_ANOTHER = ("another_low", "another_high", "another_level")
+def _signs(cause: str, values: Sequence[float], reference: float) -> tuple[int, int, int]:
+    """The sign of a reference, how many values have it, and how many have the other one."""
+    sign = 0 if math.isnan(reference) else side(cause, reference)
+    sides = [side(cause, value) for value in values]
+    return sign, sides.count(sign), sum(one * sign < 0 for one in sides)
 
 
 def judgement(values: Sequence[float], holds: int) -> str:
@@ -180,53 +248,86 @@ def levels(rows: Sequence[WordingRow]) -> list[LevelRow]:
     return level_rows
 
 
-def variance_shares(rows: Sequence[Any], dimensions: Sequence[str] = DIMENSIONS) -> list[VarianceRow]:
+def variance_shares(rows: Sequence[WordingRow | ViewRow], dimensions: Sequence[str] = DIMENSIONS) -> list[VarianceRow]:
     """Analysis of variance of each cause on the logit scale, over the judged rows; statsmodels computes it."""
     known = judged_rows(rows)
-    varied = [name for name in dimensions if len({getattr(row, name) for row in known}) > 1]
+    choices = {name: [getattr(row, name) for row in known] for name in dimensions}
+    varied = {name: chosen for name, chosen in choices.items() if len(set(chosen)) > 1}
+    parameters = 1 + sum(len(set(chosen)) - 1 for chosen in varied.values())
     try:
-        formula, anova = (
+        formula, anova, pandas = (
             need(name, extra="wording", purpose=PURPOSE)
-            for name in ("statsmodels.formula.api", "statsmodels.stats.anova")
+            for name in ("statsmodels.formula.api", "statsmodels.stats.anova", "pandas")
         )
-        pandas = need("pandas", extra="wording", purpose=PURPOSE)
     except MissingExtraError as error:
         return [VarianceRow(cause, REST, math.nan, math.nan, str(error)) for cause in CAUSES]
-
-    def fit(heights: Sequence[float]) -> list[tuple[str, float, float]]:
-        table = pandas.DataFrame({name: [getattr(row, name) for row in known] for name in varied} | {"y": heights})
-        model = formula.ols("y ~ " + " + ".join(f"C({name})" for name in varied), data=table).fit()
-        squares = anova.anova_lm(model, typ=2)
+    shares = []
+    for cause in CAUSES:
+        heights = [_logit(cause, row) for row in known]
+        reason = "" if varied else "nothing varies"
+        if len(known) <= parameters:
+            reason = f"{len(known)} judged wordings are too few for {parameters} parameters"
+        elif np.ptp(heights) < 1e-9:
+            reason = "no spread: all wordings give the same value"
+        if reason:
+            shares.append(VarianceRow(cause, REST, math.nan, math.nan, reason))
+            continue
+        model = formula.ols(
+            "y ~ " + " + ".join(f"C({name})" for name in varied), pandas.DataFrame({**varied, "y": heights})
+        )
+        squares = anova.anova_lm(model.fit(), typ=2)
         total = float(squares["sum_sq"].sum())
-        names = [*varied, REST]
-        return [
-            (n, float(s) / total, float(p)) for n, s, p in zip(names, squares["sum_sq"], squares["PR(>F)"], strict=True)
-        ]
-
-    return [row for cause in CAUSES for row in _shares(cause, known, varied, fit)]
+        parts = zip([*varied, REST], squares["sum_sq"], squares["PR(>F)"], strict=True)
+        shares += [VarianceRow(cause, name, float(part) / total, float(p)) for name, part, p in parts]
+    return shares
 
 
-def _shares(
-    cause: str,
-    known: Sequence[WordingRow],
-    varied: Sequence[str],
-    fit: Callable[[Sequence[float]], list[tuple[str, float, float]]],
-) -> list[VarianceRow]:
-    heights = [_logit(cause, row) for row in known]
-    parameters = 1 + sum(len({getattr(row, name) for row in known}) - 1 for name in varied)
-    reason = ""
-    if len(known) <= parameters:
-        reason = f"{len(known)} judged wordings are too few for {parameters} parameters"
-    elif np.ptp(heights) < 1e-9:
-        reason = "no spread: all wordings give the same value"
-    if reason or not varied:
-        return [VarianceRow(cause, REST, math.nan, math.nan, reason or "nothing varies")]
-    return [VarianceRow(cause, name, share, p) for name, share, p in fit(heights)]
-
-
-def _logit(cause: str, row: WordingRow) -> float:
+def _logit(cause: str, row: WordingRow | ViewRow) -> float:
     """A cause on the logit scale; half an item more on either side keeps 0 and 1 finite."""
     value = row.estimate(cause).value
     share = value if cause == "undirected" else (1 + value) / 2
     kept = (share * row.items + 0.5) / (row.items + 1)
     return math.log(kept / (1 - kept))
+
+
+def view_rows(sample: Sample) -> list[ViewRow]:
+    """Every cell, by prompt and order; none where the model is no language model."""
+    return [row for prompt, order in view_answers(sample.frame) for row in _of_view(sample, prompt, order)]
+
+
+def _of_view(sample: Sample, prompt: str, order: str) -> list[ViewRow]:
+    """The wordings as one prompt in one order answers them."""
+    name = f"{prompt}-{order}"
+    stated = sample.frame["subset"] == CONTROL
+    silent = sample.frame[f"{name}:{MASS}"] < MINIMUM_MASS
+    frame = sample.frame.with_columns(pl.col(f"{name}:{label}").alias(label) for label in LABELS)
+    table = Predictions(frame.with_columns(_silent=silent), sample.header).answered((silent & ~stated).to_numpy())
+    if not table.frame.height:
+        return []
+    alone = Sample(table, published=sample.published)
+    # No answer to a pair that states the group is a wrong one.
+    alone.predicted = np.where(table.frame["_silent"].to_numpy(), NO_ANSWER, alone.predicted)
+    laid_out = layout(alone)
+    rows = []
+    for code, key in enumerate(laid_out.keys):
+        here = laid_out.items & (laid_out.codes == code)
+        values = [float(cause_among(alone, cause, here)) if here.any() else math.nan for cause in CAUSES]
+        judged = bool(laid_out.judged[code]) and not any(map(math.isnan, values))
+        asked = Wording.of(key)
+        choices = (asked.noun, asked.determiner, asked.frame, asked.form, asked.templates, prompt, order)
+        rows.append(ViewRow(*choices, judged, int(here.sum()) // 2, *values))
+    return rows
+
+
+def across_views(cells: Sequence[ViewRow], wordings: Sequence[WordingRow]) -> list[ViewCause]:
+    """Every cause across cells; the usual wording, averaged over prompts and orders, gives the sign."""
+    known = [cell for cell in cells if cell.judged]
+    usual = judged_rows(wordings[:1])
+    causes = []
+    for cause in CAUSES if cells else ():
+        values = [getattr(cell, cause) for cell in known]
+        reference = getattr(usual[0], cause) if usual else float(np.mean(values)) if values else math.nan
+        _, holds, opposite = _signs(cause, values, reference)
+        ends = (min(values, default=math.nan), max(values, default=math.nan))
+        causes.append(ViewCause(cause, len(cells), len(known), holds, opposite, *ends, judgement(values, holds)))
+    return causes

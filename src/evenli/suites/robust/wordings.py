@@ -36,7 +36,7 @@ _KINDS = {
     "form": {"", "same"},
     "pattern": {"keep", "drop"},
 }
-_WORD_SLOTS = ("{singular}", "{plural}", "{a}")
+WORD_SLOTS = ("{singular}", "{plural}", "{a}")
 _NAME = re.compile(r"[^,;|]+")
 
 
@@ -230,8 +230,8 @@ class _Reader:
         for text in (choice.text, choice.plural) if choice.plural else (choice.text,):
             if dimension == "frame" and not ("{np}" in text and "{vp}" in text):
                 raise ResourceError(f"{where} needs the slots {{np}} and {{vp}}: '{text}'")
-            if dimension != "frame" and choice.kind != "same" and not any(slot in text for slot in _WORD_SLOTS):
-                raise ResourceError(f"{where} has no slot {', '.join(_WORD_SLOTS)}: '{text}'")
+            if dimension != "frame" and choice.kind != "same" and not any(slot in text for slot in WORD_SLOTS):
+                raise ResourceError(f"{where} has no slot {', '.join(WORD_SLOTS)}: '{text}'")
         if leaks := self._leaks(choice.text, choice.plural):
             raise ResourceError(
                 f"{where} holds '{leaks[0]}', which gives a group away: the right answer would not be neutral"
