@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,10 +110,16 @@ def markdown(frame: pl.DataFrame, right: Collection[str] = ()) -> str:
     | coal | 0.250 |
     <BLANKLINE>
     """
-    rule = ["---:" if kind.is_numeric() or name in right else "---" for name, kind in frame.schema.items()]
+    columns = [f">{name}" if kind.is_numeric() or name in right else name for name, kind in frame.schema.items()]
     texts = ([" ".join(shown(cell).split()) for cell in row] for row in frame.iter_rows())
-    rows = [[re.sub(r"([\\`*\[\]<>|])", r"\\\1", text) for text in row] for row in texts]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (frame.columns, rule, *rows))
+    return pipe_table(columns, ([re.sub(r"([\\`*\[\]<>|])", r"\\\1", text) for text in row] for row in texts))
+
+
+def pipe_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown; what could be markup is escaped already. A title that begins with ``>`` is to the right."""
+    heads = [title.removeprefix(">") for title in columns]
+    rule = ["---:" if title.startswith(">") else "---" for title in columns]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, rule, *rows))
 
 
 def latex(frame: pl.DataFrame, right: Collection[str] = (), *, blocks: bool = False) -> str:

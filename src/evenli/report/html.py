@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
-from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
@@ -85,23 +84,22 @@ def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
     return [report(audit, Path(folder) / "report.html").path, *added]
 
 
-def _subject(audits: Sequence[Audit]) -> str:
-    axes = {about_axis(audit.header).axis for audit in audits}
-    return "Gender bias" if axes <= {"gender", "gender3"} else "Bias"
-
-
 def render(audits: Sequence[Audit]) -> str:
     """The page as text, below LIMIT bytes; long lists are cut, and say so, before it grows beyond."""
     if not audits:
         raise InputError("a report needs at least one run")
-    script = (files("evenli.report") / "templates" / "report.js").read_text("utf-8")
-    template = page.environment("evenli.report").get_template("report.html.j2")
     views = [RunView(audit, name) for audit, name in zip(audits, run_names(audits), strict=True)]
-    title = views[0].name if len(audits) == 1 else f"{len(audits)} models"
+    # A page of one axis holds no word of another.
+    subject = "Gender bias" if {about_axis(audit.header).axis for audit in audits} <= {"gender", "gender3"} else "Bias"
+    title = f"{subject} audit of {views[0].name if len(audits) == 1 else f'{len(audits)} models'}"
     formulas = {m.title: m for view in views for one in view.suites for m in one.result.measures.values()}
     text = ""
     for sentences, occupations in _LEVELS:
-        text = template.render(
+        text = page.fill(
+            "report",
+            title,
+            "evenli.report",
+            _sentences(views, occupations, sentences),
             runs=views,
             listed=occupations,
             rankings=rankings(views) if len(views) > 1 else [],
@@ -112,10 +110,9 @@ def render(audits: Sequence[Audit]) -> str:
             stable=stability(views) if len(views) > 1 else [],
             formulas=list(formulas.values()),
             agreeing=AGREEING,
-            **page.frame(f"{_subject(audits)} audit of {title}", script, _sentences(views, occupations, sentences)),
-        ).strip()
+        )
         if len(text.encode("utf-8", "replace")) < LIMIT:
-            return str(text)
+            return text
     size = f"{len(text) / 1e6:.1f} MB, the limit is {LIMIT / 1e6:.0f} MB"
     raise InputError(f"a report on these {len(audits)} run(s) would have {size}; report fewer at a time")
 

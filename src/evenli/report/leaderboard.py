@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from evenli.evaluate.leaderboard.board import MAIN, Board, BoardRow, rank_groups
 from evenli.format import interval, number
-from evenli.page import environment, frame
+from evenli.page import fill
 from evenli.report.pages import write_page
 
 COLUMNS = {
@@ -54,17 +53,8 @@ def leaderboard_page(board: Board, title: str = "Leaderboard") -> str:
     groups = rank_groups(board.rows)
     order = sorted(range(len(board.rows)), key=lambda index: _place(board.rows[index], groups[index]))
     lines = [_line(board.rows[index], groups[index], tests) for index in order]
-    script = (files("evenli.report") / "templates" / "leaderboard.js").read_text("utf-8")
-    template = environment("evenli.report").get_template("leaderboard.html.j2")
-    text = template.render(
-        lead=_lead(board.rows, groups),
-        lines=lines,
-        heads=list(COLUMNS.values()),
-        tests=tests,
-        sources=_SOURCES,
-        **frame(title, script),
-    )
-    return str(text).strip() + "\n"
+    shown = {"lines": lines, "heads": list(COLUMNS.values()), "tests": tests, "sources": _SOURCES}
+    return fill("leaderboard", title, "evenli.report", lead=_lead(board.rows, groups), **shown) + "\n"
 
 
 def write_leaderboard(board: Board, path: str | Path) -> Path:

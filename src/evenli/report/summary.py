@@ -11,6 +11,7 @@ from rich.text import Text
 
 from evenli.evaluate.audit import Audit
 from evenli.format import interval, number, percent, prose
+from evenli.report.export import pipe_table
 from evenli.suites.base import get_suite, judging
 from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, range_of
 
@@ -139,12 +140,12 @@ def to_markdown(summary: Summary) -> str:
     if summary.problem:
         parts += [f"Greyed out, these numbers say nothing about bias: {prose(summary.problem)}.", ""]
     if summary.bars:
-        labels = [share.label for share in summary.bars[0].shares]
-        parts += [f"| {summary.question} | {' | '.join(map(prose, labels))} |", f"| --- |{' ---: |' * len(labels)}"]
+        columns = [summary.question, *(f">{prose(share.label)}" for share in summary.bars[0].shares)]
+        rows = []
         for bar in summary.bars:
             cells = [f"{percent(one.value)} ({range_of(one.low, one.high)})" for one in bar.shares]
-            parts.append(f"| {prose(bar.name)}, {bar.sentences:,} sentences | {' | '.join(cells)} |")
-        parts.append("")
+            rows.append([f"{prose(bar.name)}, {bar.sentences:,} sentences", *cells])
+        parts.append(pipe_table(columns, rows))
     parts += [f"{summary.scale}", ""] if summary.scale else []
     for one in summary.numbers:
         parts.append(f"- **{prose(one.name)}: {one.value}** ({prose(one.text)}) {prose(one.meaning)}")

@@ -122,7 +122,7 @@ class Viewer:
         entry = self.entry(identity)
         model, note = self._model(identity)
         texts = (premise, hypothesis)
-        return gallery.ask_page(entry, self.base, LONGEST, texts, answers=ask(model, *texts), note=note)
+        return gallery.ask_page(entry, self.base, LONGEST, texts, ask(model, *texts), note)
 
 
 def make_app(folder: str | Path, token: str, port: int) -> Starlette:
