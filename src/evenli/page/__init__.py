@@ -24,6 +24,8 @@ from evenli.format import number
 
 LIMIT = 3_000_000
 """Bytes; a page must open on a phone and travel by mail."""
+INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
+"""Colours of drawings that style.css exchanges in dark mode; it finds them by these very values."""
 
 
 class Fact(NamedTuple):

@@ -25,14 +25,13 @@ from evenli.evaluate.audit import Audit
 from evenli.format import number, percent, short
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.page import ACCENT, GRID, INK, MUTED
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.coal.breakdown import by_direction, by_template, judged
 from evenli.suites.coal.results import SHOWN, SUBSET_NAMES, CoalResult
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
-INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
-"""Colours that report.css exchanges in dark mode; it finds them by these very values."""
 FILLS = {ENTAILMENT: "#6cb6ff", NEUTRAL: "#d0d4da", CONTRADICTION: "#f2a65e"}
 """Label colours: apart for colour-blind readers, pale enough for dark text on them in both modes."""
 ON_FILL = "#111417"
@@ -235,9 +234,11 @@ def _proportions(coal: CoalResult) -> Figure:
 
 def _measures(coal: CoalResult) -> Figure:
     defined = [one for one in coal.measures.values() if not math.isnan(one.value)]
-    points = [_point(one.title, one.value, one.low, one.high, ideal=one.ideal) for one in defined]
-    ends = ["" if math.isnan(m.low) else f" ({number(m.low)} to {number(m.high)})" for m in defined]
-    words = [f"{short(m.title)} {number(m.value)}{end}." for m, end in zip(defined, ends, strict=True)]
+    points, words = [], []
+    for m in defined:
+        points.append(_point(m.title, value=m.value, low=m.low, high=m.high, ideal=m.ideal))
+        ends = "" if math.isnan(m.low) else f" ({number(m.low)} to {number(m.high)})"
+        words.append(f"{short(m.title)} {number(m.value)}{ends}.")
     return Figure(
         "measures",
         "All measures with their intervals; the grey tick is an even model",
@@ -249,11 +250,11 @@ def _measures(coal: CoalResult) -> Figure:
 
 
 def _published(coal: CoalResult, model: str) -> Figure:
-    points = [
-        _point(model, row.coal, coal.low, coal.high) if row.this else _point(row.model, row.coal, this=False)
-        for row in coal.published
-        if not math.isnan(row.coal) and not coal.problem
-    ]
+    points = []
+    for row in () if coal.problem else coal.published:
+        if not math.isnan(row.coal):
+            ends = {"low": coal.low, "high": coal.high} if row.this else {}
+            points.append(_point(model if row.this else row.model, this=row.this, value=row.coal, **ends))
     rows = tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points) if len(points) > 1 else ()
     return Figure(
         "published",
@@ -267,8 +268,10 @@ def _published(coal: CoalResult, model: str) -> Figure:
 
 def _occupations(coal: CoalResult, count: int = 15) -> Figure:
     defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:count]
-    names = [f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})" for row in defined]
-    points = [_point(name, row.score, row.low, row.high) for name, row in zip(names, defined, strict=True)]
+    points = []
+    for row in defined:
+        name = f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})"
+        points.append(_point(name, value=row.score, low=row.low, high=row.high))
     return Figure(
         "occupations",
         f"The {len(defined)} occupations with the largest share of biased answers, stereotyped ones first",
@@ -279,18 +282,13 @@ def _occupations(coal: CoalResult, count: int = 15) -> Figure:
     )
 
 
-def _point(
-    name: str,
-    value: float,
-    low: float = math.nan,
-    high: float = math.nan,
-    *,
-    ideal: float = math.nan,
-    this: bool = True,
-) -> dict[str, Any]:
-    """One dot of a chart; what is undefined is left out, because JSON has no NaN."""
-    numbers = {"value": value, "low": low, "high": high, "ideal": ideal}
-    return {"name": name, "this": this} | {key: one for key, one in numbers.items() if not math.isnan(one)}
+def _point(name: str, *, this: bool = True, **numbers: float) -> dict[str, Any]:
+    return {"name": name, "this": this, **defined_only(numbers)}
+
+
+def defined_only(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Numbers of a point of a chart; what is undefined is left out, because JSON has no NaN."""
+    return {name: value for name, value in numbers.items() if not math.isnan(value)}
 
 
 def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:

@@ -17,7 +17,8 @@ from evenli.evaluate.senteval import SentEvalResult
 from evenli.evaluate.senteval.data import TASKS
 from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.mitigate.residual import Residual
-from evenli.report.charts import GRID, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
+from evenli.page import GRID, MUTED
+from evenli.report.charts import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.report.terminal import table
 from evenli.resources import read_table
 

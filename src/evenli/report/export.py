@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFr
     for name in of_suite.__struct_fields__:
         rows = getattr(of_suite, name)
         if isinstance(rows, list) and rows and isinstance(rows[0], Record):
-            by_name[name] = _frame([_flat(msgspec.to_builtins(row)) for row in rows])
+            by_name[name] = frame_of([_flat(msgspec.to_builtins(row)) for row in rows])
     return by_name
 
 
@@ -74,11 +74,12 @@ def _measures(of_suite: SuiteResult) -> pl.DataFrame:
             numbers = {key: getattr(estimate, key) for key in ("value", "low", "high", "se", "level", "n")}
             note = f"no verdict: {of_suite.problem}" if of_suite.problem else estimate.note
             rows.append({"measure": name, "slice": part, **numbers, **about, "note": note})
-    return _frame(rows)
+    return frame_of(rows)
 
 
-def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    # Every row counts for the type: a column may begin with undefined values, which are null in a table.
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """A table of rows in which an undefined number is null."""
+    # Every row counts for the type: a column may begin with undefined values.
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 

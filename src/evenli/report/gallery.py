@@ -16,7 +16,7 @@ from markupsafe import Markup
 from evenli import page
 from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
-from evenli.evaluate.compare import RunComparison, compare_runs
+from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.predict import SCHEMA, RunFolder, read_header
 from evenli.format import interval, number, p_bound, signed
 from evenli.report.html import render
@@ -122,17 +122,14 @@ def report_page(entry: RunEntry) -> str:
 def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
     """Two runs, item by item."""
     compared = compare_runs(first.path, second.path)
-    parts = [_part(compared, suite) for suite in compared.suites]
+    parts = []
+    for suite, (one,) in compared.suites.items():
+        rows = []
+        for measure, d in one.measures.items():
+            change = signed(d.value), interval(d.low, d.high, sign=True), p_bound(d.p)
+            rows.append((get_measure(measure).title.strip(), number(d.first), number(d.second), *change))
+        parts.append(page.Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
     return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)
-
-
-def _part(compared: RunComparison, suite: str) -> dict[str, Any]:
-    (one,) = compared.suites[suite]
-    rows = []
-    for name, d in one.measures.items():
-        numbers = number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True), p_bound(d.p)
-        rows.append((get_measure(name).title.strip(), *numbers))
-    return {"title": get_suite(suite).title, "conclusion": compared.conclusion(suite), "rows": rows}
 
 
 def ask_page(

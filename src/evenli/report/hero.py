@@ -13,9 +13,9 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from evenli.format import drawable, number, percent, short
-from evenli.suites.summary import Bar, Summary, range_of
+from evenli.page import ACCENT, GRID, INK, MUTED
+from evenli.suites.summary import Bar, Share, Summary, range_of
 
-INK, MUTED, LINE, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
 FILLS = {"first": "#d55e00", "second": "#0072b2", "both": "#a88cc8", "neither": "#7fae8b"}
 """The two groups apart for colour-blind readers; every bar has its name beside it."""
 GREY = "#b6bcc4"
@@ -53,16 +53,18 @@ def panel(bar: Bar, *, grey: bool = False) -> str:
         middle = at * _ROW + _ROW / 2
         fill = GREY if grey else FILLS[share.kind]
         parts.append(_text(0, middle, share.label, INK))
-        parts.append(f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{span}" height="16" fill="{LINE}" opacity="0.35"/>')
-        parts.append(
-            f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{span * share.value:.1f}" height="16" fill="{fill}"/>'
-        )
+        parts += [_bar(middle, f"{span}", GRID, ' opacity="0.35"'), _bar(middle, f"{span * share.value:.1f}", fill)]
         if not math.isnan(share.low):
             parts += _whisker(_LEFT + span * share.low, _LEFT + span * share.high, middle, INK)
         parts.append(_text(_WIDTH, middle, percent(share.value), INK, anchor="end", weight="bold"))
-        ends = range_of(share.low, share.high)
-        words.append(f"{share.label} {percent(share.value)}{f' ({ends})' if ends else ''}")
+        words.append(f"{share.label} {share_text(share)}")
     return _svg(_WIDTH, _ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
+
+
+def share_text(share: Share) -> str:
+    """A share in percent with its interval, where there is one."""
+    ends = range_of(share.low, share.high)
+    return f"{percent(share.value)}{f' ({ends})' if ends else ''}"
 
 
 def word_bars(words: Sequence[WordBar]) -> str:
@@ -73,8 +75,7 @@ def word_bars(words: Sequence[WordBar]) -> str:
         middle = at * _ROW + _ROW / 2
         width = (_RIGHT - _LEFT) * word.share / longest
         parts.append(_text(0, middle, short(word.name, 14), INK))
-        fill = FILLS.get(word.side, GREY)
-        parts.append(f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{width:.1f}" height="16" fill="{fill}"/>')
+        parts.append(_bar(middle, f"{width:.1f}", FILLS.get(word.side, GREY)))
         parts.append(_text(_WIDTH, middle, percent(word.share, 1), INK, anchor="end"))
         said.append(f"{word.name} {percent(word.share, 1)}")
     return _svg(_WIDTH, _ROW * len(words), parts, f"Bars of the importance of words: {', '.join(said)}.")
@@ -104,7 +105,7 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
     for at in range(round((high - low) / step) + 1):
         tick = low + at * step
         x = place(tick)
-        parts += [_line(x, start, x, end, LINE) for start, end in spans]
+        parts += [_line(x, start, x, end, GRID) for start, end in spans]
         parts.append(_text(x, height - 8, f"{round(tick, 2) + 0:g}", MUTED, anchor="middle", size=11))
     parts += [_line(place(even), start, place(even), end, MUTED, 2) for start, end in spans]
     words = []
@@ -138,6 +139,10 @@ def _text(x: float, y: float, text: str, fill: str, *, anchor: str = "start", we
 def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float = 1) -> str:
     ends = f'x1="{x1:.1f}" y1="{y1:g}" x2="{x2:.1f}" y2="{y2:g}"'
     return f'<line {ends} stroke="{stroke}" stroke-width="{width:g}"/>'
+
+
+def _bar(middle: float, width: str, fill: str, more: str = "") -> str:
+    return f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{width}" height="16" fill="{fill}"{more}/>'
 
 
 def _whisker(low: float, high: float, y: float, stroke: str) -> list[str]:

@@ -23,7 +23,7 @@ from evenli import page
 from evenli._version import __version__
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import number, percent
+from evenli.format import capitalised, number, percent
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.page import LIMIT
@@ -32,7 +32,7 @@ from evenli.report.comparison import VERDICTS, compared, comparison, further, la
 from evenli.report.hero import panels
 from evenli.report.prompting import prompting_sections
 from evenli.report.summary import summarise
-from evenli.report.terminal import explained_slices
+from evenli.report.terminal import explained_slices, measure_tables
 from evenli.suites.about import about_axis
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
@@ -123,16 +123,14 @@ class SuiteView:
     def __init__(self, name: str, audit: Audit) -> None:
         result = audit.result
         self.suite, self.result, self.card = get_suite(name), result.suites[name], result.data_of(name)
-        self.title = self.suite.title[:1].upper() + self.suite.title[1:]
+        self.title = capitalised(self.suite.title)
         self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
         self.slices = list(dict.fromkeys(part for one in self.result.measures.values() for part in one.by_stereotype))
         self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
         self.sections = self.suite.sections(self.result, self.card)
         self.figures = suite_figures(name, audit)
         self.svg = {figure.name: Markup(inline_svg(figure)) for figure in self.figures}
-        own = [name for name in self.result.measures if name in self.suite.own]
-        others = [name for name in self.result.measures if name not in self.suite.own]
-        self.tables = [("Causes", own), ("Published scores", others)] if own else [("Measures", others)]
+        self.tables = measure_tables(self.suite, self.result)
 
 
 class RunView:

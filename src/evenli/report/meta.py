@@ -27,6 +27,7 @@ MATRIX = ("stereotype", "default_gender", "undirected", "coal", "fn_bias", "prob
 CAUSE_MEASURES = dict(zip(MATRIX, ("stereotype", "default", "undirected"), strict=False))
 PUBLISHED_POINTS = 11  # bias rates behind every published correlation
 LEARNT = 0.9  # held-out accuracy below which a bias-controlled model has not learnt what it was taught
+LIMITS = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
 _RANKED = 5
 # Distinct for colour-blind readers; dashes distinguish the lines without colour.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#4d4d4d")
@@ -44,8 +45,7 @@ def print_meta(results: SweepResult, console: Console) -> None:
         _print_responses(results, console)
     if "bias" in results.levels:
         _print_bias(results, console)
-    limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
-    console.print(limits, style="dim")
+    console.print(LIMITS, style="dim")
 
 
 def _print_responses(results: SweepResult, console: Console) -> None:

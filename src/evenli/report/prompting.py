@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evenli.format import interval, number, percent
+from evenli.format import capitalised, interval, number, percent
 from evenli.predictions import ABSTAINED
 from evenli.suites.base import Section, get_suite
 from evenli.suites.summary import range_of
@@ -20,24 +20,19 @@ def prompting_sections(result: AuditResult) -> list[Section]:
             (one.title, number(one.value), interval(one.low, one.high), f"{one.ideal:.2g}", one.formula)
             for one in measures.values()
         ]
-        title = get_suite(suite).title
-        heading = f"Abstentions, and how steady the answers are: {title[:1].upper() + title[1:]}"
-        columns = ("measure", ">value", ">interval", ">ideal", "definition")
-        sections.append(Section(heading, columns, rows))
+        heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
+        sections.append(Section(heading, ("measure", ">value", ">interval", ">ideal", "definition"), rows))
     return sections
 
 
 def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]:
     """The same in a line for each suite, for the first screen."""
-    asked = header.get("prompting")
-    how = f"asked in {_views(asked)}; " if isinstance(asked, Mapping) else ""
+    asked, how = header.get("prompting"), ""
+    if isinstance(asked, Mapping):
+        views = (asked.get(name) for name in ("prompts", "orders"))
+        wordings, orders = (len(one) if isinstance(one, Sequence) else 0 for one in views)
+        how = f"asked in {wordings} wording(s) × {orders} option orders; "
     return [f"Language model: {how}{_line(measures)}." for measures in result.prompting.values()]
-
-
-def _views(asked: Mapping[str, Any]) -> str:
-    prompts, orders = (asked.get(name) for name in ("prompts", "orders"))
-    counts = [len(one) if isinstance(one, Sequence) else 0 for one in (prompts, orders)]
-    return f"{counts[0]} wording(s) × {counts[1]} option orders"
 
 
 def _line(measures: Mapping[str, MeasureResult]) -> str:

@@ -13,7 +13,8 @@ from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distri
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.format import number
-from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
+from evenli.page import ACCENT, INK, MUTED
+from evenli.report.charts import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 
 _HEIGHT, _LINE, _COMPONENTS = 160, 13, 10
 _PURPOSE = "the chart of bias scores"

@@ -27,15 +27,7 @@ def print_sentence(bias: SentenceBias, console: Console, ends: Sequence[str] = E
     counted = any(word.count is not None for word in bias.words)
     largest = _largest(bias) if console.width >= _WIDE else 0.0
     drawn = [""] if largest else []
-    heads = [
-        "token",
-        *([">count"] if counted else []),
-        ">importance",
-        *drawn,
-        _bias_head(ends),
-        ">weighted",
-        "",
-    ]
+    heads = ["token", *([">count"] if counted else []), ">importance", *drawn, _bias_head(ends), ">weighted", ""]
     shown = table(heads, [])
     shown.columns[0].overflow, shown.columns[0].max_width = "fold", 24
     shown.columns[-1].no_wrap, shown.columns[-1].style = True, "dim"

@@ -13,7 +13,7 @@ from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import RunComparison, model_names
 from evenli.evaluate.differences import Comparison
 from evenli.evaluate.robustness import known_wordings, wording_line
-from evenli.format import UNDEFINED, interval, number, p_bound, percent, signed, with_interval
+from evenli.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.report.prompting import prompting_lines, prompting_sections
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
@@ -37,8 +37,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
     if verbose:
         _competence(result.competence, console)
         _show_tables(result, summary.detail, console)
-        line = "" if ROBUST.name in result.suites else wording_line(audit)  # its own tables say so
-        if line:
+        if ROBUST.name not in result.suites and (line := wording_line(audit)):  # its own tables say so
             console.print(escape(line))
     else:
         console.print(escape(does_the_task(result.competence)))
@@ -47,20 +46,16 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
             console.print(escape(known))
         for line in prompting_lines(result, audit.header):
             console.print(escape(line))
-        for name in [name for name in result.suites if get_suite(name).judge is None and len(result.suites) > 1]:
-            title = get_suite(name).title
-            console.print(f"[bold]{escape(title[:1].upper() + title[1:])}[/]  {escape(_statement(result, name))}")
+        for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
+            suite, problem = get_suite(name), of_suite.problem
+            if suite.judge is None:
+                said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
+                console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
         more = "" if known or COAL.name not in result.suites else " One wording asked: evenli robustness."
         console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")
-
-
-def _statement(result: AuditResult, name: str) -> str:
-    """A suite in a sentence; a suite that gives none says why its numbers mean nothing."""
-    problem = result.suites[name].problem
-    return f"says nothing about bias here: {problem}." if problem else get_suite(name).statement(result.suites[name])
 
 
 def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
@@ -104,16 +99,20 @@ def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Cons
     if first.rows:
         _show_section(first, console, style)
     wide = console.width >= _WIDE
-    own = [name for name in result.measures if name in suite.own]
-    others = [name for name in result.measures if name not in suite.own]
-    if own:
-        _titled("Causes", _measures(suite, result, own, wide=wide), console, style)
-    heading = "Published scores" if own else "Measures" if first.rows else first.heading or suite.title
-    _titled(heading, _measures(suite, result, others, wide=wide), console, style)
+    heading = "Measures" if first.rows else first.heading or suite.title
+    for title, names in measure_tables(suite, result, heading):
+        _titled(title, _measures(suite, result, names, wide=wide), console, style)
     if wide and (titles := [suite.slice_title.format(name) for name in result.main.by_stereotype]):
         console.print(escape(explained_slices(titles)), style="dim")
     for line in () if first.rows else first.lines:
         console.print(escape(line))
+
+
+def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures") -> list[tuple[str, list[str]]]:
+    """Tables of measures, as titles and names: causes apart from published scores, all in one where there are none."""
+    own = [name for name in result.measures if name in suite.own]
+    others = [name for name in result.measures if name not in suite.own]
+    return [("Causes", own), ("Published scores", others)] if own else [(heading, others)]
 
 
 def explained_slices(titles: Sequence[str]) -> str:
@@ -195,10 +194,7 @@ def _competence(competence: Competence | None, console: Console) -> None:
         ", ".join(
             f"{name} {_short(known[name]) if name in known else number(share, 2)}" for name, share in shares.items()
         )
-        for shares, known in (
-            (competence.per_label, competence.labels),
-            (competence.stated_kinds, competence.kinds),
-        )
+        for shares, known in ((competence.per_label, competence.labels), (competence.stated_kinds, competence.kinds))
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))
