@@ -288,7 +288,7 @@ def merged(audit: Audit, text: str, name: str) -> str:
     if ours:
         about.model_name = about.get("model_name") or audit.result.model.name
         about.eval_results = [*(one for one in about.get("eval_results") or [] if not _replaced(one, ours[0])), *ours]
-    card.text = _with_section(card.text, section(audit), _mark(audit), name)
+    card.text = _with_section(card.text, audit, name)
     return str(card)
 
 
@@ -310,16 +310,13 @@ def _replaced(old: Any, new: Any) -> bool:
     return old.source_url == SOURCE and all(getattr(old, name) == getattr(new, name) for name in same)
 
 
-def _mark(audit: Audit) -> str:
-    """Names a section, so that a later audit on the same pairs replaces it."""
-    card = audit.result.data_of(suite_of(audit))
-    parts = (suite_of(audit), audit.result.lang or "", card.name if card else "")
-    return re.sub(r"[^\w]+", "-", " ".join(parts)).strip("-")
-
-
-def _with_section(text: str, new: str, mark: str, name: str) -> str:
+def _with_section(text: str, audit: Audit, name: str) -> str:
+    # The marks name the pairs, so that a later audit on the same ones replaces the section.
+    suite = suite_of(audit)
+    card = audit.result.data_of(suite)
+    mark = re.sub(r"[^\w]+", "-", " ".join((suite, audit.result.lang or "", card.name if card else ""))).strip("-")
     begin, end = f"<!-- evenli {mark} begin -->", f"<!-- evenli {mark} end -->"
-    block = f"{begin}\n{new.strip()}\n{end}"
+    block = f"{begin}\n{section(audit).strip()}\n{end}"
     if begin not in text:
         return f"{text.rstrip()}\n\n{block}\n".lstrip("\n")
     before, _, rest = text.partition(begin)

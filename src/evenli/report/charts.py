@@ -41,7 +41,7 @@ SHAPES = ("circle", "square")
 WIDTH = 360
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 _LABEL = 180  # px that the names of rows may take
-_PLAIN: dict[str, Any] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
+_PLAIN: dict[str, object] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "circle", "text", "tspan"}
 _ATTRIBUTES = """
 width height viewBox fill stroke stroke-width stroke-dasharray stroke-miterlimit opacity fill-opacity stroke-opacity
@@ -121,7 +121,7 @@ def _bare(element: ET.Element) -> ET.Element:
     return copy
 
 
-def _config(background: str) -> dict[str, Any]:
+def _config(background: str) -> dict[str, object]:
     text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"}
     return {
         "background": background,

@@ -107,6 +107,7 @@ def print_leakage(before: Residual, after: Residual, console: Console, *, words:
             rows += (_leak_row(f"{title}, {how}", first, second, name, neutral) for name, how in _PROBES.items())
     rows += (_leak_row(title, before, after, name, 0.5 * (name == "clustering")) for name, title in _LEAKS.items())
     _print_table(("what is left", "before", "interval", "after", "interval", "neutral", "n"), rows, console)
+    # Vectors of words have no running text, so their probe is another.
     probes = "accuracy of predicting to which side neutral words leaned, on words not trained on"
     tested = "words" if words else "sentences"
     if not words:

@@ -135,6 +135,7 @@ def latex(frame: pl.DataFrame, right: Collection[str] = (), *, blocks: bool = Fa
     head, *rows = ([latex_text(shown(cell)) for cell in row] for row in (frame.columns, *frame.iter_rows()))
     lines = []
     for number, row in enumerate(rows):
+        # The name of a block stands in its first row alone.
         again = blocks and number > 0 and rows[number - 1][0] == row[0]
         if blocks and number > 0 and not again:
             lines.append("\\addlinespace\n")

@@ -83,6 +83,7 @@ def fields(result: AuditResult) -> dict[str, Value]:
     prefixed: dict[str, Value] = {}
     for suite, of_suite in result.suites.items():
         own = _suite_fields(suite, of_suite)
+        # What is known already stays: the short form means the first suite.
         known = own | known
         prefixed |= {f"{suite}.{name}": value for name, value in own.items()}
     return dict(to_plain(prefixed | known))
@@ -106,6 +107,7 @@ def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
     for name, measure in result.measures.items():
         known |= _estimate(name, measure)
     for name, measure in result.measures.items():
+        # A slice never hides a number of the measure itself, should a stereotype be called "low".
         for stereotype, estimate in measure.by_stereotype.items():
             known = _estimate(f"{name}.{stereotype}", estimate) | known
     return {**known, **get_suite(suite).fields(result)}

@@ -18,9 +18,10 @@ from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.predict import SCHEMA, RunFolder, read_header
-from evenli.format import interval, number, p_bound, signed
+from evenli.format import p_bound
 from evenli.report.html import render
 from evenli.report.pages import write_page
+from evenli.report.terminal import difference_cells
 from evenli.stats.measure import get_measure
 from evenli.store import RunDir, read_manifest
 from evenli.suites.base import get_suite
@@ -81,6 +82,8 @@ def _entry(root: Path, folder: Path) -> RunEntry:
         return RunEntry(identity, folder, name, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
     coal = result.suites.get(COAL.name)
+    # The verdict in a few words; the report has its sentence.
+    causes = ", ".join(f"{cause.label} ({cause.size})" for cause in result.verdict.causes)
     return RunEntry(
         identity,
         folder,
@@ -88,18 +91,12 @@ def _entry(root: Path, folder: Path) -> RunEntry:
         model=result.model.title,
         lang=str(result.lang),
         data="; ".join(card.name for card in cards),
-        verdict=_short(result),
+        verdict=causes or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip("."),
         score=coal.main.shown if coal is not None else "",
         created=created,
         spec=str(header["model"].get("spec", "")),
         pairs=" ".join(card.sha256 for card in cards),
     )
-
-
-def _short(result: AuditResult) -> str:
-    """The verdict in a few words; the report has its sentence."""
-    causes = [f"{cause.label} ({cause.size})" for cause in result.verdict.causes]
-    return ", ".join(causes) or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip(".")
 
 
 def list_page(
@@ -124,10 +121,10 @@ def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
     compared = compare_runs(first.path, second.path)
     parts = []
     for suite, (one,) in compared.suites.items():
-        rows = []
-        for measure, d in one.measures.items():
-            change = signed(d.value), interval(d.low, d.high, sign=True), p_bound(d.p)
-            rows.append((get_measure(measure).title.strip(), number(d.first), number(d.second), *change))
+        rows = [
+            (get_measure(name).title.strip(), *difference_cells(change), p_bound(change.p))
+            for name, change in one.measures.items()
+        ]
         parts.append(page.Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
     return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)
 

@@ -55,7 +55,9 @@ def panel(bar: Bar, *, grey: bool = False) -> str:
         parts.append(_text(0, middle, share.label, INK))
         parts += [_bar(middle, f"{span}", GRID, ' opacity="0.35"'), _bar(middle, f"{span * share.value:.1f}", fill)]
         if not math.isnan(share.low):
-            parts += _whisker(_LEFT + span * share.low, _LEFT + span * share.high, middle, INK)
+            low, high = _LEFT + span * share.low, _LEFT + span * share.high
+            parts.append(_line(low, middle, high, middle, INK, 1.5))
+            parts += [_line(x, middle - 4, x, middle + 4, INK, 1.5) for x in (low, high)]
         parts.append(_text(_WIDTH, middle, percent(share.value), INK, anchor="end", weight="bold"))
         words.append(f"{share.label} {share_text(share)}")
     return _svg(_WIDTH, _ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
@@ -143,8 +145,3 @@ def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float 
 
 def _bar(middle: float, width: str, fill: str, more: str = "") -> str:
     return f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{width}" height="16" fill="{fill}"{more}/>'
-
-
-def _whisker(low: float, high: float, y: float, stroke: str) -> list[str]:
-    ends = [_line(x, y - 4, x, y + 4, stroke, 1.5) for x in (low, high)]
-    return [_line(low, y, high, y, stroke, 1.5), *ends]

@@ -94,6 +94,7 @@ def render(audits: Sequence[Audit]) -> str:
     title = f"{subject} audit of {views[0].name if len(audits) == 1 else f'{len(audits)} models'}"
     formulas = {m.title: m for view in views for one in view.suites for m in one.result.measures.values()}
     text = ""
+    # Each level leaves out more, until the file is small enough.
     for sentences, occupations in _LEVELS:
         text = page.fill(
             "report",
@@ -226,10 +227,10 @@ def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     return [(prefix, "–" if value in (None, "", {}) else str(value))]
 
 
-def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int | None) -> dict[str, Any]:
+def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int | None) -> dict[str, object]:
     """Sentences behind the occupation tables: each text once, rows as numbers, probabilities in thousandths."""
     texts, names = defaultdict[str, int](count().__next__), defaultdict[str, int](count().__next__)
-    runs: list[dict[str, Any]] = []
+    runs: list[dict[str, object]] = []
     columns = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group", *(f"p_{x}" for x in LABELS))
     for view in views:
         if view.coal is None:

@@ -53,6 +53,7 @@ def _print_responses(results: SweepResult, console: Console) -> None:
     share = results.learnt_share
     registered = {one.name for suite in ("coal", "probe") for one in measures(suite)}
     shown = [one for one in results.responses if one.measure in MATRIX or one.measure not in registered]
+    # A model learns less than it is taught; the slopes on what it learnt show the measure alone.
     for kind, title in (("taught", "taught"), ("learnt", "learnt, on held-out sentences")):
         console.print(f"\nChange of the score per unit of each cause {title}", style="italic")
         heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]

@@ -29,6 +29,7 @@ def print_sentence(bias: SentenceBias, console: Console, ends: Sequence[str] = E
     drawn = [""] if largest else []
     heads = ["token", *([">count"] if counted else []), ">importance", *drawn, _bias_head(ends), ">weighted", ""]
     shown = table(heads, [])
+    # A token may be as long as a line; notes are short and stand in one.
     shown.columns[0].overflow, shown.columns[0].max_width = "fold", 24
     shown.columns[-1].no_wrap, shown.columns[-1].style = True, "dim"
     full = "#" if console.options.ascii_only else "\N{FULL BLOCK}"

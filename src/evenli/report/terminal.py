@@ -11,7 +11,7 @@ from rich.table import Table
 
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import RunComparison, model_names
-from evenli.evaluate.differences import Comparison
+from evenli.evaluate.differences import Comparison, Difference
 from evenli.evaluate.robustness import known_wordings, wording_line
 from evenli.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.report.prompting import prompting_lines, prompting_sections
@@ -244,11 +244,15 @@ def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: b
     rows = []
     for name, d in compared.measures.items():
         entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
-        numbers = [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
         reading = [d.note or entry.direction] if wide else []
-        rows.append([entry.title, *numbers, *map(p_bound, p_values), *reading])
+        rows.append([entry.title, *difference_cells(d), *map(p_bound, p_values), *reading])
     main = [at for at, name in enumerate(compared.measures) if name in stressed]
     return table(["measure", *heads, *(["reading"] if wide else [])], rows, main)
+
+
+def difference_cells(d: Difference) -> list[str]:
+    """Both scores, their difference and its interval."""
+    return [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
 
 
 def _moved(compared: Comparison, console: Console) -> None:

@@ -59,6 +59,7 @@ def load_asked(entry: RunEntry) -> tuple[NLIModel, str]:
             "run code; ask it in Python"
         )
     stored = read_header(entry.path / "run.json")
+    # The labels as they were read then; a user may have named them by hand.
     labels = tuple(map(str, stored["model"].get("labels", ()))) or None
     model = load_model(entry.spec, lang=entry.lang or "en", options=ModelOptions(labels=labels))
     same = model.info.fingerprint == stored["model"].get("fingerprint")
@@ -78,10 +79,7 @@ class Viewer:
 
     def __init__(self, folder: Path, token: str) -> None:
         self.folder, self.base = folder, f"/{token}/"
-        self._model = lru_cache(maxsize=2)(self._load)
-
-    def _load(self, identity: str) -> tuple[NLIModel, str]:
-        return load_asked(self.entry(identity))
+        self._model = lru_cache(maxsize=2)(lambda identity: load_asked(self.entry(identity)))
 
     def entry(self, identity: str) -> RunEntry:
         """A run by its address; only runs that the list holds can be named."""

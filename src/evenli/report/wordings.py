@@ -85,11 +85,13 @@ def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:
 
 def _values(
     rows: Sequence[WordingRow], usual: WordingRow
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+) -> tuple[list[dict[str, object]], list[dict[str, object]], list[str]]:
     """Points of the curve, marks of the choices, and the names of these in order."""
+    # Choices that never change would be rows of marks that say nothing.
     varied = [name for name in DIMENSIONS if len({getattr(row, name) for row in rows}) > 1]
     listed = {name: list(dict.fromkeys(getattr(row, name) for row in [usual, *rows])) for name in varied}
-    values, marks = [], []
+    values: list[dict[str, object]] = []
+    marks: list[dict[str, object]] = []
     for rank, row in enumerate(rows):
         kind = "not judged" if not row.judged else "usual wording" if row is usual else "other wording"
         numbers = {"value": row.stereotype, "low": row.stereotype_low, "high": row.stereotype_high}
