@@ -38,6 +38,7 @@ _TOKEN = re.compile(
       | (?P<operator><=|>=|==|!=|<|>)
       | (?P<bracket>[()])
       | (?P<name>[^\W\d][\w-]*(?:\.[\w-]+)*)
+      | (?P<unknown>\S)
     )""",
     re.VERBOSE,
 )
@@ -236,16 +237,15 @@ class _Parser:
         return matches
 
     def _tokenise(self, text: str) -> list[tuple[str, str, int]]:
-        tokens, position, end = [], 0, len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None or match.lastgroup is None:
-                start = position + len(text[position:]) - len(text[position:].lstrip())
-                hint = "; equality is ==" if text[start] == "=" else ""
-                raise self._wrong(f"cannot read {text[start]!r}{hint}", start)
-            tokens.append((match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
-            position = match.end()
-        return [*tokens, ("end", "", end)]
+        tokens = []
+        for match in _TOKEN.finditer(text):
+            kind = str(match.lastgroup)
+            token, start = match[kind], match.start(kind)
+            if kind == "unknown":
+                hint = "; equality is ==" if token == "=" else ""
+                raise self._wrong(f"cannot read {token!r}{hint}", start)
+            tokens.append((kind, token, start))
+        return [*tokens, ("end", "", len(text.rstrip()))]
 
     def _wrong(self, problem: str, column: int | None = None) -> InputError:
         column = self._tokens[self._next][2] if column is None else column

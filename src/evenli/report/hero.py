@@ -32,14 +32,6 @@ class Dot(NamedTuple):
     muted: bool = False
 
 
-class WordBar(NamedTuple):
-    """A word with its share; ``side`` is a key of FILLS, or empty for a word without lean."""
-
-    name: str
-    share: float
-    side: str = ""
-
-
 def panels(summary: Summary) -> list[tuple[Bar, Markup]]:
     """Every bar of a summary with its drawing."""
     return [(bar, Markup(panel(bar, grey=bool(summary.problem)))) for bar in summary.bars]
@@ -69,17 +61,20 @@ def share_text(share: Share) -> str:
     return f"{percent(share.value)}{f' ({ends})' if ends else ''}"
 
 
-def word_bars(words: Sequence[WordBar]) -> str:
-    """A bar for every word in the order of the text, as long as its share; the longest fills the width."""
-    longest = max((word.share for word in words), default=0.0) or 1.0
+def word_bars(words: Sequence[tuple[str, float, str]]) -> str:
+    """A bar for every word in the order of the text, as long as its share; the longest fills the width.
+
+    A word comes with its share and its side, a key of FILLS, or empty for a word without lean.
+    """
+    longest = max((share for _, share, _ in words), default=0.0) or 1.0
     parts, said = [], []
-    for at, word in enumerate(words):
+    for at, (word, share, side) in enumerate(words):
         middle = at * _ROW + _ROW / 2
-        width = (_RIGHT - _LEFT) * word.share / longest
-        parts.append(_text(0, middle, short(word.name, 14), INK))
-        parts.append(_bar(middle, f"{width:.1f}", FILLS.get(word.side, GREY)))
-        parts.append(_text(_WIDTH, middle, percent(word.share, 1), INK, anchor="end"))
-        said.append(f"{word.name} {percent(word.share, 1)}")
+        width = (_RIGHT - _LEFT) * share / longest
+        parts.append(_text(0, middle, short(word, 14), INK))
+        parts.append(_bar(middle, f"{width:.1f}", FILLS.get(side, GREY)))
+        parts.append(_text(_WIDTH, middle, percent(share, 1), INK, anchor="end"))
+        said.append(f"{word} {percent(share, 1)}")
     return _svg(_WIDTH, _ROW * len(words), parts, f"Bars of the importance of words: {', '.join(said)}.")
 
 

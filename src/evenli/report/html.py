@@ -30,9 +30,8 @@ from evenli.page import LIMIT
 from evenli.report.charts import Figure, figures, inline_svg, suite_figures, write_charts
 from evenli.report.comparison import VERDICTS, compared, comparison, further, lang_of, rankings, run_names, stability
 from evenli.report.hero import panels
-from evenli.report.prompting import prompting_sections
 from evenli.report.summary import summarise
-from evenli.report.terminal import explained_slices, measure_tables
+from evenli.report.terminal import explained_slices, measure_tables, prompting_sections
 from evenli.suites.about import about_axis
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL

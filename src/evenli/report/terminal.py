@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,13 +15,14 @@ from evenli.evaluate.compare import RunComparison, model_names
 from evenli.evaluate.differences import Comparison, Difference
 from evenli.evaluate.robustness import known_wordings, wording_line
 from evenli.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
-from evenli.report.prompting import prompting_lines, prompting_sections
+from evenli.predictions import ABSTAINED
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.robust import SUITE as ROBUST
-from evenli.types import AuditResult, Competence, DataCard, Estimate, SuiteResult
+from evenli.suites.summary import range_of
+from evenli.types import AuditResult, Competence, DataCard, Estimate, MeasureResult, SuiteResult
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
 Row = Sequence[str]
@@ -198,6 +200,43 @@ def _competence(competence: Competence | None, console: Console) -> None:
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))
+
+
+def prompting_sections(result: AuditResult) -> list[Section]:
+    """How a language model took the questions, a table for each suite; none where the model is none."""
+    sections = []
+    for suite, measures in result.prompting.items():
+        rows = [
+            (one.title, number(one.value), interval(one.low, one.high), f"{one.ideal:.2g}", one.formula)
+            for one in measures.values()
+        ]
+        heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
+        sections.append(Section(heading, ("measure", ">value", ">interval", ">ideal", "definition"), rows))
+    return sections
+
+
+def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]:
+    """The same in a line for each suite, for the first screen."""
+    asked, how = header.get("prompting"), ""
+    if isinstance(asked, Mapping):
+        views = (asked.get(name) for name in ("prompts", "orders"))
+        wordings, orders = (len(one) if isinstance(one, Sequence) else 0 for one in views)
+        how = f"asked in {wordings} wording(s) × {orders} option orders; "
+    return [f"Language model: {how}{_prompting(measures)}." for measures in result.prompting.values()]
+
+
+def _prompting(measures: Mapping[str, MeasureResult]) -> str:
+    shown = {name: f"{percent(one.value)} ({range_of(one.low, one.high)})" for name, one in measures.items()}
+    parts = [f"no answer to {shown[ABSTAINED]} of the pairs"]
+    gap = measures.get("abstention_gap")
+    if gap is not None and (gap.low > 0 or gap.high < 0):
+        parts.append(f"{gap.direction if gap.value > 0 else 'less so there'} ({number(gap.value, 2)})")
+    names = {
+        "order_agreement": "the same answer in all orders {}",
+        "prompt_agreement": "in all wordings {}",
+        "first_option": "the first option chosen {}",
+    }
+    return ", ".join(parts + [text.format(shown[name]) for name, text in names.items() if name in shown])
 
 
 def show_comparison(compared: RunComparison, console: Console) -> None:
