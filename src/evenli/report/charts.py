@@ -41,6 +41,7 @@ SHAPES = ("circle", "square")
 WIDTH = 360
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 _LABEL = 180  # px that the names of rows may take
+_LISTED, _BINS = 15, 20  # occupations of a chart, bars of a histogram
 _PLAIN: dict[str, object] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "circle", "text", "tspan"}
 _ATTRIBUTES = """
@@ -266,8 +267,8 @@ def _published(coal: CoalResult, model: str) -> Figure:
     )
 
 
-def _occupations(coal: CoalResult, count: int = 15) -> Figure:
-    defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:count]
+def _occupations(coal: CoalResult) -> Figure:
+    defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:_LISTED]
     points = []
     for row in defined:
         name = f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})"
@@ -291,12 +292,12 @@ def defined_only(numbers: Mapping[str, float]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if not math.isnan(value)}
 
 
-def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
+def _templates(rows: pl.DataFrame) -> Figure:
     alt = load_altair()
     scores = by_template(rows)["score"].to_list()
     # The small shift keeps 0.15 in its own bin: 0.15 * 20 is 3 only up to rounding.
-    counts = Counter(min(int(score * bins + 1e-9), bins - 1) for score in scores)
-    values = [{"from": i / bins, "to": (i + 1) / bins, "count": counts[i]} for i in range(bins)]
+    counts = Counter(min(int(score * _BINS + 1e-9), _BINS - 1) for score in scores)
+    values = [{"from": i / _BINS, "to": (i + 1) / _BINS, "count": counts[i]} for i in range(_BINS)]
     axis = alt.Axis(format=".0%", title="share of biased answers", grid=False)
     x = alt.X("from:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
     y = alt.Y("count:Q", axis=alt.Axis(title="templates", tickMinStep=1))

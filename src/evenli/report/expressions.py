@@ -201,24 +201,24 @@ class _Parser:
     def _look_up(self, name: str) -> Value:
         # Names of results changed with schema 2; a condition written before still finds them.
         renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
-        if name not in self._known and renamed not in self._known:
-            self._refuse_unmeasured(name)
-            near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
-            roots = sorted({key.partition(".")[0] for key in self._known})
-            hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
-            raise self._refused(f" names an unknown field '{name}'; {hint}")
         if name not in self._known:
+            if renamed not in self._known:
+                raise self._unknown(name)
             deprecated(f"'{name}' in a condition", f"'{renamed}'")
         self.values[name] = self._known[name if name in self._known else renamed]
         return self.values[name]
 
-    def _refuse_unmeasured(self, name: str) -> None:
-        """Refuse what there was before, and what a run of an older version lacks."""
+    def _unknown(self, name: str) -> InputError:
+        """Why there is no such field: it was there before, an older version did not measure it, or it is misspelt."""
         parts = name.split(".")
         if gone := [part for part in parts if part in REMOVED]:
-            raise self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
+            return self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
         if any(part in CAUSES for part in parts):
-            raise self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
+            return self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
+        near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
+        roots = sorted({key.partition(".")[0] for key in self._known})
+        hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
+        return self._refused(f" names an unknown field '{name}'; {hint}")
 
     def _check_kinds(self, values: list[Value], sign: str) -> None:
         """Refuse comparisons that could never be true: a gate that cannot fail looks like one that passes."""

@@ -52,7 +52,7 @@ def panel(bar: Bar, *, grey: bool = False) -> str:
             parts += [_line(x, middle - 4, x, middle + 4, INK, 1.5) for x in (low, high)]
         parts.append(_text(_WIDTH, middle, percent(share.value), INK, anchor="end", weight="bold"))
         words.append(f"{share.label} {share_text(share)}")
-    return _svg(_WIDTH, _ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
+    return _svg(_ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
 
 
 def share_text(share: Share) -> str:
@@ -75,7 +75,7 @@ def word_bars(words: Sequence[tuple[str, float, str]]) -> str:
         parts.append(_bar(middle, f"{width:.1f}", FILLS.get(side, GREY)))
         parts.append(_text(_WIDTH, middle, percent(share, 1), INK, anchor="end"))
         said.append(f"{word} {percent(share, 1)}")
-    return _svg(_WIDTH, _ROW * len(words), parts, f"Bars of the importance of words: {', '.join(said)}.")
+    return _svg(_ROW * len(words), parts, f"Bars of the importance of words: {', '.join(said)}.")
 
 
 def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = False) -> str:
@@ -119,12 +119,12 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
             parts.append(f'<circle cx="{place(point.value):.1f}" cy="{middle:g}" r="5" fill="{colour}"/>')
         interval = "" if math.isnan(point.low) else f" ({number(point.low, 2)} to {number(point.high, 2)})"
         words.append(f"{point.name} {number(point.value, 2)}{interval}")
-    return _svg(_WIDTH, height, parts, f"Dots with intervals, {title}: {'; '.join(words)}.")
+    return _svg(height, parts, f"Dots with intervals, {title}: {'; '.join(words)}.")
 
 
-def _svg(width: float, height: float, parts: Sequence[str], alternative: str) -> str:
+def _svg(height: float, parts: Sequence[str], alternative: str) -> str:
     label = escape(drawable(alternative))
-    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {_WIDTH} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def _text(x: float, y: float, text: str, fill: str, *, anchor: str = "start", weight: str = "", size: int = 13) -> str:

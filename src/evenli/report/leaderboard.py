@@ -48,14 +48,14 @@ class Line(NamedTuple):
     accuracy: list[Number]
 
 
-def leaderboard_page(board: Board, title: str = "Leaderboard") -> str:
+def leaderboard_page(board: Board) -> str:
     """One HTML text: the ranked rows by group, those without verdict greyed below, published ones marked."""
     tests = list(dict.fromkeys(name for row in board.rows for name in row.accuracy))
     groups = rank_groups(board.rows)
     order = sorted(range(len(board.rows)), key=lambda index: _place(board.rows[index], groups[index]))
     lines = [_line(board.rows[index], groups[index], tests) for index in order]
     shown = {"lines": lines, "heads": list(COLUMNS.values()), "tests": tests, "sources": _SOURCES}
-    return fill("leaderboard", title, "evenli.report", lead=_lead(board.rows, groups), **shown) + "\n"
+    return fill("leaderboard", "Leaderboard", "evenli.report", lead=_lead(board.rows, groups), **shown) + "\n"
 
 
 def write_leaderboard(board: Board, path: str | Path) -> Path:

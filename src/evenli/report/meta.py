@@ -59,8 +59,8 @@ def _print_responses(results: SweepResult, console: Console) -> None:
         heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]
         rows = []
         for one in shown:
-            slopes = one.taught if kind == "taught" else one.learnt
-            rows.append([one.title, *map(_slope, slopes.values()), number(one.fit, 2) if kind == "taught" else ""])
+            slopes, fit = (one.taught, number(one.fit, 2)) if kind == "taught" else (one.learnt, "")
+            rows.append([one.title, *map(_slope, slopes.values()), fit])
         main = [at for at, one in enumerate(shown) if one.measure in CAUSE_MEASURES]
         console.print(table(heads, rows, main, tight=True))
     console.print(

@@ -215,12 +215,14 @@ def _before_after(report: EncoderReport) -> str:
     return f"The mean effect of {first.label} is {number(first.seat.mean.value, 2)}; {'; '.join(parts)}."
 
 
-def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: int = _SENTENCES) -> str:
+def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None) -> str:
     """A scored corpus: its sentences first, the words that make the score marked where ``scorer`` can say which."""
     scored = CorpusScores.read(scored)
     spread = distribution(scored, _PERCENTILES)
     values = spread.thresholds.values
-    largest = [(value, side, text) for side, of in top_sentences(scored, count).items() for value, text in of if value]
+    largest = [
+        (value, side, text) for side, of in top_sentences(scored, _SENTENCES).items() for value, text in of if value
+    ]
     largest.sort(key=lambda row: (abs(row[0]), *row), reverse=True)
     mark, marks = marker(scorer)
     texts = mark([text for *_, text in largest])

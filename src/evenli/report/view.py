@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -141,17 +141,12 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         policy = {"Content-Security-Policy": gallery.policy() + "; frame-ancestors 'none'"} if own else {}
         return HTMLResponse(page.encode("utf-8", "replace"), status, {**_HEADERS, **policy})
 
-    async def shown(work: Callable[..., str], *given: Any, own: bool = True) -> Response:
+    # Starlette runs what is not async in a thread: a slow page stops no other.
+    def shown(work: Callable[..., str], *given: Any, own: bool = True) -> Response:
         try:
-            return html(await run_in_threadpool(work, *given), own=own)
+            return html(work(*given), own=own)
         except EvenliError as error:
             return html(gallery.problem_page(str(error), viewer.base), 400)
-
-    def page(work: Callable[[Request], str], *, own: bool = True) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
-            return await shown(work, request, own=own)
-
-        return endpoint
 
     async def answer(request: Request) -> Response:
         origin = request.headers.get("origin")
@@ -160,14 +155,14 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         body = await _body(request)
         if body is None:
             return html(gallery.problem_page("that is too long", viewer.base), 413)
-        return await shown(viewer.answer, request.path_params["run"], body)
+        return await run_in_threadpool(shown, viewer.answer, request.path_params["run"], body)
 
     base = viewer.base
     routes = [
-        Route(base, page(viewer.index)),
-        Route(f"{base}run/{{run}}", page(viewer.run, own=False)),
-        Route(f"{base}compare", page(viewer.compare)),
-        Route(f"{base}ask/{{run}}", page(viewer.form), methods=["GET"]),
+        Route(base, partial(shown, viewer.index)),
+        Route(f"{base}run/{{run}}", partial(shown, viewer.run, own=False)),
+        Route(f"{base}compare", partial(shown, viewer.compare)),
+        Route(f"{base}ask/{{run}}", partial(shown, viewer.form), methods=["GET"]),
         Route(f"{base}ask/{{run}}", answer, methods=["POST"]),
     ]
     # Another name that leads to this address (DNS rebinding) is refused.
