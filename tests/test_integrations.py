@@ -20,7 +20,7 @@ import evenli
 from evenli.cli.report import card as card_command
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit
-from evenli.report.hub_card import merge_card, merged, push_card
+from evenli.report.card import merge_card, merged, push_card
 from evenli.report.tracking import log_mlflow, log_wandb, metrics
 from evenli.suites.coal.build import build_coal
 from evenli.training.progress import make_trackers

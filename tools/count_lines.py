@@ -22,7 +22,7 @@ BEFORE, REBUILT = "cc7bd29", "c74e358"  # the commits before the rebuild began a
 KINDS = ("code", "docstrings", "comments", "blank")
 FEATURES = {
     "language models (`chat:`, `causal:`, tasks of other harnesses)": (
-        *("models/*.py", "stats/prompting.py", "report/prompting.py", "interop/*", "evaluate/asking.py"),
+        *("models/*.py", "stats/prompting.py", "interop/*", "evaluate/asking.py"),
     ),
     "axes with more than two groups": ("suites/groups/*", "cli/axis.py", "suites/about.py"),
     "wordings (robustness)": ("suites/robust/*", "evaluate/robustness.py", "report/wordings.py", "cli/wording.py"),

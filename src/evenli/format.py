@@ -49,6 +49,11 @@ def short(text: object, limit: int = 34) -> str:
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
 
 
+def capitalised(text: str) -> str:
+    """A title that begins a line; capitals within it stay."""
+    return text[:1].upper() + text[1:]
+
+
 def number(value: float | None, digits: int = 3) -> str:
     """A number with fixed decimals.
 

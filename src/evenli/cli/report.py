@@ -107,7 +107,7 @@ def card(
     Results in the hub's format and a text for people.
     """
     from evenli.report.card import card as section
-    from evenli.report.hub_card import merge_card, push_card
+    from evenli.report.card import merge_card, push_card
 
     if (into or push) and part != "all":
         raise InputError("--part is for printing; leave it out with --into and --push")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
@@ -28,11 +28,18 @@ Answer = tuple[str, tuple[float, ...], float]
 """Key of a question, log-probability of each label in the order of LABELS, and their mass."""
 
 
-def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = DEFAULT_SUITE) -> list[dict[str, Any]]:
-    """Every pair of a suite, and the pairs that show competence, in every view.
+class Question(TypedDict):
+    """One pair in one view."""
 
-    Each has a ``key``, the ``text``, and the ``answers`` that stand for the labels in the order of LABELS.
-    """
+    key: str
+    text: str
+    answers: list[str]  # what stands for the labels, in the order of LABELS
+    gold: str
+    view: str
+
+
+def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = DEFAULT_SUITE) -> list[Question]:
+    """Every pair of a suite, and the pairs that show competence, in every view."""
     views = prompts.make_views(lang, count, orders)
     return [
         {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -84,7 +84,7 @@ class SeatEvaluator(_Evaluator):  # type: ignore[misc]  # known at run time only
         return {"tests": [test.name for test in self.tests], "level": self.settings.level, "evenli": __version__}
 
 
-def _add_row(file: Path, row: dict[str, Any]) -> None:
+def _add_row(file: Path, row: Mapping[str, float]) -> None:
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         new = not file.is_file()

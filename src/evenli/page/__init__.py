@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -23,6 +24,8 @@ from evenli.format import number
 
 LIMIT = 3_000_000
 """Bytes; a page must open on a phone and travel by mail."""
+INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
+"""Colours of drawings that style.css exchanges in dark mode; it finds them by these very values."""
 
 
 class Fact(NamedTuple):
@@ -81,7 +84,7 @@ def shown(cell: object, digits: int = 3) -> str:
 @cache
 def environment(package: str | None = None) -> Any:
     """Jinja2 with the templates of all pages, and those in ``templates`` of a package."""
-    from jinja2 import BaseLoader, DictLoader, Environment, StrictUndefined
+    from jinja2 import DictLoader, Environment, StrictUndefined
 
     folders = [files("evenli.page"), *([files(package) / "templates"] if package else [])]
     sources = {
@@ -90,29 +93,25 @@ def environment(package: str | None = None) -> Any:
         for entry in folder.iterdir()
         if entry.name.endswith(".j2")
     }
-    loader: BaseLoader = DictLoader(sources)
-    templates = Environment(autoescape=True, undefined=StrictUndefined, loader=loader)
+    templates = Environment(autoescape=True, undefined=StrictUndefined, loader=DictLoader(sources))
     templates.filters.update(shown=shown, two=lambda value: shown(value, 2))
     templates.tests["nan"] = math.isnan
     templates.tests["cell"] = lambda value: isinstance(value, Cell)
     return templates
 
 
-def frame(title: str, script: str = "", data: Any = None) -> dict[str, Any]:
-    """What ``base.html.j2`` needs: style, script, policy and data; ``script`` is added to that of all pages."""
+def fill(name: str, title: str, package: str | None = None, data: Any = None, **values: Any) -> str:
+    """A page of the template ``NAME.html.j2``; one of a package has its own script ``NAME.js``, and data for it."""
     from markupsafe import Markup
 
     source = files("evenli.page")
-    css, js = ((source / name).read_text("utf-8") for name in ("style.css", "page.js"))
-    js = f"{js}{script}"
-    return {
-        "title": title,
-        "version": __version__,
-        "css": Markup(css),
-        "js": Markup(js),
-        "csp": policy(css, js),
-        "data": Markup(json_block(data)),
-    }
+    css, js = ((source / file).read_text("utf-8") for file in ("style.css", "page.js"))
+    if package:
+        js += (files(package) / "templates" / f"{name}.js").read_text("utf-8")
+    # Only what stands here is markup; autoescape takes care of all values.
+    around = {"css": Markup(css), "js": Markup(js), "csp": policy(css, js), "data": Markup(json_block(data))}
+    template = environment(package).get_template(f"{name}.html.j2")
+    return str(template.render(title=title, version=__version__, **around, **values)).strip()
 
 
 def render(title: str, lead: str, blocks: Sequence[Block], numbers: Sequence[Fact] = ()) -> str:
@@ -122,10 +121,9 @@ def render(title: str, lead: str, blocks: Sequence[Block], numbers: Sequence[Fac
     """
     from markupsafe import Markup
 
-    template, around = environment().get_template("page.html.j2"), frame(title)
     totals = [len(block.rows) for block in blocks]
     while True:
-        text = str(template.render(lead=lead, blocks=blocks, numbers=numbers, svg=Markup, **around)).strip() + "\n"
+        text = fill("page", title, lead=lead, blocks=blocks, numbers=numbers, svg=Markup) + "\n"
         size = len(text.encode("utf-8", "replace"))
         if size < LIMIT:
             return text
@@ -158,8 +156,6 @@ def policy(css: str, js: str) -> str:
 
 def mark_words(text: str, weights: Mapping[str, float | str]) -> Cell:
     """A text with its gendered words marked: ``weights`` by lower-case word."""
-    import re
-
     parts: list[str | tuple[str, float | str]] = []
     for piece in re.split(r"(\w+)", text):
         weight = weights.get(piece.lower())

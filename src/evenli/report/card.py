@@ -1,18 +1,26 @@
-"""A model-card section: results in the hub's ``model-index`` format, then the same for people."""
+"""A model-card section: results in the hub's ``model-index`` format, then the same for people.
+
+It is text of its own, or goes into a card that exists. Reading, merging and writing the metadata of the hub is left to
+``huggingface_hub``.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from evenli.errors import InputError, RunError
+from evenli.errors import EvenliError, InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.format import percent, prose
+from evenli.io import read_text, write_atomic
 from evenli.registry import DEFAULT_SUITE, SUITES
-from evenli.report.export import markdown, tables
+from evenli.report.export import markdown, pipe_table, tables
 from evenli.report.summary import summarise, to_markdown
 from evenli.resources import load_axis
 from evenli.resources.axes import shipped_names
@@ -24,6 +32,8 @@ from evenli.types import DataCard, Estimate
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
+LIMIT = 16 << 20
+"""Largest card that is read, in bytes."""
 PARTS = ("all", "yaml", "markdown")
 SOURCE = "https://github.com/evenli/evenli"
 _LISTED = (
@@ -153,12 +163,10 @@ def _plain_section(section: Section) -> str:
     """A table that a suite shows, and its sentences, as Markdown."""
     if not section.rows:
         return ""
-    heads = [prose(title.removeprefix(">")) for title in section.columns]
-    rules = ["---:" if title.startswith(">") else "---" for title in section.columns]
-    rows = [[prose(cell) for cell in row] for row in section.rows]
-    lines = [f"| {' | '.join(cells)} |" for cells in (heads, rules, *rows)]
+    columns = [">" * title.startswith(">") + prose(title.removeprefix(">")) for title in section.columns]
+    table = pipe_table(columns, ([prose(cell) for cell in row] for row in section.rows))
     below = "\n".join(prose(line) for line in section.lines)
-    return f"**{prose(section.heading)}**\n\n" + "\n".join(lines) + f"\n\n{below}\n\n"
+    return f"**{prose(section.heading)}**\n\n{table}\n{below}\n\n"
 
 
 def command(audit: Audit) -> str:
@@ -184,8 +192,8 @@ def command(audit: Audit) -> str:
             words += ["--data", "DATA" if len(suites) == 1 else f"{suite}=DATA"]
     # Names and defaults of the options, by the part of the settings that they are stored in.
     parts = (
-        (settings, {"axis": "gender", "split": "full", "tokenised": False}),
-        (settings, {"limit": None, "dominance": None, "full": False}),
+        (settings, {"axis": "gender", "split": "full", "tokenised": False, "limit": None, "dominance": None}),
+        (settings, {"full": False}),
         (audit.header if "limit" in settings else {}, {"seed": 0}),
         (settings.get("options", {}), dict.fromkeys(_OPTIONS) | {"max_length": 128, "allow_pickle": False}),
         (asdict(audit.result.scoring), {"published": False}),
@@ -228,3 +236,91 @@ def _quoted(word: str) -> str:
         return f"'$'\\x{code:02x}''" if code < 0x80 else f"'$'\\u{code:04x}''"
 
     return re.sub(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]", spelled, shlex.quote(word))
+
+
+def merge_card(run: Audit | str | Path, file: str | Path) -> None:
+    """Write the results of a run into the card ``file``, which is made where it is missing.
+
+    What evenli wrote about the same pairs earlier is replaced; everything else stays. Comments in the YAML part are
+    lost, because the hub's library does not keep them.
+    """
+    audit, file = run if isinstance(run, Audit) else load_run(run), Path(file)
+    text = read_text(file, limit=LIMIT) if file.exists() else ""
+    write_atomic(file, merged(audit, text, str(file)))
+
+
+def push_card(run: Audit | str | Path, repository: str) -> str:
+    """Propose the results of a run for the card of a model on the hub, as a pull request; returns its address."""
+    from huggingface_hub import ModelCard, hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    audit = run if isinstance(run, Audit) else load_run(run)
+    message = f"Add the results of an evenli audit ({suite_of(audit)})"
+    try:
+        with _quiet():
+            try:
+                text = read_text(Path(hf_hub_download(repository, "README.md")), limit=LIMIT)
+            except EntryNotFoundError:
+                text = ""
+            card = ModelCard(merged(audit, text, f"the card of {repository}"), ignore_metadata_errors=True)
+            return str(card.push_to_hub(repository, commit_message=message, create_pr=True))
+    except EvenliError:
+        raise
+    except Exception as error:  # no network, no token, no such repository: each has a class of its own
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise RunError(f"cannot write to {repository} on the hub ({reason}); log in with `hf auth login`") from error
+
+
+def merged(audit: Audit, text: str, name: str) -> str:
+    """The text of a card with the results of an audit in it."""
+    from huggingface_hub import ModelCard
+
+    try:
+        with _quiet():
+            card = ModelCard(text)
+    except Exception as error:  # YAML that cannot be read, or a model index that is none
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"{name}: its metadata cannot be read ({reason}); mend the part between the --- lines"
+        ) from error
+    about: Any = card.data
+    ours = eval_results(audit)
+    if ours:
+        about.model_name = about.get("model_name") or audit.result.model.name
+        about.eval_results = [*(one for one in about.get("eval_results") or [] if not _replaced(one, ours[0])), *ours]
+    card.text = _with_section(card.text, audit, name)
+    return str(card)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep remarks of the hub's library about a card off the terminal; what matters is raised."""
+    logger = logging.getLogger("huggingface_hub")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _replaced(old: Any, new: Any) -> bool:
+    """Whether a result is an older one of ours on the same pairs."""
+    same = ("dataset_type", "dataset_name", "dataset_config", "dataset_split")
+    return old.source_url == SOURCE and all(getattr(old, name) == getattr(new, name) for name in same)
+
+
+def _with_section(text: str, audit: Audit, name: str) -> str:
+    # The marks name the pairs, so that a later audit on the same ones replaces the section.
+    suite = suite_of(audit)
+    card = audit.result.data_of(suite)
+    mark = re.sub(r"[^\w]+", "-", " ".join((suite, audit.result.lang or "", card.name if card else ""))).strip("-")
+    begin, end = f"<!-- evenli {mark} begin -->", f"<!-- evenli {mark} end -->"
+    block = f"{begin}\n{section(audit).strip()}\n{end}"
+    if begin not in text:
+        return f"{text.rstrip()}\n\n{block}\n".lstrip("\n")
+    before, _, rest = text.partition(begin)
+    _, closing, after = rest.partition(end)
+    if not closing:
+        raise InputError(f"{name}: '{begin}' has no '{end}' after it; take the old section out and try again")
+    return f"{before}{block}{after}"

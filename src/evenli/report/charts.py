@@ -25,6 +25,7 @@ from evenli.evaluate.audit import Audit
 from evenli.format import number, percent, short
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, NEUTRAL
+from evenli.page import ACCENT, GRID, INK, MUTED
 from evenli.suites.base import SHOWN_LABELS as SHOWN
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
@@ -32,8 +33,6 @@ from evenli.suites.coal.breakdown import by_direction, by_template, judged
 from evenli.suites.coal.results import SUBSET_NAMES, CoalResult
 
 FONTS = "system-ui, 'Noto Sans', 'Noto Sans CJK JP', 'Noto Sans CJK SC', 'Hiragino Sans', 'Yu Gothic', sans-serif"
-INK, MUTED, GRID, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
-"""Colours that report.css exchanges in dark mode; it finds them by these very values."""
 FILLS = {ENTAILMENT: "#6cb6ff", NEUTRAL: "#d0d4da", CONTRADICTION: "#f2a65e"}
 """Label colours: apart for colour-blind readers, pale enough for dark text on them in both modes."""
 ON_FILL = "#111417"
@@ -43,7 +42,8 @@ SHAPES = ("circle", "square")
 WIDTH = 360
 Bars = Sequence[tuple[str, Mapping[str, float]]]
 _LABEL = 180  # px that the names of rows may take
-_PLAIN: dict[str, Any] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
+_LISTED, _BINS = 15, 20  # occupations of a chart, bars of a histogram
+_PLAIN: dict[str, object] = {"title": None, "domain": False, "ticks": False, "labelLimit": _LABEL}
 _ELEMENTS = {"svg", "g", "path", "rect", "line", "circle", "text", "tspan"}
 _ATTRIBUTES = """
 width height viewBox fill stroke stroke-width stroke-dasharray stroke-miterlimit opacity fill-opacity stroke-opacity
@@ -123,7 +123,7 @@ def _bare(element: ET.Element) -> ET.Element:
     return copy
 
 
-def _config(background: str) -> dict[str, Any]:
+def _config(background: str) -> dict[str, object]:
     text = {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"}
     return {
         "background": background,
@@ -236,9 +236,11 @@ def _proportions(coal: CoalResult) -> Figure:
 
 def _measures(coal: CoalResult) -> Figure:
     defined = [one for one in coal.measures.values() if not math.isnan(one.value)]
-    points = [_point(one.title, one.value, one.low, one.high, ideal=one.ideal) for one in defined]
-    ends = ["" if math.isnan(m.low) else f" ({number(m.low)} to {number(m.high)})" for m in defined]
-    words = [f"{short(m.title)} {number(m.value)}{end}." for m, end in zip(defined, ends, strict=True)]
+    points, words = [], []
+    for m in defined:
+        points.append(_point(m.title, value=m.value, low=m.low, high=m.high, ideal=m.ideal))
+        ends = "" if math.isnan(m.low) else f" ({number(m.low)} to {number(m.high)})"
+        words.append(f"{short(m.title)} {number(m.value)}{ends}.")
     return Figure(
         "measures",
         "All measures with their intervals; the grey tick is an even model",
@@ -250,11 +252,11 @@ def _measures(coal: CoalResult) -> Figure:
 
 
 def _published(coal: CoalResult, model: str) -> Figure:
-    points = [
-        _point(model, row.coal, coal.low, coal.high) if row.this else _point(row.model, row.coal, this=False)
-        for row in coal.published
-        if not math.isnan(row.coal) and not coal.problem
-    ]
+    points = []
+    for row in () if coal.problem else coal.published:
+        if not math.isnan(row.coal):
+            ends = {"low": coal.low, "high": coal.high} if row.this else {}
+            points.append(_point(model if row.this else row.model, this=row.this, value=row.coal, **ends))
     rows = tuple((p["name"], p["value"], p.get("low"), p.get("high")) for p in points) if len(points) > 1 else ()
     return Figure(
         "published",
@@ -266,10 +268,12 @@ def _published(coal: CoalResult, model: str) -> Figure:
     )
 
 
-def _occupations(coal: CoalResult, count: int = 15) -> Figure:
-    defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:count]
-    names = [f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})" for row in defined]
-    points = [_point(name, row.score, row.low, row.high) for name, row in zip(names, defined, strict=True)]
+def _occupations(coal: CoalResult) -> Figure:
+    defined = [row for row in coal.occupations if not math.isnan(row.score) and not row.states_group][:_LISTED]
+    points = []
+    for row in defined:
+        name = f"{short(row.occupation or '?', 20)} ({short(row.stereotype or '?', 8)})"
+        points.append(_point(name, value=row.score, low=row.low, high=row.high))
     return Figure(
         "occupations",
         f"The {len(defined)} occupations with the largest share of biased answers, stereotyped ones first",
@@ -280,26 +284,21 @@ def _occupations(coal: CoalResult, count: int = 15) -> Figure:
     )
 
 
-def _point(
-    name: str,
-    value: float,
-    low: float = math.nan,
-    high: float = math.nan,
-    *,
-    ideal: float = math.nan,
-    this: bool = True,
-) -> dict[str, Any]:
-    """One dot of a chart; what is undefined is left out, because JSON has no NaN."""
-    numbers = {"value": value, "low": low, "high": high, "ideal": ideal}
-    return {"name": name, "this": this} | {key: one for key, one in numbers.items() if not math.isnan(one)}
+def _point(name: str, *, this: bool = True, **numbers: float) -> dict[str, Any]:
+    return {"name": name, "this": this, **defined_only(numbers)}
 
 
-def _templates(rows: pl.DataFrame, bins: int = 20) -> Figure:
+def defined_only(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Numbers of a point of a chart; what is undefined is left out, because JSON has no NaN."""
+    return {name: value for name, value in numbers.items() if not math.isnan(value)}
+
+
+def _templates(rows: pl.DataFrame) -> Figure:
     alt = load_altair()
     scores = by_template(rows)["score"].to_list()
     # The small shift keeps 0.15 in its own bin: 0.15 * 20 is 3 only up to rounding.
-    counts = Counter(min(int(score * bins + 1e-9), bins - 1) for score in scores)
-    values = [{"from": i / bins, "to": (i + 1) / bins, "count": counts[i]} for i in range(bins)]
+    counts = Counter(min(int(score * _BINS + 1e-9), _BINS - 1) for score in scores)
+    values = [{"from": i / _BINS, "to": (i + 1) / _BINS, "count": counts[i]} for i in range(_BINS)]
     axis = alt.Axis(format=".0%", title="share of biased answers", grid=False)
     x = alt.X("from:Q", scale=alt.Scale(domain=[0, 1]), axis=axis)
     y = alt.Y("count:Q", axis=alt.Axis(title="templates", tickMinStep=1))

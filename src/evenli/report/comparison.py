@@ -73,6 +73,7 @@ def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, lis
     ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
     places = dict(zip(ranked, rank([intervals[i] for i in ranked]), strict=True))
     rows = []
+    # Unranked models last; ties keep the order in which the runs were given.
     for index in sorted(members, key=lambda i: (i not in places, np.nan_to_num(intervals[i][0]), i)):
         view, place = views[index], places.get(index)
         group, ranks = (place.group, place.shown) if place else (0, "")

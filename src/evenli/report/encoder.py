@@ -17,7 +17,8 @@ from evenli.evaluate.senteval import SentEvalResult
 from evenli.evaluate.senteval.data import TASKS
 from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.mitigate.residual import Residual
-from evenli.report.charts import GRID, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
+from evenli.page import GRID, MUTED
+from evenli.report.charts import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.report.terminal import table
 from evenli.resources import read_table
 
@@ -106,6 +107,7 @@ def print_leakage(before: Residual, after: Residual, console: Console, *, words:
             rows += (_leak_row(f"{title}, {how}", first, second, name, neutral) for name, how in _PROBES.items())
     rows += (_leak_row(title, before, after, name, 0.5 * (name == "clustering")) for name, title in _LEAKS.items())
     _print_table(("what is left", "before", "interval", "after", "interval", "neutral", "n"), rows, console)
+    # Vectors of words have no running text, so their probe is another.
     probes = "accuracy of predicting to which side neutral words leaned, on words not trained on"
     tested = "words" if words else "sentences"
     if not words:

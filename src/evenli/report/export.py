@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFr
     for name in of_suite.__struct_fields__:
         rows = getattr(of_suite, name)
         if isinstance(rows, list) and rows and isinstance(rows[0], Record):
-            by_name[name] = _frame([_flat(msgspec.to_builtins(row)) for row in rows])
+            by_name[name] = frame_of([_flat(msgspec.to_builtins(row)) for row in rows])
     return by_name
 
 
@@ -74,11 +74,12 @@ def _measures(of_suite: SuiteResult) -> pl.DataFrame:
             numbers = {key: getattr(estimate, key) for key in ("value", "low", "high", "se", "level", "n")}
             note = f"no verdict: {of_suite.problem}" if of_suite.problem else estimate.note
             rows.append({"measure": name, "slice": part, **numbers, **about, "note": note})
-    return _frame(rows)
+    return frame_of(rows)
 
 
-def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    # Every row counts for the type: a column may begin with undefined values, which are null in a table.
+def frame_of(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """A table of rows in which an undefined number is null."""
+    # Every row counts for the type: a column may begin with undefined values.
     return pl.DataFrame(rows, infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None))
 
 
@@ -110,10 +111,16 @@ def markdown(frame: pl.DataFrame, right: Collection[str] = ()) -> str:
     | coal | 0.250 |
     <BLANKLINE>
     """
-    rule = ["---:" if kind.is_numeric() or name in right else "---" for name, kind in frame.schema.items()]
+    columns = [f">{name}" if kind.is_numeric() or name in right else name for name, kind in frame.schema.items()]
     texts = ([" ".join(shown(cell).split()) for cell in row] for row in frame.iter_rows())
-    rows = [[re.sub(r"([\\`*\[\]<>|])", r"\\\1", text) for text in row] for row in texts]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (frame.columns, rule, *rows))
+    return pipe_table(columns, ([re.sub(r"([\\`*\[\]<>|])", r"\\\1", text) for text in row] for row in texts))
+
+
+def pipe_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown; what could be markup is escaped already. A title that begins with ``>`` is to the right."""
+    heads = [title.removeprefix(">") for title in columns]
+    rule = ["---:" if title.startswith(">") else "---" for title in columns]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (heads, rule, *rows))
 
 
 def latex(frame: pl.DataFrame, right: Collection[str] = (), *, blocks: bool = False) -> str:
@@ -128,6 +135,7 @@ def latex(frame: pl.DataFrame, right: Collection[str] = (), *, blocks: bool = Fa
     head, *rows = ([latex_text(shown(cell)) for cell in row] for row in (frame.columns, *frame.iter_rows()))
     lines = []
     for number, row in enumerate(rows):
+        # The name of a block stands in its first row alone.
         again = blocks and number > 0 and rows[number - 1][0] == row[0]
         if blocks and number > 0 and not again:
             lines.append("\\addlinespace\n")

@@ -38,6 +38,7 @@ _TOKEN = re.compile(
       | (?P<operator><=|>=|==|!=|<|>)
       | (?P<bracket>[()])
       | (?P<name>[^\W\d][\w-]*(?:\.[\w-]+)*)
+      | (?P<unknown>\S)
     )""",
     re.VERBOSE,
 )
@@ -83,6 +84,7 @@ def fields(result: AuditResult) -> dict[str, Value]:
     prefixed: dict[str, Value] = {}
     for suite, of_suite in result.suites.items():
         own = _suite_fields(suite, of_suite)
+        # What is known already stays: the short form means the first suite.
         known = own | known
         prefixed |= {f"{suite}.{name}": value for name, value in own.items()}
     return dict(to_plain(prefixed | known))
@@ -106,6 +108,7 @@ def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
     for name, measure in result.measures.items():
         known |= _estimate(name, measure)
     for name, measure in result.measures.items():
+        # A slice never hides a number of the measure itself, should a stereotype be called "low".
         for stereotype, estimate in measure.by_stereotype.items():
             known = _estimate(f"{name}.{stereotype}", estimate) | known
     return {**known, **get_suite(suite).fields(result)}
@@ -198,24 +201,24 @@ class _Parser:
     def _look_up(self, name: str) -> Value:
         # Names of results changed with schema 2; a condition written before still finds them.
         renamed = ".".join(RENAMED.get(part, part) for part in name.split("."))
-        if name not in self._known and renamed not in self._known:
-            self._refuse_unmeasured(name)
-            near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
-            roots = sorted({key.partition(".")[0] for key in self._known})
-            hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
-            raise self._refused(f" names an unknown field '{name}'; {hint}")
         if name not in self._known:
+            if renamed not in self._known:
+                raise self._unknown(name)
             deprecated(f"'{name}' in a condition", f"'{renamed}'")
         self.values[name] = self._known[name if name in self._known else renamed]
         return self.values[name]
 
-    def _refuse_unmeasured(self, name: str) -> None:
-        """Refuse what there was before, and what a run of an older version lacks."""
+    def _unknown(self, name: str) -> InputError:
+        """Why there is no such field: it was there before, an older version did not measure it, or it is misspelt."""
         parts = name.split(".")
         if gone := [part for part in parts if part in REMOVED]:
-            raise self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
+            return self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
         if any(part in CAUSES for part in parts):
-            raise self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
+            return self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
+        near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
+        roots = sorted({key.partition(".")[0] for key in self._known})
+        hint = f"did you mean '{near[0]}'?" if near else f"fields begin with {', '.join(roots)}"
+        return self._refused(f" names an unknown field '{name}'; {hint}")
 
     def _check_kinds(self, values: list[Value], sign: str) -> None:
         """Refuse comparisons that could never be true: a gate that cannot fail looks like one that passes."""
@@ -234,16 +237,15 @@ class _Parser:
         return matches
 
     def _tokenise(self, text: str) -> list[tuple[str, str, int]]:
-        tokens, position, end = [], 0, len(text.rstrip())
-        while position < end:
-            match = _TOKEN.match(text, position)
-            if match is None or match.lastgroup is None:
-                start = position + len(text[position:]) - len(text[position:].lstrip())
-                hint = "; equality is ==" if text[start] == "=" else ""
-                raise self._wrong(f"cannot read {text[start]!r}{hint}", start)
-            tokens.append((match.lastgroup, match[match.lastgroup], match.start(match.lastgroup)))
-            position = match.end()
-        return [*tokens, ("end", "", end)]
+        tokens = []
+        for match in _TOKEN.finditer(text):
+            kind = str(match.lastgroup)
+            token, start = match[kind], match.start(kind)
+            if kind == "unknown":
+                hint = "; equality is ==" if token == "=" else ""
+                raise self._wrong(f"cannot read {token!r}{hint}", start)
+            tokens.append((kind, token, start))
+        return [*tokens, ("end", "", len(text.rstrip()))]
 
     def _wrong(self, problem: str, column: int | None = None) -> InputError:
         column = self._tokens[self._next][2] if column is None else column

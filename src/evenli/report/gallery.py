@@ -11,14 +11,17 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
+from evenli import page
 from evenli.errors import EvenliError, InputError
 from evenli.evaluate.audit import load_run
-from evenli.evaluate.compare import RunComparison, compare_runs
+from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.predict import SCHEMA, RunFolder, read_header
-from evenli.format import interval, number, p_bound, signed
-from evenli.io import write_atomic
-from evenli.page import policy as content_policy
+from evenli.format import p_bound
 from evenli.report.html import render
+from evenli.report.pages import write_page
+from evenli.report.terminal import difference_cells
 from evenli.stats.measure import get_measure
 from evenli.store import RunDir, read_manifest
 from evenli.suites.base import get_suite
@@ -79,6 +82,8 @@ def _entry(root: Path, folder: Path) -> RunEntry:
         return RunEntry(identity, folder, name, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
     coal = result.suites.get(COAL.name)
+    # The verdict in a few words; the report has its sentence.
+    causes = ", ".join(f"{cause.label} ({cause.size})" for cause in result.verdict.causes)
     return RunEntry(
         identity,
         folder,
@@ -86,18 +91,12 @@ def _entry(root: Path, folder: Path) -> RunEntry:
         model=result.model.title,
         lang=str(result.lang),
         data="; ".join(card.name for card in cards),
-        verdict=_short(result),
+        verdict=causes or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip("."),
         score=coal.main.shown if coal is not None else "",
         created=created,
         spec=str(header["model"].get("spec", "")),
         pairs=" ".join(card.sha256 for card in cards),
     )
-
-
-def _short(result: AuditResult) -> str:
-    """The verdict in a few words; the report has its sentence."""
-    causes = [f"{cause.label} ({cause.size})" for cause in result.verdict.causes]
-    return ", ".join(causes) or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip(".")
 
 
 def list_page(
@@ -120,32 +119,27 @@ def report_page(entry: RunEntry) -> str:
 def compare_page(first: RunEntry, second: RunEntry, back: str) -> str:
     """Two runs, item by item."""
     compared = compare_runs(first.path, second.path)
-    parts = [_part(compared, suite) for suite in compared.suites]
+    parts = []
+    for suite, (one,) in compared.suites.items():
+        rows = [
+            (get_measure(name).title.strip(), *difference_cells(change), p_bound(change.p))
+            for name, change in one.measures.items()
+        ]
+        parts.append(page.Block(get_suite(suite).title, [compared.conclusion(suite)], rows=rows))
     return _page("compare", "Comparison", f"first: {first.name}; second: {second.name}", parts=parts, back=back)
 
 
-def _part(compared: RunComparison, suite: str) -> dict[str, Any]:
-    (one,) = compared.suites[suite]
-    rows = [
-        (
-            get_measure(name).title.strip(),
-            number(d.first),
-            number(d.second),
-            signed(d.value),
-            interval(d.low, d.high, sign=True),
-            p_bound(d.p),
-        )
-        for name, d in one.measures.items()
-    ]
-    return {"title": get_suite(suite).title, "conclusion": compared.conclusion(suite), "rows": rows}
-
-
-def ask_page(entry: RunEntry, back: str, longest: int, texts: tuple[str, str] = ("", ""), **answered: Any) -> str:
+def ask_page(
+    entry: RunEntry,
+    back: str,
+    longest: int,
+    texts: tuple[str, str] = ("The nurse waits at the bus stop.", "The woman waits at the bus stop."),
+    answers: Sequence[tuple[str, str]] = (),
+    note: str = "",
+) -> str:
     """The page on which people try a sentence of their own."""
-    texts = texts if any(texts) else ("The nurse waits at the bus stop.", "The woman waits at the bus stop.")
-    answered = {"answers": (), "note": ""} | answered
-    about = {"back": back, "longest": longest, "premise": texts[0], "hypothesis": texts[1]}
-    return _page("ask", "Try a sentence", f"{entry.model} ({entry.name})", **about, **answered)
+    form = {"longest": longest, "premise": texts[0], "hypothesis": texts[1], "answers": answers, "note": note}
+    return _page("ask", "Try a sentence", f"{entry.model} ({entry.name})", back=back, **form)
 
 
 def problem_page(message: str, back: str) -> str:
@@ -170,64 +164,47 @@ def export(folder: str | Path, out: str | Path) -> Exported:
     site = RunDir(target, kind="site", manifest="index.html", owned=("run-*.html", "compare-*.html"))
     site.check()
     problems = {entry.name: entry.problem for entry in entries if entry.problem}
-    written, shown = [], []
-    for entry in entries:
-        page = None if entry.problem else _attempt(problems, entry.name, report_page, entry)
-        if page is not None:
-            written.append(_write(target / f"run-{entry.id}.html", page))
-            shown.append(entry)
+    written: list[Path] = []
+
+    def attempt(name: str, file: str, make: Callable[..., str], *given: Any) -> bool:
+        """Write a page, or note why there is none: damage of one run must not stop the others."""
+        try:
+            text = make(*given)
+        except EvenliError as error:
+            problems[name] = str(error)
+            return False
+        written.append(write_page(text, target / file))
+        return True
+
+    links = {entry.id: f"run-{entry.id}.html" for entry in entries}
+    finished = [entry for entry in entries if not entry.problem]
+    shown = [entry for entry in finished if attempt(entry.name, links[entry.id], report_page, entry)]
     if not shown:
         reasons = "".join(f"; {name}: {problem}" for name, problem in list(problems.items())[:1])
         raise InputError(f"there is no finished audit in {folder}{reasons}")
     comparisons = []
     for first, second in combinations(shown[:_MOST_COMPARED], 2):
-        if first.pairs != second.pairs:
-            continue
-        name, text = f"compare-{first.id}-{second.id}.html", f"{second.name} and {first.name}"
-        page = _attempt(problems, text, compare_page, second, first, "index.html")
-        if page is not None:
-            written.append(_write(target / name, page))
-            comparisons.append((name, text))
-    links = {entry.id: f"run-{entry.id}.html" for entry in shown}
+        file, names = f"compare-{first.id}-{second.id}.html", f"{second.name} and {first.name}"
+        if first.pairs == second.pairs and attempt(names, file, compare_page, second, first, "index.html"):
+            comparisons.append((file, names))
     # What is wrong with a run names places on this machine; the page only says that something is.
     listed = [replace(entry, problem=_UNSHOWN) if entry.name in problems else entry for entry in entries]
-    index = _write(target / "index.html", list_page(listed, links, comparisons))
+    index = write_page(list_page(listed, links, comparisons), target / "index.html")
     return Exported((index, *written), problems)
 
 
-def _attempt(problems: dict[str, str], name: str, make: Callable[..., str], *given: Any) -> str | None:
-    """A page, or None with the reason among the problems: damage of one run must not stop the others."""
-    try:
-        return make(*given)
-    except EvenliError as error:
-        problems[name] = str(error)
-        return None
-
-
-def _write(file: Path, text: str) -> Path:
-    write_atomic(file, text)
-    return file
-
-
 @cache
-def _parts() -> tuple[str, str, str]:
-    css, js, page = (
-        (_TEMPLATES / name).read_text(encoding="utf-8") for name in ("gallery.css", "gallery.js", "gallery.html.j2")
-    )
-    return css, js, page
+def _style_and_script() -> tuple[str, str]:
+    css, js = ((_TEMPLATES / name).read_text(encoding="utf-8") for name in ("gallery.css", "gallery.js"))
+    return css, js
 
 
 def policy() -> str:
     """The Content-Security-Policy of our pages: one style sheet, one script, forms to ourselves."""
-    css, js, _ = _parts()
-    return content_policy(css, js).replace("form-action 'none'", "form-action 'self'")
+    return page.policy(*_style_and_script()).replace("form-action 'none'", "form-action 'self'")
 
 
 def _page(kind: str, title: str, lead: str, **values: Any) -> str:
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    css, js, page = _parts()
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    known = {"css": Markup(css), "js": Markup(js), "csp": policy(), "kind": kind, "title": title, "lead": lead}
-    return environment.from_string(page).render(**known, **values)
+    css, js = map(Markup, _style_and_script())
+    known = {"css": css, "js": js, "csp": policy(), "kind": kind, "title": title, "lead": lead}
+    return str(page.environment("evenli.report").get_template("gallery.html.j2").render(**known, **values))

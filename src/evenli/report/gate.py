@@ -158,17 +158,18 @@ def check_competence(result: AuditResult) -> Check:
 
 def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
-    checks = []
     clauses = [clause for clause in policy.clauses if not clause.suite or clause.suite in result.suites]
+    # Suites that the policy is about; there are none where a clause is about every run.
+    read = list(dict.fromkeys(clause.suite for clause in policy.clauses))
     if policy.clauses and not clauses:
-        suites = ", ".join(dict.fromkeys(clause.suite for clause in policy.clauses))
-        held = ", ".join(result.suites)
         raise InputError(
-            f"policy {policy.name} is about suite {suites}, the run holds {held}; give --fail-if or --policy"
+            f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
+            "--fail-if or --policy"
         )
+    checks, known = [], fields(result)
     for clause in clauses:
         try:
-            (check,) = _conditions(result, [clause.fail_if])
+            check = _check(clause.fail_if, result, known)
         except InputError as error:
             raise InputError(f"policy {policy.name}, clause '{clause.name}': {error}") from error
         status = SKIPPED if check.status == UNDECIDED and clause.optional else check.status
@@ -176,8 +177,6 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
         numbers = f"{check.detail}; fails if {clause.fail_if}"
         detail = f"{clause.reason} ({numbers})" if status == FAILED else numbers
         checks.append(Check(clause.name, status, detail, check.values))
-    # Suites that the policy says nothing about; there are none where a clause is about every run.
-    read = {clause.suite for clause in policy.clauses}
     unread = [suite for suite in result.suites if read and "" not in read and suite not in read]
     detail = f"policy {policy.name} has no clause about it, no check depends on it; --fail-if can bound its measures"
     return checks + [Check(f"suite {suite}", SKIPPED, detail, {}) for suite in unread]
@@ -185,22 +184,19 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
 
 def check_conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     """Fail where a condition is true; undecided where a value it names is undefined."""
-    return [replace(check, name=f"fail if {check.name}") for check in _conditions(result, conditions)]
-
-
-def _conditions(result: AuditResult, conditions: Sequence[str]) -> list[Check]:
     known = fields(result)
+    return [replace(_check(one, result, known), name=f"fail if {one}") for one in conditions]
+
+
+def _check(condition: str, result: AuditResult, known: Mapping[str, Value]) -> Check:
+    outcome = evaluate(condition, known)
+    status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
+    shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in outcome.values.items()}
+    detail = ", ".join(f"{name} = {'undefined' if value is None else value}" for name, value in shown.items())
     # The scores of a model that is not competent can still be compared, but they mean nothing.
-    competence = result.competence
-    remark = "; without a verdict the scores say nothing" if competence is not None and competence.problem else ""
-    checks = []
-    for condition in conditions:
-        outcome = evaluate(condition, known)
-        status = UNDECIDED if outcome.holds is None else FAILED if outcome.holds else PASSED
-        shown = {name: f"{value:g}" if isinstance(value, float) else value for name, value in outcome.values.items()}
-        detail = ", ".join(f"{name} = {'undefined' if value is None else value}" for name, value in shown.items())
-        checks.append(Check(condition, status, detail + remark, outcome.values))
-    return checks
+    if result.competence is not None and result.competence.problem:
+        detail += "; without a verdict the scores say nothing"
+    return Check(condition, status, detail, outcome.values)
 
 
 def check_baseline(difference: Difference, title: str, max_worse: float = MAX_WORSE) -> Check:

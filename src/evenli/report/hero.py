@@ -13,9 +13,9 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from evenli.format import drawable, number, percent, short
-from evenli.suites.summary import Bar, Summary, range_of
+from evenli.page import ACCENT, GRID, INK, MUTED
+from evenli.suites.summary import Bar, Share, Summary, range_of
 
-INK, MUTED, LINE, ACCENT = "#1f2328", "#59636e", "#d0d7de", "#0b57d0"
 FILLS = {"first": "#d55e00", "second": "#0072b2", "both": "#a88cc8", "neither": "#7fae8b"}
 """The two groups apart for colour-blind readers; every bar has its name beside it."""
 GREY = "#b6bcc4"
@@ -32,14 +32,6 @@ class Dot(NamedTuple):
     muted: bool = False
 
 
-class WordBar(NamedTuple):
-    """A word with its share; ``side`` is a key of FILLS, or empty for a word without lean."""
-
-    name: str
-    share: float
-    side: str = ""
-
-
 def panels(summary: Summary) -> list[tuple[Bar, Markup]]:
     """Every bar of a summary with its drawing."""
     return [(bar, Markup(panel(bar, grey=bool(summary.problem)))) for bar in summary.bars]
@@ -53,31 +45,37 @@ def panel(bar: Bar, *, grey: bool = False) -> str:
         middle = at * _ROW + _ROW / 2
         fill = GREY if grey else FILLS[share.kind]
         parts.append(_text(0, middle, share.label, INK))
-        parts.append(f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{span}" height="16" fill="{LINE}" opacity="0.35"/>')
-        parts.append(
-            f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{span * share.value:.1f}" height="16" fill="{fill}"/>'
-        )
+        parts += [_bar(middle, f"{span}", GRID, ' opacity="0.35"'), _bar(middle, f"{span * share.value:.1f}", fill)]
         if not math.isnan(share.low):
-            parts += _whisker(_LEFT + span * share.low, _LEFT + span * share.high, middle, INK)
+            low, high = _LEFT + span * share.low, _LEFT + span * share.high
+            parts.append(_line(low, middle, high, middle, INK, 1.5))
+            parts += [_line(x, middle - 4, x, middle + 4, INK, 1.5) for x in (low, high)]
         parts.append(_text(_WIDTH, middle, percent(share.value), INK, anchor="end", weight="bold"))
-        ends = range_of(share.low, share.high)
-        words.append(f"{share.label} {percent(share.value)}{f' ({ends})' if ends else ''}")
-    return _svg(_WIDTH, _ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
+        words.append(f"{share.label} {share_text(share)}")
+    return _svg(_ROW * len(bar.shares), parts, f"Bars, {bar.name}: {', '.join(words)}.")
 
 
-def word_bars(words: Sequence[WordBar]) -> str:
-    """A bar for every word in the order of the text, as long as its share; the longest fills the width."""
-    longest = max((word.share for word in words), default=0.0) or 1.0
+def share_text(share: Share) -> str:
+    """A share in percent with its interval, where there is one."""
+    ends = range_of(share.low, share.high)
+    return f"{percent(share.value)}{f' ({ends})' if ends else ''}"
+
+
+def word_bars(words: Sequence[tuple[str, float, str]]) -> str:
+    """A bar for every word in the order of the text, as long as its share; the longest fills the width.
+
+    A word comes with its share and its side, a key of FILLS, or empty for a word without lean.
+    """
+    longest = max((share for _, share, _ in words), default=0.0) or 1.0
     parts, said = [], []
-    for at, word in enumerate(words):
+    for at, (word, share, side) in enumerate(words):
         middle = at * _ROW + _ROW / 2
-        width = (_RIGHT - _LEFT) * word.share / longest
-        parts.append(_text(0, middle, short(word.name, 14), INK))
-        fill = FILLS.get(word.side, GREY)
-        parts.append(f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{width:.1f}" height="16" fill="{fill}"/>')
-        parts.append(_text(_WIDTH, middle, percent(word.share, 1), INK, anchor="end"))
-        said.append(f"{word.name} {percent(word.share, 1)}")
-    return _svg(_WIDTH, _ROW * len(words), parts, f"Bars of the importance of words: {', '.join(said)}.")
+        width = (_RIGHT - _LEFT) * share / longest
+        parts.append(_text(0, middle, short(word, 14), INK))
+        parts.append(_bar(middle, f"{width:.1f}", FILLS.get(side, GREY)))
+        parts.append(_text(_WIDTH, middle, percent(share, 1), INK, anchor="end"))
+        said.append(f"{word} {percent(share, 1)}")
+    return _svg(_ROW * len(words), parts, f"Bars of the importance of words: {', '.join(said)}.")
 
 
 def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = False) -> str:
@@ -104,7 +102,7 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
     for at in range(round((high - low) / step) + 1):
         tick = low + at * step
         x = place(tick)
-        parts += [_line(x, start, x, end, LINE) for start, end in spans]
+        parts += [_line(x, start, x, end, GRID) for start, end in spans]
         parts.append(_text(x, height - 8, f"{round(tick, 2) + 0:g}", MUTED, anchor="middle", size=11))
     parts += [_line(place(even), start, place(even), end, MUTED, 2) for start, end in spans]
     words = []
@@ -121,12 +119,12 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
             parts.append(f'<circle cx="{place(point.value):.1f}" cy="{middle:g}" r="5" fill="{colour}"/>')
         interval = "" if math.isnan(point.low) else f" ({number(point.low, 2)} to {number(point.high, 2)})"
         words.append(f"{point.name} {number(point.value, 2)}{interval}")
-    return _svg(_WIDTH, height, parts, f"Dots with intervals, {title}: {'; '.join(words)}.")
+    return _svg(height, parts, f"Dots with intervals, {title}: {'; '.join(words)}.")
 
 
-def _svg(width: float, height: float, parts: Sequence[str], alternative: str) -> str:
+def _svg(height: float, parts: Sequence[str], alternative: str) -> str:
     label = escape(drawable(alternative))
-    return f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 {_WIDTH} {height:g}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def _text(x: float, y: float, text: str, fill: str, *, anchor: str = "start", weight: str = "", size: int = 13) -> str:
@@ -140,6 +138,5 @@ def _line(x1: float, y1: float, x2: float, y2: float, stroke: str, width: float 
     return f'<line {ends} stroke="{stroke}" stroke-width="{width:g}"/>'
 
 
-def _whisker(low: float, high: float, y: float, stroke: str) -> list[str]:
-    ends = [_line(x, y - 4, x, y + 4, stroke, 1.5) for x in (low, high)]
-    return [_line(low, y, high, y, stroke, 1.5), *ends]
+def _bar(middle: float, width: str, fill: str, more: str = "") -> str:
+    return f'<rect x="{_LEFT}" y="{middle - 8:g}" width="{width}" height="16" fill="{fill}"{more}/>'

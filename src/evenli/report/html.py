@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
-from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
@@ -24,16 +23,15 @@ from evenli import page
 from evenli._version import __version__
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import number, percent
+from evenli.format import capitalised, number, percent
 from evenli.io import write_atomic
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.page import LIMIT
 from evenli.report.charts import Figure, figures, inline_svg, suite_figures, write_charts
 from evenli.report.comparison import VERDICTS, compared, comparison, further, lang_of, rankings, run_names, stability
 from evenli.report.hero import panels
-from evenli.report.prompting import prompting_sections
 from evenli.report.summary import summarise
-from evenli.report.terminal import explained_slices
+from evenli.report.terminal import explained_slices, measure_tables, prompting_sections
 from evenli.suites.about import about_axis
 from evenli.suites.base import get_suite
 from evenli.suites.coal import SUITE as COAL
@@ -85,23 +83,23 @@ def write_reports(audit: Audit, folder: str | Path) -> list[Path]:
     return [report(audit, Path(folder) / "report.html").path, *added]
 
 
-def _subject(audits: Sequence[Audit]) -> str:
-    axes = {about_axis(audit.header).axis for audit in audits}
-    return "Gender bias" if axes <= {"gender", "gender3"} else "Bias"
-
-
 def render(audits: Sequence[Audit]) -> str:
     """The page as text, below LIMIT bytes; long lists are cut, and say so, before it grows beyond."""
     if not audits:
         raise InputError("a report needs at least one run")
-    script = (files("evenli.report") / "templates" / "report.js").read_text("utf-8")
-    template = page.environment("evenli.report").get_template("report.html.j2")
     views = [RunView(audit, name) for audit, name in zip(audits, run_names(audits), strict=True)]
-    title = views[0].name if len(audits) == 1 else f"{len(audits)} models"
+    # A page of one axis holds no word of another.
+    subject = "Gender bias" if {about_axis(audit.header).axis for audit in audits} <= {"gender", "gender3"} else "Bias"
+    title = f"{subject} audit of {views[0].name if len(audits) == 1 else f'{len(audits)} models'}"
     formulas = {m.title: m for view in views for one in view.suites for m in one.result.measures.values()}
     text = ""
+    # Each level leaves out more, until the file is small enough.
     for sentences, occupations in _LEVELS:
-        text = template.render(
+        text = page.fill(
+            "report",
+            title,
+            "evenli.report",
+            _sentences(views, occupations, sentences),
             runs=views,
             listed=occupations,
             rankings=rankings(views) if len(views) > 1 else [],
@@ -112,10 +110,9 @@ def render(audits: Sequence[Audit]) -> str:
             stable=stability(views) if len(views) > 1 else [],
             formulas=list(formulas.values()),
             agreeing=AGREEING,
-            **page.frame(f"{_subject(audits)} audit of {title}", script, _sentences(views, occupations, sentences)),
-        ).strip()
+        )
         if len(text.encode("utf-8", "replace")) < LIMIT:
-            return str(text)
+            return text
     size = f"{len(text) / 1e6:.1f} MB, the limit is {LIMIT / 1e6:.0f} MB"
     raise InputError(f"a report on these {len(audits)} run(s) would have {size}; report fewer at a time")
 
@@ -126,16 +123,14 @@ class SuiteView:
     def __init__(self, name: str, audit: Audit) -> None:
         result = audit.result
         self.suite, self.result, self.card = get_suite(name), result.suites[name], result.data_of(name)
-        self.title = self.suite.title[:1].upper() + self.suite.title[1:]
+        self.title = capitalised(self.suite.title)
         self.id = re.sub(r"[^A-Za-z0-9-]", "-", name)
         self.slices = list(dict.fromkeys(part for one in self.result.measures.values() for part in one.by_stereotype))
         self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
         self.sections = self.suite.sections(self.result, self.card)
         self.figures = suite_figures(name, audit)
         self.svg = {figure.name: Markup(inline_svg(figure)) for figure in self.figures}
-        own = [name for name in self.result.measures if name in self.suite.own]
-        others = [name for name in self.result.measures if name not in self.suite.own]
-        self.tables = [("Causes", own), ("Published scores", others)] if own else [("Measures", others)]
+        self.tables = measure_tables(self.suite, self.result)
 
 
 class RunView:
@@ -231,10 +226,10 @@ def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
     return [(prefix, "–" if value in (None, "", {}) else str(value))]
 
 
-def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int | None) -> dict[str, Any]:
+def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int | None) -> dict[str, object]:
     """Sentences behind the occupation tables: each text once, rows as numbers, probabilities in thousandths."""
     texts, names = defaultdict[str, int](count().__next__), defaultdict[str, int](count().__next__)
-    runs: list[dict[str, Any]] = []
+    runs: list[dict[str, object]] = []
     columns = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group", *(f"p_{x}" for x in LABELS))
     for view in views:
         if view.coal is None:

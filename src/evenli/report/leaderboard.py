@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
 from evenli.evaluate.leaderboard import MAIN, Board, BoardRow, rank_groups
 from evenli.format import interval, number
-from evenli.page import environment, frame
+from evenli.page import fill
 from evenli.report.pages import write_page
+from evenli.types import Estimate
 
 COLUMNS = {
     MAIN: "NLI-CoAL",
@@ -48,23 +48,14 @@ class Line(NamedTuple):
     accuracy: list[Number]
 
 
-def leaderboard_page(board: Board, title: str = "Leaderboard") -> str:
+def leaderboard_page(board: Board) -> str:
     """One HTML text: the ranked rows by group, those without verdict greyed below, published ones marked."""
     tests = list(dict.fromkeys(name for row in board.rows for name in row.accuracy))
     groups = rank_groups(board.rows)
     order = sorted(range(len(board.rows)), key=lambda index: _place(board.rows[index], groups[index]))
     lines = [_line(board.rows[index], groups[index], tests) for index in order]
-    script = (files("evenli.report") / "templates" / "leaderboard.js").read_text("utf-8")
-    template = environment("evenli.report").get_template("leaderboard.html.j2")
-    text = template.render(
-        lead=_lead(board.rows, groups),
-        lines=lines,
-        heads=list(COLUMNS.values()),
-        tests=tests,
-        sources=_SOURCES,
-        **frame(title, script),
-    )
-    return str(text).strip() + "\n"
+    shown = {"lines": lines, "heads": list(COLUMNS.values()), "tests": tests, "sources": _SOURCES}
+    return fill("leaderboard", "Leaderboard", "evenli.report", lead=_lead(board.rows, groups), **shown) + "\n"
 
 
 def write_leaderboard(board: Board, path: str | Path) -> Path:
@@ -80,21 +71,17 @@ def _place(row: BoardRow, group: int | None) -> tuple[str, bool, float]:
 
 def _line(row: BoardRow, group: int | None, tests: Sequence[str]) -> Line:
     size = "" if math.isnan(row.parameters) else "base" if row.parameters >= _BASE_SIZE else "small"
-    numbers = [_number(row, name) for name in COLUMNS]
-    accuracy = [_share(row.accuracy.get(name, math.nan)) for name in tests]
-    return Line(row, group, size, numbers, accuracy)
+    numbers = []
+    for name in COLUMNS:
+        one = row.measures.get(name) or Estimate.undefined("")
+        ends = "" if math.isnan(one.low) else interval(one.low, one.high, 2)
+        numbers.append(_number(one.value, number(one.value), ends))
+    shares = (row.accuracy.get(name, math.nan) for name in tests)
+    return Line(row, group, size, numbers, [_number(share, f"{100 * share:.1f} %") for share in shares])
 
 
-def _number(row: BoardRow, name: str) -> Number:
-    one = row.measures.get(name)
-    if one is None or math.isnan(one.value):
-        return Number("", "–")
-    ends = "" if math.isnan(one.low) else interval(one.low, one.high, 2)
-    return Number(f"{one.value:.6f}", number(one.value, 3), ends)
-
-
-def _share(value: float) -> Number:
-    return Number("", "–") if math.isnan(value) else Number(f"{value:.6f}", f"{100 * value:.1f} %")
+def _number(value: float, text: str, ends: str = "") -> Number:
+    return Number("", "–") if math.isnan(value) else Number(f"{value:.6f}", text, ends)
 
 
 def _lead(rows: Sequence[BoardRow], groups: Sequence[int | None]) -> str:

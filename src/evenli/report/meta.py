@@ -26,6 +26,7 @@ MATRIX = ("stereotype", "default_gender", "undirected", "coal", "fn_bias", "prob
 CAUSE_MEASURES = dict(zip(MATRIX, ("stereotype", "default", "undirected"), strict=False))
 PUBLISHED_POINTS = 11  # bias rates behind every published correlation
 LEARNT = 0.9  # held-out accuracy below which a bias-controlled model has not learnt what it was taught
+LIMITS = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
 _RANKED = 5
 # Distinct for colour-blind readers; dashes distinguish the lines without colour.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#4d4d4d")
@@ -43,8 +44,7 @@ def print_meta(results: SweepResult, console: Console) -> None:
         _print_responses(results, console)
     if "bias" in results.levels:
         _print_bias(results, console)
-    limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
-    console.print(limits, style="dim")
+    console.print(LIMITS, style="dim")
 
 
 def _print_responses(results: SweepResult, console: Console) -> None:
@@ -52,13 +52,14 @@ def _print_responses(results: SweepResult, console: Console) -> None:
     share = results.learnt_share
     registered = {one.name for suite in ("coal", "probe") for one in measures(suite)}
     shown = [one for one in results.responses if one.measure in MATRIX or one.measure not in registered]
+    # A model learns less than it is taught; the slopes on what it learnt show the measure alone.
     for kind, title in (("taught", "taught"), ("learnt", "learnt, on held-out sentences")):
         console.print(f"\nChange of the score per unit of each cause {title}", style="italic")
         heads = ["measure", *(f">{cause}" for cause in shown[0].taught), ">fit"]
         rows = []
         for one in shown:
-            slopes = one.taught if kind == "taught" else one.learnt
-            rows.append([one.title, *map(_slope, slopes.values()), number(one.fit, 2) if kind == "taught" else ""])
+            slopes, fit = (one.taught, number(one.fit, 2)) if kind == "taught" else (one.learnt, "")
+            rows.append([one.title, *map(_slope, slopes.values()), fit])
         main = [at for at, one in enumerate(shown) if one.measure in CAUSE_MEASURES]
         console.print(table(heads, rows, main, tight=True))
     console.print(

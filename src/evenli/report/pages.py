@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from evenli.mitigate.review import marker
 from evenli.page import Block, Fact, render
 from evenli.report.charts import Figure, inline_svg
 from evenli.report.hero import Dot, dots
-from evenli.report.meta import meta_chart, response_chart
+from evenli.report.meta import LIMITS, meta_chart, response_chart
 from evenli.report.scores import distribution_chart
 from evenli.stats.sweep import SweepResult
 
@@ -67,30 +67,46 @@ def seat_page(result: SeatResult, name: str) -> str:
     """Association tests of one encoder: every effect with its interval on one axis, then the table."""
     beyond = [test for test in result.tests if test.low > 0 or test.high < 0]
     significant = [test for test in result.tests if test.p_holm < 0.05]
-    total = len(result.tests)
-    mean = result.mean
+    total, mean = len(result.tests), result.mean
+    holds = "they hold for other words, too: their interval excludes 0"
     facts = [
-        Fact(
-            "Links found",
-            str(len(beyond)),
-            f"of {total}",
-            "they hold for other words, too: their interval excludes 0",
-        ),
+        Fact("Links found", str(len(beyond)), f"of {total}", holds),
         Fact("Not by chance", str(len(significant)), f"of {total}", "with exactly these words: corrected p below 0.05"),
     ]
     if not mean.note:
         about = "of the six gender tests; 0 is neutral, 2 the most there can be"
         facts.append(Fact("Mean effect", signed(mean.signed, 2), "", about))
-    block = Block(
-        "Association tests",
-        lines=["Which groups of words does the encoder bring close to which?", *_READING],
-        charts=[("Effect with its interval; 0 is neutral", _effects(result.tests))],
-        columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
-        rows=_tests(result.tests),
-        caption="Effects, p-values, and p corrected for the number of tests",
-        notes=[_LIMIT],
-    )
+    caption = "Effects, p-values, and p corrected for the number of tests"
+    lines = ["Which groups of words does the encoder bring close to which?", *_READING]
+    block = _tests("Association tests", result.tests, caption, [_LIMIT], lines)
     return render(f"Association tests of {printable(name)}", _links(beyond, total), [block], facts)
+
+
+def _tests(
+    heading: str, tests: Sequence[AssociationResult], caption: str, notes: Sequence[str], lines: Sequence[str] = ()
+) -> Block:
+    rows, points = [], []
+    for test in tests:
+        named = f"{test.name or '–'}: {test.title}" if test.title else test.name or "–"
+        numbers = (
+            signed(test.effect),
+            interval(test.low, test.high, 2, sign=True),
+            p_value(test.p),
+            p_value(test.p_holm),
+        )
+        rows.append([named, *numbers, test.note])
+        sides = _sides(test.title)
+        label = test.title if sides is None else f"{sides[0]} – {sides[2]}, {sides[1]} – {sides[3]}"
+        points.append(Dot(label or test.name or "–", test.effect, test.low, test.high))
+    return Block(
+        heading,
+        lines=lines,
+        charts=[("Effect with its interval; 0 is neutral", dots("effect d", points, above=True))],
+        columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
+        rows=rows,
+        caption=caption,
+        notes=notes,
+    )
 
 
 def _links(beyond: Sequence[AssociationResult], total: int) -> str:
@@ -117,37 +133,16 @@ def _sides(title: str) -> list[str] | None:
     return [*parts[0], *parts[1]] if [len(part) for part in parts] == [2, 2] else None
 
 
-def _effects(tests: Sequence[AssociationResult]) -> str:
-    points = []
-    for test in tests:
-        sides = _sides(test.title)
-        label = test.title if sides is None else f"{sides[0]} – {sides[2]}, {sides[1]} – {sides[3]}"
-        points.append(Dot(label or test.name or "–", test.effect, test.low, test.high))
-    return dots("effect d", points, above=True)
-
-
-def _tests(tests: Sequence[AssociationResult]) -> list[list[str]]:
-    return [
-        [
-            f"{test.name or '–'}: {test.title}" if test.title else test.name or "–",
-            signed(test.effect),
-            interval(test.low, test.high, 2, sign=True),
-            p_value(test.p),
-            p_value(test.p_holm),
-            test.note,
-        ]
-        for test in tests
-    ]
-
-
 def senteval_page(result: SentEvalResult, name: str) -> str:
     """SentEval: what an encoder is worth on twelve tasks."""
-    scores = {task: one.score for task, one in result.tasks.items()}
+    lead = f"{len(result.tasks)} tasks were run; an average needs all twelve."
     if result.overall is not None:
         lead = f"On twelve tasks this encoder reaches {number(result.overall, 1)} on average."
-    else:
-        lead = f"{len(scores)} tasks were run; an average needs all twelve."
-    points = [Dot(_TASKS.get(task, task), score / 100, math.nan, math.nan) for task, score in scores.items()]
+    rows, points = [], []
+    for task, one in result.tasks.items():
+        named = f"{task}: {_TASKS[task]}" if task in _TASKS else task
+        rows.append([named, number(one.score, 2), number(one.dev, 2), f"{one.n:,}", one.note])
+        points.append(Dot(_TASKS.get(task, task), one.score / 100, math.nan, math.nan))
     block = Block(
         "Tasks",
         lines=[
@@ -155,10 +150,7 @@ def senteval_page(result: SentEvalResult, name: str) -> str:
             "Compare an encoder with itself before and after a mitigation: what the mitigation costs stands here.",
         ],
         columns=("task", ">score", ">development set", ">rows", "note"),
-        rows=[
-            [_named(task), number(one.score, 2), number(one.dev, 2), f"{one.n:,}", one.note]
-            for task, one in result.tasks.items()
-        ],
+        rows=rows,
         charts=[("Score by task; 1 is the best there can be", dots("score", points))],
         caption="Accuracy in percent; 100 times Pearson's r for STSB, SICKR and STS14",
         notes=[f"Not run: {reason}" for reason in result.missing.values()],
@@ -166,28 +158,17 @@ def senteval_page(result: SentEvalResult, name: str) -> str:
     return render(f"SentEval of {printable(name)}", lead, [block])
 
 
-def _named(task: str) -> str:
-    return f"{task}: {_TASKS[task]}" if task in _TASKS else task
-
-
 def encoders_page(report: EncoderReport) -> str:
     """Mitigated encoders beside their base: before and after, what still leaks, what it costs."""
     blocks = [_before_after_block(report)]
     for one in report.encoders:
-        blocks.append(
-            Block(
-                f"Tests of {one.label}",
-                charts=[("Effect with its interval; 0 is neutral", _effects(one.seat.tests))],
-                columns=("test", ">effect d", ">interval", ">p", ">p (Holm)", "note"),
-                rows=_tests(one.seat.tests),
-                caption=f"Association tests of {one.label}",
-                notes=[one.note] if one.note else [],
-            )
-        )
-    facts = [
-        Fact(one.label, number(mean.value, 2), interval(mean.low, mean.high, 2), "mean effect; 0 is neutral")
-        for one, mean in ((one, one.seat.mean) for one in report.encoders[:3])
-    ]
+        notes = [one.note] if one.note else []
+        blocks.append(_tests(f"Tests of {one.label}", one.seat.tests, f"Association tests of {one.label}", notes))
+    facts = []
+    for one in report.encoders[:3]:
+        mean = one.seat.mean
+        ends = interval(mean.low, mean.high, 2)
+        facts.append(Fact(one.label, number(mean.value, 2), ends, "mean effect; 0 is neutral"))
     return render(f"Encoders: {report.encoders[0].label}", _before_after(report), blocks, facts)
 
 
@@ -209,14 +190,7 @@ def _before_after_block(report: EncoderReport) -> Block:
         "Before and after",
         lines=["The first encoder is the one before mitigation."],
         charts=[(title, dots(title, points))],
-        columns=(
-            "encoder",
-            "method",
-            ">mean |d|",
-            ">interval",
-            *(f">{title}" for title in _LEAKS.values()),
-            ">SentEval",
-        ),
+        columns=("encoder", "method", ">mean |d|", ">interval", *(f">{leak}" for leak in _LEAKS.values()), ">SentEval"),
         rows=[*rows, neutral],
         caption="SEAT, what leaks of gender, SentEval (higher is better); the last row is what nothing left would give",
         notes=[_LIMIT, "A probe at neutral shows that this probe fails, not that nothing is left."],
@@ -241,31 +215,29 @@ def _before_after(report: EncoderReport) -> str:
     return f"The mean effect of {first.label} is {number(first.seat.mean.value, 2)}; {'; '.join(parts)}."
 
 
-def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None, count: int = _SENTENCES) -> str:
+def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None) -> str:
     """A scored corpus: its sentences first, the words that make the score marked where ``scorer`` can say which."""
     scored = CorpusScores.read(scored)
     spread = distribution(scored, _PERCENTILES)
     values = spread.thresholds.values
-    top = top_sentences(scored, count)
-    largest = [(abs(value), value, side, text) for side, of in top.items() for value, text in of if value]
-    largest.sort(reverse=True)
+    largest = [
+        (value, side, text) for side, of in top_sentences(scored, _SENTENCES).items() for value, text in of if value
+    ]
+    largest.sort(key=lambda row: (abs(row[0]), *row), reverse=True)
     mark, marks = marker(scorer)
     texts = mark([text for *_, text in largest])
-    rows = [[text, side, value] for text, (_, value, side, _) in zip(texts, largest, strict=True)]
+    rows = [[text, side, value] for text, (value, side, _) in zip(texts, largest, strict=True)]
     balance = balance_of(scored)
     lead = (
-        f"{balance.male:.0f} of 100 rows lean male by their words, {balance.female:.0f} female; the most biased "
-        "row in twenty "
-        f"scores above {number(values[95.0], 3)}."
+        f"{balance.male:.0f} of 100 rows lean male by their words, {balance.female:.0f} female; the most biased row in "
+        f"twenty scores above {number(values[95.0], 3)}."
     )
     facts = [
         Fact("Rows", f"{scored.rows:,}", "", "each scored by its words, 0 is neutral"),
         Fact("Half of them score at most", number(values[50.0], 3), "", "the score of a row adds up both sides"),
         Fact("The highest score", number(values[100.0], 3), "", "of all rows; its words are marked below"),
     ]
-    charts = _drawn(
-        "distribution", "How the scores are distributed", "Histogram of the scores", distribution_chart, spread
-    )
+    charts = _drawn("How the scores are distributed", "Histogram of the scores", distribution_chart, spread)
     blocks = [
         Block(
             "Sentences",
@@ -303,12 +275,11 @@ def meta_page(results: SweepResult) -> str:
         lead = f"{alone} of {total} measures follow one cause of bias alone; {mixed} mix several causes."
     blocks = [_curves(results, titles)] if "bias" in results.levels else []
     blocks += [_causes(results)] if results.responses else []
-    limits = "The rates are those of bias that was trained in on purpose; bias that a model has picked up may differ."
     learnt = []
     if "lowest" in results.held_out_accuracy:
         lowest = percent(results.held_out_accuracy["lowest"])
         learnt = [f"The model that learnt least answers {lowest} of new sentences as taught."]
-    blocks.append(Block("Limits", lines=[*learnt, limits]))
+    blocks.append(Block("Limits", lines=[*learnt, LIMITS]))
     facts = []
     for cause in results.responses[0].taught if results.responses else ():
         only = [one.title.strip() for one in results.responses if one.measures_only(cause)]
@@ -320,14 +291,14 @@ def meta_page(results: SweepResult) -> str:
 
 
 def _curves(results: SweepResult, titles: dict[str, str]) -> Block:
-    drawn = ("meta", "Score against rate: mean and range over seeds", "Lines, a measure each")
+    title = "Score against rate: mean and range over seeds"
     return Block(
         "Response curves",
         lines=[
             "Models were trained to known rates of bias, and of plain error.",
             "A good measure rises with the first only.",
         ],
-        charts=_drawn(*drawn, meta_chart, results),
+        charts=_drawn(title, "Lines, a measure each", meta_chart, results),
         columns=("measure", ">sensitivity to bias", ">disturbance by error", ">net", ">Pearson"),
         rows=[
             [titles[rank.measure], rank.sensitivity, rank.disturbance, rank.net_sensitivity, rank.pearson]
@@ -339,7 +310,6 @@ def _curves(results: SweepResult, titles: dict[str, str]) -> Block:
 
 
 def _causes(results: SweepResult) -> Block:
-    drawn = ("response", "Change of the score per unit of each cause", "A map of slopes")
     return Block(
         "Response to each cause",
         lines=[
@@ -347,10 +317,10 @@ def _causes(results: SweepResult) -> Block:
             "known degree. A number says how far a measure moves when that cause goes from nothing to everything.",
             "A measure of one cause has 1 in its column and 0 in the others.",
         ],
-        charts=_drawn(*drawn, response_chart, results),
+        charts=_drawn("Change of the score per unit of each cause", "A map of slopes", response_chart, results),
         columns=("measure", *(f">{cause}" for cause in results.responses[0].taught), ">fit"),
         rows=[
-            [one.title.strip(), *(_slope(slope.value) for slope in one.taught.values()), one.fit]
+            [one.title.strip(), *(signed(slope.value) for slope in one.taught.values()), one.fit]
             for one in results.responses
         ],
         caption="Slopes on the levels that were taught; fit is the share of the variance that they explain",
@@ -358,13 +328,9 @@ def _causes(results: SweepResult) -> Block:
     )
 
 
-def _slope(value: float) -> str:
-    return signed(round(value, 3) + 0.0)
-
-
-def _drawn(name: str, title: str, alternative: str, draw: Any, content: Any) -> list[tuple[str, str]]:
+def _drawn(title: str, alternative: str, draw: Callable[[Any], Any], content: Any) -> list[tuple[str, str]]:
     """A chart as (title, SVG); none where nothing can be drawn or the chart library is not installed."""
     try:
-        return [(title, inline_svg(Figure(name, title, f"{alternative}.", (), (), draw(content))))]
+        return [(title, inline_svg(Figure("", title, f"{alternative}.", (), (), draw(content))))]
     except (InputError, MissingExtraError):
         return []

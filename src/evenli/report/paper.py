@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -13,7 +12,7 @@ from evenli.evaluate.differences import Difference
 from evenli.format import p_bound, prose, with_interval
 from evenli.io import write_atomic
 from evenli.report.comparison import run_names
-from evenli.report.export import check_suffix, latex, markdown, write_table
+from evenli.report.export import check_suffix, frame_of, latex, markdown, write_table
 from evenli.stats.measure import get_measure
 from evenli.suites.base import get_suite
 from evenli.types import Estimate
@@ -25,8 +24,7 @@ def comparison_table(compared: RunComparison) -> pl.DataFrame:
     A model that is compared with itself or with a model of the same name is told apart by a number. The first model has
     no difference, so those cells are null.
     """
-    # Null cells stand in the first row of a column, so the types are taken from all rows.
-    return pl.DataFrame(list(_rows(compared)), infer_schema_length=None).with_columns(pl.col(pl.Float64).fill_nan(None))
+    return frame_of(list(_rows(compared)))
 
 
 def write_comparison(compared: RunComparison, path: str | Path) -> int:
@@ -46,7 +44,7 @@ def write_comparison(compared: RunComparison, path: str | Path) -> int:
     return frame.height
 
 
-def _rows(compared: RunComparison) -> Iterator[dict[str, Any]]:
+def _rows(compared: RunComparison) -> Iterator[dict[str, str | float | None]]:
     first, *others = run_names(compared.runs)
     for suite, comparisons in compared.suites.items():
         names = _measures(compared, suite)
@@ -57,8 +55,8 @@ def _rows(compared: RunComparison) -> Iterator[dict[str, Any]]:
                 # A suite may measure the first model on other rows for each partner; then it has a row for each.
                 if listed != before[name]:
                     listed = before[name]
-                    yield _row(suite, name, first, listed, None) | {"compared_with": None}
-                yield _row(suite, name, model, after[name], comparison.measures[name]) | {"compared_with": first}
+                    yield _row(suite, name, first, listed)
+                yield _row(suite, name, model, after[name], comparison.measures[name], first)
 
 
 def _measures(compared: RunComparison, suite: str) -> list[str]:
@@ -71,20 +69,16 @@ def _measures(compared: RunComparison, suite: str) -> list[str]:
     return list(dict.fromkeys((*described.items.causes, *(described.items.conclusions if usual else (headline,)))))
 
 
-def _row(suite: str, name: str, model: str, one: Estimate, change: Difference | None) -> dict[str, Any]:
-    return {
-        "suite": suite,
-        "measure": get_measure(name).title.strip(),
-        "model": model,
-        "value": float(one.value),
-        "low": float(one.low),
-        "high": float(one.high),
-        "difference": float(change.value) if change else None,
-        "difference_low": float(change.low) if change else None,
-        "difference_high": float(change.high) if change else None,
-        "p": float(change.p) if change else None,
-        "p_holm": float(change.p_holm) if change else None,
-    }
+_CHANGES = {"difference": "value", "difference_low": "low", "difference_high": "high", "p": "p", "p_holm": "p_holm"}
+
+
+def _row(
+    suite: str, name: str, model: str, one: Estimate, change: Difference | None = None, base: str | None = None
+) -> dict[str, str | float | None]:
+    numbers = {key: float(getattr(one, key)) for key in ("value", "low", "high")}
+    changes = {key: float(getattr(change, field)) if change else None for key, field in _CHANGES.items()}
+    about = {"suite": suite, "measure": get_measure(name).title.strip(), "model": model}
+    return {**about, **numbers, **changes, "compared_with": base}
 
 
 def _for_people(frame: pl.DataFrame, compared: RunComparison) -> pl.DataFrame:

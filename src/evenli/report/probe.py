@@ -10,19 +10,8 @@ from typing import Any, cast
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.format import number, short
-from evenli.report.charts import (
-    GRID,
-    MUTED,
-    SHAPES,
-    SIDES,
-    WIDTH,
-    Figure,
-    inline,
-    kinds,
-    load_altair,
-    names_beside,
-    save_chart,
-)
+from evenli.page import GRID, MUTED
+from evenli.report.charts import SHAPES, SIDES, WIDTH, Figure, inline, kinds, load_altair, names_beside, save_chart
 from evenli.suites.probe import SUITE as PROBE
 from evenli.suites.probe.measures import ProbeResult
 from evenli.types import AuditResult

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distri
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.format import number
-from evenli.report.charts import ACCENT, INK, MUTED, SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
+from evenli.page import ACCENT, INK, MUTED
+from evenli.report.charts import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 
 _HEIGHT, _LINE, _COMPONENTS = 160, 13, 10
 _PURPOSE = "the chart of bias scores"
@@ -57,14 +59,14 @@ def distribution_chart(scores: Distribution) -> Any:
     return alt.vconcat(*panels).resolve_scale(color="independent")
 
 
-def _histogram(alt: Any, values: list[dict[str, Any]], counted: str, title: str, domain: list[float]) -> Any:
+def _histogram(alt: Any, values: Sequence[Mapping[str, object]], counted: str, title: str, domain: list[float]) -> Any:
     axis = alt.Axis(title=title, grid=False, tickCount=6, labelFlush=False)
     across = alt.X("from:Q", scale=alt.Scale(domain=domain, nice=False), axis=axis)
     up = alt.Y("count:Q", axis=alt.Axis(title=counted, tickCount=4))
     return inline(values).encode(x=across, x2="to:Q", y=up, y2="zero:Q")
 
 
-def _bars(edges: NDArray[np.float64], counts: NDArray[np.int64]) -> list[dict[str, Any]]:
+def _bars(edges: NDArray[np.float64], counts: NDArray[np.int64]) -> list[dict[str, float]]:
     values = zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True)
     return [{"from": start, "to": end, "count": count, "zero": 0} for start, end, count in values if count]
 

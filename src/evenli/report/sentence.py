@@ -15,7 +15,7 @@ from evenli.corpus.bias import SentenceBias, WordBias
 from evenli.corpus.scoring import ENDS
 from evenli.format import number, percent, printable, shortened
 from evenli.page import Block, Fact, render
-from evenli.report.hero import WordBar, word_bars
+from evenli.report.hero import word_bars
 from evenli.report.terminal import table
 
 _BAR, _WIDE = 8, 80  # columns of a bar, and of a terminal that has room for one
@@ -27,16 +27,9 @@ def print_sentence(bias: SentenceBias, console: Console, ends: Sequence[str] = E
     counted = any(word.count is not None for word in bias.words)
     largest = _largest(bias) if console.width >= _WIDE else 0.0
     drawn = [""] if largest else []
-    heads = [
-        "token",
-        *([">count"] if counted else []),
-        ">importance",
-        *drawn,
-        _bias_head(ends),
-        ">weighted",
-        "",
-    ]
+    heads = ["token", *([">count"] if counted else []), ">importance", *drawn, _bias_head(ends), ">weighted", ""]
     shown = table(heads, [])
+    # A token may be as long as a line; notes are short and stand in one.
     shown.columns[0].overflow, shown.columns[0].max_width = "fold", 24
     shown.columns[-1].no_wrap, shown.columns[-1].style = True, "dim"
     full = "#" if console.options.ascii_only else "\N{FULL BLOCK}"
@@ -80,7 +73,11 @@ def sentence_page(bias: SentenceBias, ends: Sequence[str] = ENDS) -> str:
         Fact("Together", number(bias.absolute, 5), "", "Abs = F - M, 0 is neutral"),
     ]
     title = f"Importance of the words (orange: leans {first}, blue: {second}, grey: neither)"
-    charts = [(title, word_bars([_bar(word) for word in words[:_DRAWN]]))] if _largest(bias) else []
+    bars = []
+    for word in words[:_DRAWN]:
+        side = "first" if word.weighted > 0 else "second" if word.weighted < 0 else ""
+        bars.append((printable(word.token), word.importance, side))
+    charts = [(title, word_bars(bars))] if _largest(bias) else []
     more = [f"The chart has the first {_DRAWN} of {len(words):,} words."] if charts and len(words) > _DRAWN else []
     equal = [] if charts else ["All words count the same."]
     rows = []
@@ -108,11 +105,6 @@ def _bias_head(ends: Sequence[str]) -> str:
 def _note(word: WordBias, ends: Sequence[str]) -> str:
     """Why a word does not count; words that define another axis than gender are not called gender words."""
     return "word of the axis" if word.note == "gender word" and tuple(ends) != ENDS else word.note
-
-
-def _bar(word: WordBias) -> WordBar:
-    side = "first" if word.weighted > 0 else "second" if word.weighted < 0 else ""
-    return WordBar(printable(word.token), word.importance, side)
 
 
 def _signed(value: float) -> str:

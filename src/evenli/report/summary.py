@@ -11,6 +11,8 @@ from rich.text import Text
 
 from evenli.evaluate.audit import Audit
 from evenli.format import interval, number, percent, prose
+from evenli.report.export import pipe_table
+from evenli.report.hero import share_text
 from evenli.suites.base import get_suite, judging
 from evenli.suites.summary import Bar, Example, PlainNumber, Share, Summary, range_of
 
@@ -27,12 +29,10 @@ def summarise(audit: Audit) -> Summary:
     result = audit.result.suites[suite.name]
     if suite.summary is not None:
         return suite.summary(result, audit.verdict, audit.sample(suite.name))
-    stressed = [key for key in result.measures if key in suite.stressed] or [
-        result.headline or next(iter(result.measures))
-    ]
+    stressed = [one for key, one in result.measures.items() if key in suite.stressed] or [result.main]
     numbers = [
         PlainNumber(one.title, number(one.value), interval(one.low, one.high), f"{one.direction}; even: {one.ideal:g}")
-        for one in (result.measures[key] for key in stressed[:3])
+        for one in stressed[:3]
     ]
     return Summary(audit.verdict.sentence, problem=result.problem, numbers=numbers, level=result.main.level)
 
@@ -68,7 +68,7 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
         for head in (question, Text(""), *marks):
             shown.add_column(head, no_wrap=True, justify="left")
         for bar in summary.bars:
-            shown.add_row(bar.name, _drawn(bar, style), *map(_share, bar.shares))
+            shown.add_row(bar.name, _drawn(bar, style), *map(share_text, bar.shares))
         console.print(shown)
     else:
         line = Text("  ").join([question, *marks])
@@ -80,7 +80,7 @@ def _print_bars(summary: Summary, console: Console, style: str) -> None:
         for bar in summary.bars:
             name = Text(f"{bar.name:<{width}}  " if beside else f"{bar.name}\n", style=style)
             console.print(name.append(_drawn(bar, style)))
-            shares = (f"{_FILLS[share.kind][0]} {_share(share)}" for share in bar.shares)
+            shares = (f"{_FILLS[share.kind][0]} {share_text(share)}" for share in bar.shares)
             console.print(Text("  ".join(["", *shares]), style=style))
     sizes = [f"{bar.sentences:,}" for bar in summary.bars]
     counts = sizes[0] if len(sizes) > _FEW and len(set(sizes)) == 1 else ", ".join(sizes)
@@ -97,11 +97,6 @@ def _drawn(bar: Bar, style: str) -> Text:
 def _mark(share: Share, style: str) -> Text:
     fill, colour = _FILLS[share.kind]
     return Text().append(fill * 2, style=style or colour).append(f" {share.label}", style="not bold")
-
-
-def _share(share: Share) -> str:
-    ends = range_of(share.low, share.high)
-    return f"{percent(share.value)}{f' ({ends})' if ends else ''}"
 
 
 def _lengths(values: Sequence[float]) -> list[int]:
@@ -139,12 +134,12 @@ def to_markdown(summary: Summary) -> str:
     if summary.problem:
         parts += [f"Greyed out, these numbers say nothing about bias: {prose(summary.problem)}.", ""]
     if summary.bars:
-        labels = [share.label for share in summary.bars[0].shares]
-        parts += [f"| {summary.question} | {' | '.join(map(prose, labels))} |", f"| --- |{' ---: |' * len(labels)}"]
+        columns = [summary.question, *(f">{prose(share.label)}" for share in summary.bars[0].shares)]
+        rows = []
         for bar in summary.bars:
             cells = [f"{percent(one.value)} ({range_of(one.low, one.high)})" for one in bar.shares]
-            parts.append(f"| {prose(bar.name)}, {bar.sentences:,} sentences | {' | '.join(cells)} |")
-        parts.append("")
+            rows.append([f"{prose(bar.name)}, {bar.sentences:,} sentences", *cells])
+        parts.append(pipe_table(columns, rows))
     parts += [f"{summary.scale}", ""] if summary.scale else []
     for one in summary.numbers:
         parts.append(f"- **{prose(one.name)}: {one.value}** ({prose(one.text)}) {prose(one.meaning)}")

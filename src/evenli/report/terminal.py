@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,16 +12,17 @@ from rich.table import Table
 
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import RunComparison, model_names
-from evenli.evaluate.differences import Comparison
+from evenli.evaluate.differences import Comparison, Difference
 from evenli.evaluate.robustness import known_wordings, wording_line
-from evenli.format import UNDEFINED, interval, number, p_bound, percent, signed, with_interval
-from evenli.report.prompting import prompting_lines, prompting_sections
+from evenli.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
+from evenli.predictions import ABSTAINED
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.robust import SUITE as ROBUST
-from evenli.types import AuditResult, Competence, DataCard, Estimate, SuiteResult
+from evenli.suites.summary import range_of
+from evenli.types import AuditResult, Competence, DataCard, Estimate, MeasureResult, SuiteResult
 
 _WIDE = 110  # columns a terminal needs for slices and readings; a narrower one gets the ideal value instead
 Row = Sequence[str]
@@ -37,8 +39,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
     if verbose:
         _competence(result.competence, console)
         _show_tables(result, summary.detail, console)
-        line = "" if ROBUST.name in result.suites else wording_line(audit)  # its own tables say so
-        if line:
+        if ROBUST.name not in result.suites and (line := wording_line(audit)):  # its own tables say so
             console.print(escape(line))
     else:
         console.print(escape(does_the_task(result.competence)))
@@ -47,20 +48,16 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
             console.print(escape(known))
         for line in prompting_lines(result, audit.header):
             console.print(escape(line))
-        for name in [name for name in result.suites if get_suite(name).judge is None and len(result.suites) > 1]:
-            title = get_suite(name).title
-            console.print(f"[bold]{escape(title[:1].upper() + title[1:])}[/]  {escape(_statement(result, name))}")
+        for name, of_suite in result.suites.items() if len(result.suites) > 1 else ():
+            suite, problem = get_suite(name), of_suite.problem
+            if suite.judge is None:
+                said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
+                console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
         more = "" if known or COAL.name not in result.suites else " One wording asked: evenli robustness."
         console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")
-
-
-def _statement(result: AuditResult, name: str) -> str:
-    """A suite in a sentence; a suite that gives none says why its numbers mean nothing."""
-    problem = result.suites[name].problem
-    return f"says nothing about bias here: {problem}." if problem else get_suite(name).statement(result.suites[name])
 
 
 def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
@@ -104,16 +101,20 @@ def _show_suite(suite: Suite, result: SuiteResult, first: Section, console: Cons
     if first.rows:
         _show_section(first, console, style)
     wide = console.width >= _WIDE
-    own = [name for name in result.measures if name in suite.own]
-    others = [name for name in result.measures if name not in suite.own]
-    if own:
-        _titled("Causes", _measures(suite, result, own, wide=wide), console, style)
-    heading = "Published scores" if own else "Measures" if first.rows else first.heading or suite.title
-    _titled(heading, _measures(suite, result, others, wide=wide), console, style)
+    heading = "Measures" if first.rows else first.heading or suite.title
+    for title, names in measure_tables(suite, result, heading):
+        _titled(title, _measures(suite, result, names, wide=wide), console, style)
     if wide and (titles := [suite.slice_title.format(name) for name in result.main.by_stereotype]):
         console.print(escape(explained_slices(titles)), style="dim")
     for line in () if first.rows else first.lines:
         console.print(escape(line))
+
+
+def measure_tables(suite: Suite, result: SuiteResult, heading: str = "Measures") -> list[tuple[str, list[str]]]:
+    """Tables of measures, as titles and names: causes apart from published scores, all in one where there are none."""
+    own = [name for name in result.measures if name in suite.own]
+    others = [name for name in result.measures if name not in suite.own]
+    return [("Causes", own), ("Published scores", others)] if own else [(heading, others)]
 
 
 def explained_slices(titles: Sequence[str]) -> str:
@@ -195,13 +196,47 @@ def _competence(competence: Competence | None, console: Console) -> None:
         ", ".join(
             f"{name} {_short(known[name]) if name in known else number(share, 2)}" for name, share in shares.items()
         )
-        for shares, known in (
-            (competence.per_label, competence.labels),
-            (competence.stated_kinds, competence.kinds),
-        )
+        for shares, known in ((competence.per_label, competence.labels), (competence.stated_kinds, competence.kinds))
     )
     line = f"Competence: gold pairs {competence.gold.shown} ({labels}); stated groups {competence.stated.shown}"
     console.print(escape(f"{line} ({controls})"))
+
+
+def prompting_sections(result: AuditResult) -> list[Section]:
+    """How a language model took the questions, a table for each suite; none where the model is none."""
+    sections = []
+    for suite, measures in result.prompting.items():
+        rows = [
+            (one.title, number(one.value), interval(one.low, one.high), f"{one.ideal:.2g}", one.formula)
+            for one in measures.values()
+        ]
+        heading = f"Abstentions, and how steady the answers are: {capitalised(get_suite(suite).title)}"
+        sections.append(Section(heading, ("measure", ">value", ">interval", ">ideal", "definition"), rows))
+    return sections
+
+
+def prompting_lines(result: AuditResult, header: Mapping[str, Any]) -> list[str]:
+    """The same in a line for each suite, for the first screen."""
+    asked, how = header.get("prompting"), ""
+    if isinstance(asked, Mapping):
+        views = (asked.get(name) for name in ("prompts", "orders"))
+        wordings, orders = (len(one) if isinstance(one, Sequence) else 0 for one in views)
+        how = f"asked in {wordings} wording(s) × {orders} option orders; "
+    return [f"Language model: {how}{_prompting(measures)}." for measures in result.prompting.values()]
+
+
+def _prompting(measures: Mapping[str, MeasureResult]) -> str:
+    shown = {name: f"{percent(one.value)} ({range_of(one.low, one.high)})" for name, one in measures.items()}
+    parts = [f"no answer to {shown[ABSTAINED]} of the pairs"]
+    gap = measures.get("abstention_gap")
+    if gap is not None and (gap.low > 0 or gap.high < 0):
+        parts.append(f"{gap.direction if gap.value > 0 else 'less so there'} ({number(gap.value, 2)})")
+    names = {
+        "order_agreement": "the same answer in all orders {}",
+        "prompt_agreement": "in all wordings {}",
+        "first_option": "the first option chosen {}",
+    }
+    return ", ".join(parts + [text.format(shown[name]) for name, text in names.items() if name in shown])
 
 
 def show_comparison(compared: RunComparison, console: Console) -> None:
@@ -248,11 +283,15 @@ def _differences(compared: Comparison, stressed: frozenset[str], *, corrected: b
     rows = []
     for name, d in compared.measures.items():
         entry, p_values = get_measure(name), (d.p, d.p_holm) if corrected else (d.p,)
-        numbers = [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
         reading = [d.note or entry.direction] if wide else []
-        rows.append([entry.title, *numbers, *map(p_bound, p_values), *reading])
+        rows.append([entry.title, *difference_cells(d), *map(p_bound, p_values), *reading])
     main = [at for at, name in enumerate(compared.measures) if name in stressed]
     return table(["measure", *heads, *(["reading"] if wide else [])], rows, main)
+
+
+def difference_cells(d: Difference) -> list[str]:
+    """Both scores, their difference and its interval."""
+    return [number(d.first), number(d.second), signed(d.value), interval(d.low, d.high, sign=True)]
 
 
 def _moved(compared: Comparison, console: Console) -> None:

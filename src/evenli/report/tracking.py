@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
 
 from evenli._extras import need
 from evenli.evaluate.audit import Audit
@@ -54,7 +53,7 @@ def metrics(audit: Audit) -> dict[str, float]:
 def about(audit: Audit) -> dict[str, str]:
     """What was asked, and the verdict in a word."""
     result = audit.result
-    facts: dict[str, Any] = {"model": result.model.spec, "revision": result.model.revision, "lang": result.lang}
+    facts: dict[str, object] = {"model": result.model.spec, "revision": result.model.revision, "lang": result.lang}
     if card := result.data_of(next(iter(result.suites))):
         facts |= {"data": card.name, "data_sha256": card.sha256}
     facts["verdict"] = result.verdict.code

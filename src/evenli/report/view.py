@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
@@ -59,6 +59,7 @@ def load_asked(entry: RunEntry) -> tuple[NLIModel, str]:
             "run code; ask it in Python"
         )
     stored = read_header(entry.path / "run.json")
+    # The labels as they were read then; a user may have named them by hand.
     labels = tuple(map(str, stored["model"].get("labels", ()))) or None
     model = load_model(entry.spec, lang=entry.lang or "en", options=ModelOptions(labels=labels))
     same = model.info.fingerprint == stored["model"].get("fingerprint")
@@ -78,10 +79,7 @@ class Viewer:
 
     def __init__(self, folder: Path, token: str) -> None:
         self.folder, self.base = folder, f"/{token}/"
-        self._model = lru_cache(maxsize=2)(self._load)
-
-    def _load(self, identity: str) -> tuple[NLIModel, str]:
-        return load_asked(self.entry(identity))
+        self._model = lru_cache(maxsize=2)(lambda identity: load_asked(self.entry(identity)))
 
     def entry(self, identity: str) -> RunEntry:
         """A run by its address; only runs that the list holds can be named."""
@@ -122,7 +120,7 @@ class Viewer:
         entry = self.entry(identity)
         model, note = self._model(identity)
         texts = (premise, hypothesis)
-        return gallery.ask_page(entry, self.base, LONGEST, texts, answers=ask(model, *texts), note=note)
+        return gallery.ask_page(entry, self.base, LONGEST, texts, ask(model, *texts), note)
 
 
 def make_app(folder: str | Path, token: str, port: int) -> Starlette:
@@ -143,17 +141,12 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         policy = {"Content-Security-Policy": gallery.policy() + "; frame-ancestors 'none'"} if own else {}
         return HTMLResponse(page.encode("utf-8", "replace"), status, {**_HEADERS, **policy})
 
-    async def shown(work: Callable[..., str], *given: Any, own: bool = True) -> Response:
+    # Starlette runs what is not async in a thread: a slow page stops no other.
+    def shown(work: Callable[..., str], *given: Any, own: bool = True) -> Response:
         try:
-            return html(await run_in_threadpool(work, *given), own=own)
+            return html(work(*given), own=own)
         except EvenliError as error:
             return html(gallery.problem_page(str(error), viewer.base), 400)
-
-    def page(work: Callable[[Request], str], *, own: bool = True) -> Callable[[Request], Awaitable[Response]]:
-        async def endpoint(request: Request) -> Response:
-            return await shown(work, request, own=own)
-
-        return endpoint
 
     async def answer(request: Request) -> Response:
         origin = request.headers.get("origin")
@@ -162,14 +155,14 @@ def make_app(folder: str | Path, token: str, port: int) -> Starlette:
         body = await _body(request)
         if body is None:
             return html(gallery.problem_page("that is too long", viewer.base), 413)
-        return await shown(viewer.answer, request.path_params["run"], body)
+        return await run_in_threadpool(shown, viewer.answer, request.path_params["run"], body)
 
     base = viewer.base
     routes = [
-        Route(base, page(viewer.index)),
-        Route(f"{base}run/{{run}}", page(viewer.run, own=False)),
-        Route(f"{base}compare", page(viewer.compare)),
-        Route(f"{base}ask/{{run}}", page(viewer.form), methods=["GET"]),
+        Route(base, partial(shown, viewer.index)),
+        Route(f"{base}run/{{run}}", partial(shown, viewer.run, own=False)),
+        Route(f"{base}compare", partial(shown, viewer.compare)),
+        Route(f"{base}ask/{{run}}", partial(shown, viewer.form), methods=["GET"]),
         Route(f"{base}ask/{{run}}", answer, methods=["POST"]),
     ]
     # Another name that leads to this address (DNS rebinding) is refused.

@@ -10,7 +10,8 @@ from typing import Any, cast
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.format import number
-from evenli.report.charts import ACCENT, GRID, INK, MUTED, WIDTH, Figure, inline, load_altair, save_chart
+from evenli.page import ACCENT, GRID, INK, MUTED
+from evenli.report.charts import WIDTH, Figure, defined_only, inline, load_altair, save_chart
 from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.robust.curve import WordingRow
 from evenli.suites.robust.results import RobustResult
@@ -84,15 +85,17 @@ def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:
 
 def _values(
     rows: Sequence[WordingRow], usual: WordingRow
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
+) -> tuple[list[dict[str, object]], list[dict[str, object]], list[str]]:
     """Points of the curve, marks of the choices, and the names of these in order."""
+    # Choices that never change would be rows of marks that say nothing.
     varied = [name for name in DIMENSIONS if len({getattr(row, name) for row in rows}) > 1]
     listed = {name: list(dict.fromkeys(getattr(row, name) for row in [usual, *rows])) for name in varied}
-    values, marks = [], []
+    values: list[dict[str, object]] = []
+    marks: list[dict[str, object]] = []
     for rank, row in enumerate(rows):
         kind = "not judged" if not row.judged else "usual wording" if row is usual else "other wording"
         numbers = {"value": row.stereotype, "low": row.stereotype_low, "high": row.stereotype_high}
-        defined = {name: one for name, one in numbers.items() if not math.isnan(one)}
+        defined = defined_only(numbers)
         values += [{"rank": rank, "kind": kind, **defined}] if "value" in defined else []
         marks += [{"rank": rank, "kind": kind, "choice": f"{name}: {getattr(row, name)}"} for name in varied]
     return values, marks, [f"{name}: {choice}" for name in varied for choice in listed[name]]
