@@ -18,7 +18,7 @@ from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import COUNTS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
-from evenli.corpus.segment import SegmentedScorer, Segmenter, check_language, gender_words
+from evenli.corpus.segment import LANGUAGES, SegmentedScorer, Segmenter, gender_words
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.vectors import WordVectors, load_vectors
@@ -65,10 +65,10 @@ class ScoreSettings:
     axis: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):
-            if value not in get_args(known):
-                raise InputError(f"--{name} {value} is unknown; choose {', '.join(get_args(known))}")
-        check_language(self.lang)
+        choices = {"weights": get_args(Weighting), "engine": get_args(Engine), "lang": LANGUAGES}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise InputError(f"--{name} {getattr(self, name)} is unknown; choose {', '.join(known)}")
         if self.axis is not None:
             _check_axis(self.axis, self.pairs)
         if self.centre is not None:
