@@ -154,7 +154,7 @@ class SwappedRows:
             # The released rules may give back what they took: "a man and a woman" in lower case.
             if done.changed:
                 has_copy[row - shard.start] = True
-                copy = mark_copy(record, dict(zip(columns, done.texts, strict=True)))
+                copy = mark_copy(record, columns, done.texts)
                 line = clean(json.dumps(copy, ensure_ascii=False))
                 after = [clean(text) for text in done.texts]
             rows.append([row, score, clean(gold_of(record)), line, *map(clean, before), *after])

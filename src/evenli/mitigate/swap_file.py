@@ -10,25 +10,15 @@ import contextlib
 import hashlib
 import json
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from evenli._temporary import leftovers, process_mark
-from evenli.counterfactual.conflicts import LANGUAGE, REASONS
-from evenli.counterfactual.swapper import Swapped, Swapper
+from evenli.counterfactual.conflicts import REASONS
 from evenli.errors import InputError
 from evenli.io import atomic, find_columns, is_plain_text, iter_rows, iter_text
-from evenli.mitigate.augment import (
-    SwapCounts,
-    SwapSettings,
-    check_text,
-    has_sharma_token,
-    mark_copy,
-    mentions_of,
-    swap_pair,
-)
+from evenli.mitigate.augment import Copying, SwapCounts, SwapSettings, check_text, mark_copy
 from evenli.parse import csv_line
 
 _PART = 20_000  # rows that become Parquet at a time
@@ -55,11 +45,47 @@ def swap_corpus(
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; pass --overwrite to replace it, or name another file")
     source = _Lines(corpus, out, settings) if is_plain_text(corpus) else _Pairs(corpus, out, settings)
+    copying = Copying(settings, source.swapper, source.columns)
     with contextlib.ExitStack() as files:
-        # The list for review takes its name first: then the result, which says that all is done.
-        sink = source.sink(files.enter_context(atomic(out)))
+        # What is entered last is left first: the files are closed, the list for review takes its name, and then the
+        # result, which says that all is done.
+        target = files.enter_context(atomic(out))
         listed = None if review is None else files.enter_context(atomic(Path(review)))
-        return _Swapping(source, settings, sink, listed).run()
+        sink = files.enter_context(source.sink(target))
+        stream = None if listed is None else files.enter_context(listed.open("w", encoding="utf-8", newline=""))
+        return _write(source, copying, sink, stream, only_swapped=settings.only_swapped)
+
+
+def _write(
+    source: _Pairs | _Lines, copying: Copying, sink: _Sink, review: TextIO | None, *, only_swapped: bool
+) -> SwapCounts:
+    """Write the given rows first, then the copies, and the list for review beside."""
+    columns, seen = copying.columns, set[bytes]()
+
+    def is_new(row: Mapping[str, Any]) -> bool:
+        texts = repr(copying.texts(row)).encode("utf-8", "surrogatepass")
+        before = len(seen)
+        seen.add(hashlib.blake2b(texts, digest_size=16).digest())
+        return len(seen) > before
+
+    for row in source.rows():
+        if (is_new(row) or not source.drops_given) and not only_swapped:
+            sink.add(row)
+    kept, added = len(seen) if source.drops_given else source.size, 0
+    if review is not None:
+        review.write(csv_line(["row", "copied", "reason", *columns, *(f"{name}_swapped" for name in columns)]))
+    for number, row in copying.choose(enumerate(source.rows(), 1)):
+        done, copied = copying.swap(row)
+        if review is not None and (copied or done.conflict):
+            after = done.texts if copied else [""] * len(columns)
+            why = ["yes", ""] if copied else ["no", REASONS[done.conflict]]
+            review.write(csv_line([number, *why, *copying.texts(row), *after]))
+        if copied and is_new(copy := mark_copy(row, columns, done.texts)):
+            added += 1
+            sink.add(copy)
+    if not sink.written and source.drops_given:
+        raise InputError(f"{source.corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
+    return copying.counts(source.size, kept, added, unlabelled=source.unlabelled, written=sink.written)
 
 
 class _Pairs:
@@ -130,108 +156,6 @@ class _Lines:
     def sink(self, file: Path) -> _Sink:
         """What writes the lines."""
         return _Sink(file, lambda row: f"{row['text']}\n")
-
-
-class _Swapping:
-    """One run: the given rows first, then the copies."""
-
-    def __init__(self, source: _Pairs | _Lines, settings: SwapSettings, sink: _Sink, review: Path | None) -> None:
-        self._source, self._settings, self._sink, self._review = source, settings, sink, review
-        self._swapper: Swapper = source.swapper
-        self._seen: set[bytes] = set()
-        self._counts: Counter[str] = Counter()
-        self._conflicts: Counter[str] = Counter()
-
-    def run(self) -> SwapCounts:
-        """Write everything; the counts."""
-        source, counts, only = self._source, self._counts, self._settings.only_swapped
-        with self._sink as sink:
-            for row in source.rows():
-                if (self._is_new(self._texts(row)) or not source.drops_given) and not only:
-                    sink.add(row)
-            given = len(self._seen) if source.drops_given else source.size
-            for copy in self._copies():
-                if self._is_new(self._texts(copy)):
-                    counts["added"] += 1
-                    sink.add(copy)
-            if not sink.written and source.drops_given:
-                raise InputError(
-                    f"{source.corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped"
-                )
-        other = self._conflicts.pop(LANGUAGE, 0)
-        conflicts = self._conflicts.total()
-        considered, swapped, added = counts["considered"], counts["swapped"], counts["added"]
-        return SwapCounts(
-            rows_given=source.size,
-            matched=counts["matched"] if self._settings.select == "occupation" else None,
-            considered=considered,
-            without_gender=considered - swapped - conflicts - other,
-            other_language=other,
-            conflicts=conflicts,
-            swapped=swapped,
-            duplicates=source.size + swapped - given - added,
-            added=added,
-            rows=given + added,
-            unlabelled=source.unlabelled,
-            written=sink.written,
-        )
-
-    def _texts(self, row: Mapping[str, Any]) -> list[str]:
-        return [row[column] for column in self._source.columns]
-
-    def _is_new(self, texts: Sequence[str]) -> bool:
-        """Whether these texts have not been met before."""
-        digest = hashlib.blake2b(repr(tuple(texts)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        before = len(self._seen)
-        self._seen.add(digest)
-        return len(self._seen) > before
-
-    def _copies(self) -> Iterator[dict[str, Any]]:
-        """The swapped copies in the order of the file; the list for review is written beside."""
-        columns, sharma = self._source.columns, self._settings.select == "occupation"
-        sharma_released = sharma and self._swapper.mode == "released"
-        with (
-            contextlib.nullcontext()
-            if self._review is None
-            else self._review.open("w", encoding="utf-8", newline="") as listed
-        ):
-            if listed is not None:
-                listed.write(csv_line(["row", "copied", "reason", *columns, *(f"{name}_swapped" for name in columns)]))
-            for number, row in self._chosen():
-                texts = self._texts(row)
-                if sharma_released:
-                    done = Swapped(tuple(map(self._swapper, texts)), ((),) * len(texts))
-                    copied = any(map(has_sharma_token, texts))
-                else:
-                    done = swap_pair(self._swapper, texts)
-                    copied = done.changed and not done.conflict
-                if done.conflict:
-                    self._conflicts[done.conflict] += 1
-                reason = REASONS[done.conflict] if done.conflict else ""
-                if listed is not None and (done.conflict or copied):
-                    after = done.texts if copied else [""] * len(texts)
-                    listed.write(csv_line([number, "yes" if copied else "no", reason, *texts, *after]))
-                if copied:
-                    self._counts["swapped"] += 1
-                    new = dict(zip(columns, done.texts, strict=True))
-                    yield mark_copy(row, new) if self._source.drops_given else new
-
-    def _chosen(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The rows that are looked at, with their numbers from 1: all, or the first of each premise with a job."""
-        occupation = self._settings.select == "occupation"
-        mentions: Callable[[str], bool] = mentions_of(self._settings) if occupation else lambda text: True
-        premises: set[str] = set()  # few: those that name one of the jobs
-        for number, row in enumerate(self._source.rows(), 1):
-            premise = self._texts(row)[0]
-            if not mentions(premise):
-                continue
-            self._counts["matched"] += 1
-            if occupation and premise in premises:
-                continue
-            if occupation:
-                premises.add(premise)
-            self._counts["considered"] += 1
-            yield number, row
 
 
 class _Sink:
