@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -108,7 +108,7 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
         return [
             [
                 *shown[at * len(columns) : (at + 1) * len(columns)],
-                _why(dict(zip(columns, _thirds(scores[:width]), strict=True)), score, limit),
+                _why(columns, scores[:width], score, limit),
                 *scores[width + 1 + len(columns) :],  # driving words, where a scorer knows them
                 score,
                 str(scores[width]),
@@ -149,17 +149,13 @@ def _changed(before: str, after: str) -> tuple[Cell, Cell]:
     return Cell(parts[0]), Cell(parts[1])
 
 
-def _why(of_column: Mapping[str, Sequence[float]], score: float, limit: float | None) -> str:
-    """Which sentence made the score, and where it leans."""
-    name, (female, male, _) = max(of_column.items(), key=lambda entry: entry[1][2])
+def _why(columns: Sequence[str], scores: Sequence[float], score: float, limit: float | None) -> str:
+    """Which sentence made the score, and where it leans; ``scores`` are F, M and Abs of every column."""
+    at = int(np.argmax(scores[2 :: len(SCORES)]))
+    female, male = scores[len(SCORES) * at : len(SCORES) * at + 2]
     side = "female" if female >= abs(male) else "male"
-    return f"{name} leans {side}; " + (
-        "drawn at random" if limit is None else f"{number(score, 4)} > {number(limit, 4)}"
-    )
-
-
-def _thirds(scores: Sequence[float]) -> list[Sequence[float]]:
-    return [scores[at : at + len(SCORES)] for at in range(0, len(scores), len(SCORES))]
+    reason = "drawn at random" if limit is None else f"{number(score, 4)} > {number(limit, 4)}"
+    return f"{columns[at]} leans {side}; {reason}"
 
 
 def explainer(scorer: Any) -> Callable[[Sequence[str]], Sequence[SentenceBias]] | None:
