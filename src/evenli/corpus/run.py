@@ -28,7 +28,7 @@ from evenli.corpus.source import (
     choose_columns,
     fingerprint,
     is_plain,
-    read_plain,
+    read_lines,
     read_records,
     source_files,
 )
@@ -306,7 +306,7 @@ class Job:
         for file in self._files:
             choose_columns(file, self.columns)
             if self.plain:
-                yield from read_plain(file)
+                yield from (lines for _, lines in read_lines(file))
                 continue
             records = read_records(file)
             while block := list(itertools.islice(records, _BLOCK_ROWS)):
