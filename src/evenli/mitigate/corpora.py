@@ -173,7 +173,7 @@ def _write_rows(plan: Plan, split: Split | None, seed: int, folder: Path) -> dic
     shuffle = Shuffle(plan, split, seed, total)
     sorter = Sorter(folder, shuffle.borders(BUCKET))
     for copies, rows, lines in _lines(plan):
-        sorter.add(shuffle.keys(rows, copies=copies), lines)
+        sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
     splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
     remaining = sorter.sorted()
     for name, size in splits.items():

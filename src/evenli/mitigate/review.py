@@ -21,7 +21,6 @@ from evenli.page import Block, Cell, mark_words, render
 from evenli.parse import csv_line
 from evenli.resources.words import GenderWords
 
-_LINES, _BYTES = 10_000, 1 << 20  # lines of a list, or their letters, that go to the sorter at a time
 _SHOWN = 1_000  # rows on the page of a list for review
 _LETTERS = 1_500  # of a text on the page
 _HELD = 20 * _LETTERS  # letters of such a text that are held
@@ -53,9 +52,6 @@ class Review:
         self._room = _SHOWN - above
         self._count = count
         self._top: list[tuple[float, list[Any]]] = []
-        self._keys: list[float] = []
-        self._lines: list[str] = []
-        self._size = 0
 
     def shows(self, score: float) -> bool:
         """Whether the next row, which has this score, is one of those on the page."""
@@ -68,19 +64,10 @@ class Review:
         if self.shows(score):
             self._top.append((-score, [cell[:_HELD] if isinstance(cell, str) else cell for cell in row]))
             self._room -= score == self._limit
-        self._keys.append(-score)
-        self._lines.append(csv_line(row))
-        self._size += len(self._lines[-1])
-        if len(self._lines) >= _LINES or self._size >= _BYTES:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        self._sorter.add(np.array(self._keys, dtype=np.float64), self._lines)
-        self._keys, self._lines, self._size = [], [], 0
+        self._sorter.add([-score], [csv_line(row)])
 
     def finish(self, columns: Sequence[str]) -> None:
         """Write NAME.csv and NAME.html."""
-        self._pass_on()
         with (self._folder / f"{self._name}.csv").open("wb") as stream:
             stream.write(csv_line(columns).encode())
             stream.writelines(self._sorter.sorted())

@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,6 +22,8 @@ from evenli.io import atomic, find_columns, is_plain_text, iter_rows, iter_text
 from evenli.mitigate.augment import Copying, SwapCounts, SwapSettings, check_text, mark_copy
 from evenli.parse import csv_line
 
+Add = Callable[[Mapping[str, Any]], object]
+"""Writes a row."""
 _PART = 20_000  # rows that become Parquet at a time
 
 
@@ -51,13 +54,13 @@ def swap_corpus(
         # result, which says that all is done.
         target = files.enter_context(atomic(out))
         listed = None if review is None else files.enter_context(atomic(Path(review)))
-        sink = files.enter_context(source.sink(target))
+        add = files.enter_context(source.writing(target))
         stream = None if listed is None else files.enter_context(listed.open("w", encoding="utf-8", newline=""))
-        return _write(source, copying, sink, stream, only_swapped=settings.only_swapped)
+        return _write(source, copying, add, stream, only_swapped=settings.only_swapped)
 
 
 def _write(
-    source: _Pairs | _Lines, copying: Copying, sink: _Sink, review: TextIO | None, *, only_swapped: bool
+    source: _Pairs | _Lines, copying: Copying, add: Add, review: TextIO | None, *, only_swapped: bool
 ) -> SwapCounts:
     """Write the given rows first, then the copies, and the list for review beside."""
     columns, seen = copying.columns, set[bytes]()
@@ -70,7 +73,7 @@ def _write(
 
     for row in source.rows():
         if (is_new(row) or not source.drops_given) and not only_swapped:
-            sink.add(row)
+            add(row)
     kept, added = len(seen) if source.drops_given else source.size, 0
     if review is not None:
         review.write(csv_line(["row", "copied", "reason", *columns, *(f"{name}_swapped" for name in columns)]))
@@ -82,10 +85,11 @@ def _write(
             review.write(csv_line([number, *why, *copying.texts(row), *after]))
         if copied and is_new(copy := mark_copy(row, columns, done.texts)):
             added += 1
-            sink.add(copy)
-    if not sink.written and source.drops_given:
+            add(copy)
+    written = added + (0 if only_swapped else kept)
+    if not written and source.drops_given:
         raise InputError(f"{source.corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
-    return copying.counts(source.size, kept, added, unlabelled=source.unlabelled, written=sink.written)
+    return copying.counts(source.size, kept, added, unlabelled=source.unlabelled, written=written)
 
 
 class _Pairs:
@@ -122,14 +126,14 @@ class _Pairs:
         """Every row."""
         return (row for _, row in iter_rows(self.corpus))
 
-    def sink(self, file: Path) -> _Sink:
+    def writing(self, file: Path) -> AbstractContextManager[Add]:
         """What writes rows with all their columns, in the format that the file's ending names."""
         if file.suffix == ".parquet":
-            return _ParquetSink(file)
+            return _writing_table(file)
         if file.suffix == ".csv":
             names = list(self.names)
-            return _Sink(file, lambda row: csv_line([_cell(row.get(name)) for name in names]), csv_line(names))
-        return _Sink(file, lambda row: json.dumps(row, ensure_ascii=False) + "\n")
+            return _writing_lines(file, lambda row: csv_line([_cell(row.get(name)) for name in names]), csv_line(names))
+        return _writing_lines(file, lambda row: json.dumps(row, ensure_ascii=False) + "\n")
 
 
 class _Lines:
@@ -153,73 +157,50 @@ class _Lines:
         """Every line."""
         return ({"text": line} for _, line in iter_text(self.corpus))
 
-    def sink(self, file: Path) -> _Sink:
+    def writing(self, file: Path) -> AbstractContextManager[Add]:
         """What writes the lines."""
-        return _Sink(file, lambda row: f"{row['text']}\n")
+        return _writing_lines(file, lambda row: f"{row['text']}\n")
 
 
-class _Sink:
-    """Writes rows as lines."""
-
-    def __init__(self, file: Path, line: Callable[[Mapping[str, Any]], str], head: str = "") -> None:
-        self.file, self.written, self._line = file, 0, line
-        self._head = head
-
-    def __enter__(self) -> _Sink:
-        self._stream = self.file.open("w", encoding="utf-8", newline="")
-        self._stream.write(self._head)
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self._stream.close()
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Write a row."""
-        self.written += 1
-        self._stream.write(self._line(row))
+@contextlib.contextmanager
+def _writing_lines(file: Path, line: Callable[[Mapping[str, Any]], str], head: str = "") -> Iterator[Add]:
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(head)
+        yield lambda row: stream.write(line(row))
 
 
-class _ParquetSink(_Sink):
-    """Collects rows in parts on the disk, which become one table at the end: then all types are known."""
+@contextlib.contextmanager
+def _writing_table(file: Path) -> Iterator[Add]:
+    """Rows wait in parts on the disk, which become one Parquet table at the end: then all types are known."""
+    import polars as pl
 
-    def __init__(self, file: Path) -> None:
-        super().__init__(file, lambda row: "")
-        self._folder = file.with_suffix(".parts")
-        self._rows: list[Mapping[str, Any]] = []
-        self._parts: list[Path] = []
+    # What a killed run has left goes first.
+    start, _, _ = file.name.partition(process_mark())
+    for left in leftovers(file.parent, start, ".partial.parts"):
+        shutil.rmtree(left, ignore_errors=True)
+    folder = file.with_suffix(".parts")
+    folder.mkdir()
+    rows: list[Mapping[str, Any]] = []
+    parts: list[Path] = []
 
-    def __enter__(self) -> _ParquetSink:
-        start, _, _ = self.file.name.partition(process_mark())
-        for left in leftovers(self.file.parent, start, ".partial.parts"):
-            shutil.rmtree(left, ignore_errors=True)
-        self._folder.mkdir()
-        return self
+    def pass_on() -> None:
+        parts.append(folder / f"{len(parts):06d}.parquet")
+        pl.DataFrame(rows, infer_schema_length=None).write_parquet(parts[-1])
+        rows.clear()
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Take in a row."""
-        self.written += 1
-        self._rows.append(row)
-        if len(self._rows) >= _PART:
-            self._pass_on()
+    def add(row: Mapping[str, Any]) -> None:
+        rows.append(row)
+        if len(rows) >= _PART:
+            pass_on()
 
-    def _pass_on(self) -> None:
-        import polars as pl
-
-        self._parts.append(self._folder / f"{len(self._parts):06d}.parquet")
-        pl.DataFrame(self._rows, infer_schema_length=None).write_parquet(self._parts[-1])
-        self._rows = []
-
-    def __exit__(self, kind: object = None, *failure: object) -> None:
-        import polars as pl
-
-        try:
-            if kind is None:
-                if self._rows:
-                    self._pass_on()
-                parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
-                pl.concat(parts, how="diagonal_relaxed").sink_parquet(self.file, compression="zstd")
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+    try:
+        yield add
+        if rows:
+            pass_on()
+        table = pl.concat([pl.scan_parquet(part, glob=False) for part in parts], how="diagonal_relaxed")
+        table.sink_parquet(file, compression="zstd")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cell(value: Any) -> Any:
