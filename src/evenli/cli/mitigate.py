@@ -151,7 +151,7 @@ def augment(
     from evenli.mitigate.corpora import fairer_corpus
     from evenli.mitigate.plan import CorpusSettings
 
-    settings = CorpusSettings(percentile, cast(Any, mode), names, lang, split, seed, random)
+    settings = CorpusSettings(percentile, cast(Any, mode), names, cast(Any, lang), split, seed, random)
     method: Any = "combined" if replace else "augment"
     with shared.heartbeat(not as_json, "copying the rows with the genders exchanged"):
         result = fairer_corpus(method, scored, out, settings, scorer=vectors, overwrite=overwrite)

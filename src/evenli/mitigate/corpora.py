@@ -122,8 +122,8 @@ def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | 
     corpus, counts, swapped = plan.corpus, plan.counts, plan.swapped
     if not counts["keep"] + counts["copy"]:
         raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
-    split: Any = settings.split
-    if split == "auto":
+    split = settings.split
+    if isinstance(split, str):  # auto: sentences stay in one file
         split = Split() if len(corpus.scored.columns) > 1 else None
     splits = _write_rows(plan, split, settings.seed, folder)
     if counts["copy"]:

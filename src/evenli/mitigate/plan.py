@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from evenli.corpus.scored import CorpusScores, Parts, order_statistics, thresholds
 from evenli.counterfactual.conflicts import REASONS
 from evenli.counterfactual.language import LANGUAGES
-from evenli.counterfactual.swapper import Mode, Swapper
+from evenli.counterfactual.swapper import Lang, Mode, Swapper
 from evenli.errors import InputError
 from evenli.io import COLUMNS
 from evenli.mitigate.augment import mark_copy, swap_pair
@@ -58,7 +58,7 @@ class CorpusSettings:
     percentile: float  # pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label
     mode: Mode = "default"  # how to swap, see Swapper; paper is that of Dolci et al.
     names: bool | None = None  # whether first names are swapped too; None: in mode paper only
-    lang: str = "en"  # of the corpus: en, ja or zh
+    lang: Lang = "en"  # of the corpus: en, ja or zh
     # Sizes of the new split; None keeps one file in the old order. auto splits pairs 10,000/10,000/rest and leaves
     # plain sentences in one file. Another text is parsed as ``Split.parse`` does.
     split: Split | str | None = "auto"
@@ -241,18 +241,19 @@ class Plan:
 
     method: Method
     corpus: ScoredRows
-    settings: Mapping[str, Any]
+    settings: Mapping[str, str | bool]
     swapped: SwappedRows | None = None
     drawn: Draw | None = None  # of a random control; without one the score decides
 
     @classmethod
     def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
         """Drop the rows above the percentile, add a swapped copy of each, or both; ``directory`` holds the copies."""
-        about: dict[str, Any] = {"method": "random_control", "like": method} if settings.random else {"method": method}
+        about: dict[str, str | bool] = {"method": method}
+        if settings.random:
+            about = {"method": "random_control", "like": method}
         swapped = None
         if method != "subtract":
-            lang: Any = settings.lang
-            swapper = Swapper(settings.mode, settings.names, lang=lang)
+            swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
             swapped = SwappedRows(corpus, swapper, directory, everything=settings.random)
             about |= swapper.settings
         drawn = Draw.make(corpus, swapped, settings.seed) if settings.random else None

@@ -21,6 +21,7 @@ from evenli.page import Block, Cell, mark_words, render
 from evenli.parse import csv_line
 from evenli.resources.words import GenderWords
 
+_DRIVING = 3  # words that are named of a row
 _SHOWN = 1_000  # rows on the page of a list for review
 _LETTERS = 1_500  # of a text on the page
 _HELD = 20 * _LETTERS  # letters of such a text that are held
@@ -178,10 +179,10 @@ def _marked(text: str, words: Iterable[WordBias]) -> Cell:
     return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
 
 
-def driving_words(sentence: SentenceBias, count: int = 3) -> str:
+def driving_words(sentence: SentenceBias) -> str:
     """The words that carry most of the score of a sentence, such as ``football -0.021``."""
     words = sorted(sentence.words, key=lambda word: -abs(word.weighted))
-    return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:count] if word.weighted)
+    return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:_DRIVING] if word.weighted)
 
 
 def _words(text: str) -> list[str]:
