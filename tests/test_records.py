@@ -33,7 +33,7 @@ from evenli.training.progress import Accuracy
 SOURCE = Path(evenli.__file__).parent
 SETTINGS = {"ScoreSettings", "_Settings"}
 """Settings and not results: their fields are what is stored."""
-LIVE = {"Audit", "RunComparison", "DirectionReport"}
+LIVE = {"Audit", "RunComparison"}
 """Results with tables and models in them; what they store is a record."""
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 from evenli.corpus.direction import (
-    DirectionReport,
     agreement,
     bias_of,
     direction_from_sentences,
@@ -533,8 +532,7 @@ def test_chart(tmp_path) -> None:
 
     vectors, names, _ = synthetic()
     direction = gender_direction(vectors, names)
-    report = DirectionReport(vectors, direction, stability(vectors, names), {}, nearest(vectors, direction))
-    npz, svg, png = write_direction(report, tmp_path)
+    npz, svg, png = write_direction(direction, vectors, tmp_path)
     with np.load(npz) as stored:
         assert json.loads(str(stored["about"]))["pairs"] == [list(pair) for pair in names]
     text = svg.read_text(encoding="utf-8")

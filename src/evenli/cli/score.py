@@ -201,9 +201,9 @@ def direction(
     if out is not None:
         from evenli.report.scores import write_direction
 
-        files = [file.name for file in write_direction(report, out)]
+        files = [file.name for file in write_direction(report.direction, report.vectors, out)]
     if as_json:
-        shared.print_json(report.to_dict() | ({"files": files} if files else {}))
+        shared.print_json(report.summary.to_dict() | ({"files": files} if files else {}))
         return
     print_direction(report.summary)
     if files:

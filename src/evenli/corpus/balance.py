@@ -63,10 +63,10 @@ def _percent(count: int, rows: int) -> float:
 
 def warnings(before: Balance, after: Balance) -> list[str]:
     """A sentence for every share that a cleaning moved by more than two points."""
-    messages = []
-    pairs = [(what, getattr(before, side), getattr(after, side)) for side, what in _SIDES.items()]
-    pairs += [(f"are labelled {name}", share, after.labels.get(name, 0.0)) for name, share in before.labels.items()]
-    for what, first, second in pairs:
-        if abs(second - first) > SHIFT:
-            messages.append(f"rows that {what}: {first:.1f} % before, {second:.1f} % after")
-    return messages
+    shares = [(what, getattr(before, side), getattr(after, side)) for side, what in _SIDES.items()]
+    shares += [(f"are labelled {name}", share, after.labels.get(name, 0.0)) for name, share in before.labels.items()]
+    return [
+        f"rows that {what}: {first:.1f} % before, {second:.1f} % after"
+        for what, first, second in shares
+        if abs(second - first) > SHIFT
+    ]

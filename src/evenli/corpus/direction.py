@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -237,37 +237,12 @@ class DirectionSummary(Record, frozen=True):
     male: tuple[tuple[str, float], ...]
 
 
-@dataclass(frozen=True)
-class DirectionReport:
-    """A gender direction and how far it can be trusted; it agrees with the direction of another, named pair list."""
+class DirectionReport(NamedTuple):
+    """A gender direction, the vectors that it is of, and how far it can be trusted."""
 
     vectors: WordVectors
     direction: GenderDirection
-    stability: Mapping[Pair, float]
-    agreement: Mapping[str, float]
-    nearest: Nearest
-
-    @property
-    def summary(self) -> DirectionSummary:
-        """What it says, without the numbers of the direction."""
-        cosines = list(self.stability.values())
-        return DirectionSummary(
-            vectors=self.vectors.name,
-            words=len(self.vectors),
-            dimension=self.vectors.dimension,
-            pairs=len(self.direction.pairs),
-            missing=list(self.direction.missing),
-            explained=self.direction.explained_unit,
-            explained_raw=self.direction.explained_raw,
-            leave_one_out=LeaveOneOut(min(cosines), float(np.mean(cosines))),
-            agreement=dict(self.agreement),
-            female=self.nearest.female,
-            male=self.nearest.male,
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """The summary as plain values."""
-        return self.summary.to_dict()
+    summary: DirectionSummary
 
 
 def describe_direction(
@@ -280,7 +255,21 @@ def describe_direction(
     # English lists say nothing about vectors of other languages.
     agrees = {} if pairs in ("ja", "zh") else {other: agreement(direction, gender_direction(table, other))}
     words = nearest(table, direction, count, among=among)
-    return DirectionReport(table, direction, stability(table, pairs), agrees, words)
+    cosines = list(stability(table, pairs).values())
+    summary = DirectionSummary(
+        vectors=table.name,
+        words=len(table),
+        dimension=table.dimension,
+        pairs=len(direction.pairs),
+        missing=list(direction.missing),
+        explained=direction.explained_unit,
+        explained_raw=direction.explained_raw,
+        leave_one_out=LeaveOneOut(min(cosines), float(np.mean(cosines))),
+        agreement=agrees,
+        female=words.female,
+        male=words.male,
+    )
+    return DirectionReport(table, direction, summary)
 
 
 def save_direction(direction: GenderDirection, path: str | Path) -> Path:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from evenli._extras import need
-from evenli.corpus.run import Chunk, Job, ReadSettings, Scorer, Tally, Worker
+from evenli.corpus.run import Chunk, Job, ReadSettings, Scorer, Worker, parquet
 from evenli.corpus.scored import CorpusScores
 from evenli.errors import EvenliError, InputError, RunError
 
@@ -74,8 +74,8 @@ def _work_through(job: Job, crew: _Crew, on_progress: Callable[[int], None] | No
 
     def collect() -> None:
         nonlocal done
-        for sent, content, counted in crew.collect():
-            job.store(sent.number, content, counted)
+        for sent, content in crew.collect():
+            job.store(sent.number, content)
             done += sent.rows
             if on_progress is not None:
                 on_progress(done)
@@ -108,12 +108,12 @@ class _Actor:
     def ready(self) -> None:
         """Answers once the actor has its GPU or processor."""
 
-    def work(self, chunk: Chunk) -> tuple[bytes, Tally]:
+    def work(self, chunk: Chunk) -> bytes:
         # Made with the first shard, so that what goes wrong is the error of a shard.
         if self._worker is None:
             factory, columns, batch = self._settings
             self._worker = Worker(factory(), columns, batch)
-        return self._worker(chunk)
+        return parquet(self._worker(chunk))
 
 
 class _Crew:
@@ -150,8 +150,8 @@ class _Crew:
         self._waiting.append(_Sent(chunk.number, len(chunk.records), self._ray.put(chunk)))
         self._assign()
 
-    def collect(self) -> Iterator[tuple[_Sent, bytes, Tally]]:
-        """Wait for an event; if it is a shard, its bytes and what is counted of it."""
+    def collect(self) -> Iterator[tuple[_Sent, bytes]]:
+        """Wait for an event; if it is a shard, its bytes."""
         ready, _ = self._ray.wait([*self._pending, *self._starting], num_returns=1, timeout=60)
         if not (ready or self._pending) and self._there and self._ray.cluster_resources().get(self._unit, 0) < 1:
             raise RunError(f"the cluster has lost all its {self._unit}s; finished shards are kept, run again")
@@ -161,7 +161,7 @@ class _Crew:
                 continue
             actor, sent = self._pending.pop(reference)
             try:
-                content, counted = self._ray.get(reference)
+                content = self._ray.get(reference)
             except self._ray.exceptions.RayTaskError as error:
                 # What the worker raised on purpose is raised here.
                 if isinstance(error.cause, EvenliError):
@@ -171,7 +171,7 @@ class _Crew:
                 self._lost(actor, sent, error)
                 continue
             self._free.append(actor)
-            yield sent, content, counted
+            yield sent, content
         self._assign()
 
     def _start(self) -> None:

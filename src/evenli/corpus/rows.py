@@ -35,16 +35,6 @@ class Rows(NamedTuple):
     gold: list[str]
 
 
-class Row(NamedTuple):
-    """A parsed record: the row as JSON, its texts, whether bytes were replaced, whether it has no gold label."""
-
-    original: str
-    texts: list[str]
-    invalid: bool
-    no_gold: bool
-    gold: str
-
-
 class KeptRows:
     """Parsed rows in a directory, a file for each shard; ``blank`` lines of the source stand in none."""
 
@@ -94,22 +84,20 @@ def plain_rows(lines: Sequence[bytes]) -> Rows:
 
 def table_rows(records: Iterable[Record], columns: Sequence[str]) -> Rows:
     """Rows of a table or of JSON Lines."""
-    rows = [parse(record, columns) for record in records]
-    texts = [[row.texts[at] for row in rows] for at in range(len(columns))]
-    originals, _, invalid, no_gold, gold = (list(column) for column in zip(*rows, strict=True))
-    return Rows(originals, texts, invalid, no_gold, gold)
+    rows = (_parse(record, columns) for record in records)
+    originals, texts, *flags = zip(*rows, strict=True)
+    return Rows(list(originals), [list(column) for column in zip(*texts, strict=True)], *map(list, flags))
 
 
-def parse(record: Record, columns: Sequence[str]) -> Row:
-    """Read one record: its texts, and whether something is wrong with it."""
+def _parse(record: Record, columns: Sequence[str]) -> tuple[str, list[str], bool, bool, str]:
+    """One record, in the order of ``Rows``."""
     try:
         line, invalid = record.data.decode("utf-8"), False
     except UnicodeDecodeError:
         line, invalid = record.data.decode("utf-8", "replace"), True
     # The cells of an invalid row hold escapes; its JSON now has the replacement character instead.
-    row = (
-        record.cells if record.cells is not None and not invalid else parse_json_object(line, record.place, halves=True)
-    )
+    cells = None if invalid else record.cells
+    row = parse_json_object(line, record.place, halves=True) if cells is None else cells
     texts = []
     for column in columns:
         if column not in row:
@@ -124,4 +112,4 @@ def parse(record: Record, columns: Sequence[str]) -> Row:
         texts.append(text)
     gold = next((row[name] for name in COLUMNS["gold"] if name in row), None) if len(columns) > 1 else None
     label = "" if gold is None else str(gold).strip()[:_LABEL].encode("utf-8", "replace").decode("utf-8")
-    return Row(line, texts, invalid, label in _NO_GOLD, label)
+    return line, texts, invalid, label in _NO_GOLD, label

@@ -28,7 +28,7 @@ from evenli.corpus.source import (
     choose_columns,
     fingerprint,
     is_plain,
-    read_plain,
+    read_lines,
     read_records,
     source_files,
 )
@@ -109,7 +109,7 @@ def _work_through(job: Job, worker: Worker) -> Iterator[int]:
     with ThreadPoolExecutor(1) as writer:
         done, stored = 0, None
         for chunk in job.chunks():
-            table = None if job.has(chunk) else worker.table(chunk)
+            table = None if job.has(chunk) else worker(chunk)
             if stored is not None:
                 stored.result()
                 yield done
@@ -122,7 +122,7 @@ def _work_through(job: Job, worker: Worker) -> Iterator[int]:
 
 def _store(job: Job, number: int, table: pl.DataFrame | None) -> None:
     if table is not None:
-        job.store(number, parquet(table), tally(table))
+        job.store(number, parquet(table))
 
 
 def corpus_texts(
@@ -134,7 +134,8 @@ def corpus_texts(
     """
     job = Job(source, Path(), "", ReadSettings(columns))
     for chunk in job.chunks():
-        if chunk.plain:
+        if job.plain:
+            # Only the texts are needed: to write each line as JSON would take as long as to count its words.
             yield from plain_texts(cast("list[bytes]", chunk.records))[0]
             continue
         rows = parse(chunk, job.columns)
@@ -152,7 +153,6 @@ class Chunk(NamedTuple):
     number: int
     start: int
     records: list[bytes] | list[Record] | Rows
-    plain: bool
 
     @property
     def size(self) -> int:
@@ -162,26 +162,20 @@ class Chunk(NamedTuple):
 
 def parse(chunk: Chunk, columns: Sequence[str]) -> Rows:
     """The rows of a chunk."""
-    if isinstance(chunk.records, Rows):
-        return chunk.records
-    if chunk.plain:
-        return plain_rows(cast("list[bytes]", chunk.records))
-    return table_rows(cast("list[Record]", chunk.records), columns)
+    records: Any = chunk.records
+    if isinstance(records, Rows):
+        return records
+    return plain_rows(records) if isinstance(records[0], bytes) else table_rows(records, columns)
 
 
 class Worker:
-    """Turns chunks into the bytes of shards; each distinct sentence of a chunk is scored once."""
+    """Turns chunks into the tables of shards; each distinct sentence of a chunk is scored once."""
 
     def __init__(self, scorer: Scorer, columns: Sequence[str], batch: int) -> None:
         self._scorer, self._columns, self._batch = scorer, tuple(columns), batch
         self._recent: dict[str, tuple[float, float, float]] = {}
 
-    def __call__(self, chunk: Chunk) -> tuple[bytes, Tally]:
-        """The shard as the content of a Parquet file, and what is counted of it."""
-        table = self.table(chunk)
-        return parquet(table), tally(table)
-
-    def table(self, chunk: Chunk) -> pl.DataFrame:
+    def __call__(self, chunk: Chunk) -> pl.DataFrame:
         """The shard as a table."""
         rows = parse(chunk, self._columns)
         flat = [text for texts in rows.texts for text in texts]
@@ -245,18 +239,6 @@ def parquet(table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-class Tally(NamedTuple):
-    """What scores.json says of all rows, for one shard: how many have each flag, and the highest score."""
-
-    flags: dict[str, int]
-    highest: float
-
-
-def tally(table: pl.DataFrame) -> Tally:
-    """Count the rows of a shard."""
-    return Tally({flag: int(table[flag].sum()) for flag in FLAGS}, float(table["pair_max"].to_numpy().max()))
-
-
 class Job:
     """One corpus to score: its files, columns and output directory; both engines work through it."""
 
@@ -269,7 +251,7 @@ class Job:
         if len(kinds) > 1:
             raise InputError(f"{source} mixes plain text with tables; score them one by one")
         self.run, self.columns = ScoredDir(out), choose_columns(self._files[0], columns)
-        self._plain = kinds == {True}
+        self.plain = kinds == {True}
         # What decides every byte of the result; a run that was begun with others is not continued.
         self._settings = {
             "source": fingerprint(self._files),
@@ -278,11 +260,9 @@ class Job:
             "shard_rows": SHARD_ROWS,
             "long_text": LONG_TEXT,
         }
-        self._made_with = dict(settings.made_with or {})
-        self._kept = settings.kept
+        self._made_with, self._kept = settings.made_with, settings.kept
         self._shards = self._rows = self.blank = 0
         self._hashes: dict[str, str] | None = None
-        self._tallies: dict[int, Tally] = {}  # of the shards that this run has written
 
     @contextlib.contextmanager
     def opened(self, *, overwrite: bool) -> Iterator[None]:
@@ -304,7 +284,7 @@ class Job:
     def chunks(self) -> Iterator[Chunk]:
         """The source, cut into the rows of one shard each."""
         self._shards = self._rows = self.blank = 0
-        if self._kept is not None and not self._plain:
+        if self._kept is not None and not self.plain:
             self.blank = self._kept.blank
             yield from map(self._chunk, self._kept)
             return
@@ -325,8 +305,8 @@ class Job:
         """The rows of all files, many at a time: lines of plain text, or records."""
         for file in self._files:
             choose_columns(file, self.columns)
-            if self._plain:
-                yield from read_plain(file)
+            if self.plain:
+                yield from (lines for _, lines in read_lines(file))
                 continue
             records = read_records(file)
             while block := list(itertools.islice(records, _BLOCK_ROWS)):
@@ -335,7 +315,7 @@ class Job:
                 yield rows
 
     def _chunk(self, records: list[Record] | Rows) -> Chunk:
-        chunk = Chunk(self._shards, self._rows, records, self._plain)
+        chunk = Chunk(self._shards, self._rows, records)
         self._shards += 1
         self._rows += chunk.size
         return chunk
@@ -351,19 +331,10 @@ class Job:
             return False
         return len(rows) == chunk.size and rows[0] == chunk.start
 
-    def store(self, number: int, content: bytes, counted: Tally) -> None:
+    def store(self, number: int, content: bytes) -> None:
         """Write one shard atomically, then its hash: one that is killed in between is scored again."""
-        self._tallies[number] = counted
         file = self.run.write(str(self.run.shard(number).relative_to(self.run.path)), content)
         self.run.add_hash(file)
-
-    def _recount(self, number: int) -> Tally:
-        """The tally of a shard that an earlier run has written."""
-        file = self.run.shard(number)
-        try:
-            return tally(read_parquet(file, [*FLAGS, "pair_max"]))
-        except InputError as error:
-            raise RunError(f"{file} is damaged; score the corpus again with --overwrite") from error
 
     def finish(self) -> CorpusScores:
         """Count the flags and mark the directory complete."""
@@ -371,18 +342,19 @@ class Job:
             self.run.clear()
             raise InputError(f"{self._files[0]} has no rows")
         size = {"rows": self._rows, "shards": self._shards}
-        tallies = [self._tallies.get(number) or self._recount(number) for number in range(self._shards)]
-        counts = {flag: sum(one.flags[flag] for one in tallies) for flag in FLAGS}
-        counts["blank_lines"] = self.blank
-        highest = max(0.0, *(one.highest for one in tallies))
-        shards = CorpusScores(self.run.path, size).shards
+        scores = CorpusScores(self.run.path, size)
         # Hashing needs no interpreter, so that threads share the work; of many files it is most of what is left.
         with ThreadPoolExecutor() as pool:
-            hashes = pool.map(hash_files, [[file] for file in shards])
-            files = {file.name: one for file, one in zip(shards, hashes, strict=True)}
+            hashes = pool.map(hash_files, [[file] for file in scores.shards])
+            files = {file.name: one for file, one in zip(scores.shards, hashes, strict=True)}
         written = self.run.read_hashes() or {}
         if changed := [name for name, one in files.items() if written.get(name, one) != one]:
             raise RunError(f"{', '.join(changed[:3])} changed after it was written; run the same command again")
+        counts, highest = {**dict.fromkeys(FLAGS, 0), "blank_lines": self.blank}, 0.0
+        for frame in scores.frames([*FLAGS, "pair_max"]):
+            for flag in FLAGS:
+                counts[flag] += int(frame[flag].sum())
+            highest = max(highest, float(frame["pair_max"].to_numpy().max()))
         done = {"status": "complete", **size, "counts": counts, "highest_pair_max": highest, "files": files}
         made_with = {"made_with": self._made_with} if self._made_with else {}
         self.run.write_manifest({**self._settings, **done, **made_with})

@@ -207,43 +207,38 @@ def thresholds(scored: CorpusScores | str | Path, percentiles: Iterable[float]) 
 def percentiles_of(parts: Parts, rows: int, percentiles: Iterable[float]) -> Thresholds:
     """Percentiles of any number of values, exactly as numpy's linear interpolation gives them.
 
-    Up to ``HELD_ROWS`` values are sorted at once. Of more, the order statistics are found in a few passes over the
-    values, in memory that does not depend on their number.
+    They rest on ``order_statistics``, so that memory does not depend on the number of values.
     """
     wanted = [float(percentile) for percentile in percentiles]
     wrong = [percentile for percentile in wanted if not 0 <= percentile <= 100]
     if wrong or not wanted:
         raise InputError(f"percentiles must lie between 0 and 100, not {', '.join(map(str, wrong)) or 'be missing'}")
-    if rows <= HELD_ROWS:
-        values, at = np.empty(rows), 0
-        for part in parts():  # each goes to its place at once, so that no value is held twice
-            values[at : at + len(part)] = part
-            at += len(part)
-        exact = np.percentile(values[:at], wanted, overwrite_input=True).tolist()
-        return Thresholds(dict(zip(wanted, exact, strict=True)), rows)
     places = [(rows - 1) * (percentile / 100) for percentile in wanted]
     ranks = {rank for place in places for rank in (int(place), min(int(place) + 1, rows - 1))}
     ordered = order_statistics(parts, rows, ranks)
-    exact = []
-    for place in places:
+    exact = {}
+    for percentile, place in zip(wanted, places, strict=True):
         left, right, share = ordered[int(place)], ordered[min(int(place) + 1, rows - 1)], place - int(place)
         # From the nearer end, as numpy does: the result is the same to the last digit.
-        near = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
-        exact.append(float(near))
-    return Thresholds(dict(zip(wanted, exact, strict=True)), rows)
+        exact[percentile] = left + (right - left) * share if share < 0.5 else right - (right - left) * (1 - share)
+    return Thresholds(exact, rows)
 
 
 def order_statistics(parts: Parts, rows: int, ranks: Iterable[int]) -> dict[int, float]:
     """The values at some ranks of any number of values, counted from 0.
 
-    The range that a rank can lie in begins with all values. In each pass it becomes the range of the values of one of
-    its bins, until that is a single value.
+    Up to ``HELD_ROWS`` values are sorted at once. Of more, the range that a rank can lie in begins with all values. In
+    each pass it becomes the range of the values of one of its bins, until that is a single value.
     """
     ranks = list(ranks)
     if not ranks:
         return {}
     if rows <= HELD_ROWS:
-        values = np.sort(np.concatenate([*parts()]))
+        values, at = np.empty(rows), 0
+        for part in parts():  # each goes to its place at once, so that no value is held twice
+            values[at : at + len(part)] = part
+            at += len(part)
+        values.sort()
         return {rank: float(values[rank]) for rank in ranks}
     ends = [(float(part.min()), float(part.max())) for part in parts() if len(part)]
     whole = _Range(min(low for low, _ in ends), max(high for _, high in ends))

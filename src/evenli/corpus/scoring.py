@@ -18,7 +18,7 @@ from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
 from evenli.corpus.scored import COUNTS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
-from evenli.corpus.segment import SegmentedScorer, Segmenter, check_language, gender_words
+from evenli.corpus.segment import LANGUAGES, SegmentedScorer, Segmenter, gender_words
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
 from evenli.encoders.vectors import WordVectors, load_vectors
@@ -65,10 +65,10 @@ class ScoreSettings:
     axis: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        for name, value, known in (("weights", self.weights, Weighting), ("engine", self.engine, Engine)):
-            if value not in get_args(known):
-                raise InputError(f"--{name} {value} is unknown; choose {', '.join(get_args(known))}")
-        check_language(self.lang)
+        choices = {"weights": get_args(Weighting), "engine": get_args(Engine), "lang": LANGUAGES}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise InputError(f"--{name} {getattr(self, name)} is unknown; choose {', '.join(known)}")
         if self.axis is not None:
             _check_axis(self.axis, self.pairs)
         if self.centre is not None:
@@ -88,11 +88,13 @@ class ScoreSettings:
         if not isinstance(self.pairs, str) or self.engine == "ray":
             return {}  # pairs given in Python are not kept
         names = ("weights", "device", "pairs", "punctuation", "centre", "importance", "lang", "axis")
-        plain: dict[str, Any] = {name: getattr(self, name) for name in names}
-        plain["vectors"] = None if self.vectors is None else str(Path(self.vectors).resolve())
-        plain["encoder"] = None if self.encoder is None else resolved_spec(self.encoder)
-        files = {"counts": self.counts, "gender_words": self.gender_words}
-        return {**plain, **{name: None if file is None else str(Path(file).resolve()) for name, file in files.items()}}
+        named = {name: getattr(self, name) for name in names}
+        encoder = None if self.encoder is None else resolved_spec(self.encoder)
+        vectors, counts, words = (
+            None if file is None else str(Path(file).resolve())
+            for file in (self.vectors, self.counts, self.gender_words)
+        )
+        return {**named, "vectors": vectors, "encoder": encoder, "counts": counts, "gender_words": words}
 
     @property
     def _pairs(self) -> Pairs:
@@ -139,16 +141,11 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
     """
     if settings.vectors is None and not settings._own_vectors:
         return _contextual(settings)
-    weights: Weights | None = None
-    if settings.vectors is None:
-        weights = _weights(settings, None, None)
-        vectors: WordVectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]
-    else:
-        vectors = load_vectors(settings.vectors)
+    vectors = None if settings.vectors is None else load_vectors(settings.vectors)
+    weights = _weights(settings, vectors, source if isinstance(source, Counts) else settings.counts or source)
+    if vectors is None:
+        vectors = weights.encoder.vocabulary.vectors  # type: ignore[attr-defined]  # the encoder brings its own
     direction = gender_direction(vectors, settings._pairs)
-    weights = weights or _weights(
-        settings, vectors, source if isinstance(source, Counts) else settings.counts or source
-    )
     # An encoder's markers take their share of every sentence, so that short ones are not on top there.
     centre = settings.centre or (DEFAULT if settings.encoder is None else "function-words")
     stating = settings.stating()

@@ -14,7 +14,6 @@ from dataclasses import replace
 from evenli.corpus.bias import BiasScorer, SentenceBias
 from evenli.corpus.direction import read_pairs
 from evenli.corpus.importance import FloatArray
-from evenli.errors import InputError
 from evenli.io import hash_text
 from evenli.resources import read_table
 from evenli.resources.words import GenderWords, split_words
@@ -74,12 +73,6 @@ class SegmentedScorer:
     def score_many(self, texts: Sequence[str | None]) -> FloatArray:
         """F, M and Abs of many texts, [n, 3]."""
         return self.scorer.score_many([None if text is None else self.segmenter(text) for text in texts])
-
-
-def check_language(lang: str) -> None:
-    """Refuse a language without lists."""
-    if lang not in LANGUAGES:
-        raise InputError(f"--lang {lang} is unknown; choose {', '.join(LANGUAGES)}")
 
 
 def gender_words(lang: str, own: Iterable[str] | None = None) -> GenderWords | None:

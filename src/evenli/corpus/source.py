@@ -106,6 +106,7 @@ def source_files(source: str | Path) -> list[SourceFile]:
     files: list[SourceFile]
     if is_remote(source):
         remote = remote_files(str(source))
+        # A file that is named is read whatever it is called; of a folder those that can be read.
         files = list(remote) if len(remote) == 1 else [file for file in remote if _is_listed(file)]
     elif path.is_file():
         files = [path]
@@ -200,11 +201,6 @@ def _pair_columns(names: Iterable[str]) -> tuple[str, ...]:
     return columns["premise"], columns["hypothesis"]
 
 
-def read_plain(file: SourceFile) -> Iterator[list[bytes]]:
-    """The lines of plain text, many at a time."""
-    return (lines for _, lines in _blocks(file))
-
-
 def read_records(file: SourceFile) -> Iterator[Record | None]:
     """The rows of a table or of JSON Lines; None stands for a blank line, which is not a row."""
     kind, name = file_kind(file), file.name
@@ -218,13 +214,14 @@ def read_records(file: SourceFile) -> Iterator[Record | None]:
         yield from _table_records(file, commas=kind == ".csv")
 
 
-def _blocks(file: SourceFile) -> Iterator[tuple[int, list[bytes]]]:
+def read_lines(file: SourceFile) -> Iterator[tuple[int, list[bytes]]]:
+    """The lines of a file, many at a time, each time with the number of the first."""
     with remote_errors(file.url) if isinstance(file, RemoteFile) else contextlib.nullcontext():
         yield from iter_blocks(file)
 
 
 def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
-    for first, lines in _blocks(file):
+    for first, lines in read_lines(file):
         yield from enumerate(lines, first)
 
 

@@ -113,21 +113,16 @@ class TransformerArgmax(TransformerEncoder):
         """[n, d], the outputs pooled as they are weighed."""
         if self.importance != "attention":
             return super().encode(texts)
-        rows = [self._attended(texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
-        return np.concatenate([np.zeros((0, self.dimension), dtype=np.float32), *rows])
+        rows = [np.zeros((0, self.dimension), dtype=np.float32)]
+        for start in range(0, len(texts), self._batch):
+            with self._torch.inference_mode():
+                hidden, shares = self._run(self._tokenized(texts[start : start + self._batch]).to(self.device))
+                rows.append((hidden * shares[..., None]).sum(dim=1).cpu().numpy())
+        return np.concatenate(rows)
 
-    def _attended(self, texts: Sequence[str]) -> Embeddings:
-        batch = self._tokenizer(
-            list(texts),
-            truncation=True,
-            max_length=self._limit,
-            padding=True,
-            return_tensors="pt",
-            return_attention_mask=True,
-        ).to(self.device)
-        with self._torch.inference_mode():
-            hidden, shares = self._run(batch)
-            return np.asarray((hidden * shares[..., None]).sum(dim=1).cpu().numpy())
+    def _tokenized(self, texts: Sequence[str], **further: bool) -> Any:
+        cut = {"truncation": True, "max_length": self._limit, "padding": True}
+        return self._tokenizer(list(texts), **cut, return_tensors="pt", return_attention_mask=True, **further)
 
     def _outputs(self, texts: Sequence[str | Sequence[str]], direction: FloatArray | None) -> list[Pieces]:
         prepared = [_prepare(text, self.split) for text in texts]
@@ -155,16 +150,8 @@ class TransformerArgmax(TransformerEncoder):
         return output.last_hidden_state.float(), (output.attentions[-1].float().mean(dim=1) * attending).sum(dim=1)
 
     def _encode_batch(self, texts: Sequence[_Text], direction: FloatArray | None) -> Iterator[Pieces]:
-        batch = self._tokenizer(
-            [text.text for text in texts],
-            truncation=True,
-            max_length=self._limit,
-            padding=True,
-            return_tensors="pt",
-            return_attention_mask=True,
-            return_offsets_mapping=True,
-            return_special_tokens_mask=True,
-        )
+        marks = {"return_offsets_mapping": True, "return_special_tokens_mask": True}
+        batch = self._tokenized([text.text for text in texts], **marks)
         offsets = batch.pop("offset_mapping").numpy()
         words = batch.pop("special_tokens_mask").numpy() == 0
         words &= (batch["attention_mask"].numpy() > 0) & (offsets[..., 1] > offsets[..., 0])

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from evenli.counterfactual.conflicts import bodies, sides
 from evenli.resources import read_table
 
 
@@ -39,17 +40,7 @@ def split(lang: str, text: str) -> list[str]:
     return _table(lang)[1].split(text)
 
 
-@cache
-def _conflicts(lang: str) -> tuple[dict[str, str], dict[str, str]]:
-    rows = [row for row in read_table("swap_conflicts.csv", ("word", "gender", "lang")) if row["lang"] == lang]
-    words = read_table(f"swap_words_{lang}.csv", ("male", "female"))
-    return {row["word"]: row["gender"] for row in rows}, {
-        row[side]: side for row in words for side in ("male", "female")
-    }
-
-
 def body_conflict(lang: str, texts: Sequence[str], changed: Iterable[str]) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
-    bodies, sides = _conflicts(lang)
-    genders = {gender for word, gender in bodies.items() if any(word in text for text in texts)}
-    return bool(genders & {sides[word] for word in changed})
+    stated = {gender for word, gender in bodies(lang).items() if any(word in text for text in texts)}
+    return bool(stated & {sides(f"swap_words_{lang}.csv")[word] for word in changed})

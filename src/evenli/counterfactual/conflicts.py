@@ -7,7 +7,7 @@ for the swap all the same. A pair with such a text gets no copy: swapping one ha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise, permutations
 
 from evenli.counterfactual.names import is_capitalised, name_pairs, word_at
@@ -38,11 +38,17 @@ Changes = Sequence[tuple[int, str]]
 """Place and new word of everything that changes in one text."""
 
 
-@lru_cache(maxsize=1)
-def _bodies() -> dict[str, str]:
+@cache
+def bodies(lang: str) -> dict[str, str]:
     """Words that say a gender by body or role, with that gender."""
-    rows = [row for row in read_table("swap_conflicts.csv", ("word", "gender", "lang")) if row["lang"] == "en"]
+    rows = [row for row in read_table("swap_conflicts.csv", ("word", "gender", "lang")) if row["lang"] == lang]
     return {form: row["gender"] for row in rows for form in (row["word"], row["word"].capitalize())}
+
+
+@cache
+def sides(table: str) -> dict[str, str]:
+    """The gender of every word of a table with the columns male and female."""
+    return {row[side]: side for row in read_table(table, ("male", "female")) for side in ("male", "female")}
 
 
 def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
@@ -52,19 +58,14 @@ def _words_and_pairs(parts: Sequence[str]) -> Iterator[str]:
         yield from (f"{one} birth".lower() for one, other in pairwise(parts[1::2]) if other == "birth")
 
 
-@lru_cache(maxsize=1)
-def _sides() -> dict[str, str]:
-    rows = read_table("swap_words.csv", ("male", "female"))
-    return {row[side]: side for row in rows for side in ("male", "female")}
-
-
 def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str]) -> bool:
     """True if a text has a bodily word of the gender of a word that changes."""
-    bodies = {_bodies()[word] for parts in texts for word in _words_and_pairs(parts) if word in _bodies()}
-    if not bodies:
+    listed = bodies("en")
+    stated = {listed[word] for parts in texts for word in _words_and_pairs(parts) if word in listed}
+    if not stated:
         return False
-    genders = {_sides().get(word.lower(), "either") for word in changed}
-    return bool(bodies & genders) or "either" in genders
+    genders = {sides("swap_words.csv").get(word.lower(), "either") for word in changed}
+    return bool(stated & genders) or "either" in genders
 
 
 def title_conflict(parts: Sequence[str], index: int, renamed: set[str]) -> bool:

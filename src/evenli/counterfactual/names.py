@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache
 
 from evenli.counterfactual.pronouns import context, words
 from evenli.resources import read_table
@@ -39,14 +39,14 @@ _SURNAME_TAILS = context["surname_tail"]
 _PERSON_VERBS = context["person_verb"]
 
 
-@lru_cache(maxsize=1)
+@cache
 def name_pairs() -> dict[str, str]:
     """Every first name with its partner: the name of the same rank of the other gender."""
     rows = read_table("swap_names.csv", ("male", "female"))
     return {**{row["male"]: row["female"] for row in rows}, **{row["female"]: row["male"] for row in rows}}
 
 
-@lru_cache(maxsize=1)
+@cache
 def _ranks() -> dict[str, int]:
     rows = read_table("swap_names.csv", ("rank", "male", "female"))
     return {row[side]: int(row["rank"]) for row in rows for side in ("male", "female")}
@@ -158,7 +158,7 @@ def _is_name_like(parts: Parts, index: int) -> bool:
     return word in name_pairs() or (word not in words.small_word and not starts_sentence(parts, index))
 
 
-@lru_cache(maxsize=1)
+@cache
 def _role_words() -> frozenset[str]:
     """Words that may stand capitalised before a first name: gender words, offices and nationalities."""
     rows = read_table("swap_words.csv", ("male", "female"))

@@ -64,9 +64,6 @@ def unless_compound(parts: Sequence[str], index: int, target: str) -> str | None
     return None if behind in _COMPOUNDS.get(word, ()) or before in _BEFORE.get(word, ()) else target
 
 
-COMPOUND_WORDS = frozenset(_COMPOUNDS) | frozenset(_BEFORE)
-
-
 def man(parts: Sequence[str], index: int, target: str) -> str | None:
     """The noun; the verb of "man the lifeboats" and the exclamation "oh man" stay."""
     before, behind = neighbours(parts, index)
@@ -243,16 +240,9 @@ _PLURALS = frozenset({"ladies", "gentlemen", "bridesmaids", "groomsmen", "barmai
 
 def decisions() -> dict[str, Decision]:
     """The rule of every word that has one, in the spellings of the text."""
-    rules: dict[str, Decision] = dict.fromkeys(COMPOUND_WORDS, unless_compound)
-    rules |= {
-        "man": man,
-        "boy": exclaimed,
-        "he": unless_word_part,
-        "groom": unless_verb,
-        "grooms": unless_verb,
-        "mans": unless_before_object,
-    }
-    rules |= {"mistress": mistress, "mistresses": mistress}
+    rules: dict[str, Decision] = dict.fromkeys((*_COMPOUNDS, *_BEFORE), unless_compound)
+    rules |= {"man": man, "boy": exclaimed, "he": unless_word_part, "mans": unless_before_object}
+    rules |= dict.fromkeys(("groom", "grooms"), unless_verb) | dict.fromkeys(("mistress", "mistresses"), mistress)
     cased = {case(word): rule for word, rule in rules.items() for case in (str, str.capitalize, str.upper)}
     cased |= dict.fromkeys(("her", "Her", "HER", "his", "His", "HIS"), pronoun)
     return cased | {"Miss": if_title, "Ms": if_title, "Sir": sir}

@@ -40,6 +40,10 @@ _WORDS = re.compile(r"(\w+(?:['’]am\b)?)")
 # word_tokenize keeps inner hyphens, slashes and dots, and cuts off clitics such as 's and 'll.
 _TOKENS = re.compile(r"(\w+(?:[-/.]\w+)*)")
 _DEFAULT_LISTS = {"dolci", "evenli", "added"}
+# Abbreviations of states, illnesses and units, and the verb.
+_NO_WORDS = ("PA", "MA", "MS", "ms", "miss", "MISS", "BRO", "SIS")
+Changes = list[tuple[int, str]]
+"""Place and new word of everything that changes in one text."""
 
 
 class Change(NamedTuple):
@@ -102,6 +106,7 @@ class Swapper:
         self.names = mode == "paper" if names is None else names
         self.lang: Lang = lang
         self.conflicts: Conflicts = conflicts
+        self._ours = mode == "default" and lang == "en"  # with rules for the words around a word
         self._arrows: dict[str, str] = {}
         self._decide: dict[str, Decision] = {}
         if mode == "released":
@@ -117,7 +122,10 @@ class Swapper:
                 self._arrows = {**name_pairs(), **self._arrows}
         elif lang == "en":
             self._split = _WORDS.split
-            self._arrows, self._decide = _default_arrows()
+            self._arrows, self._decide = _in_cases(_word_arrows(_DEFAULT_LISTS), _CASES), decisions()
+            for form in _NO_WORDS:
+                self._arrows.pop(form, None)
+            self._arrows |= {"Ma’am": "Sir", "ma’am": "sir", "SHe": "He"}
         else:
             self._split = partial(cjk.split, lang)
             self._arrows = cjk.arrows(lang)
@@ -134,16 +142,16 @@ class Swapper:
     def swap_document(self, texts: Sequence[str]) -> Swapped:
         """Texts that belong together, with the genders exchanged in all of them or in none."""
         if self.mode == "released":
-            return Swapped(tuple(map(self._released, texts)), tuple(tuple(self._explain_released(t)) for t in texts))
+            done = [self._released(text) for text in texts]
+            return Swapped(tuple(text for text, _ in done), tuple(changes for _, changes in done))
         split = [self._split(text) for text in texts]
         per_text = [self._changes(parts) for parts in split]
-        ours = self.mode == "default" and self.lang == "en"
-        if ours and len(texts) > 1:
+        if self._ours and len(texts) > 1:
             per_text = _same_titles(split, _agree(split, per_text))
         names = [set[str]()] * len(texts)
-        if ours and (self.names or len(texts) > 1) and (self.names or any(per_text)):
+        if self._ours and (self.names or len(texts) > 1) and (self.names or any(per_text)):
             names = _names_by_text(split)
-        if ours and self.names:
+        if self._ours and self.names:
             per_text = [
                 _rename(parts, changes, set.union(*names)) for parts, changes in zip(split, per_text, strict=True)
             ]
@@ -166,27 +174,22 @@ class Swapper:
         """What is replaced and where; ``released`` compares the lower-cased text before and after all arrows."""
         return list(self.swap_document([text]).changes[0])
 
-    def _explain_released(self, text: str) -> list[Change]:
-        parts, after = self._split(text.lower()), self._split(self._released(text))
-        return _with_places(parts, [(i, after[i]) for i in range(1, len(parts), 2) if parts[i] != after[i]])
-
-    def _changes(self, parts: list[str]) -> list[tuple[int, str]]:
+    def _changes(self, parts: list[str]) -> Changes:
         """Index and replacement of every word that changes."""
         arrows, changes = self._arrows, []
-        proper = self.mode == "default" and self.lang == "en"
         # Most texts have no gendered word, so the filter comes first, in a comprehension.
         for index in [index for index in range(1, len(parts), 2) if parts[index] in arrows]:
             word = parts[index]
             decide = self._decide.get(word)
             replacement = arrows[word] if decide is None else decide(parts, index, arrows[word])
-            if replacement is None or (proper and word[0].isupper() and in_proper_name(parts, index)):
+            if replacement is None or (self._ours and word[0].isupper() and in_proper_name(parts, index)):
                 continue
             changes.append((index, replacement))
-            if proper:
+            if self._ours:
                 changes += possessive(parts, index, replacement)
         return changes
 
-    def _conflict(self, split: list[list[str]], per_text: list[list[tuple[int, str]]], names: list[set[str]]) -> str:
+    def _conflict(self, split: list[list[str]], per_text: list[Changes], names: list[set[str]]) -> str:
         """Why the document cannot be swapped, or nothing."""
         changed = [parts[i] for parts, changes in zip(split, per_text, strict=True) for i, _ in changes if i % 2]
         if self.lang != "en":
@@ -205,16 +208,19 @@ class Swapper:
             return conflicts.NAME
         return conflicts.uneven(split, per_text)
 
-    def _released(self, text: str) -> str:
+    def _released(self, text: str) -> tuple[str, tuple[Change, ...]]:
         text = text.lower()
+        before = self._split(text)
         replaced: set[str] = set()
-        present = set(self._split(text)[1::2])
+        present = set(before[1::2])
         for word, target in self._ordered.items():
             if target not in replaced and word in present:
                 text = re.sub(rf"\b{word}\b", target, text)
                 replaced.add(word)
                 present = present - {word} | {target}
-        return text
+        after = self._split(text)
+        changed = [(index, after[index]) for index in range(1, len(before), 2) if before[index] != after[index]]
+        return text, tuple(_with_places(before, changed))
 
 
 def _word_arrows(lists: set[str]) -> dict[str, str]:
@@ -238,20 +244,11 @@ def _in_cases(arrows: dict[str, str], cases: Sequence[Callable[[str], str]]) -> 
     return {case(word): case(target) for word, target in arrows.items() for case in cases}
 
 
-def _default_arrows() -> tuple[dict[str, str], dict[str, Decision]]:
-    arrows = _in_cases(_word_arrows(_DEFAULT_LISTS), _CASES)
-    # Abbreviations of states, illnesses and units, and the verb.
-    for form in ("PA", "MA", "MS", "ms", "miss", "MISS", "BRO", "SIS"):
-        arrows.pop(form, None)
-    arrows |= {"Ma’am": "Sir", "ma’am": "sir", "SHe": "He"}
-    return arrows, decisions()
-
-
 def _unless_dotted(parts: Sequence[str], index: int, target: str) -> str | None:
     return None if parts[index + 1].startswith(".") else target
 
 
-def _apply(parts: list[str], changes: list[tuple[int, str]]) -> str:
+def _apply(parts: list[str], changes: Changes) -> str:
     for index, replacement in changes:
         parts[index] = replacement
     return "".join(parts)
@@ -264,7 +261,7 @@ def _with_places(parts: Sequence[str], changes: Iterable[tuple[int, str]]) -> li
     return [Change(starts[index], parts[index], replacement) for index, replacement in changes]
 
 
-def _agree(split: list[list[str]], per_text: list[list[tuple[int, str]]]) -> list[list[tuple[int, str]]]:
+def _agree(split: list[list[str]], per_text: list[Changes]) -> list[Changes]:
     """Leave a capitalised word alone in all texts if it is part of a proper name in one: "Stephen King", "King"."""
     swapped = [{index for index, _ in changes} for changes in per_text]
     stays = {
@@ -281,7 +278,7 @@ def _agree(split: list[list[str]], per_text: list[list[tuple[int, str]]]) -> lis
     ]
 
 
-def _same_titles(split: list[list[str]], per_text: list[list[tuple[int, str]]]) -> list[list[tuple[int, str]]]:
+def _same_titles(split: list[list[str]], per_text: list[Changes]) -> list[Changes]:
     """Swap "miss Hill" as well where another text has "Miss Hill"; alone it could be the verb of "I miss Berlin"."""
     titled = {word_at(p, i + 2) for p, done in zip(split, per_text, strict=True) for i, _ in done if p[i] == "Miss"}
     if not titled:
@@ -306,7 +303,7 @@ def _names_by_text(split: list[list[str]]) -> list[set[str]]:
     return by_text
 
 
-def _rename(parts: list[str], changes: list[tuple[int, str]], names: set[str]) -> list[tuple[int, str]]:
+def _rename(parts: list[str], changes: Changes, names: set[str]) -> Changes:
     """The changes and those of first names; a name that is no word is renamed in lower and in upper case, too."""
     if not names:
         return changes

@@ -8,10 +8,12 @@ one per premise, if one of the two sentences has a gender word. That adds less t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from random import Random
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from evenli.counterfactual.conflicts import LANGUAGE
 from evenli.counterfactual.language import EMPTY, corpus_language, text_language
@@ -23,6 +25,7 @@ from evenli.renamed import FormerDict
 from evenli.resources import read_table
 
 Select = Literal["all", "occupation"]
+RowT = TypeVar("RowT", bound=Mapping[str, Any])
 SUFFIX = "-swapped"
 # What the notebook looks for; a missing comma there lost "him" and "guy" (but not "guys").
 _SHARMA_GENDER = "she he her his girl boy man men woman women male female guys lady ladies"
@@ -78,7 +81,6 @@ def swap_augment(
     settings: SwapSettings | None = None,
     *,
     columns: tuple[str, str] = ("premise", "hypothesis"),
-    swapper: Swapper | None = None,
     drop_duplicates: bool = True,
     shuffle_seed: int | None = None,
 ) -> Augmented:
@@ -92,40 +94,97 @@ def swap_augment(
     of the lower-cased premise; of the rows with the same premise the first stays; one of the two sentences must hold a
     gender token of their list (which lacks *him* and *guy*). In the other modes punctuation does not hide a word.
 
-    ``columns`` names premise and hypothesis; ``swapper`` stands for the one that the settings describe, in English.
-    With a ``shuffle_seed`` the rows are looked at in a shuffled order, with 12 in that of Sharma et al.; those returned
-    keep theirs.
+    ``columns`` names premise and hypothesis, which are English. With a ``shuffle_seed`` the rows are looked at in a
+    shuffled order, with 12 in that of Sharma et al.; those returned keep theirs.
     """
     settings = settings or SwapSettings()
     if settings.occupations is not None and settings.select == "all":
         raise InputError("occupations are only used with select='occupation'; leave them out or choose that")
-    _check_texts(rows, columns)
-    swapper = swapper or Swapper(settings.mode, settings.names, conflicts=settings.conflicts)
-    order, matched = _select(rows, columns[0], settings, shuffle_seed)
-    copies, conflicts = _copies(rows, columns, order, swapper, sharma=settings.select == "occupation")
-    result = [dict(row) for row in rows] + copies
-    kept = _first_of_each(result, columns) if drop_duplicates else list(range(len(result)))
-    counts = SwapCounts(
-        rows_given=len(rows),
-        matched=matched,
-        **_tally(len(order), len(copies), conflicts),
-        duplicates=len(result) - len(kept),
-        added=sum(index >= len(rows) for index in kept),
-        rows=len(kept),
-    )
-    return Augmented(tuple(result[index] for index in kept), counts, conflicts)
-
-
-def _tally(considered: int, swapped: int, conflicts: Mapping[int, str]) -> dict[str, int]:
-    """How many of the rows that were looked at have a copy, and why the others have none."""
-    other = sum(reason == LANGUAGE for reason in conflicts.values())
-    counts = {"considered": considered, "without_gender": considered - swapped - len(conflicts)}
-    return {**counts, "other_language": other, "conflicts": len(conflicts) - other, "swapped": swapped}
-
-
-def _check_texts(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
     for number, row in enumerate(rows, 1):
         check_text(row, number, columns)
+    copying = Copying(settings, Swapper(settings.mode, settings.names, conflicts=settings.conflicts), columns)
+    order = list(enumerate(rows))
+    if shuffle_seed is not None:
+        Random(shuffle_seed).shuffle(order)
+    result, conflicts = [dict(row) for row in rows], {}
+    # Sorted, so that copies follow the order of the file even if the choice was made in a shuffled one.
+    for index, row in sorted(copying.choose(order), key=itemgetter(0)):
+        done, copied = copying.swap(row)
+        if done.conflict:
+            conflicts[index] = done.conflict
+        if copied:
+            result.append(mark_copy(row, columns, done.texts))
+    # Of the rows with the same sentences the first stays.
+    first: dict[Any, int] = {}
+    for index, row in enumerate(result):
+        first.setdefault(copying.texts(row) if drop_duplicates else index, index)
+    added = sum(index >= len(rows) for index in first.values())
+    counts = copying.counts(len(rows), len(first) - added, added)
+    return Augmented(tuple(result[index] for index in first.values()), counts, conflicts)
+
+
+class Copying:
+    """Swaps rows one by one, and counts how many rows every step leaves; ``columns`` hold the texts, premise first."""
+
+    def __init__(self, settings: SwapSettings, swapper: Swapper, columns: Sequence[str]) -> None:
+        self._settings, self._swapper, self.columns = settings, swapper, columns
+        self._matched = self._considered = self._swapped = 0
+        self._conflicts: Counter[str] = Counter()
+
+    def texts(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """The texts of a row."""
+        return tuple(row[column] for column in self.columns)
+
+    def choose(self, rows: Iterable[tuple[int, RowT]]) -> Iterator[tuple[int, RowT]]:
+        """The rows that are looked at, with their numbers: all, or the first of each premise with an occupation."""
+        if self._settings.select == "all":
+            yield from rows
+            return
+        mentions = mentions_of(self._settings)
+        premises: set[str] = set()  # few: those that name one of the jobs
+        for number, row in rows:
+            premise = row[self.columns[0]]
+            if mentions(premise):
+                self._matched += 1
+                if premise not in premises:
+                    premises.add(premise)
+                    yield number, row
+
+    def swap(self, row: Mapping[str, Any]) -> tuple[Swapped, bool]:
+        """The texts of a row swapped, and whether it gets a copy."""
+        texts = self.texts(row)
+        if self._settings.select == "occupation" and self._swapper.mode == "released":
+            # Their notebook asks for a token of its list, and not whether the swap changes anything.
+            done = Swapped(tuple(map(self._swapper, texts)), ((),) * len(texts))
+            copied = any(map(has_sharma_token, texts))
+        else:
+            done = swap_pair(self._swapper, texts)
+            copied = done.changed
+        self._considered += 1
+        self._swapped += copied
+        if done.conflict:
+            self._conflicts[done.conflict] += 1
+        return done, copied
+
+    def counts(
+        self, given: int, kept: int, added: int, *, unlabelled: int | None = None, written: int | None = None
+    ) -> SwapCounts:
+        """How many rows every step left, if so many of the given rows and of the copies stay."""
+        conflicts, other = self._conflicts.total(), self._conflicts[LANGUAGE]
+        return SwapCounts(
+            rows_given=given,
+            matched=self._matched if self._settings.select == "occupation" else None,
+            considered=self._considered,
+            without_gender=self._considered - self._swapped - conflicts,
+            other_language=other,
+            conflicts=conflicts - other,
+            swapped=self._swapped,
+            duplicates=given + self._swapped - kept - added,
+            added=added,
+            rows=kept + added,
+            unlabelled=unlabelled,
+            written=written,
+        )
 
 
 def check_text(row: Mapping[str, Any], number: int, columns: Sequence[str]) -> None:
@@ -133,50 +192,6 @@ def check_text(row: Mapping[str, Any], number: int, columns: Sequence[str]) -> N
     for column in columns:
         if not isinstance(row.get(column), str):
             raise InputError(f"row {number} has no text in column '{column}'; it has {', '.join(map(str, row))}")
-
-
-def _first_of_each(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[int]:
-    """Of the rows with the same sentences the first, with its place."""
-    first: dict[tuple[str, ...], int] = {}
-    for index, row in enumerate(rows):
-        first.setdefault(tuple(row[column] for column in columns), index)
-    return list(first.values())
-
-
-def _select(
-    rows: Sequence[Mapping[str, Any]], premise: str, settings: SwapSettings, shuffle_seed: int | None
-) -> tuple[list[int], int | None]:
-    """The rows that are looked at, in order, and how many of all name an occupation, where that decides."""
-    order = list(range(len(rows)))
-    if shuffle_seed is not None:
-        Random(shuffle_seed).shuffle(order)
-    if settings.select == "all":
-        return order, None
-    mentions = mentions_of(settings)
-    order = [index for index in order if mentions(rows[index][premise])]
-    # The last entry of a key stays, so that reversed it is the first row of each premise.
-    return list({rows[index][premise]: index for index in reversed(order)}.values()), len(order)
-
-
-def _copies(
-    rows: Sequence[Mapping[str, Any]], columns: tuple[str, str], order: Sequence[int], swapper: Swapper, *, sharma: bool
-) -> tuple[list[dict[str, Any]], dict[int, str]]:
-    """The swapped copies, in the order of the file, and why other rows with a word to swap have none."""
-    copies: list[dict[str, Any]] = []
-    conflicts: dict[int, str] = {}
-    # Sorted, so that copies follow the order of the file even if the choice was made in a shuffled one.
-    for index in sorted(order):
-        texts = [rows[index][column] for column in columns]
-        if sharma and swapper.mode == "released":
-            if any(map(has_sharma_token, texts)):
-                copies.append(mark_copy(rows[index], dict(zip(columns, map(swapper, texts), strict=True))))
-            continue
-        swapped = swap_pair(swapper, texts)
-        if swapped.conflict:
-            conflicts[index] = swapped.conflict
-        elif swapped.changed:
-            copies.append(mark_copy(rows[index], dict(zip(columns, swapped.texts, strict=True))))
-    return copies, conflicts
 
 
 def swap_pair(swapper: Swapper, texts: Sequence[str]) -> Swapped:
@@ -190,10 +205,10 @@ def swap_pair(swapper: Swapper, texts: Sequence[str]) -> Swapped:
     return swapper.swap_document(texts)
 
 
-def mark_copy(row: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:
+def mark_copy(row: Mapping[str, Any], columns: Sequence[str], texts: Sequence[str]) -> dict[str, Any]:
     """The row with its swapped texts, and ids that say so."""
     ids = {name: f"{row[name]}{SUFFIX}" for name in COLUMNS["id"] if row.get(name) is not None}
-    return {**row, **texts, **ids}
+    return {**row, **dict(zip(columns, texts, strict=True)), **ids}
 
 
 @dataclass(frozen=True)

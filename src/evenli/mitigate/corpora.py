@@ -37,7 +37,7 @@ from evenli.corpus.scoring import ScoreSettings, make_scorer, stored_scorer
 from evenli.errors import InputError
 from evenli.io import hash_files, json_text
 from evenli.mitigate.card import KIND, Balances, CorpusCard, Counts, PairScores, Threshold
-from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, SwappedRows, gold_of
+from evenli.mitigate.plan import CorpusSettings, Method, Plan, ScoredRows, Split, gold_of
 from evenli.mitigate.review import Review, added_page, driving_words, explainer, removed_page
 from evenli.mitigate.shuffle import Shuffle
 from evenli.mitigate.sorter import BUCKET, Sorter
@@ -119,29 +119,31 @@ def _scorer(scored: CorpusScores, given: Scorer | str | Path | None) -> tuple[Sc
 
 def _write(plan: Plan, settings: CorpusSettings, folder: Path, scorer: Scorer | None) -> CorpusCard:
     """Write the rows and the lists for review; returns the card, but for what stands in no file."""
-    corpus, counts = plan.corpus, plan.counts()
+    corpus, counts, swapped = plan.corpus, plan.counts, plan.swapped
     if not counts["keep"] + counts["copy"]:
         raise InputError(f"nothing is left of {corpus.scored.path}; choose a percentile above {settings.percentile}")
-    split: Any = settings.split
-    if split == "auto":
+    split = settings.split
+    if isinstance(split, str):  # auto: sentences stay in one file
         split = Split() if len(corpus.scored.columns) > 1 else None
-    splits = _write_rows(plan, split, settings.seed, counts["keep"] + counts["copy"], folder)
-    if plan.swapped is not None and counts["copy"]:
-        _review_added(plan, plan.swapped, counts["copy"], folder)
+    splits = _write_rows(plan, split, settings.seed, folder)
+    if counts["copy"]:
+        _review_added(plan, folder)
     if counts["removed"]:
-        _review_removed(plan, counts["removed"], folder, scorer, drawn=settings.random)
-    if plan.swapped is not None and plan.swapped.skipped:
-        _write_skipped(plan.swapped, corpus.scored.columns, folder)
+        _review_removed(plan, folder, scorer, drawn=settings.random)
+    if swapped is not None and swapped.skipped:
+        # The rows that got no copy wait without a header.
+        with (folder / "skipped.csv").open("wb") as target, (swapped.directory / "skipped.csv").open("rb") as source:
+            target.write(csv_line(["row", "reason", *corpus.scored.columns]).encode())
+            shutil.copyfileobj(source, target)
     balance, header = _balance(plan), corpus.scored.header
-    ((percentile, value),) = corpus.threshold.values.items()
-    chosen = {"percentile": float(settings.percentile), "seed": settings.seed}
+    chosen = {"percentile": corpus.percentile, "seed": settings.seed}
     card = CorpusCard(
         source=header["source"],
         scorer=header["scorer"],
         columns=header["columns"],
-        threshold=Threshold(percentile, value),
-        counts=_counts(plan, counts, splits),
-        pair_max=_scores(plan, counts, scorer),
+        threshold=Threshold(corpus.percentile, corpus.limit),
+        counts=_counts(plan, splits),
+        pair_max=_scores(plan, scorer),
         settings={**plan.settings, **chosen, "split": asdict(split) if split else None},
         balance=balance,
         warnings=warnings(balance.before, balance.after),
@@ -156,13 +158,13 @@ def _lines(plan: Plan) -> Iterator[tuple[bool, NDArray[np.int64], list[str]]]:
     """The rows of the result as JSON, those of a shard at a time, with their numbers: kept ones first, then copies."""
     for _, rows, frame in plan.frames("keep", ["original"]):
         yield False, rows, frame["original"].to_list()
-    if plan.swapped is not None:
-        for number, rows, _ in plan.frames("copy", ()):
-            yield True, rows, plan.swapped.read(number, rows)["line"].to_list()
+    for rows, frame in plan.copies():
+        yield True, rows, frame["line"].to_list()
 
 
-def _write_rows(plan: Plan, split: Split | None, seed: int, total: int, folder: Path) -> dict[str, int]:
-    """Write the corpus of ``total`` rows, in the old order or split anew; sizes of the files by name."""
+def _write_rows(plan: Plan, split: Split | None, seed: int, folder: Path) -> dict[str, int]:
+    """Write the corpus, in the old order or split anew; sizes of the files by name."""
+    total = plan.counts["keep"] + plan.counts["copy"]
     if split is None:
         with (folder / "corpus.jsonl").open("wb") as stream:
             for _, _, lines in _lines(plan):
@@ -171,7 +173,7 @@ def _write_rows(plan: Plan, split: Split | None, seed: int, total: int, folder: 
     shuffle = Shuffle(plan, split, seed, total)
     sorter = Sorter(folder, shuffle.borders(BUCKET))
     for copies, rows, lines in _lines(plan):
-        sorter.add(shuffle.keys(rows, copies=copies), lines)
+        sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
     splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
     remaining = sorter.sorted()
     for name, size in splits.items():
@@ -181,20 +183,14 @@ def _write_rows(plan: Plan, split: Split | None, seed: int, total: int, folder: 
     return splits
 
 
-def _write_skipped(swapped: SwappedRows, columns: Sequence[str], folder: Path) -> None:
-    """The rows that got no copy, which wait without a header."""
-    with (folder / "skipped.csv").open("wb") as target, (swapped.directory / "skipped.csv").open("rb") as source:
-        target.write(csv_line(["row", "reason", *columns]).encode())
-        shutil.copyfileobj(source, target)
-
-
-def _review_added(plan: Plan, swapped: SwappedRows, count: int, folder: Path) -> None:
+def _review_added(plan: Plan, folder: Path) -> None:
     """The copies beside their sources."""
-    review = Review(folder, "added", added_page(plan.corpus.scored.columns), lambda: plan.scores("copy"), count)
-    for number, rows, _ in plan.frames("copy", ()):
-        for cells in swapped.read(number, rows).drop("gold", "line").iter_rows():
+    columns = plan.corpus.scored.columns
+    review = Review(folder, "added", added_page(columns), lambda: plan.scores("copy"), plan.counts["copy"])
+    for _, frame in plan.copies():
+        for cells in frame.drop("gold", "line").iter_rows():
             review.add(cells)
-    review.finish(["row", "pair_max", *swapped.names])
+    review.finish(["row", "pair_max", *columns, *(f"{column}_swapped" for column in columns)])
 
 
 def _copy_scores(plan: Plan, scorer: Scorer) -> Iterator[NDArray[np.float64]]:
@@ -220,23 +216,20 @@ def _balance(plan: Plan) -> Balances:
     for shard in plan.corpus.shards([*before.needs, *(["gold"] if scored.has_gold else [])]):
         masks = plan.masks(shard)
         # A copy keeps the label of its source, and leans as its source does once gender words are left out.
-        for mask, counted in (
-            (masks.eligible, before),
-            (masks.keep, after),
-            (masks.copy, after),
-            (masks.removed, gone),
-        ):
-            counted.add(shard.part(mask)[1])
+        counters = ((masks.eligible, before), (masks.keep, after), (masks.copy, after), (masks.removed, gone))
+        for mask, counter in counters:
+            counter.add(shard.part(mask)[1])
     return Balances(before.balance(), after.balance(), gone.balance())
 
 
-def _review_removed(plan: Plan, count: int, folder: Path, scorer: Any, *, drawn: bool) -> None:
+def _review_removed(plan: Plan, folder: Path, scorer: Any, *, drawn: bool) -> None:
+    """The rows that were taken out, with the words that drive their scores where a scorer knows them."""
     columns = plan.corpus.scored.columns
     kinds = [f"{column}_{kind}" for column in columns for kind in SCORES]
     page = removed_page(columns, None if drawn else plan.corpus.limit, scorer)
     explain = explainer(scorer)
     words = [] if explain is None else ["driving_words"]
-    review = Review(folder, "removed", page, lambda: plan.scores("removed"), count)
+    review = Review(folder, "removed", page, lambda: plan.scores("removed"), plan.counts["removed"])
     # A network takes long: the words of the rows on the page are enough there.
     cheap = isinstance(getattr(scorer, "weights", None), StaticWeights)
     # Rows that were swapped have been read from JSON already.
@@ -270,8 +263,8 @@ def _labelled(
         yield gold_of(record), plan.corpus.texts(record)
 
 
-def _counts(plan: Plan, counts: Mapping[str, int], splits: Mapping[str, int]) -> Counts:
-    rows = plan.corpus.scored.rows
+def _counts(plan: Plan, splits: dict[str, int]) -> Counts:
+    rows, counts = plan.corpus.scored.rows, plan.counts
     return Counts(
         rows=rows,
         no_gold=rows - counts["eligible"],
@@ -280,11 +273,13 @@ def _counts(plan: Plan, counts: Mapping[str, int], splits: Mapping[str, int]) ->
         added=counts["copy"],
         skipped=0 if plan.swapped is None else plan.swapped.skipped,
         result=counts["keep"] + counts["copy"],
-        splits=dict(splits),
+        splits=splits,
     )
 
 
-def _scores(plan: Plan, counts: Mapping[str, int], scorer: Scorer | None) -> PairScores:
+def _scores(plan: Plan, scorer: Scorer | None) -> PairScores:
+    counts = plan.counts
+
     def after() -> Iterator[NDArray[np.float64]]:
         yield from plan.scores("keep")
         if scorer is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -163,54 +164,41 @@ def _swap(source: str | Path, out: str | Path, given: Mapping[str, Any], overwri
     return swap_corpus(source, out, settings, review=review, overwrite=overwrite)
 
 
-def _subtract(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
-    return _fairer("subtract", source, out, {"percentile": 95.0, **given}, overwrite)
-
-
-def _augment(source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool) -> Any:
-    options = {"percentile": 90.0, **given}
-    return _fairer("combined" if options.pop("replace", False) else "augment", source, out, options, overwrite)
-
-
-def _fairer(method: Any, source: str | Path, out: str | Path, options: dict[str, Any], overwrite: bool) -> Any:
+def _fairer(
+    method: Any, percentile: float, source: str | Path, out: str | Path, given: Mapping[str, Any], overwrite: bool
+) -> Any:
     from evenli.mitigate.corpora import fairer_corpus
     from evenli.mitigate.plan import CorpusSettings
 
-    scorer = options.pop("vectors", None)
-    further = ["vectors"] if method == "subtract" else ["vectors", "replace"]
+    options = {"percentile": percentile, **given}
+    scorer, further = options.pop("vectors", None), ["vectors"]
+    if method == "augment":
+        further.append("replace")
+        method = "combined" if options.pop("replace", False) else method
     settings = settings_of(CorpusSettings, options, method, *further)
     return fairer_corpus(method, source, out, settings, scorer=scorer, overwrite=overwrite)
 
 
-HARD_DEBIAS = Method(
+_checked = partial(Method, checks_settings=True)
+HARD_DEBIAS = _checked(
     "hard-debias",
     "Neutralise and equalise word vectors",
     "Bolukbasi et al. 2016",
     kind="vectors",
     apply=_hard_debias,
-    checks_settings=True,
 )
-SWAP = Method(
-    "swap",
-    "Add gender-swapped copies to a training set",
-    "Sharma et al. 2021",
-    kind="corpus",
-    apply=_swap,
-    checks_settings=True,
-)
-SUBTRACT = Method(
+SWAP = _checked("swap", "Add gender-swapped copies to a training set", "Sharma et al. 2021", kind="corpus", apply=_swap)
+SUBTRACT = _checked(
     "subtract",
     "Leave out the most biased pairs of a scored corpus",
     "Dolci et al. 2023",
     kind="corpus",
-    apply=_subtract,
-    checks_settings=True,
+    apply=partial(_fairer, "subtract", 95.0),
 )
-AUGMENT = Method(
+AUGMENT = _checked(
     "augment",
     "Add swapped copies of the most biased pairs of a scored corpus",
     "Dolci et al. 2023",
     kind="corpus",
-    apply=_augment,
-    checks_settings=True,
+    apply=partial(_fairer, "augment", 90.0),
 )

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -13,10 +14,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from evenli.corpus.scored import CorpusScores, Parts, Thresholds, order_statistics, thresholds
+from evenli.corpus.scored import CorpusScores, Parts, order_statistics, thresholds
 from evenli.counterfactual.conflicts import REASONS
 from evenli.counterfactual.language import LANGUAGES
-from evenli.counterfactual.swapper import Mode, Swapper
+from evenli.counterfactual.swapper import Lang, Mode, Swapper
 from evenli.errors import InputError
 from evenli.io import COLUMNS
 from evenli.mitigate.augment import mark_copy, swap_pair
@@ -57,7 +58,7 @@ class CorpusSettings:
     percentile: float  # pairs that score strictly above it are changed, 0 to 100; of all pairs with a gold label
     mode: Mode = "default"  # how to swap, see Swapper; paper is that of Dolci et al.
     names: bool | None = None  # whether first names are swapped too; None: in mode paper only
-    lang: str = "en"  # of the corpus: en, ja or zh
+    lang: Lang = "en"  # of the corpus: en, ja or zh
     # Sizes of the new split; None keeps one file in the old order. auto splits pairs 10,000/10,000/rest and leaves
     # plain sentences in one file. Another text is parsed as ``Split.parse`` does.
     split: Split | str | None = "auto"
@@ -78,18 +79,17 @@ class CorpusSettings:
 
 @dataclass(frozen=True)
 class ScoredRows:
-    """A scored corpus, and the score above which its rows are changed."""
+    """A scored corpus, and the score above which its rows are changed: that at the percentile."""
 
     scored: CorpusScores
-    threshold: Thresholds
+    percentile: float
     limit: float
 
     @classmethod
     def load(cls, scored: CorpusScores | str | Path, percentile: float) -> ScoredRows:
         """Open the corpus, and find the score at the percentile."""
         scored = CorpusScores.read(scored)
-        threshold = thresholds(scored, [percentile])
-        return cls(scored, threshold, threshold.values[float(percentile)])
+        return cls(scored, float(percentile), thresholds(scored, [percentile]).values[float(percentile)])
 
     def shards(self, columns: Sequence[str] = ()) -> Iterator[Shard]:
         """One shard in memory at a time, with the columns asked for."""
@@ -129,7 +129,6 @@ class SwappedRows:
     """
 
     def __init__(self, corpus: ScoredRows, swapper: Swapper, directory: Path, *, everything: bool = False) -> None:
-        self.names = [*corpus.scored.columns, *(f"{column}_swapped" for column in corpus.scored.columns)]
         self.skipped = 0
         self.directory = directory
         self._corpus, self._swapper = corpus, swapper
@@ -154,11 +153,11 @@ class SwappedRows:
             # The released rules may give back what they took: "a man and a woman" in lower case.
             if done.changed:
                 has_copy[row - shard.start] = True
-                copy = mark_copy(record, dict(zip(columns, done.texts, strict=True)))
+                copy = mark_copy(record, columns, done.texts)
                 line = clean(json.dumps(copy, ensure_ascii=False))
                 after = [clean(text) for text in done.texts]
             rows.append([row, score, clean(gold_of(record)), line, *map(clean, before), *after])
-        texts = [(f"text{at}", pl.String) for at in range(len(self.names))]
+        texts = [(f"text{at}", pl.String) for at in range(2 * len(columns))]  # before and after the swap
         schema = [("row", pl.Int64), ("pair_max", pl.Float64), ("gold", pl.String), ("line", pl.String), *texts]
         pl.DataFrame(rows, schema=schema, orient="row").write_parquet(self._file(shard.number, "parquet"))
         self._file(shard.number, "bits").write_bytes(np.packbits(has_copy).tobytes())
@@ -242,18 +241,19 @@ class Plan:
 
     method: Method
     corpus: ScoredRows
-    settings: Mapping[str, Any]
+    settings: Mapping[str, str | bool]
     swapped: SwappedRows | None = None
     drawn: Draw | None = None  # of a random control; without one the score decides
 
     @classmethod
     def make(cls, method: Method, corpus: ScoredRows, settings: CorpusSettings, directory: Path) -> Plan:
         """Drop the rows above the percentile, add a swapped copy of each, or both; ``directory`` holds the copies."""
-        about: dict[str, Any] = {"method": "random_control", "like": method} if settings.random else {"method": method}
+        about: dict[str, str | bool] = {"method": method}
+        if settings.random:
+            about = {"method": "random_control", "like": method}
         swapped = None
         if method != "subtract":
-            lang: Any = settings.lang
-            swapper = Swapper(settings.mode, settings.names, lang=lang)
+            swapper = Swapper(settings.mode, settings.names, lang=settings.lang)
             swapped = SwappedRows(corpus, swapper, directory, everything=settings.random)
             about |= swapper.settings
         drawn = Draw.make(corpus, swapped, settings.seed) if settings.random else None
@@ -274,11 +274,18 @@ class Plan:
             if len(rows):
                 yield shard.number, rows, frame
 
+    def copies(self) -> Iterator[tuple[NDArray[np.int64], pl.DataFrame]]:
+        """Numbers of the rows that get a copy and what ``SwappedRows.read`` gives of them, shard by shard."""
+        if self.swapped is not None:
+            for number, rows, _ in self.frames("copy", ()):
+                yield rows, self.swapped.read(number, rows)
+
     def scores(self, which: Which) -> Iterator[NDArray[np.float64]]:
         """The pair scores of some of the rows, in parts."""
         return (frame["pair_max"].to_numpy() for _, _, frame in self.frames(which, ()))
 
-    def counts(self) -> dict[str, int]:
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
         """How many rows there are of each kind, and above the threshold."""
         total: Counter[str] = Counter()
         for shard in self.corpus.shards():

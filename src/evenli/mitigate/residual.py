@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from msgspec import structs
 from numpy.typing import NDArray
 
 from evenli.encoders.base import EmbeddingCache, Encoder, encode_checked
@@ -46,9 +45,9 @@ class Residual(Record, frozen=True):
     """The probes on other sentences with the words that were fitted on."""
 
     @classmethod
-    def of(cls, probes: Leakage, clusters: Clustering) -> Residual:
-        """The results of probes and of the clustering."""
-        return cls(probes.linear, probes.mlp, probes.majority, clusters.accuracy, clusters.correlation)
+    def of(cls, probes: Leakage, clusters: Clustering, *further: Leakage | None) -> Residual:
+        """The results of probes, of the clustering, and of probes on text and on the domain."""
+        return cls(probes.linear, probes.mlp, probes.majority, clusters.accuracy, clusters.correlation, *further)
 
 
 class LeakageReport(Record, frozen=True):
@@ -171,8 +170,8 @@ def residual_leakage(held: HeldOut, lean_before: FloatArray, *, seed: int = 0) -
     clusters = neighbour_clustering(
         held.neutral, lean_before, _NEIGHBOURS, generator=np.random.default_rng(seed), most=side, asked=everyone
     )
-    text, domain = (None if one is None else one.leakage(seed) for one in (held.text, held.domain))
-    return structs.replace(Residual.of(held.words.leakage(seed), clusters), on_text=text, on_domain=domain)
+    further = (None if one is None else one.leakage(seed) for one in (held.text, held.domain))
+    return Residual.of(held.words.leakage(seed), clusters, *further)
 
 
 def leakage_report(

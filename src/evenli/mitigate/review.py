@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -21,7 +21,7 @@ from evenli.page import Block, Cell, mark_words, render
 from evenli.parse import csv_line
 from evenli.resources.words import GenderWords
 
-_LINES, _BYTES = 10_000, 1 << 20  # lines of a list, or their letters, that go to the sorter at a time
+_DRIVING = 3  # words that are named of a row
 _SHOWN = 1_000  # rows on the page of a list for review
 _LETTERS = 1_500  # of a text on the page
 _HELD = 20 * _LETTERS  # letters of such a text that are held
@@ -53,9 +53,6 @@ class Review:
         self._room = _SHOWN - above
         self._count = count
         self._top: list[tuple[float, list[Any]]] = []
-        self._keys: list[float] = []
-        self._lines: list[str] = []
-        self._size = 0
 
     def shows(self, score: float) -> bool:
         """Whether the next row, which has this score, is one of those on the page."""
@@ -68,19 +65,10 @@ class Review:
         if self.shows(score):
             self._top.append((-score, [cell[:_HELD] if isinstance(cell, str) else cell for cell in row]))
             self._room -= score == self._limit
-        self._keys.append(-score)
-        self._lines.append(csv_line(row))
-        self._size += len(self._lines[-1])
-        if len(self._lines) >= _LINES or self._size >= _BYTES:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        self._sorter.add(np.array(self._keys, dtype=np.float64), self._lines)
-        self._keys, self._lines, self._size = [], [], 0
+        self._sorter.add([-score], [csv_line(row)])
 
     def finish(self, columns: Sequence[str]) -> None:
         """Write NAME.csv and NAME.html."""
-        self._pass_on()
         with (self._folder / f"{self._name}.csv").open("wb") as stream:
             stream.write(csv_line(columns).encode())
             stream.writelines(self._sorter.sorted())
@@ -108,7 +96,7 @@ def removed_page(columns: Sequence[str], limit: float | None, scorer: Scorer | N
         return [
             [
                 *shown[at * len(columns) : (at + 1) * len(columns)],
-                _why(dict(zip(columns, _thirds(scores[:width]), strict=True)), score, limit),
+                _why(columns, scores[:width], score, limit),
                 *scores[width + 1 + len(columns) :],  # driving words, where a scorer knows them
                 score,
                 str(scores[width]),
@@ -149,17 +137,13 @@ def _changed(before: str, after: str) -> tuple[Cell, Cell]:
     return Cell(parts[0]), Cell(parts[1])
 
 
-def _why(of_column: Mapping[str, Sequence[float]], score: float, limit: float | None) -> str:
-    """Which sentence made the score, and where it leans."""
-    name, (female, male, _) = max(of_column.items(), key=lambda entry: entry[1][2])
+def _why(columns: Sequence[str], scores: Sequence[float], score: float, limit: float | None) -> str:
+    """Which sentence made the score, and where it leans; ``scores`` are F, M and Abs of every column."""
+    at = int(np.argmax(scores[2 :: len(SCORES)]))
+    female, male = scores[len(SCORES) * at : len(SCORES) * at + 2]
     side = "female" if female >= abs(male) else "male"
-    return f"{name} leans {side}; " + (
-        "drawn at random" if limit is None else f"{number(score, 4)} > {number(limit, 4)}"
-    )
-
-
-def _thirds(scores: Sequence[float]) -> list[Sequence[float]]:
-    return [scores[at : at + len(SCORES)] for at in range(0, len(scores), len(SCORES))]
+    reason = "drawn at random" if limit is None else f"{number(score, 4)} > {number(limit, 4)}"
+    return f"{columns[at]} leans {side}; {reason}"
 
 
 def explainer(scorer: Any) -> Callable[[Sequence[str]], Sequence[SentenceBias]] | None:
@@ -195,10 +179,10 @@ def _marked(text: str, words: Iterable[WordBias]) -> Cell:
     return mark_words(_cut(text), {word: weight for word, weight in weights.items() if abs(weight) >= least})
 
 
-def driving_words(sentence: SentenceBias, count: int = 3) -> str:
+def driving_words(sentence: SentenceBias) -> str:
     """The words that carry most of the score of a sentence, such as ``football -0.021``."""
     words = sorted(sentence.words, key=lambda word: -abs(word.weighted))
-    return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:count] if word.weighted)
+    return ", ".join(f"{word.token} {signed(word.weighted)}" for word in words[:_DRIVING] if word.weighted)
 
 
 def _words(text: str) -> list[str]:

@@ -34,10 +34,6 @@ class Candidates(NamedTuple):
         order = np.concatenate([order[:count], later[self.sizes[later] == 1][:2]])
         return Candidates(self.units[order], self.sizes[order], self.keys[order])
 
-    def __or__(self, other: Candidates) -> Candidates:
-        units, sizes, keys = (np.concatenate([getattr(one, name) for one in (self, other)]) for name in self._fields)
-        return Candidates(units, sizes, keys)
-
 
 class Shuffle:
     """Which file every row of the result goes into, and a key that puts the rows of a file in order.
@@ -51,7 +47,11 @@ class Shuffle:
         self._rows = plan.corpus.scored.rows
         rooms = {DEV: split.dev, TEST: split.test}
         held: list[tuple[int, int, int]] = []
-        for unit, size in self._candidates():
+        best = Candidates(np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0))
+        for some in self._units():
+            both = (np.concatenate([getattr(one, name) for one in (best, some)]) for name in Candidates._fields)
+            best = Candidates(*both).lowest(split.dev + split.test)
+        for unit, size in zip(best.units.tolist(), best.sizes.tolist(), strict=True):
             # A source and its copy may not fit any more; a later single row then fills the place.
             file = next((file for file, room in rooms.items() if room >= size), TRAIN)
             if file != TRAIN:
@@ -62,13 +62,6 @@ class Shuffle:
         self._file = np.array([file for _, file, _ in held], dtype=np.int8)
         sizes = {file: sum(size for _, one, size in held if one == file) for file in rooms}
         self.sizes = [total - sum(sizes.values()), sizes[DEV], sizes[TEST]]
-
-    def _candidates(self) -> Iterator[tuple[int, int]]:
-        wanted = self._split.dev + self._split.test
-        best = Candidates(np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0))
-        for some in self._units():
-            best = (best | some).lowest(wanted)
-        return zip(best.units.tolist(), best.sizes.tolist(), strict=True)
 
     def _units(self) -> Iterator[Candidates]:
         for shard in self._plan.corpus.shards():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +26,24 @@ class Sorter:
     def __init__(self, folder: Path, borders: NDArray[np.float64], name: str = "order") -> None:
         self._borders = borders
         self._files = [folder / f".{name}-{number:04d}" for number in range(len(borders) + 1)]
-        self._waiting: list[tuple[NDArray[np.float64], list[bytes]]] = []
-        self._rows = self._bytes = 0
+        self._keys: list[float] = []
+        self._texts: list[bytes] = []
+        self._bytes = 0
         self._spilled = False
 
-    def add(self, keys: NDArray[np.float64], texts: Sequence[str]) -> None:
+    def add(self, keys: Iterable[float], texts: Iterable[str]) -> None:
         """Take in texts with their keys."""
         encoded = [text.encode() for text in texts]
-        self._waiting.append((keys, encoded))
-        self._rows += len(encoded)
+        self._keys.extend(keys)
+        self._texts.extend(encoded)
         self._bytes += sum(map(len, encoded))
-        if self._rows >= _WAITING_ROWS or self._bytes >= _WAITING_BYTES:
+        if len(self._texts) >= _WAITING_ROWS or self._bytes >= _WAITING_BYTES:
             self._spill()
-
-    def _merged(self) -> tuple[NDArray[np.float64], list[bytes]]:
-        """What waits, which then waits no more."""
-        keys = np.concatenate([np.zeros(0), *(keys for keys, _ in self._waiting)])
-        texts = [text for _, some in self._waiting for text in some]
-        self._waiting, self._rows, self._bytes = [], 0, 0
-        return keys, texts
 
     def _spill(self) -> None:
         """Append what waits to the files: keys, lengths of the texts, texts end to end."""
-        self._spilled = True
-        keys, texts = self._merged()
+        keys, texts = np.array(self._keys, dtype=np.float64), self._texts
+        self._keys, self._texts, self._bytes, self._spilled = [], [], 0, True
         file_of = np.searchsorted(self._borders, keys, side="right")
         order = np.argsort(file_of, kind="stable")
         ends = np.cumsum(np.bincount(file_of, minlength=len(self._files)))
@@ -65,10 +59,10 @@ class Sorter:
     def sorted(self) -> Generator[bytes, None, None]:
         """All texts in the order of their keys."""
         if not self._spilled:
-            keys, texts = self._merged()
-            yield from (texts[row] for row in np.argsort(keys, kind="stable").tolist())
+            order = np.argsort(np.array(self._keys, dtype=np.float64), kind="stable")
+            yield from (self._texts[row] for row in order.tolist())
             return
-        if self._waiting:
+        if self._texts:
             self._spill()
         for file in self._files:
             if file.is_file():

@@ -10,27 +10,20 @@ import contextlib
 import hashlib
 import json
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from evenli._temporary import leftovers, process_mark
-from evenli.counterfactual.conflicts import LANGUAGE, REASONS
-from evenli.counterfactual.swapper import Swapped, Swapper
+from evenli.counterfactual.conflicts import REASONS
 from evenli.errors import InputError
 from evenli.io import atomic, find_columns, is_plain_text, iter_rows, iter_text
-from evenli.mitigate.augment import (
-    SwapCounts,
-    SwapSettings,
-    check_text,
-    has_sharma_token,
-    mark_copy,
-    mentions_of,
-    swap_pair,
-)
+from evenli.mitigate.augment import Copying, SwapCounts, SwapSettings, check_text, mark_copy
 from evenli.parse import csv_line
 
+Add = Callable[[Mapping[str, Any]], object]
+"""Writes a row."""
 _PART = 20_000  # rows that become Parquet at a time
 
 
@@ -55,11 +48,48 @@ def swap_corpus(
         if file.exists() and not overwrite:
             raise InputError(f"{file} exists; pass --overwrite to replace it, or name another file")
     source = _Lines(corpus, out, settings) if is_plain_text(corpus) else _Pairs(corpus, out, settings)
+    copying = Copying(settings, source.swapper, source.columns)
     with contextlib.ExitStack() as files:
-        # The list for review takes its name first: then the result, which says that all is done.
-        sink = source.sink(files.enter_context(atomic(out)))
+        # What is entered last is left first: the files are closed, the list for review takes its name, and then the
+        # result, which says that all is done.
+        target = files.enter_context(atomic(out))
         listed = None if review is None else files.enter_context(atomic(Path(review)))
-        return _Swapping(source, settings, sink, listed).run()
+        add = files.enter_context(source.writing(target))
+        stream = None if listed is None else files.enter_context(listed.open("w", encoding="utf-8", newline=""))
+        return _write(source, copying, add, stream, only_swapped=settings.only_swapped)
+
+
+def _write(
+    source: _Pairs | _Lines, copying: Copying, add: Add, review: TextIO | None, *, only_swapped: bool
+) -> SwapCounts:
+    """Write the given rows first, then the copies, and the list for review beside."""
+    columns, seen = copying.columns, set[bytes]()
+
+    def is_new(row: Mapping[str, Any]) -> bool:
+        texts = repr(copying.texts(row)).encode("utf-8", "surrogatepass")
+        before = len(seen)
+        seen.add(hashlib.blake2b(texts, digest_size=16).digest())
+        return len(seen) > before
+
+    for row in source.rows():
+        if (is_new(row) or not source.drops_given) and not only_swapped:
+            add(row)
+    kept, added = len(seen) if source.drops_given else source.size, 0
+    if review is not None:
+        review.write(csv_line(["row", "copied", "reason", *columns, *(f"{name}_swapped" for name in columns)]))
+    for number, row in copying.choose(enumerate(source.rows(), 1)):
+        done, copied = copying.swap(row)
+        if review is not None and (copied or done.conflict):
+            after = done.texts if copied else [""] * len(columns)
+            why = ["yes", ""] if copied else ["no", REASONS[done.conflict]]
+            review.write(csv_line([number, *why, *copying.texts(row), *after]))
+        if copied and is_new(copy := mark_copy(row, columns, done.texts)):
+            added += 1
+            add(copy)
+    written = added + (0 if only_swapped else kept)
+    if not written and source.drops_given:
+        raise InputError(f"{source.corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
+    return copying.counts(source.size, kept, added, unlabelled=source.unlabelled, written=written)
 
 
 class _Pairs:
@@ -96,14 +126,14 @@ class _Pairs:
         """Every row."""
         return (row for _, row in iter_rows(self.corpus))
 
-    def sink(self, file: Path) -> _Sink:
+    def writing(self, file: Path) -> AbstractContextManager[Add]:
         """What writes rows with all their columns, in the format that the file's ending names."""
         if file.suffix == ".parquet":
-            return _ParquetSink(file)
+            return _writing_table(file)
         if file.suffix == ".csv":
             names = list(self.names)
-            return _Sink(file, lambda row: csv_line([_cell(row.get(name)) for name in names]), csv_line(names))
-        return _Sink(file, lambda row: json.dumps(row, ensure_ascii=False) + "\n")
+            return _writing_lines(file, lambda row: csv_line([_cell(row.get(name)) for name in names]), csv_line(names))
+        return _writing_lines(file, lambda row: json.dumps(row, ensure_ascii=False) + "\n")
 
 
 class _Lines:
@@ -127,175 +157,50 @@ class _Lines:
         """Every line."""
         return ({"text": line} for _, line in iter_text(self.corpus))
 
-    def sink(self, file: Path) -> _Sink:
+    def writing(self, file: Path) -> AbstractContextManager[Add]:
         """What writes the lines."""
-        return _Sink(file, lambda row: f"{row['text']}\n")
+        return _writing_lines(file, lambda row: f"{row['text']}\n")
 
 
-class _Swapping:
-    """One run: the given rows first, then the copies."""
-
-    def __init__(self, source: _Pairs | _Lines, settings: SwapSettings, sink: _Sink, review: Path | None) -> None:
-        self._source, self._settings, self._sink, self._review = source, settings, sink, review
-        self._swapper: Swapper = source.swapper
-        self._seen: set[bytes] = set()
-        self._counts: Counter[str] = Counter()
-        self._conflicts: Counter[str] = Counter()
-
-    def run(self) -> SwapCounts:
-        """Write everything; the counts."""
-        source, counts, only = self._source, self._counts, self._settings.only_swapped
-        with self._sink as sink:
-            for row in source.rows():
-                if (self._is_new(self._texts(row)) or not source.drops_given) and not only:
-                    sink.add(row)
-            given = len(self._seen) if source.drops_given else source.size
-            for copy in self._copies():
-                if self._is_new(self._texts(copy)):
-                    counts["added"] += 1
-                    sink.add(copy)
-            if not sink.written and source.drops_given:
-                raise InputError(
-                    f"{source.corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped"
-                )
-        other = self._conflicts.pop(LANGUAGE, 0)
-        conflicts = self._conflicts.total()
-        considered, swapped, added = counts["considered"], counts["swapped"], counts["added"]
-        return SwapCounts(
-            rows_given=source.size,
-            matched=counts["matched"] if self._settings.select == "occupation" else None,
-            considered=considered,
-            without_gender=considered - swapped - conflicts - other,
-            other_language=other,
-            conflicts=conflicts,
-            swapped=swapped,
-            duplicates=source.size + swapped - given - added,
-            added=added,
-            rows=given + added,
-            unlabelled=source.unlabelled,
-            written=sink.written,
-        )
-
-    def _texts(self, row: Mapping[str, Any]) -> list[str]:
-        return [row[column] for column in self._source.columns]
-
-    def _is_new(self, texts: Sequence[str]) -> bool:
-        """Whether these texts have not been met before."""
-        digest = hashlib.blake2b(repr(tuple(texts)).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        before = len(self._seen)
-        self._seen.add(digest)
-        return len(self._seen) > before
-
-    def _copies(self) -> Iterator[dict[str, Any]]:
-        """The swapped copies in the order of the file; the list for review is written beside."""
-        columns, sharma = self._source.columns, self._settings.select == "occupation"
-        sharma_released = sharma and self._swapper.mode == "released"
-        with (
-            contextlib.nullcontext()
-            if self._review is None
-            else self._review.open("w", encoding="utf-8", newline="") as listed
-        ):
-            if listed is not None:
-                listed.write(csv_line(["row", "copied", "reason", *columns, *(f"{name}_swapped" for name in columns)]))
-            for number, row in self._chosen():
-                texts = self._texts(row)
-                if sharma_released:
-                    done = Swapped(tuple(map(self._swapper, texts)), ((),) * len(texts))
-                    copied = any(map(has_sharma_token, texts))
-                else:
-                    done = swap_pair(self._swapper, texts)
-                    copied = done.changed and not done.conflict
-                if done.conflict:
-                    self._conflicts[done.conflict] += 1
-                reason = REASONS[done.conflict] if done.conflict else ""
-                if listed is not None and (done.conflict or copied):
-                    after = done.texts if copied else [""] * len(texts)
-                    listed.write(csv_line([number, "yes" if copied else "no", reason, *texts, *after]))
-                if copied:
-                    self._counts["swapped"] += 1
-                    new = dict(zip(columns, done.texts, strict=True))
-                    yield mark_copy(row, new) if self._source.drops_given else new
-
-    def _chosen(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The rows that are looked at, with their numbers from 1: all, or the first of each premise with a job."""
-        occupation = self._settings.select == "occupation"
-        mentions: Callable[[str], bool] = mentions_of(self._settings) if occupation else lambda text: True
-        premises: set[str] = set()  # few: those that name one of the jobs
-        for number, row in enumerate(self._source.rows(), 1):
-            premise = self._texts(row)[0]
-            if not mentions(premise):
-                continue
-            self._counts["matched"] += 1
-            if occupation and premise in premises:
-                continue
-            if occupation:
-                premises.add(premise)
-            self._counts["considered"] += 1
-            yield number, row
+@contextlib.contextmanager
+def _writing_lines(file: Path, line: Callable[[Mapping[str, Any]], str], head: str = "") -> Iterator[Add]:
+    with file.open("w", encoding="utf-8", newline="") as stream:
+        stream.write(head)
+        yield lambda row: stream.write(line(row))
 
 
-class _Sink:
-    """Writes rows as lines."""
+@contextlib.contextmanager
+def _writing_table(file: Path) -> Iterator[Add]:
+    """Rows wait in parts on the disk, which become one Parquet table at the end: then all types are known."""
+    import polars as pl
 
-    def __init__(self, file: Path, line: Callable[[Mapping[str, Any]], str], head: str = "") -> None:
-        self.file, self.written, self._line = file, 0, line
-        self._head = head
+    # What a killed run has left goes first.
+    start, _, _ = file.name.partition(process_mark())
+    for left in leftovers(file.parent, start, ".partial.parts"):
+        shutil.rmtree(left, ignore_errors=True)
+    folder = file.with_suffix(".parts")
+    folder.mkdir()
+    rows: list[Mapping[str, Any]] = []
+    parts: list[Path] = []
 
-    def __enter__(self) -> _Sink:
-        self._stream = self.file.open("w", encoding="utf-8", newline="")
-        self._stream.write(self._head)
-        return self
+    def pass_on() -> None:
+        parts.append(folder / f"{len(parts):06d}.parquet")
+        pl.DataFrame(rows, infer_schema_length=None).write_parquet(parts[-1])
+        rows.clear()
 
-    def __exit__(self, *failure: object) -> None:
-        self._stream.close()
+    def add(row: Mapping[str, Any]) -> None:
+        rows.append(row)
+        if len(rows) >= _PART:
+            pass_on()
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Write a row."""
-        self.written += 1
-        self._stream.write(self._line(row))
-
-
-class _ParquetSink(_Sink):
-    """Collects rows in parts on the disk, which become one table at the end: then all types are known."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(file, lambda row: "")
-        self._folder = file.with_suffix(".parts")
-        self._rows: list[Mapping[str, Any]] = []
-        self._parts: list[Path] = []
-
-    def __enter__(self) -> _ParquetSink:
-        start, _, _ = self.file.name.partition(process_mark())
-        for left in leftovers(self.file.parent, start, ".partial.parts"):
-            shutil.rmtree(left, ignore_errors=True)
-        self._folder.mkdir()
-        return self
-
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Take in a row."""
-        self.written += 1
-        self._rows.append(row)
-        if len(self._rows) >= _PART:
-            self._pass_on()
-
-    def _pass_on(self) -> None:
-        import polars as pl
-
-        self._parts.append(self._folder / f"{len(self._parts):06d}.parquet")
-        pl.DataFrame(self._rows, infer_schema_length=None).write_parquet(self._parts[-1])
-        self._rows = []
-
-    def __exit__(self, kind: object = None, *failure: object) -> None:
-        import polars as pl
-
-        try:
-            if kind is None:
-                if self._rows:
-                    self._pass_on()
-                parts = [pl.scan_parquet(part, glob=False) for part in self._parts]
-                pl.concat(parts, how="diagonal_relaxed").sink_parquet(self.file, compression="zstd")
-        finally:
-            shutil.rmtree(self._folder, ignore_errors=True)
+    try:
+        yield add
+        if rows:
+            pass_on()
+        table = pl.concat([pl.scan_parquet(part, glob=False) for part in parts], how="diagonal_relaxed")
+        table.sink_parquet(file, compression="zstd")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _cell(value: Any) -> Any:

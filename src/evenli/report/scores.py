@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.corpus.direction import DirectionReport, GenderDirection, bias_of, save_direction
+from evenli.corpus.direction import GenderDirection, bias_of, save_direction
 from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distribution
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
@@ -71,10 +71,10 @@ def _bars(edges: NDArray[np.float64], counts: NDArray[np.int64]) -> list[dict[st
     return [{"from": start, "to": end, "count": count, "zero": 0} for start, end, count in values if count]
 
 
-def write_direction(report: DirectionReport, folder: str | Path) -> list[Path]:
+def write_direction(direction: GenderDirection, vectors: WordVectors, folder: str | Path) -> list[Path]:
     """Write ``direction.npz`` and the chart as ``direction.svg`` and ``direction.png``; returns the files."""
-    file = save_direction(report.direction, Path(folder) / "direction.npz")
-    return [file, *save_chart(direction_chart(report.direction, report.vectors), "direction", folder)]
+    file = save_direction(direction, Path(folder) / "direction.npz")
+    return [file, *save_chart(direction_chart(direction, vectors), "direction", folder)]
 
 
 def direction_chart(direction: GenderDirection, vectors: WordVectors) -> Any:
