@@ -28,8 +28,7 @@ from evenli.evaluate.compare import compare
 from evenli.evaluate.predict import RunFolder, predict
 from evenli.labels import LABELS
 from evenli.models import ModelOptions, Prompting, load_model, server
-from evenli.models.answers import read_logprobs, read_texts
-from evenli.models.prompts import combine, make_views
+from evenli.models.prompts import combine, make_views, read_logprobs, read_texts
 from evenli.models.server import KEY, Address
 from evenli.pairs import PairSet
 from evenli.predictions import ABSTAINED, MASS, Predictions

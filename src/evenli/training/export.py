@@ -86,19 +86,19 @@ def export_onnx(
 
 def _compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
     """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
-    from evenli.models import ModelOptions
+    from evenli.models import ModelOptions, ModelRequest
     from evenli.models.hf import HFModel
     from evenli.models.onnx import OnnxModel
 
-    options = ModelOptions(device="cpu", dtype="float32")
+    request = ModelRequest("check", options=ModelOptions(device="cpu", dtype="float32"))
     parts = np.split(np.arange(len(pairs)), range(32, len(pairs), 32))
 
     def logits(model: Any) -> NDArray[np.float32]:
         prepared = model.prepare(*(list(column) for column in zip(*pairs, strict=True)))
         return np.concatenate([model.logits(prepared.take(rows)) for rows in parts])
 
-    ours = logits(OnnxModel(str(report.path), options, spec="check"))
-    theirs = logits(HFModel(str(folder), options, spec="check"))
+    ours = logits(OnnxModel(str(report.path), request))
+    theirs = logits(HFModel(str(folder), request))
     agreement = float((ours.argmax(1) == theirs.argmax(1)).mean())
     return replace(report, pairs=len(pairs), max_difference=float(np.abs(ours - theirs).max()), agreement=agreement)
 
