@@ -323,6 +323,10 @@ def test_models_are_named() -> None:
         one.models = ["a", "b"]
         with pytest.raises(ModelError, match="offers a, b"):
             load_model(f"chat:{one.url.partition('#')[0]}")
+        one.listed = 5  # a server that lists no models is asked for the one that is named
+        assert load_model(f"chat:{one.url}").info.name == "tiny"
+        with pytest.raises(ModelError, match=r"offers \?"):
+            load_model(f"chat:{one.url.partition('#')[0]}")
     with pytest.raises(ModelError, match="no answer from http://127.0.0.1"):
         load_model(f"chat:{one.url}")
 

@@ -107,7 +107,7 @@ class BiLSTMMax:
         vectors: WordVectors | Vocabulary,
         *,
         hidden: int = 2048,
-        weights: Mapping[str, Any] | None = None,
+        weights: Mapping[str, torch.Tensor] | None = None,
         seed: int = 0,
         device: str | None = None,
         v1_padding: bool = False,
@@ -277,7 +277,7 @@ def first_argmax(outputs: Any) -> Any:
     return torch.where(outputs == outputs.amax(dim=0), time, len(outputs)).amin(dim=0)
 
 
-def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
+def _fill(lstm: Any, weights: Mapping[str, torch.Tensor]) -> None:
     wanted = {name: tuple(tensor.shape) for name, tensor in lstm.state_dict().items()}
     given = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     for name in sorted(wanted.keys() | given.keys()):

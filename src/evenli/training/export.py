@@ -234,7 +234,7 @@ class _Logits(torch.nn.Module):  # type: ignore[misc]
         return self.model(input_ids=input_ids, attention_mask=mask, **segments).logits
 
 
-def _takes_additive_mask(model: Any, example: dict[str, Any]) -> bool:
+def _takes_additive_mask(model: Any, example: dict[str, torch.Tensor]) -> bool:
     """Whether the model accepts 0 / -inf by key; that spares the graph the model's own mask arithmetic."""
     with torch.no_grad():
         expected = model(**example).logits

@@ -120,16 +120,16 @@ class Trainer:
         self.model.eval()
         return score(self.stepper.forward, tokens, self.device, self.padded[-1])
 
-    def weights(self) -> dict[str, Any]:
+    def weights(self) -> dict[str, torch.Tensor]:
         """The trained weights by their names in ``transformers``, fp32, on the CPU."""
         flat = self.stepper.flat
         return {name: tensor.clone() for name, tensor in flat.named(flat.master.cpu()).items()}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Everything a later process needs to continue as if nothing had happened, on the CPU."""
         return {**self.stepper.state(), "random": self.world.gather(self._random)}
 
-    def load_state(self, state: dict[str, Any], step: int) -> None:
+    def load_state(self, state: dict[str, torch.Tensor], step: int) -> None:
         """Continue from ``state``, taken after ``step`` steps."""
         self.stepper.load_state(state, step)
         self.step = step
