@@ -175,6 +175,7 @@ class BiLSTMMax:
         sizes = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         ids = self.vocabulary.ids(list(itertools.chain.from_iterable(sentences)))
         tokens = surround(ids, sizes)
+        # Counts come back token by token; without the markers they are those of the known words, in order.
         inside = np.ones(len(tokens.ids), dtype=bool)
         inside[tokens.starts] = inside[tokens.starts + tokens.lengths - 1] = False
         counts = np.zeros(len(ids), dtype=np.int64)

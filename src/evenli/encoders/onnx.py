@@ -64,17 +64,16 @@ class OnnxEncoder:
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; a text without a token is a row of zeros."""
         encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
-        lengths = np.array([len(one) for one in encoded], dtype=np.int64)
+        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id=0)
         embeddings: Embeddings | None = None
-        for rows in self._batches(lengths):
-            chosen = [encoded[row] for row in rows]
-            pooled = self._run(Tokens.from_lists([one.ids for one in chosen], [one.type_ids for one in chosen], 0))
+        for rows in self._batches(tokens.lengths):
+            pooled = self._run(tokens[rows])
             if embeddings is None:
                 embeddings = np.zeros((len(texts), pooled.shape[1]), dtype=np.float32)
             embeddings[rows] = pooled
         return np.zeros((len(texts), self.dimension or 0), dtype=np.float32) if embeddings is None else embeddings
 
-    def _batches(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    def _batches(self, lengths: NDArray[np.int32]) -> Iterator[NDArray[np.int64]]:
         # Texts of similar length share a batch; those without a token stay out, their rows are zero.
         order = np.argsort(lengths, kind="stable")
         order = order[lengths[order] > 0]

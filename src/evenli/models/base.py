@@ -108,7 +108,7 @@ class Tokens:
     lengths: NDArray[np.int32]
 
     @classmethod
-    def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, pad_id: int) -> Tokens:
+    def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]], pad_id: int) -> Tokens:
         """Join ragged lists."""
         return cls.join([_flat(ids, types)], pad_id)
 
@@ -149,12 +149,11 @@ Flat = tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]
 """Ids, segment ids and tokens per pair of some pairs end to end."""
 
 
-def _flat(ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None) -> Flat:
+def _flat(ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]]) -> Flat:
     lengths = np.fromiter(map(len, ids), dtype=np.int32, count=len(ids))
     size = int(lengths.sum())
     flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=size)
-    kinds = np.fromiter(chain.from_iterable(types), np.uint8, size) if types else np.zeros(size, np.uint8)
-    return flat, kinds, lengths
+    return flat, np.fromiter(chain.from_iterable(types), np.uint8, size), lengths
 
 
 Items = Tokens | list[Any]

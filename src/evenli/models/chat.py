@@ -22,17 +22,7 @@ from evenli.io import hash_text, json_text
 from evenli.labels import LABELS
 from evenli.models import prompts
 from evenli.models.base import ModelInfo, ModelRequest, Prepared, Prompting
-from evenli.models.server import (
-    CHARACTERS,
-    Address,
-    Handler,
-    RefusedError,
-    Server,
-    text_of,
-    token_counts,
-    top_logprobs,
-    value_at,
-)
+from evenli.models.server import CHARACTERS, Address, Handler, RefusedError, Server, text_of, token_counts, top_logprobs
 from evenli.record import Record
 
 TOKENS = ("prompt_tokens", "answer_tokens")
@@ -228,6 +218,7 @@ class ChatModel:
 
     def stream(self, items: Sequence[Pair]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Ask many pairs; groups of finished ones come as soon as they are done, also before an error."""
+        # Pair by pair, so that whole pairs are finished, and kept, as early as possible.
         jobs = [(at, view) for at in range(len(items)) for view in range(len(self.views))]
         answers: dict[int, dict[int, Reply]] = {}
         ready: list[int] = []
@@ -357,8 +348,7 @@ def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilitie
             top = 0  # the server took the field and ignored it
         if top < _FEWEST:
             top, difference = 0, math.nan
-    counted = value_at(first, "usage", "prompt_tokens")
-    tokens = counted if isinstance(counted, int) and counted > 0 else 0
+    tokens, _ = token_counts(first, "")  # 0 where the server does not count
     # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
     seed = None if abilities.top_logprobs else text_of(first) == text_of(second)
     return replace(

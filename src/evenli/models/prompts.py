@@ -191,6 +191,7 @@ def read_logprobs(top: Sequence[tuple[str, float]], view: View) -> tuple[NDArray
     A label that is not among the tokens is less likely than the last of them, and gets that value.
     """
     least = min(value for _, value in top)
+    # An answer has several spellings ("A", " A"): what they have together is its probability.
     by_label: dict[str, list[float]] = {}
     for token, value in top:
         label = view.label_of(token)

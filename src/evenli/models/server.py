@@ -6,6 +6,7 @@ What a server answers is JSON that is not to be trusted.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import math
 import os
@@ -82,12 +83,9 @@ class Address:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
+    with contextlib.suppress(ValueError):  # a name and no number
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost"
 
 
 Handler = Callable[[Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
@@ -129,6 +127,7 @@ class Server:
                 try:
                     await asyncio.gather(*workers)
                 finally:
+                    # One error ends all: nothing more is sent, and what is on its way is not waited for.
                     for one in workers:
                         one.cancel()
                     await asyncio.gather(*workers, return_exceptions=True)
@@ -217,10 +216,10 @@ async def _read(response: Any) -> bytes:
     return bytes(content)
 
 
-def value_at(answer: Any, *path: str | int) -> Any:
+def _at(answer: Any, *path: str | int) -> Any:
     """What stands at a place in an answer; None where there is no such place.
 
-    >>> value_at({"choices": [{"text": "A"}]}, "choices", 0, "text"), value_at({"choices": "A"}, "choices", 0, "text")
+    >>> _at({"choices": [{"text": "A"}]}, "choices", 0, "text"), _at({"choices": "A"}, "choices", 0, "text")
     ('A', None)
     """
     for step in path:
@@ -232,7 +231,7 @@ def value_at(answer: Any, *path: str | int) -> Any:
 
 
 def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    choice = value_at(answer, "choices", 0)
+    choice = _at(answer, "choices", 0)
     if not isinstance(choice, dict):
         raise ModelError(f"the server's answer has no choices: {printable(json_text(answer))[:200]}")
     return choice
@@ -240,13 +239,13 @@ def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def text_of(answer: Mapping[str, Any]) -> str:
     """The generated text; empty where there is none, as in a refusal."""
-    content = value_at(_choice(answer), "message", "content")
+    content = _at(_choice(answer), "message", "content")
     return content if isinstance(content, str) else ""
 
 
 def token_counts(answer: Mapping[str, Any], question: str) -> tuple[int, int]:
     """Tokens of question and answer, guessed where the server does not count."""
-    counts = (value_at(answer, "usage", name) for name in ("prompt_tokens", "completion_tokens"))
+    counts = (_at(answer, "usage", name) for name in ("prompt_tokens", "completion_tokens"))
     guessed = (math.ceil(len(question) / CHARACTERS), 1)
     first, second = (n if isinstance(n, int) and 0 <= n < 1e9 else g for n, g in zip(counts, guessed, strict=True))
     return int(first), int(second)
@@ -254,13 +253,13 @@ def token_counts(answer: Mapping[str, Any], question: str) -> tuple[int, int]:
 
 def top_logprobs(answer: Mapping[str, Any], expected: int) -> list[tuple[str, float]]:
     """The likeliest first tokens of an answer; refuses what are no log-probabilities."""
-    top = value_at(_choice(answer), "logprobs", "content", 0, "top_logprobs")
+    top = _at(_choice(answer), "logprobs", "content", 0, "top_logprobs")
     if not isinstance(top, list) or len(top) < max(1, expected):
         count = len(top) if isinstance(top, list) else 0
         raise ModelError(f"the server gave {count} top log-probabilities where {expected or 'some'} were asked")
     tokens = []
     for entry in top:
-        token, value = value_at(entry, "token"), value_at(entry, "logprob")
+        token, value = _at(entry, "token"), _at(entry, "logprob")
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not isinstance(token, str) or not number or not value <= 0.01:
             raise ModelError(f"the server gave {value!r} as the log-probability of {printable(repr(token))[:60]}")
@@ -270,15 +269,11 @@ def top_logprobs(answer: Mapping[str, Any], expected: int) -> list[tuple[str, fl
 
 def _seconds(text: str) -> float:
     """Retry-After: seconds or a date; 0 where it is neither."""
-    try:
+    with contextlib.suppress(ValueError):
         return max(0.0, float(text))
-    except ValueError:
-        pass
-    try:
-        when = parsedate_to_datetime(text)
-        return max(0.0, (when - datetime.now(timezone.utc)).total_seconds())
-    except (TypeError, ValueError):
-        return 0.0
+    with contextlib.suppress(TypeError, ValueError):
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(timezone.utc)).total_seconds())
+    return 0.0
 
 
 def _threaded(run: Callable[[Callable[[Any], None]], Awaitable[None]]) -> Iterator[Any]:

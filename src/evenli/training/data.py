@@ -190,6 +190,7 @@ def overlap(train: Examples, dev: Examples) -> int:
 
 def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:
     """Tokenise every pair once; the longer sentence of a pair over the limit is cut, and such pairs are counted."""
+    # The last entry of ids and segments is that of padding, which has a field of its own here.
     tokens, truncated = models.tokenise(tokenizer, examples.premises, examples.hypotheses, max_length)
     return FlatTokens(
         ids=tokens.ids[:-1],

@@ -117,6 +117,7 @@ def _store_int8(model: Any) -> None:
         name, inputs = tensor.name, [f"{tensor.name}.int8", f"{tensor.name}.scale"]
         tensors += [numpy_helper.from_array(*one) for one in zip((values, scales), inputs, strict=True)]
         nodes.append(helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}.expand", axis=axis))
+    # Nodes are in the order of their execution: weights are expanded before anything reads them.
     nodes.extend(model.graph.node)
     del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(tensors)

@@ -62,6 +62,7 @@ class Trainer:
         values = self._initial.clone()
         generator = torch.Generator().manual_seed(self.recipe.seed)
         spread = getattr(self.model.config, "initializer_range", 0.02)
+        # As transformers starts new layers: matrices at random, biases at 0, norms at 1.
         for name, tensor in self.stepper.flat.named(values).items():
             if name in self._fresh:
                 if tensor.ndim > 1:
@@ -146,7 +147,7 @@ class Trainer:
             self.model.train()
             length = sorted(plan.lengths)[len(plan) // 2]
             with self.stepper.undisturbed():
-                self.stepper.take_step(length)
+                self.stepper.take_step(length)  # the first one sets up memory, and is no measure
                 began = time.perf_counter()
                 self.stepper.take_step(length)
             seconds = (time.perf_counter() - began) * self.steps * runs
