@@ -121,13 +121,13 @@ def find_checkpoint(
 
     ``advice`` is what to do about a checkpoint without safetensors, where pickled weights are not allowed.
     """
-    if Path(target).is_dir():
-        check_folder(Path(target), allow_pickle=allow_pickle, advice=advice)
-        return Checkpoint(target, Path(target))
-    name, _, revision = target.partition("@")
-    folder = snapshot(name, revision, online=online, allow_pickle=allow_pickle)
-    check_folder(folder, allow_pickle=allow_pickle, advice=advice)
-    return Checkpoint(name, folder, folder.name)
+    checkpoint = Checkpoint(target, Path(target))
+    if not checkpoint.folder.is_dir():
+        name, _, revision = target.partition("@")
+        folder = snapshot(name, revision, online=online, allow_pickle=allow_pickle)
+        checkpoint = Checkpoint(name, folder, folder.name)
+    check_folder(checkpoint.folder, allow_pickle=allow_pickle, advice=advice)
+    return checkpoint
 
 
 def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, allow_pickle: bool = False) -> Path:
