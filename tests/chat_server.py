@@ -46,6 +46,7 @@ class ChatServer(ThreadingHTTPServer):
         self.fake = fake_model(kind)
         self.top, self.faults, self.key = top, faults, ""
         self.models = ["tiny"]
+        self.listed: Any = None  # sent in place of the list of models
         self.mass, self.says = 0.9, ""  # what the labels get; what a generated answer says instead of the label
         self.count, self.lock = 0, threading.Lock()
         self.asked: list[tuple[str, str, str]] = []
@@ -97,7 +98,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not self.refused():
-            self.reply(200, {"data": [{"id": name, "owned_by": "tests"} for name in self.server.models]})
+            models = [{"id": name, "owned_by": "tests"} for name in self.server.models]
+            self.reply(200, {"data": models if self.server.listed is None else self.server.listed})
 
     def do_POST(self) -> None:
         server = self.server

@@ -110,7 +110,10 @@ def test_shared_beginnings_and_batches_change_no_number(folder: Path) -> None:
     for row, pair in enumerate(PAIRS):
         for at, view in enumerate(model.views):
             for column, label in enumerate(LABELS):
-                forms = {tuple(model._encode(form)): form for form in view.spellings(label)}.values()
+                forms = {
+                    tuple(model._tokenizer.encode(form, add_special_tokens=False)): form
+                    for form in view.spellings(label)
+                }.values()
                 expected = np.logaddexp.reduce([plainly(model, view.text(*pair), form) for form in forms])
                 assert views[row, at, column] == pytest.approx(max(expected, -30), abs=2e-3)
     assert views[..., 3] == pytest.approx(np.exp(views[..., :3]).sum(axis=2), abs=1e-4)

@@ -28,8 +28,7 @@ from evenli.evaluate.compare import compare
 from evenli.evaluate.predict import RunFolder, predict
 from evenli.labels import LABELS
 from evenli.models import ModelOptions, Prompting, load_model, server
-from evenli.models.answers import read_logprobs, read_texts
-from evenli.models.prompts import combine, make_views
+from evenli.models.prompts import combine, make_views, read_logprobs, read_texts
 from evenli.models.server import KEY, Address
 from evenli.pairs import PairSet
 from evenli.predictions import ABSTAINED, MASS, Predictions
@@ -323,6 +322,10 @@ def test_models_are_named() -> None:
         assert load_model(f"chat:{one.url.partition('#')[0]}").info.name == "tiny"
         one.models = ["a", "b"]
         with pytest.raises(ModelError, match="offers a, b"):
+            load_model(f"chat:{one.url.partition('#')[0]}")
+        one.listed = 5  # a server that lists no models is asked for the one that is named
+        assert load_model(f"chat:{one.url}").info.name == "tiny"
+        with pytest.raises(ModelError, match=r"offers \?"):
             load_model(f"chat:{one.url.partition('#')[0]}")
     with pytest.raises(ModelError, match="no answer from http://127.0.0.1"):
         load_model(f"chat:{one.url}")

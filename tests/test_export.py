@@ -18,7 +18,7 @@ onnx = pytest.importorskip("onnx")
 
 from conftest import make_checkpoint, skip_without  # noqa: E402
 from evenli.errors import InputError, LabelError, ModelError, RunError  # noqa: E402
-from evenli.models import ModelOptions  # noqa: E402
+from evenli.models import ModelOptions, ModelRequest  # noqa: E402
 from evenli.models.onnx import OnnxModel  # noqa: E402
 from evenli.training import export  # noqa: E402
 from evenli.training.export import export_onnx, quantise  # noqa: E402
@@ -88,7 +88,7 @@ def test_int8_storage_is_small_and_close(exported) -> None:
 
 
 def test_labels_travel_by_name(exported, source: Path, pairs) -> None:
-    model = OnnxModel(str(exported[False].path.parent), ModelOptions(threads=1), spec="x")
+    model = OnnxModel(str(exported[False].path.parent), ModelRequest("x", options=ModelOptions(threads=1)))
     assert model.info.labels == tuple(ORDER)
     assert onnx.load(exported[True].path).metadata_props[0].value == "neutral,contradiction,entailment"
     config = json.loads((exported[True].path.parent / "config.json").read_text())
@@ -159,7 +159,7 @@ def test_a_model_without_segments_takes_two_inputs(tmp_path: Path) -> None:
     assert [entry.name for entry in onnx.load(report.path).graph.input] == ["input_ids", "attention_mask"]
     assert report.max_difference < 1e-5
     # Of 130 positions RoBERTa never gives away those up to the padding id, here one.
-    model = OnnxModel(str(report.path), ModelOptions(max_length=300), spec="test")
+    model = OnnxModel(str(report.path), ModelRequest("test", options=ModelOptions(max_length=300)))
     prepared = model.prepare(["the nurse walks " * 100], ["a dog"])
     assert prepared.lengths.max() == model.info.max_length == 129
     assert np.isfinite(model.logits(prepared.items)).all()

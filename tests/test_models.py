@@ -14,7 +14,7 @@ import evenli
 from conftest import make_checkpoint
 from evenli.errors import LabelError, MissingExtraError, ModelError, RunError
 from evenli.labels import LABELS, label_columns
-from evenli.models import CallableModel, ModelOptions, fake_model, load_model
+from evenli.models import CallableModel, ModelOptions, OutOfMemory, fake_model, load_model, loading
 from evenli.models.base import Tokens
 from evenli.stats.intervals import Scoring
 from evenli.suites.coal.build import build_coal
@@ -192,7 +192,8 @@ def test_a_numbered_device_is_treated_like_its_kind(
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append(device))
     model = load_model(str(checkpoint), options=ModelOptions(device=device))
     assert (model.info.device, model.info.dtype, model.bucket) == (device, dtype, bucket)
-    model._release()  # type: ignore[attr-defined]
+    with pytest.raises(OutOfMemory), loading.inference(torch, device, model.info.name):
+        raise MemoryError
     assert len(calls) == released
 
 

@@ -760,6 +760,16 @@ def test_training_and_its_benchmarks_need_no_polars(pair_file) -> None:
     assert done.stdout.startswith("2\n")
 
 
+@pytest.mark.parametrize("limit", ["many", [128]])
+def test_a_tokenizer_limit_that_is_no_number_is_one_line(limit, base: Path, pair_file, run_cli, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(base, tmp_path / "base"))
+    about = json.loads((folder / "tokenizer_config.json").read_text()) | {"model_max_length": limit}
+    (folder / "tokenizer_config.json").write_text(json.dumps(about))
+    out = run_cli("train", "nli", str(folder), "--data", str(pair_file([GOOD, OTHER])), "-o", str(tmp_path / "out"))
+    assert out.returncode == 2 and "model_max_length" in out.stderr
+    assert len(out.stderr.splitlines()) == 1 and not (tmp_path / "out").exists()
+
+
 def test_bases_that_cannot_be_used(base: Path, tmp_path: Path) -> None:
     def copy(*names: str) -> Path:
         folder = tmp_path / f"copy{len(list(tmp_path.iterdir()))}"

@@ -116,13 +116,13 @@ MODELS: Registry[Any] = Registry(
     "model backend",
     "evenli.models",
     {
-        "hf": "evenli.models.hf:load",
+        "hf": "evenli.models.hf:HFModel",
         "onnx": "evenli.models.onnx:load",
         "evenli": "evenli.models.onnx:load_embedded",
         "py": "evenli.models.callables:load",
         "fake": "evenli.models.fakes:load",
-        "chat": "evenli.models.chat:load",
-        "causal": "evenli.models.causal:load",
+        "chat": "evenli.models.chat:ChatModel",
+        "causal": "evenli.models.causal:CausalModel",
     },
 )
 """Loaders of NLI models by the word before the colon of a spec: ``load(target, request) -> NLIModel``."""

@@ -107,7 +107,7 @@ class BiLSTMMax:
         vectors: WordVectors | Vocabulary,
         *,
         hidden: int = 2048,
-        weights: Mapping[str, Any] | None = None,
+        weights: Mapping[str, torch.Tensor] | None = None,
         seed: int = 0,
         device: str | None = None,
         v1_padding: bool = False,
@@ -175,6 +175,7 @@ class BiLSTMMax:
         sizes = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
         ids = self.vocabulary.ids(list(itertools.chain.from_iterable(sentences)))
         tokens = surround(ids, sizes)
+        # Counts come back token by token; without the markers they are those of the known words, in order.
         inside = np.ones(len(tokens.ids), dtype=bool)
         inside[tokens.starts] = inside[tokens.starts + tokens.lengths - 1] = False
         counts = np.zeros(len(ids), dtype=np.int64)
@@ -277,7 +278,7 @@ def first_argmax(outputs: Any) -> Any:
     return torch.where(outputs == outputs.amax(dim=0), time, len(outputs)).amin(dim=0)
 
 
-def _fill(lstm: Any, weights: Mapping[str, Any]) -> None:
+def _fill(lstm: Any, weights: Mapping[str, torch.Tensor]) -> None:
     wanted = {name: tuple(tensor.shape) for name, tensor in lstm.state_dict().items()}
     given = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     for name in sorted(wanted.keys() | given.keys()):

@@ -7,6 +7,7 @@ half a model for the whole.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,10 @@ class Configured:
         kinds = [(kind.rpartition(".")[2], path) for kind, path in modules]
         poolings = [_pooling(folder / path / "config.json") for kind, path in kinds if kind == "Pooling"]
         modes = [mode for fields in poolings for mode in _modes(fields)]
-        about, whole = _transformer(folder), read_fields(folder / "config_sentence_transformers.json")
+        # The name has another middle for other architectures than BERT.
+        files = sorted(folder.glob("sentence_*_config.json"))
+        about = read_fields(files[0]) if files else {}
+        whole = read_fields(folder / "config_sentence_transformers.json")
         prompts, name = whole.get("prompts"), whole.get("default_prompt_name")
         prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
         beyond = [kind for kind, _ in kinds if kind not in {"Transformer", "Pooling", "Normalize"}]
@@ -59,6 +63,10 @@ class Configured:
             limit=limit if isinstance(limit, int) and limit > 0 else None,
             beyond=tuple(beyond),
         )
+
+    def prepare(self, texts: Sequence[str]) -> list[str]:
+        """The texts as the tokenizer gets them."""
+        return [self.prompt + (text.lower() if self.lower else text) for text in texts]
 
     def choose(self, asked: str | None, name: str) -> tuple[str, str]:
         """The pooling to use and what to say about it; ``asked`` is None where the folder decides."""
@@ -113,9 +121,3 @@ def _modes(fields: dict[str, Any]) -> list[str]:
         (key.removeprefix("pooling_mode_"), on) for key, on in fields.items() if key.startswith("pooling_mode_")
     )
     return [_MODES.get(name, name) for name, on in switches if on is True] or ["mean"]
-
-
-def _transformer(folder: Path) -> dict[str, Any]:
-    """Fields of ``sentence_bert_config.json``, also under the names of other architectures."""
-    files = sorted(folder.glob("sentence_*_config.json"))
-    return read_fields(files[0]) if files else {}

@@ -81,8 +81,7 @@ class TransformerEncoder:
         """[n, d]."""
         # Texts of similar length share a batch, so that little is padded.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-        about = self._configured
-        texts = [about.prompt + (text.lower() if about.lower else text) for text in texts]
+        texts = self._configured.prepare(texts)
         embeddings: Embeddings | None = None
         for start in range(0, len(order), self._batch):
             rows = order[start : start + self._batch]
@@ -97,7 +96,7 @@ class TransformerEncoder:
             with self._torch.inference_mode():
                 hidden = self._model(**batch).last_hidden_state
                 pooled = self._pool(hidden, batch["attention_mask"].bool()).float()
-                if about.normalise:
+                if self._configured.normalise:
                     pooled = self._torch.nn.functional.normalize(pooled, dim=1)
                 pooled = pooled.cpu().numpy()
             if embeddings is None:

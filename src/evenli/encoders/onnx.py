@@ -49,38 +49,31 @@ class OnnxEncoder:
         self._tokenizer.enable_truncation(limit)
         self._graph = OnnxGraph(self._path)
         self._output, self.dimension = _output(self._path, self._graph.session)
-        self._choose(pooling)
+        if self._output == _POOLED:
+            # Such a graph holds the whole model; what its files say is done already, but for prompt and lower case.
+            self._configured = replace(self._configured, normalise=False)
+            self.pooling, self.note = _POOLED, ""
+        else:
+            self.pooling, self.note = self._configured.choose(pooling, str(self._path))
         self._batch = 1 if _mentions(self._path, _BY_BATCH) else batch_size
         content = hash_files([self._path, *self._graph.weights, folder / "tokenizer.json"])
         self.identity = f"onnx:{content[:32]}:{self._output}:{self.pooling}:{limit}"
         if self._configured != Configured():
             self.identity += f":{hash_text(str(self._configured))[:16]}"
 
-    def _choose(self, pooling: str | None) -> None:
-        """The pooling asked for, else the configured one; a graph that pools by itself keeps its own."""
-        if self._output == _POOLED:
-            # Such a graph holds the whole model; what its files say is done already, but for prompt and lower case.
-            self._configured = replace(self._configured, normalise=False)
-            self.pooling, self.note = _POOLED, ""
-            return
-        self.pooling, self.note = self._configured.choose(pooling, str(self._path))
-
     def encode(self, texts: Sequence[str]) -> Embeddings:
         """[n, d]; a text without a token is a row of zeros."""
-        about = self._configured
-        prepared = [about.prompt + (text.lower() if about.lower else text) for text in texts]
-        encoded = self._tokenizer.encode_batch_fast(prepared)
-        lengths = np.array([len(one) for one in encoded], dtype=np.int64)
+        encoded = self._tokenizer.encode_batch_fast(self._configured.prepare(texts))
+        tokens = Tokens.from_lists([one.ids for one in encoded], [one.type_ids for one in encoded], pad_id=0)
         embeddings: Embeddings | None = None
-        for rows in self._batches(lengths):
-            chosen = [encoded[row] for row in rows]
-            pooled = self._run(Tokens.from_lists([one.ids for one in chosen], [one.type_ids for one in chosen], 0))
+        for rows in self._batches(tokens.lengths):
+            pooled = self._run(tokens[rows])
             if embeddings is None:
                 embeddings = np.zeros((len(texts), pooled.shape[1]), dtype=np.float32)
             embeddings[rows] = pooled
         return np.zeros((len(texts), self.dimension or 0), dtype=np.float32) if embeddings is None else embeddings
 
-    def _batches(self, lengths: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    def _batches(self, lengths: NDArray[np.int32]) -> Iterator[NDArray[np.int64]]:
         # Texts of similar length share a batch; those without a token stay out, their rows are zero.
         order = np.argsort(lengths, kind="stable")
         order = order[lengths[order] > 0]
@@ -102,13 +95,12 @@ class OnnxEncoder:
         if output.ndim != len(expected) + 1 or output.shape[:-1] != expected:
             sides = ", ".join(map(str, (*expected, "d")))
             raise ModelError(f"{self._path}: {self._output} has the shape {output.shape}, expected ({sides})")
-        output = np.asarray(output, dtype=np.float32)
-        return output if self.pooling == _POOLED else self._scaled(_pool(output, keep, self.pooling))
-
-    def _scaled(self, rows: Embeddings) -> Embeddings:
-        if not self._configured.normalise:
-            return rows
-        return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12)))
+        rows = np.asarray(output, dtype=np.float32)
+        if self.pooling != _POOLED:
+            rows = _pool(rows, keep, self.pooling)
+        if self._configured.normalise:
+            rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.float32(1e-12))
+        return rows
 
 
 def _pool(hidden: Embeddings, keep: NDArray[np.bool_], pooling: str) -> Embeddings:

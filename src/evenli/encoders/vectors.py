@@ -188,7 +188,7 @@ def _write_rows(rows: Iterator[Block], folder: Path, path: Path, limit: int | No
             for names, block in rows:
                 if not dimension:
                     dimension = block.shape[1]
-                    _write_header(out, 0, dimension)
+                    _write_header(out, 0, dimension)  # the rows are not counted yet
                 keep = []
                 for row, name in enumerate(names):
                     if len(words) == limit:

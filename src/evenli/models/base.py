@@ -108,7 +108,7 @@ class Tokens:
     lengths: NDArray[np.int32]
 
     @classmethod
-    def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None, pad_id: int) -> Tokens:
+    def from_lists(cls, ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]], pad_id: int) -> Tokens:
         """Join ragged lists."""
         return cls.join([_flat(ids, types)], pad_id)
 
@@ -149,12 +149,11 @@ Flat = tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int32]]
 """Ids, segment ids and tokens per pair of some pairs end to end."""
 
 
-def _flat(ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]] | None) -> Flat:
+def _flat(ids: Sequence[Sequence[int]], types: Sequence[Sequence[int]]) -> Flat:
     lengths = np.fromiter(map(len, ids), dtype=np.int32, count=len(ids))
     size = int(lengths.sum())
     flat = np.fromiter(chain.from_iterable(ids), dtype=np.int32, count=size)
-    kinds = np.fromiter(chain.from_iterable(types), np.uint8, size) if types else np.zeros(size, np.uint8)
-    return flat, kinds, lengths
+    return flat, np.fromiter(chain.from_iterable(types), np.uint8, size), lengths
 
 
 Items = Tokens | list[Any]
@@ -246,28 +245,46 @@ def split_spec(spec: str) -> tuple[str, str]:
     return "hf", spec
 
 
-def tokenise(
-    tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int, *, pad_id: int = 0, side: str = "right"
-) -> tuple[Tokens, int]:
-    """Tokenise pairs with a tokenizer of the ``tokenizers`` library; the longer sentence is cut where both do not fit.
+def tokenise(tokenizer: Any, premises: Sequence[str], hypotheses: Sequence[str], limit: int) -> tuple[Tokens, int]:
+    """Tokenise pairs; the longer sentence is cut where both do not fit.
 
-    Returns the tokens and how many pairs were too long.
+    The tokenizer is one of ``tokenizers`` or ``transformers``. Returns the tokens and how many pairs were too long.
     """
-    tokenizer.no_padding()
+    side, pad_id = getattr(tokenizer, "truncation_side", "right"), getattr(tokenizer, "pad_token_id", None) or 0
+    if getattr(tokenizer, "is_fast", False):
+        tokenizer = tokenizer.backend_tokenizer
+    pairs = list(zip(premises, hypotheses, strict=True))
     blocks, truncated = [], 0
-    # In blocks, because what the library keeps of a pair takes fifty times the memory of its ids.
+    # In blocks, because what the libraries keep of a pair takes fifty times the memory of its ids.
     for at in range(0, len(pairs), _BLOCK):
         block = pairs[at : at + _BLOCK]
-        tokenizer.no_truncation()
-        # The fast call leaves out the offsets, which nobody reads here.
-        encoded = tokenizer.encode_batch_fast(block)
-        long = sum(len(one) > limit for one in encoded)
+        # Without a limit first: a cut pair could not be told from one that just fits.
+        ids, types = _encode(tokenizer, block)
+        long = sum(len(row) > limit for row in ids)
         if long:
-            tokenizer.enable_truncation(limit, direction=side)
-            encoded = tokenizer.encode_batch_fast(block)
+            ids, types = _encode(tokenizer, block, limit, side)
         truncated += long
-        blocks.append(_flat([one.ids for one in encoded], [one.type_ids for one in encoded]))
+        blocks.append(_flat(ids, types))
     return Tokens.join(blocks, pad_id), truncated
+
+
+def _encode(
+    tokenizer: Any, pairs: Sequence[tuple[str, str]], limit: int | None = None, side: str = "right"
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Ids and segment ids."""
+    if not hasattr(tokenizer, "encode_batch_fast"):  # one of transformers that is written in Python
+        cut = {"truncation": True, "max_length": limit} if limit is not None else {}
+        columns = (list(column) for column in zip(*pairs, strict=True))
+        batch = tokenizer(*columns, return_attention_mask=False, return_token_type_ids=True, verbose=False, **cut)
+        return batch["input_ids"], batch["token_type_ids"]
+    tokenizer.no_padding()
+    if limit is None:
+        tokenizer.no_truncation()
+    else:
+        tokenizer.enable_truncation(limit, direction=side)
+    # The fast call leaves out the offsets, which nobody reads here.
+    encoded = tokenizer.encode_batch_fast(pairs)
+    return [one.ids for one in encoded], [one.type_ids for one in encoded]
 
 
 def plan_batches(lengths: NDArray[np.int32], *, bucket: int, token_budget: int) -> Iterator[NDArray[np.int64]]:

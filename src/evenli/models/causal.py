@@ -11,7 +11,7 @@ import contextlib
 import copy
 import inspect
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,22 +21,16 @@ from numpy.typing import NDArray
 
 from evenli._extras import need
 from evenli.errors import LabelError, ModelError
-from evenli.io import hash_files, hash_text
+from evenli.io import hash_text
 from evenli.labels import LABELS
 from evenli.models import loading, packing, prompts
-from evenli.models.base import ModelInfo, ModelRequest, OutOfMemory, Prepared
+from evenli.models.base import ModelInfo, ModelRequest, Prepared
 from evenli.parse import check_regular
 
-DTYPES = ("float32", "bfloat16", "float16")
 _PURPOSE = "loading language models"
 _GGUF = ".gguf"
 _ALIKE = {"float32": 1e-2, "bfloat16": 0.25, "float16": 0.1}
 """Nats: how far rounding alone moves the answer to a question that is asked in another batch."""
-
-
-def load(target: str, request: ModelRequest) -> CausalModel:
-    """The backend ``causal:DIRECTORY``, ``causal:ID[@REVISION]`` or ``causal:FILE.gguf``."""
-    return CausalModel(target, request)
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class Question:
 
 
 class CausalModel:
-    """An ``AutoModelForCausalLM`` that is asked in every view."""
+    """The backend ``causal:DIRECTORY``, ``causal:ID[@REVISION]`` or ``causal:FILE.gguf``, asked in every view."""
 
     def __init__(self, target: str, request: ModelRequest) -> None:
         options = request.options
@@ -57,24 +51,20 @@ class CausalModel:
         self.views = prompts.make_views(request.lang, options.prompting.prompts, options.prompting.orders)
         self.details = prompts.details(self.views)
         self._torch = torch = need("torch", extra="hf", purpose=_PURPOSE)
-        self._device = loading.pick_device(torch, options.device)
-        kind = self._device.partition(":")[0]
-        dtype = options.dtype or ("bfloat16" if kind == "cuda" else "float32")
-        if dtype not in DTYPES:
-            raise ModelError(f"--dtype {dtype} is not for language models; choose {', '.join(DTYPES)}")
-        source, arguments, fingerprint = _source(target, request)
-        model, self._tokenizer = _load_parts(source, arguments)
+        self._device, dtype = loading.pick_arithmetic(torch, options, "language models")
+        source = _find(target, online=options.online)
+        model, self._tokenizer = _load_parts(source)
         self._model = model.to(self._device, getattr(torch, dtype))
         self._template = bool(getattr(self._tokenizer, "chat_template", None))
         self.note = "" if self._template else f"{source.name} has no chat template: it is asked in plain text"
-        file = source.folder / arguments["gguf_file"] if arguments and not self._template else None
-        self._first = _first_tokens(file) if file else ()
+        self._first = _first_tokens(source.folder / source.gguf) if source.gguf and not self._template else ()
         self._limit = loading.position_limit(model.config)
         self._answers = [self._spelled(view) for view in self.views]
         self._shared: list[tuple[int, ...]] = []
         self._caches: dict[int, Any] = {}
         self._packs: bool | None = None  # whether the network takes packed rows; tried with the first questions
-        self.bucket, self.token_budget = 1, options.token_budget or (2_048 if kind == "cpu" else 65_536)
+        on_cpu = self._device.startswith("cpu")
+        self.bucket, self.token_budget = 1, options.token_budget or (2_048 if on_cpu else 65_536)
         self.prompting = {"mode": "log-probabilities of whole answers", "chat_template": self._template}
         self.prompting |= prompts.card(self.views)
         self.named_labels = True
@@ -85,7 +75,7 @@ class CausalModel:
             backend="causal",
             name=source.name,
             revision=source.revision,
-            fingerprint=hash_text(f"{fingerprint} {prompts.identity(self.views)}{calibrated}{begun}"),
+            fingerprint=hash_text(f"{source.fingerprint} {prompts.identity(self.views)}{calibrated}{begun}"),
             labels=LABELS,
             device=self._device,
             dtype=dtype,
@@ -99,12 +89,9 @@ class CausalModel:
         """Token ids of the ways to write each label's answer."""
         spelled = []
         for label in LABELS:
-            forms = [tuple(self._encode(form)) for form in view.spellings(label)]
+            forms = [tuple(self._tokenizer.encode(form, add_special_tokens=False)) for form in view.spellings(label)]
             spelled.append([form for form in dict.fromkeys(forms) if form])
         return spelled
-
-    def _encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=False))
 
     def _question(self, text: str) -> str:
         if not self._template:
@@ -142,17 +129,9 @@ class CausalModel:
     def logits(self, items: Sequence[Question]) -> NDArray[np.float32]:
         """Ask a batch in every view."""
         scores = np.empty((len(items), len(self.views), len(LABELS)), dtype=np.float64)
-        try:
-            with self._torch.inference_mode():
-                for at in range(len(self.views)):
-                    scores[:, at] = self._packed(at, items) if self._packs else self._plain(at, items)
-        except (RuntimeError, MemoryError) as error:
-            memory = isinstance(error, self._torch.OutOfMemoryError | MemoryError)
-            if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
-                raise ModelError(f"{self.info.name} failed on a batch: {error}") from error
-            if self._device.startswith("cuda"):
-                self._torch.cuda.empty_cache()
-            raise OutOfMemory from error
+        with loading.inference(self._torch, self._device, self.info.name):
+            for at in range(len(self.views)):
+                scores[:, at] = self._packed(at, items) if self._packs else self._plain(at, items)
         # Undefined scores of a damaged model are refused by the caller, in one line; numpy would add its own.
         with np.errstate(invalid="ignore"):
             mass = np.exp(np.logaddexp.reduce(scores, axis=2))
@@ -160,7 +139,9 @@ class CausalModel:
 
     def plan(self, items: Sequence[Question]) -> Iterator[NDArray[np.int64]]:
         """Positions of items that are asked together: the hypotheses of a premise are not parted."""
-        return packing.batches(*_first_view(items), self.token_budget)
+        # Endings in the first view stand for all: in the others they are as long, but for a few tokens.
+        endings = [item.endings[0] for item in items]
+        return packing.batches([item.premise for item in items], endings, self.token_budget)
 
     def _can_pack(self, items: Sequence[Question]) -> bool:
         """Whether the network takes packed rows: some questions are asked both ways, and must get the same answer."""
@@ -229,7 +210,10 @@ class CausalModel:
     def _plain(self, view: int, items: Sequence[Question]) -> NDArray[np.float64]:
         """[items, 3] log-probability of each label's answer, one question a row."""
         scores = np.empty((len(items), len(LABELS)))
-        for rows in _by_length([item.endings[view] for item in items]):
+        groups: dict[int, list[int]] = {}
+        for at, item in enumerate(items):
+            groups.setdefault(len(item.endings[view]), []).append(at)
+        for rows in groups.values():
             scores[rows] = self._score(view, [items[row].endings[view] for row in rows])
         return scores
 
@@ -272,8 +256,8 @@ class CausalModel:
         return cache
 
 
-def _source(target: str, request: ModelRequest) -> tuple[loading.Checkpoint, dict[str, Any], str]:
-    """A checkpoint, what its loader is told, and its fingerprint; a GGUF file is a checkpoint in one file."""
+def _find(target: str, *, online: bool) -> loading.Checkpoint:
+    """A checkpoint in a directory, on the hub, or in one GGUF file."""
     path = Path(target)
     files = [path] if path.suffix == _GGUF else []
     if path.is_dir() and not (path / "config.json").is_file():
@@ -281,27 +265,25 @@ def _source(target: str, request: ModelRequest) -> tuple[loading.Checkpoint, dic
         if len(files) > 1:
             raise ModelError(f"{path} holds {len(files)} GGUF files; name one, as in causal:{files[0]}")
     if not files:
-        source = loading.find_checkpoint(target, online=request.options.online)
-        return source, {}, source.fingerprint
+        return loading.find_checkpoint(target, online=online)
     (file,) = files
     if not file.is_file():
         raise ModelError(f"there is no GGUF file {file}")
     check_regular(file)
     need("gguf", extra="gguf", purpose="reading GGUF files")
-    return loading.Checkpoint(file.stem, file.parent), {"gguf_file": file.name}, hash_files([file])
+    return loading.Checkpoint(file.stem, file.parent, gguf=file.name)
 
 
-def _load_parts(source: loading.Checkpoint, arguments: Mapping[str, Any]) -> tuple[Any, Any]:
+def _load_parts(source: loading.Checkpoint) -> tuple[Any, Any]:
     """The network and its tokenizer."""
     transformers = loading.quiet_transformers(_PURPOSE)
     # The reader of GGUF files draws a progress bar of its own.
-    silent = contextlib.redirect_stderr(io.StringIO()) if arguments else contextlib.nullcontext()
+    silent = contextlib.redirect_stderr(io.StringIO()) if source.gguf else contextlib.nullcontext()
     with loading.one_line(source.name), silent:
-        tokenizer = loading.load_part(transformers.AutoTokenizer, source, **arguments)
+        tokenizer = loading.load_part(transformers.AutoTokenizer, source)
         loading.try_tokenizer(tokenizer, source.name, "a b")
-        model, report = loading.load_network(
-            transformers.AutoModelForCausalLM, source, safe=None if arguments else True, **arguments
-        )
+        safe = None if source.gguf else True
+        model, report = loading.load_network(transformers.AutoModelForCausalLM, source, safe=safe)
     loading.check_tensors(report, source.name, optional=("lm_head.",) if model.config.tie_word_embeddings else ())
     return model.eval(), tokenizer
 
@@ -312,16 +294,3 @@ def _first_tokens(file: Path) -> tuple[int, ...]:
     fields = gguf.GGUFReader(file).fields
     wanted, first = (fields.get(f"tokenizer.ggml.{name}") for name in ("add_bos_token", "bos_token_id"))
     return (int(first.contents()),) if wanted and first and wanted.contents() else ()
-
-
-def _first_view(items: Sequence[Question]) -> tuple[list[int], list[tuple[int, ...]]]:
-    """Premises, and endings in the first view: in the others they are as long, but for a few tokens."""
-    return [item.premise for item in items], [item.endings[0] for item in items]
-
-
-def _by_length(rows: Sequence[tuple[int, ...]]) -> list[list[int]]:
-    """Positions of rows of one length each."""
-    groups: dict[int, list[int]] = {}
-    for at, row in enumerate(rows):
-        groups.setdefault(len(row), []).append(at)
-    return list(groups.values())

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,8 @@ from evenli.format import printable
 from evenli.io import hash_text, json_text
 from evenli.labels import LABELS
 from evenli.models import prompts
-from evenli.models.answers import CHARACTERS, read_logprobs, read_texts, text_of, token_counts, top_logprobs
 from evenli.models.base import ModelInfo, ModelRequest, Prepared, Prompting
-from evenli.models.server import Address, Handler, RefusedError, Server
+from evenli.models.server import CHARACTERS, Address, Handler, RefusedError, Server, text_of, token_counts, top_logprobs
 from evenli.record import Record
 
 TOKENS = ("prompt_tokens", "answer_tokens")
@@ -36,17 +36,11 @@ _GROUP, _SECONDS = 16, 1.0  # finished pairs are handed on in groups of this siz
 Pair = tuple[str, str]
 
 
-def load(target: str, request: ModelRequest) -> ChatModel:
-    """The backend ``chat:URL#model``."""
-    return ChatModel(target, request)
-
-
 @dataclass(frozen=True)
 class Abilities:
     """What a server can do, found out before the first pair."""
 
     model: str
-    models: tuple[str, ...]  # names that the server offers; empty where it does not say
     top_logprobs: int  # alternatives per token; 0 where it gives no log-probabilities
     limit: str  # how the length of an answer is called
     engine: str  # who serves, where the server says so
@@ -87,6 +81,14 @@ class Usage(Record, frozen=True):
     cost: float | None = None
 
 
+class Reply(NamedTuple):
+    """What one pair got in one view."""
+
+    scores: NDArray[np.float64]  # log-probabilities of the labels
+    mass: float
+    tokens: NDArray[np.int64]  # of questions and answers
+
+
 class Spending:
     """Tokens and money: what was spent, what is on its way, and the limit."""
 
@@ -106,19 +108,19 @@ class Spending:
         """So far."""
         return self.cost(*self.tokens)
 
-    def reserve(self) -> None:
-        """Before a request: refuse it if it and those under way could pass the limit."""
-        self._under_way += 1
-        if self._limit is not None and self.spent + self._under_way * self._largest > self._limit:
-            self._under_way -= 1
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Around a request: refuse it if it and those under way could pass the limit."""
+        if self._limit is not None and self.spent + (self._under_way + 1) * self._largest > self._limit:
             raise ModelError(
                 f"stopped before --max-cost {self._limit:g}: {self.spent:.4f} is spent; finished pairs are kept, run "
                 "the same command with a larger limit to go on"
             )
-
-    def release(self) -> None:
-        """After a request, whatever became of it."""
-        self._under_way -= 1
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
 
     def add(self, prompt: int, answer: int) -> None:
         """Count a request; the dearest so far is what the next may cost."""
@@ -128,7 +130,7 @@ class Spending:
 
 
 class ChatModel:
-    """A model that is asked over HTTP, every pair in every view."""
+    """The backend ``chat:URL#model``: a model that is asked over HTTP, every pair in every view."""
 
     bucket, named_labels = 1_000_000, True
     token_budget = 64 * bucket
@@ -216,12 +218,13 @@ class ChatModel:
 
     def stream(self, items: Sequence[Pair]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Ask many pairs; groups of finished ones come as soon as they are done, also before an error."""
+        # Pair by pair, so that whole pairs are finished, and kept, as early as possible.
         jobs = [(at, view) for at in range(len(items)) for view in range(len(self.views))]
-        answers: dict[int, dict[int, Any]] = {}
+        answers: dict[int, dict[int, Reply]] = {}
         ready: list[int] = []
         since = time.monotonic()
 
-        async def do(job: tuple[int, int], send: Handler) -> tuple[int, int, Any]:
+        async def do(job: tuple[int, int], send: Handler) -> tuple[int, int, Reply]:
             at, view = job
             return at, view, await self._ask(self.views[view], items[at], send)
 
@@ -247,30 +250,26 @@ class ChatModel:
         if ready:
             yield group()
 
-    async def _ask(self, view: prompts.View, pair: Pair, send: Handler) -> tuple[NDArray[np.float64], float, int, int]:
-        """Log-probabilities, mass and tokens of one pair in one view."""
-        question, used = view.text(*pair), [0, 0]
-        given = []
+    async def _ask(self, view: prompts.View, pair: Pair, send: Handler) -> Reply:
+        question = view.text(*pair)
+        given: list[dict[str, Any]] = []
+        used: list[tuple[int, int]] = []
         for sample in range(self._samples):
             body = _body(self.abilities, question, sample)
-            self.spending.reserve()
-            try:
+            with self.spending.request():
                 answer = await send(body)
-            finally:
-                self.spending.release()
-            tokens = token_counts(answer, question)
-            self.spending.add(*tokens)
-            used = [before + more for before, more in zip(used, tokens, strict=True)]
+            used.append(token_counts(answer, question))
+            self.spending.add(*used[-1])
             given.append(answer)
         if self.abilities.top_logprobs:
-            scores, mass = read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
+            scores, mass = prompts.read_logprobs(top_logprobs(given[0], self.abilities.top_logprobs), view)
         else:
-            scores, mass = read_texts([text_of(answer) for answer in given], view)
-        return scores, mass, used[0], used[1]
+            scores, mass = prompts.read_texts([text_of(answer) for answer in given], view)
+        return Reply(scores, mass, np.sum(used, axis=0))
 
-    def _row(self, answers: Sequence[tuple[NDArray[np.float64], float, int, int]]) -> NDArray[np.float32]:
-        scores, mass = np.stack([one[0] for one in answers]), np.array([one[1] for one in answers])
-        tokens = np.array([sum(one[2] for one in answers), sum(one[3] for one in answers)], dtype=np.float32)
+    def _row(self, replies: Sequence[Reply]) -> NDArray[np.float32]:
+        scores, mass = np.stack([one.scores for one in replies]), np.array([one.mass for one in replies])
+        tokens = np.sum([one.tokens for one in replies], axis=0).astype(np.float32)
         row = prompts.combine(scores[None], mass[None], prompts.count_orders(self.views), self._prior)[0]
         return np.concatenate([row, tokens])
 
@@ -296,7 +295,7 @@ def _body(abilities: Abilities, question: str, sample: int = 0) -> dict[str, Any
 
 def probe(server: Server, view: prompts.View) -> Abilities:
     """Find out what a server can do; an unknown model is refused with those there are."""
-    model, offered, entry = _model(server)
+    model, entry = _model(server)
     engine = str(entry.get("owned_by", ""))[:40]
     meta = entry.get("meta")
     # Which weights they are, and not how they are served.
@@ -304,7 +303,7 @@ def probe(server: Server, view: prompts.View) -> Abilities:
     refusal: ModelError | None = None
     for top in (_TOP, _FEWEST, 0):
         for limit in _LIMITS:
-            abilities = Abilities(model, offered, top, limit, engine, math.nan, math.nan, 0, described)
+            abilities = Abilities(model, top, limit, engine, math.nan, math.nan, 0, described)
             try:
                 return _tried(server, abilities, view)
             except RefusedError as error:
@@ -312,14 +311,15 @@ def probe(server: Server, view: prompts.View) -> Abilities:
     raise refusal or ModelError("the server refuses every form of the question")
 
 
-def _model(server: Server) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
-    """The model that is asked, those that are offered, and what the server says about it."""
+def _model(server: Server) -> tuple[str, Mapping[str, Any]]:
+    """The model that is asked, and what the server says about it."""
     wanted, host = server.address.model, server.address.host
     try:
-        listed = server.get("/models").get("data")
+        data = server.ask(None).get("data")
     except RefusedError:  # not every server lists its models
-        listed = None
-    entries = {str(one["id"]): one for one in listed or [] if isinstance(one, dict) and "id" in one}
+        data = None
+    listed = data if isinstance(data, list) else []
+    entries = {str(one["id"]): one for one in listed if isinstance(one, dict) and "id" in one}
     if not wanted and len(entries) == 1:
         wanted = next(iter(entries))
     few = ", ".join(list(entries)[:10]) + (f" and {len(entries) - 10} more" if len(entries) > 10 else "")
@@ -329,14 +329,14 @@ def _model(server: Server) -> tuple[str, tuple[str, ...], Mapping[str, Any]]:
         )
     if entries and wanted not in entries:
         raise ModelError(f"{host} has no model '{printable(wanted)}'; it offers {printable(few)}")
-    return wanted, tuple(entries), entries.get(wanted, {})
+    return wanted, entries.get(wanted, {})
 
 
 def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilities:
     """Ask twice: what comes back, how long it takes, and whether it is the same."""
     body = _body(abilities, view.text("A person sleeps.", "A person rests."))
     started = time.monotonic()
-    first, second = server.post(body), server.post(body)
+    first, second = server.ask(body), server.ask(body)
     seconds = (time.monotonic() - started) / 2
     top, difference = 0, math.nan
     if abilities.top_logprobs:
@@ -348,9 +348,7 @@ def _tried(server: Server, abilities: Abilities, view: prompts.View) -> Abilitie
             top = 0  # the server took the field and ignored it
         if top < _FEWEST:
             top, difference = 0, math.nan
-    usage = first.get("usage")
-    counted = usage.get("prompt_tokens") if isinstance(usage, dict) else 0
-    tokens = counted if isinstance(counted, int) and counted > 0 else 0
+    tokens, _ = token_counts(first, "")  # 0 where the server does not count
     # Answers are drawn where there are no log-probabilities, both with the seed of the first sample.
     seed = None if abilities.top_logprobs else text_of(first) == text_of(second)
     return replace(

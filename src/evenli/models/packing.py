@@ -77,15 +77,14 @@ def batches(premises: Sequence[int], rows: Sequence[Row], budget: int) -> Iterat
     tokens = 0
     for family in families(premises, rows):
         shape = np.array(_shape(family, rows))
-        if batch and len(shape) == len(widths):
-            wider = np.maximum(widths, shape)
-            size = (len(batch) + 1) * int(wider.sum())
-            fits = size <= budget and (tokens < _ENOUGH or size <= _FILLED * (tokens + shape.sum()))
-        if batch and not (len(shape) == len(widths) and fits):
+        alike = len(shape) == len(widths)
+        # Every part is as wide as the longest of the batch, so one long family costs columns in all rows.
+        wider = np.maximum(widths, shape) if alike else shape
+        size = (len(batch) + 1) * int(wider.sum())
+        fits = alike and size <= budget and (tokens < _ENOUGH or size <= _FILLED * (tokens + shape.sum()))
+        if batch and not fits:
             yield np.concatenate(batch)
-            batch = []
-        if not batch:
-            wider, tokens = shape, 0
+            batch, wider, tokens = [], shape, 0
         widths, tokens = wider, tokens + int(shape.sum())
         batch.append(family)
     if batch:

@@ -7,6 +7,7 @@ probability, their *mass*, is kept: a model that would rather say something else
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -182,6 +183,33 @@ def measure_prior(model: Any) -> NDArray[np.float64]:
 def count_orders(views: Sequence[View]) -> int:
     """In how many option orders each wording is asked."""
     return len(views) // len({view.prompt.name for view in views})
+
+
+def read_logprobs(top: Sequence[tuple[str, float]], view: View) -> tuple[NDArray[np.float64], float]:
+    """Log-probability of each label from the likeliest tokens, and their mass.
+
+    A label that is not among the tokens is less likely than the last of them, and gets that value.
+    """
+    least = min(value for _, value in top)
+    # An answer has several spellings ("A", " A"): what they have together is its probability.
+    by_label: dict[str, list[float]] = {}
+    for token, value in top:
+        label = view.label_of(token)
+        if label is not None:
+            by_label.setdefault(label, []).append(value)
+    scores = np.array([np.logaddexp.reduce(by_label.get(label, [least])) for label in LABELS])
+    mass = sum(math.exp(value) for values in by_label.values() for value in values)
+    return scores, min(mass, 1.0)
+
+
+def read_texts(texts: Sequence[str], view: View) -> tuple[NDArray[np.float64], float]:
+    """Shares of the labels among generated answers, as log-probabilities, and the share that could be read.
+
+    Half an answer is added to each label (Jeffreys), so that none is impossible after a few samples.
+    """
+    labels = [view.parse(text) for text in texts]
+    counts = np.array([labels.count(label) for label in LABELS], dtype=np.float64)
+    return np.log((counts + 0.5) / (counts.sum() + 1.5)), float(counts.sum() / len(texts))
 
 
 def combine(

@@ -1,9 +1,14 @@
-"""A client of OpenAI-compatible servers: bounded concurrency, retries, limits, and a key that only its host sees."""
+"""A client of OpenAI-compatible servers: bounded concurrency, retries, limits, and a key that only its host sees.
+
+What a server answers is JSON that is not to be trusted.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
+import math
 import os
 import queue
 import random
@@ -20,6 +25,8 @@ from urllib.parse import urlsplit
 from evenli._extras import need
 from evenli.errors import InputError, ModelError
 from evenli.format import printable
+from evenli.io import json_text
+from evenli.models import prompts
 from evenli.parse import parse_json_object
 
 KEY = "EVENLI_CHAT_KEY"
@@ -29,6 +36,7 @@ TRIES = 6
 BACKOFF = 0.5  # seconds before the first further try; doubled each time
 LONGEST_WAIT = 300.0  # a server that asks for more is left alone
 TIMEOUT = 120.0
+CHARACTERS = 3.0  # per token, where a server does not count
 _LARGEST = 4 << 20  # bytes of an answer
 _AGAIN = "finished pairs are kept; run the same command again to go on"
 
@@ -75,16 +83,13 @@ class Address:
 
 
 def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
+    with contextlib.suppress(ValueError):  # a name and no number
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return host == "localhost"
 
 
-Handler = Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends one request body to the chat endpoint and gives the answer."""
+Handler = Callable[[Mapping[str, Any] | None], Awaitable[dict[str, Any]]]
+"""Sends one request body to the chat endpoint and gives the answer; None asks which models there are."""
 
 
 class Server:
@@ -100,20 +105,9 @@ class Server:
         self._resume_at = 0.0  # no request before this time, on the monotonic clock
         self.requests = self.retries = 0
 
-    def get(self, path: str) -> dict[str, Any]:
-        """One answer, without patience: the user is waiting for the first word of the server."""
-        return self._once(lambda send: send("GET", path, None, 2))
-
-    def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """One answer to a chat request, as patiently as any."""
-        return self._once(lambda send: send("POST", "/chat/completions", body, TRIES))
-
-    def _once(self, ask: Callable[[Any], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-        async def run(put: Callable[[Any], None]) -> None:
-            async with self._client(1) as client:
-                put(await ask(lambda *words: self._send(client, *words)))
-
-        (answer,) = _threaded(run)
+    def ask(self, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        """One answer to a chat request; None asks which models there are."""
+        (answer,) = self.work([body], lambda body, send: send(body), 1)
         return dict(answer)
 
     def work(
@@ -125,17 +119,15 @@ class Server:
             remaining = iter(jobs)
             async with self._client(concurrency) as client:
 
-                async def send(body: Mapping[str, Any]) -> dict[str, Any]:
-                    return await self._send(client, "POST", "/chat/completions", body, TRIES)
-
                 async def worker() -> None:
                     for job in remaining:
-                        put(await do(job, send))
+                        put(await do(job, lambda body: self._send(client, body)))
 
                 workers = [asyncio.create_task(worker()) for _ in range(min(concurrency, len(jobs)))]
                 try:
                     await asyncio.gather(*workers)
                 finally:
+                    # One error ends all: nothing more is sent, and what is on its way is not waited for.
                     for one in workers:
                         one.cancel()
                     await asyncio.gather(*workers, return_exceptions=True)
@@ -155,10 +147,12 @@ class Server:
             verify=self._tls,
         )
 
-    async def _send(
-        self, client: Any, method: str, path: str, body: Mapping[str, Any] | None, tries: int
-    ) -> dict[str, Any]:
+    async def _send(self, client: Any, body: Mapping[str, Any] | None) -> dict[str, Any]:
         """One answer; what may pass (time-outs, lost connections, 429, 5xx, broken JSON) is tried again."""
+        method, path, tries = "POST", "/chat/completions", TRIES
+        if body is None:
+            # Without patience: the user is waiting for the first word of the server.
+            method, path, tries = "GET", "/models", 2
         problem = ""
         for attempt in range(tries):
             delay = self._resume_at - time.monotonic()
@@ -222,17 +216,64 @@ async def _read(response: Any) -> bytes:
     return bytes(content)
 
 
+def _at(answer: Any, *path: str | int) -> Any:
+    """What stands at a place in an answer; None where there is no such place.
+
+    >>> _at({"choices": [{"text": "A"}]}, "choices", 0, "text"), _at({"choices": "A"}, "choices", 0, "text")
+    ('A', None)
+    """
+    for step in path:
+        try:
+            answer = answer[step]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return answer
+
+
+def _choice(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    choice = _at(answer, "choices", 0)
+    if not isinstance(choice, dict):
+        raise ModelError(f"the server's answer has no choices: {printable(json_text(answer))[:200]}")
+    return choice
+
+
+def text_of(answer: Mapping[str, Any]) -> str:
+    """The generated text; empty where there is none, as in a refusal."""
+    content = _at(_choice(answer), "message", "content")
+    return content if isinstance(content, str) else ""
+
+
+def token_counts(answer: Mapping[str, Any], question: str) -> tuple[int, int]:
+    """Tokens of question and answer, guessed where the server does not count."""
+    counts = (_at(answer, "usage", name) for name in ("prompt_tokens", "completion_tokens"))
+    guessed = (math.ceil(len(question) / CHARACTERS), 1)
+    first, second = (n if isinstance(n, int) and 0 <= n < 1e9 else g for n, g in zip(counts, guessed, strict=True))
+    return int(first), int(second)
+
+
+def top_logprobs(answer: Mapping[str, Any], expected: int) -> list[tuple[str, float]]:
+    """The likeliest first tokens of an answer; refuses what are no log-probabilities."""
+    top = _at(_choice(answer), "logprobs", "content", 0, "top_logprobs")
+    if not isinstance(top, list) or len(top) < max(1, expected):
+        count = len(top) if isinstance(top, list) else 0
+        raise ModelError(f"the server gave {count} top log-probabilities where {expected or 'some'} were asked")
+    tokens = []
+    for entry in top:
+        token, value = _at(entry, "token"), _at(entry, "logprob")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not isinstance(token, str) or not number or not value <= 0.01:
+            raise ModelError(f"the server gave {value!r} as the log-probability of {printable(repr(token))[:60]}")
+        tokens.append((token, max(float(value), prompts.FLOOR)))
+    return tokens
+
+
 def _seconds(text: str) -> float:
     """Retry-After: seconds or a date; 0 where it is neither."""
-    try:
+    with contextlib.suppress(ValueError):
         return max(0.0, float(text))
-    except ValueError:
-        pass
-    try:
-        when = parsedate_to_datetime(text)
-        return max(0.0, (when - datetime.now(timezone.utc)).total_seconds())
-    except (TypeError, ValueError):
-        return 0.0
+    with contextlib.suppress(TypeError, ValueError):
+        return max(0.0, (parsedate_to_datetime(text) - datetime.now(timezone.utc)).total_seconds())
+    return 0.0
 
 
 def _threaded(run: Callable[[Callable[[Any], None]], Awaitable[None]]) -> Iterator[Any]:

@@ -53,7 +53,7 @@ def load_base(spec: str, *, online: bool = False) -> Base:
     return Base(model, tokenizer, name, source.revision, source.fingerprint, tuple(fresh))
 
 
-def save_model(base: Base, weights: dict[str, Any], folder: Path) -> None:
+def save_model(base: Base, weights: dict[str, torch.Tensor], folder: Path) -> None:
     """Write ``config.json``, ``model.safetensors`` and the tokenizer, as ``from_pretrained`` expects them."""
     from safetensors.torch import save_file
 

@@ -119,7 +119,7 @@ class _Run:
     trainer: Any
     settings: EncoderSettings
     history: list[EpochResult] = field(default_factory=list)
-    best: dict[str, Any] = field(default_factory=dict)  # weights of the best epoch so far
+    best: dict[str, torch.Tensor] = field(default_factory=dict)  # weights of the best epoch so far
 
     def train(self, dev: Examples) -> EncoderOutcome:
         """All epochs that are left; encoder and classifier of the best one are written."""
@@ -164,7 +164,7 @@ class _Run:
     def _facts(self) -> dict[str, Any]:
         return {"history": [one.to_dict() for one in self.history]}
 
-    def _load(self, tensors: dict[str, Any], facts: dict[str, Any]) -> bool:
+    def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
         self.history += map(EpochResult.from_dict, facts["history"])
         self.best = part(tensors, "best.")
         self.trainer.load_state(tensors)

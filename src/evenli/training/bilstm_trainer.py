@@ -47,7 +47,7 @@ def make_head(dimension: int, width: int, seed: int) -> Any:
         )
 
 
-def part(state: dict[str, Any], prefix: str) -> dict[str, Any]:
+def part(state: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
     """The tensors whose names begin so, without that beginning."""
     return {name.removeprefix(prefix): tensor for name, tensor in state.items() if name.startswith(prefix)}
 
@@ -155,12 +155,12 @@ class EncoderTrainer:
             plan += [batches[index] for index in random.permutation(len(batches))]
         return plan
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, torch.Tensor]:
         """A copy of all weights on the host."""
         named = {**self._lstm.state_dict(prefix="lstm."), **self._head.state_dict(prefix="head.")}
         return {name: tensor.detach().cpu().clone() for name, tensor in named.items()}
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state(self, state: dict[str, torch.Tensor]) -> None:
         """Continue from stored weights."""
         self._lstm.load_state_dict(part(state, "lstm."))
         self._head.load_state_dict(part(state, "head."))

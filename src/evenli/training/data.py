@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from evenli.errors import InputError, PairError
 from evenli.io import find_columns, hash_files, iter_rows
 from evenli.labels import LABELS, canonical_label
+from evenli.models import base as models
 
 STYLES = {
     "snli": ("sentence1", "sentence2", "gold_label", "pairID"),
@@ -31,7 +31,6 @@ STYLES = {
 _ROLES = ("premise", "hypothesis", "gold", "id")
 _NO_GOLD = {"", "-"}
 _NUMBERED = {"-1": "", **{str(number): label for number, label in enumerate(LABELS)}}
-_CHUNK = 20_000
 
 LENGTHS = (16, 24, 32, 40, 48, 64, 96, 128)
 """Padded lengths. Few, because each is compiled and captured once; multiples of 8, which attention kernels need."""
@@ -191,30 +190,16 @@ def overlap(train: Examples, dev: Examples) -> int:
 
 def tokenise(examples: Examples, tokenizer: Any, max_length: int) -> FlatTokens:
     """Tokenise every pair once; the longer sentence of a pair over the limit is cut, and such pairs are counted."""
-    encode = partial(tokenizer, return_attention_mask=False, return_token_type_ids=True, verbose=False)
-    ids, types, truncated = [], [], 0
-    for at in range(0, len(examples), _CHUNK):
-        pairs = examples.premises[at : at + _CHUNK], examples.hypotheses[at : at + _CHUNK]
-        # Without a limit first: a truncated pair could not be told from one that just fits.
-        batch = encode(*pairs)
-        long = [row for row, one in enumerate(batch["input_ids"]) if len(one) > max_length]
-        if long:
-            cut = encode(*([column[row] for row in long] for column in pairs), truncation=True, max_length=max_length)
-            for field in ("input_ids", "token_type_ids"):
-                for row, one in zip(long, cut[field], strict=True):
-                    batch[field][row] = one
-        truncated += len(long)
-        ids += [np.array(one, dtype=np.int32) for one in batch["input_ids"]]
-        types += [np.array(one, dtype=np.uint8) for one in batch["token_type_ids"]]
-    lengths = np.array([len(one) for one in ids], dtype=np.int64)
+    # The last entry of ids and segments is that of padding, which has a field of its own here.
+    tokens, truncated = models.tokenise(tokenizer, examples.premises, examples.hypotheses, max_length)
     return FlatTokens(
-        ids=np.concatenate(ids),
-        types=np.concatenate(types),
-        starts=np.concatenate([[0], lengths.cumsum()[:-1]]),
-        lengths=lengths,
+        ids=tokens.ids[:-1],
+        types=tokens.types[:-1],
+        starts=tokens.starts,
+        lengths=tokens.lengths.astype(np.int64),
         labels=examples.labels,
         names=examples.ids,
-        pad=tokenizer.pad_token_id or 0,
+        pad=int(tokens.ids[-1]),
         truncated=truncated,
     )
 

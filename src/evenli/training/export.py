@@ -86,19 +86,19 @@ def export_onnx(
 
 def _compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
     """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
-    from evenli.models import ModelOptions
+    from evenli.models import ModelOptions, ModelRequest
     from evenli.models.hf import HFModel
     from evenli.models.onnx import OnnxModel
 
-    options = ModelOptions(device="cpu", dtype="float32")
+    request = ModelRequest("check", options=ModelOptions(device="cpu", dtype="float32"))
     parts = np.split(np.arange(len(pairs)), range(32, len(pairs), 32))
 
     def logits(model: Any) -> NDArray[np.float32]:
         prepared = model.prepare(*(list(column) for column in zip(*pairs, strict=True)))
         return np.concatenate([model.logits(prepared.take(rows)) for rows in parts])
 
-    ours = logits(OnnxModel(str(report.path), options, spec="check"))
-    theirs = logits(HFModel(str(folder), options, spec="check"))
+    ours = logits(OnnxModel(str(report.path), request))
+    theirs = logits(HFModel(str(folder), request))
     agreement = float((ours.argmax(1) == theirs.argmax(1)).mean())
     return replace(report, pairs=len(pairs), max_difference=float(np.abs(ours - theirs).max()), agreement=agreement)
 
@@ -117,6 +117,7 @@ def _store_int8(model: Any) -> None:
         name, inputs = tensor.name, [f"{tensor.name}.int8", f"{tensor.name}.scale"]
         tensors += [numpy_helper.from_array(*one) for one in zip((values, scales), inputs, strict=True)]
         nodes.append(helper.make_node("DequantizeLinear", inputs, [name], name=f"{name}.expand", axis=axis))
+    # Nodes are in the order of their execution: weights are expanded before anything reads them.
     nodes.extend(model.graph.node)
     del model.graph.initializer[:], model.graph.node[:]
     model.graph.initializer.extend(tensors)
@@ -234,7 +235,7 @@ class _Logits(torch.nn.Module):  # type: ignore[misc]
         return self.model(input_ids=input_ids, attention_mask=mask, **segments).logits
 
 
-def _takes_additive_mask(model: Any, example: dict[str, Any]) -> bool:
+def _takes_additive_mask(model: Any, example: dict[str, torch.Tensor]) -> bool:
     """Whether the model accepts 0 / -inf by key; that spares the graph the model's own mask arithmetic."""
     with torch.no_grad():
         expected = model(**example).logits

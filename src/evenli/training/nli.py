@@ -15,7 +15,7 @@ import torch
 from evenli._version import __version__
 from evenli.errors import ModelError
 from evenli.format import prose, yaml_text
-from evenli.models.loading import pick_device, position_limit
+from evenli.models.loading import longest_input, pick_device
 from evenli.record import Record
 from evenli.training.base import Base, load_base, save_model
 from evenli.training.data import TrainingData, check_classes, find_repeats, overlap, read_examples, tokenise
@@ -87,7 +87,7 @@ def train(
     check_classes(train_pairs)
     dev_pairs = read_examples(dev, settings.style) if dev else None
     start = load_base(base, online=settings.online)
-    limit = _longest(start, recipe.max_length)
+    limit = longest_input(start.model.config, recipe.max_length)
     tokens = tokenise(train_pairs, start.tokenizer, limit)
     dev_tokens = tokenise(dev_pairs, start.tokenizer, limit) if dev_pairs else None
     shared = overlap(train_pairs, dev_pairs) if dev_pairs else 0
@@ -113,13 +113,9 @@ def evaluate(
     base = load_base(str(folder))
     if base.fresh:
         raise ModelError(f"{folder} has no classifier of its own for the three labels")
-    place, limit = pick_device(torch, device), _longest(base, Recipe.max_length)
+    place, limit = pick_device(torch, device), longest_input(base.model.config, Recipe.max_length)
     tokens = tokenise(read_examples(data, style), base.tokenizer, limit)
     return accuracy(score(PlainForward(base.model.eval().to(place)), tokens, place, limit), tokens.labels)
-
-
-def _longest(base: Base, wanted: int) -> int:
-    return min(wanted, position_limit(base.model.config) or wanted)
 
 
 def _remarks(data: TrainingData, limit: int) -> Iterator[str]:
@@ -170,7 +166,7 @@ class _SeedRun:
             world.wait()
         return outcome
 
-    def _load(self, tensors: dict[str, Any], facts: dict[str, Any]) -> bool:
+    def _load(self, tensors: dict[str, torch.Tensor], facts: dict[str, Any]) -> bool:
         so_far = facts.get("standing", facts)  # its name in older checkpoints
         self.seconds, self.history = so_far["seconds"], list(map(Accuracy.from_dict, so_far["history"]))
         self.trainer.load_state(tensors, facts["step"])

@@ -74,7 +74,7 @@ class GraphedTrainer(EncoderTrainer):
         self._pool = torch.cuda.graph_pool_handle() if self._on_cuda else None
         self._refresh()
 
-    def load_state(self, state: dict[str, Any]) -> None:
+    def load_state(self, state: dict[str, torch.Tensor]) -> None:
         """Continue from stored weights."""
         super().load_state(state)
         self._refresh()

@@ -94,7 +94,7 @@ class FlatParameters:
             Slot(start, tuple(leaf.shape)).of(self.grad) for start, leaf in zip(starts, self.leaves, strict=True)
         ]
 
-    def _join(self, unit: tuple[str, ...], parameters: dict[str, Any]) -> Any:
+    def _join(self, unit: tuple[str, ...], parameters: dict[str, torch.Tensor]) -> Any:
         """One parameter over several that lie side by side; they are not differentiated themselves any more."""
         first = self.slots[unit[0]]
         for name in unit:
@@ -113,7 +113,7 @@ class FlatParameters:
         if self.weights is not self.master:
             self.weights.copy_(self.master)
 
-    def named(self, values: Any) -> dict[str, Any]:
+    def named(self, values: Any) -> dict[str, torch.Tensor]:
         """A buffer of the same layout as named tensors."""
         return {name: slot.of(values) for name, slot in self.slots.items()}
 

@@ -171,12 +171,12 @@ class Stepper:
         """Begin anew with a buffer of weights."""
         self.load_state({"weights": weights, "mean": torch.zeros(()), "square": torch.zeros(())}, 0)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, torch.Tensor]:
         """Weights and moments, on the CPU."""
         moments = {"mean": self.optimiser.mean.cpu(), "square": self.optimiser.square.cpu()}
         return {"weights": self.flat.master.cpu(), **moments}
 
-    def load_state(self, state: dict[str, Any], step: int) -> None:
+    def load_state(self, state: dict[str, torch.Tensor], step: int) -> None:
         """Continue from ``state``, taken after ``step`` steps."""
         self.flat.set(state["weights"])
         self.optimiser.mean.copy_(state["mean"])
