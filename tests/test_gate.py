@@ -503,6 +503,16 @@ def test_suites_that_the_policy_does_not_read_are_named() -> None:
     assert not [check for check in evenli.gate(audit, ["coal.low > 0.5"]).checks if check.status == "skipped"]
 
 
+@pytest.mark.parametrize("model", ["fake:even", "fake:biased"])
+def test_python_and_the_command_line_decide_alike(run_cli, tmp_path: Path, model: str) -> None:
+    evenli.audit(model, limit=60, out=tmp_path / "run")
+    decided = evenli.gate(tmp_path / "run")
+    assert decided.passed is (model == "fake:even") and decided.policy == "standard"
+    assert run_cli("gate", tmp_path / "run").returncode == (0 if decided.passed else 1)
+    with pytest.raises(InputError, match="nothing to check"):
+        evenli.gate(tmp_path / "run", policy="none")
+
+
 def test_a_run_without_the_suite_of_the_policy(tmp_path: Path) -> None:
     alone = evenli.audit("fake:even", suites=("dev2020",), scoring=FAST)
     with pytest.raises(InputError, match="coal, groups, .* dev2020"):

@@ -48,7 +48,7 @@ def assert_even(
     if isinstance(fail_if, str):  # refused before the audit, which may take long
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
     result = audited(model, lang, audit_kwargs)
-    decided = gate(result, fail_if, baseline, policy=policy or ("none" if fail_if else "standard"))
+    decided = gate(result, fail_if, baseline, policy=policy)
     if decided.passed is None:
         raise InputError(decided.problem)
     if not decided.passed:

@@ -73,9 +73,6 @@ def gate(
     """
     from evenli.report.gate import gate as decide
 
-    policy = policy or ("none" if fail_if else "standard")
-    if policy == "none" and not fail_if and baseline is None:
-        raise InputError("the gate has nothing to check; leave --policy none out, or pass --fail-if or --baseline")
     with shared.deprecations():
         result = decide(run, fail_if or [], baseline, max_worse, junit, policy=policy)
     if as_json:

@@ -27,7 +27,7 @@ from evenli.io import to_plain, write_atomic
 from evenli.record import Record
 from evenli.registry import SUITES
 from evenli.report.expressions import evaluate, fields
-from evenli.report.policy import NONE, Policy, load_policy
+from evenli.report.policy import NONE, STANDARD, Policy, load_policy
 from evenli.stats.intervals import Scoring
 from evenli.suites.base import Value, get_suite, judging
 from evenli.types import AuditResult
@@ -113,19 +113,24 @@ def gate(
         junit: File for JUnit XML.
         scoring: Level of the intervals of the comparison.
         policy: Name of a shipped policy (``standard``), a TOML file or a policy; its clauses come before ``fail_if``.
+            None means ``standard``, or no policy where ``fail_if`` says what to check.
 
     Returns:
         ``.passed`` (True, False, or None where a value is undefined), and ``.checks`` with the reason of each.
 
     >>> import evenli
-    >>> gate(evenli.audit("fake:even"), policy="standard").passed
-    True
+    >>> gate(evenli.audit("fake:even")).passed, gate(evenli.audit("fake:biased")).passed
+    (True, False)
     """
     if isinstance(fail_if, str):
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
     if max_worse is not None and baseline is None:
         raise InputError("--max-worse needs --baseline OLD_RUN")
-    rules = load_policy(policy if policy is not None else NONE)  # a broken file is found before the run is read
+    if policy is None:
+        policy = NONE if fail_if else STANDARD
+    rules = load_policy(policy)  # a broken file is found before the run is read
+    if rules.name == NONE and not fail_if and baseline is None:
+        raise InputError("the gate has nothing to check; leave the policy 'none' out, or give conditions or a baseline")
     audit = run if isinstance(run, Audit) else load_run(run)
     checks = [check_competence(audit.result), *check_policy(audit.result, rules)]
     checks += check_conditions(audit.result, fail_if)

@@ -27,7 +27,7 @@ from evenli.format import printable
 from evenli.resources.tables import read_toml
 
 FOLDER = Path(__file__).parent / "policies"
-NONE = "none"
+NONE, STANDARD = "none", "standard"
 _TOP, _CLAUSE = {"name", "description", "clause", "baseline"}, {"name", "fail_if", "reason", "optional", "suite"}
 
 
