@@ -493,12 +493,13 @@ def test_every_wording_is_complete_in_every_language() -> None:
 
 def test_views_become_one_row() -> None:
     p = np.array([[[0.6, 0.2, 0.1], [0.3, 0.3, 0.3], [0.1, 0.02, 0.03]]])
-    row = combine(np.log(p), p.sum(axis=2), 3)[0]
+    views = make_views("en", 1, 3)
+    row = combine(np.log(p), p.sum(axis=2), views)[0]
     parts = p[0] / p[0].sum(axis=1, keepdims=True)
     mean = parts.prod(axis=0) ** (1 / 3)  # the third order has too little mass, but the wording is answered in most
     assert np.exp(row[:3]) == pytest.approx(mean / mean.sum(), abs=1e-5)
     assert row[3] == 0 and row[4] == pytest.approx((0.9 + 0.9 + 0.15) / 3)
-    assert combine(np.log(p[:, :1] / 10), p[:, :1].sum(axis=2) / 10, 1)[0][3] == 1
+    assert combine(np.log(p[:, :1] / 10), p[:, :1].sum(axis=2) / 10, views[:1])[0][3] == 1
 
 
 def test_a_wording_counts_with_all_its_orders_or_not_at_all() -> None:
@@ -508,7 +509,7 @@ def test_a_wording_counts_with_all_its_orders_or_not_at_all() -> None:
     silent[2] /= 10
     unsaid = np.full((3, 3), 0.01) + np.array([0.1, 0.0, 0.0])
     p = np.concatenate([silent, unsaid])[None]
-    row = combine(np.log(p), p.sum(axis=2), 3)[0]
+    row = combine(np.log(p), p.sum(axis=2), make_views("en", 2, 3))[0]
     assert np.exp(row[:3]) == pytest.approx(np.full(3, 1 / 3), abs=1e-5)
     assert row[3] == 1  # two of six views are answers
 

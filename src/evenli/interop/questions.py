@@ -74,7 +74,7 @@ def score(
     asked = ~np.isnan(mass).any(axis=1)
     if not (frame["suite"].to_numpy()[asked] == suite).any():
         raise InputError(f"no pair of suite {suite} was asked in all {len(views)} views")
-    numbers = prompts.combine(scores[asked], mass[asked], prompts.count_orders(views))
+    numbers = prompts.combine(scores[asked], mass[asked], views)
     names = (*LABELS, *prompts.details(views))
     table = frame.filter(pl.Series(asked)).with_columns(
         **{name: numbers[:, column] for column, name in enumerate(names)}

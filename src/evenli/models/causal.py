@@ -135,7 +135,7 @@ class CausalModel:
         # Undefined scores of a damaged model are refused by the caller, in one line; numpy would add its own.
         with np.errstate(invalid="ignore"):
             mass = np.exp(np.logaddexp.reduce(scores, axis=2))
-            return prompts.combine(scores, mass, prompts.count_orders(self.views), self._prior)
+            return prompts.combine(scores, mass, self.views, self._prior)
 
     def plan(self, items: Sequence[Question]) -> Iterator[NDArray[np.int64]]:
         """Positions of items that are asked together: the hypotheses of a premise are not parted."""

@@ -270,7 +270,7 @@ class ChatModel:
     def _row(self, replies: Sequence[Reply]) -> NDArray[np.float32]:
         scores, mass = np.stack([one.scores for one in replies]), np.array([one.mass for one in replies])
         tokens = np.sum([one.tokens for one in replies], axis=0).astype(np.float32)
-        row = prompts.combine(scores[None], mass[None], prompts.count_orders(self.views), self._prior)[0]
+        row = prompts.combine(scores[None], mass[None], self.views, self._prior)[0]
         return np.concatenate([row, tokens])
 
     @property

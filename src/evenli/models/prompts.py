@@ -180,11 +180,6 @@ def measure_prior(model: Any) -> NDArray[np.float64]:
     return np.asarray(prior)
 
 
-def count_orders(views: Sequence[View]) -> int:
-    """In how many option orders each wording is asked."""
-    return len(views) // len({view.prompt.name for view in views})
-
-
 def read_logprobs(top: Sequence[tuple[str, float]], view: View) -> tuple[NDArray[np.float64], float]:
     """Log-probability of each label from the likeliest tokens, and their mass.
 
@@ -215,7 +210,7 @@ def read_texts(texts: Sequence[str], view: View) -> tuple[NDArray[np.float64], f
 def combine(
     scores: NDArray[np.float64],
     mass: NDArray[np.float64],
-    orders: int,
+    views: Sequence[View],
     prior: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float32]:
     """One row per pair from the answers in all views.
@@ -226,12 +221,13 @@ def combine(
     Args:
         scores: [pairs, views, 3] log-probabilities, in the order of LABELS; the orders of a wording follow each other.
         mass: [pairs, views] probability that the labels have together.
-        orders: Option orders of each wording.
+        views: In which they were asked.
         prior: [views, 3] of a calibrated model: each view is divided by it. The stored scores are not.
 
     Returns:
         [pairs, 3 + details]: mean log-probability of each label, then the columns of ``details``.
     """
+    orders = len(views) // len({view.prompt.name for view in views})  # of each wording
     scores = np.maximum(scores, FLOOR)
     normal = scores - np.logaddexp.reduce(scores, axis=2, keepdims=True)
     if prior is not None:
