@@ -110,6 +110,37 @@ def test_a_sentence_is_scored_without_a_directory(vectors: Path, corpus: Path) -
         evenli.score(str(corpus), vectors=vectors)
     with pytest.raises(InputError, match="'vector'"):
         evenli.score("The nurse.", vector=vectors)
+    for nothing, noun in ((None, "NoneType"), (" ", "nothing")):
+        with pytest.raises(InputError, match=noun):
+            evenli.score(nothing, vectors=vectors)
+
+
+def test_wrong_arguments_are_named() -> None:
+    assert evenli.audit("fake:even", suites="coal,dev2020", limit=60).result.suites.keys() == {"coal", "dev2020"}
+    for limit in ("60", 60.5, 0):
+        with pytest.raises(InputError, match="limit"):
+            evenli.audit("fake:even", limit=limit)
+    with pytest.raises(InputError, match="int"):
+        evenli.audit(5)
+    with pytest.raises(InputError, match="splits"):
+        evenli.audit("fake:even", data={"train": [], "test": []})
+    with pytest.raises(InputError, match="float"):
+        evenli.seat(0.5, ["C6b"])
+
+
+def test_results_keep_their_old_names() -> None:
+    audit = evenli.audit("fake:biased", suites=("coal", "dev2020"), limit=60)
+    with pytest.warns(DeprecationWarning, match="results"):
+        old = audit.results
+    assert old["dev"] == old["dev2020"] and old["coal"]["standing"] == audit.to_dict()["coal"]["published"]
+    assert old["coal"]["measures"]["coal"]["even"] == audit.coal.main.ideal == 0
+    assert "standing" not in audit.to_dict()["coal"]
+
+
+def test_a_function_is_an_encoder() -> None:
+    settings = SeatSettings(permutations=200, resamples=100)
+    by_length = evenli.seat(lambda texts: [[len(text), 1.0] for text in texts], ["C6b"], settings)
+    assert -2 <= by_length.tests[0].effect <= 2
 
 
 def test_an_encoder_is_given_by_its_spec(vectors: Path) -> None:

@@ -313,6 +313,11 @@ def test_pairs_from_tables_without_other_libraries() -> None:
     assert len(pairs_from_table((row for row in ROWS), "en")) == 2
 
 
+def test_pairs_from_arrow() -> None:
+    pytest.importorskip("pyarrow")
+    assert_same_pairs(pl.DataFrame(ROWS).to_arrow())
+
+
 def test_pairs_from_pandas() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(ROWS)

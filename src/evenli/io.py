@@ -350,8 +350,8 @@ def json_text(content: Any) -> str:
 def to_plain(value: Any, digits: int | None = DIGITS) -> Any:
     """Dataclasses, arrays and numbers as strict JSON values: the one rule for undefined numbers.
 
-    NaN and infinity become null, floats are rounded. Keys that begin with ``p`` as in p-value keep their digits: a p of
-    1e-9 is not 0.
+    NaN and infinity become null, floats are rounded. The p-values ``p``, ``p_holm`` and ``p_bh`` keep their digits: a p
+    of 1e-9 is not 0.
 
     >>> to_plain({"value": float("nan"), "share": 1 / 3, "p": 1e-9})
     {'value': None, 'share': 0.333333, 'p': 1e-09}

@@ -46,6 +46,17 @@ def upgraded(results: Mapping[str, Any]) -> Mapping[str, Any]:
     return {OLD_SUITES.get(key, key): _upgraded_suite(value) for key, value in results.items()}
 
 
+def with_old_names(results: Mapping[str, Any]) -> dict[str, Any]:
+    """results.json with the keys of version 0.1 beside those of today."""
+    named = dict(results)
+    for suite, value in results.items():
+        if isinstance(value, Mapping) and isinstance(value.get("measures"), Mapping):
+            measures = {name: {**measure, "even": measure["ideal"]} for name, measure in value["measures"].items()}
+            published = {"standing": value["published"]} if "published" in value else {}
+            named[suite] = {**value, **published, "measures": measures}
+    return named | {old: named[new] for old, new in OLD_SUITES.items() if new in named}
+
+
 def _upgraded_suite(value: Any) -> Any:
     if not isinstance(value, Mapping) or not isinstance(value.get("measures"), Mapping):
         return value

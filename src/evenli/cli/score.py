@@ -109,8 +109,6 @@ def score(
         _write_page(Path(source), html)
         return
     settings = flags.settings(published)
-    if not source.strip():
-        raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
     if out is not None:
         with shared.progress_bar(as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)

@@ -93,8 +93,9 @@ class ContextualScorer:
             rows.append(WordBias(token, int(pieces.counts[at]) if counted else None, share, bias, bias * share, note))
         female = sum(row.weighted for row in rows if row.weighted > 0)
         male = sum(row.weighted for row in rows if row.weighted < 0)
-        markers = max(0.0, 1.0 - float(pieces.shares.sum()))
-        return SentenceBias(text, tuple(rows), female, male, female - male, markers if markers > 1e-9 else 0.0)
+        markers = 1.0 - float(pieces.shares.sum())
+        # Shares are 32-bit floats: what is left of 1 below their rounding is nothing.
+        return SentenceBias(text, tuple(rows), female, male, female - male, markers if markers > 1e-6 else 0.0)
 
 
 def contextual_direction(encoder: TransformerArgmax, pairs: Pairs = "ten") -> GenderDirection:

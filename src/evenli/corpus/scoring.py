@@ -249,6 +249,10 @@ def score(
     if settings is not None and options:
         raise InputError(f"give settings or {', '.join(options)}, not both")
     settings = settings or settings_of(ScoreSettings, options, "score", "on_progress", "on_note", "overwrite")
+    if not isinstance(source, str | Path):
+        raise InputError(f"score takes a sentence or the path of a corpus, not {type(source).__name__}")
+    if not str(source).strip():
+        raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
     if out is None:
         if is_corpus(str(source)):
             raise InputError(f"{source} is a corpus; name the directory for its scores with -o")

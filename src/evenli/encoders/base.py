@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,9 +94,15 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
     return encoder
 
 
-def as_encoder(encoder: Encoder | str) -> Encoder:
-    """The encoder, loaded where it is given by its spec."""
-    return load_encoder(encoder) if isinstance(encoder, str) else encoder
+def as_encoder(encoder: Encoder | Callable[[list[str]], Any] | str) -> Encoder:
+    """The encoder: loaded where it is given by its spec, and a function on a list of texts made into one."""
+    if isinstance(encoder, str):
+        return load_encoder(encoder)
+    if callable(getattr(encoder, "encode", None)):
+        return cast(Encoder, encoder)
+    if callable(encoder):
+        return CallableEncoder(encoder)
+    raise InputError(f"{type(encoder).__name__} is no encoder: give a spec, encode(texts), or a function on texts")
 
 
 def parse_spec(spec: str) -> tuple[str, str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +27,18 @@ class Tokens:
     def __len__(self) -> int:
         """Number of sentences."""
         return len(self.lengths)
+
+
+class _WordIds(dict[str, int]):
+    """Ids of words; a new word is looked up once."""
+
+    def __init__(self, find: Callable[[str], int]) -> None:
+        super().__init__()
+        self._find = find
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = self._find(word)
+        return number
 
 
 def surround(ids: NDArray[np.int32], sizes: NDArray[np.int64]) -> Tokens:
@@ -64,7 +75,8 @@ class Vocabulary:
         self.words = list(MARKERS)
         self._matrix = self.markers
         self._rows: list[int] = [-1, -1]
-        self._id = functools.cache(self._find)  # a new word is looked up once
+        self._ids = _WordIds(self._find)
+        self._ids.update((marker, at) for at, marker in enumerate(MARKERS))
         self._of_row: dict[int, int] = {}
 
     def __len__(self) -> int:
@@ -73,11 +85,11 @@ class Vocabulary:
 
     def known(self, words: Iterable[str]) -> list[str]:
         """The words that have a vector."""
-        return [word for word in words if self._id(word) >= 0]
+        return [word for word in words if self._ids[word] >= 0]
 
     def ids(self, words: Sequence[str]) -> NDArray[np.int32]:
         """Numbers of many words."""
-        return np.fromiter(map(self._id, words), dtype=np.int32, count=len(words))
+        return np.fromiter(map(self._ids.__getitem__, words), dtype=np.int32, count=len(words))
 
     def tokens(self, texts: Iterable[str | Sequence[str]]) -> Tokens:
         """Markers around the known words of every text; a text may be given as its words."""
@@ -97,8 +109,6 @@ class Vocabulary:
         return self._matrix
 
     def _find(self, word: str) -> int:
-        if word in MARKERS:
-            return MARKERS.index(word)
         row = self.vectors.find(word)
         if row < 0:
             return -1

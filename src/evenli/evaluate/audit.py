@@ -62,7 +62,7 @@ def audit(
     lang: str = "en",
     data: Any = None,
     *,
-    suites: Sequence[str] | None = None,
+    suites: str | Sequence[str] | None = None,
     out: str | Path | None = None,
     settings: AuditSettings | None = None,
     **options: Any,
@@ -86,6 +86,8 @@ def audit(
     1.0
     """
     settings = _settings(settings, options)
+    if isinstance(suites, str):
+        suites = suites.split(",")  # as on the command line
     suites = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
     sets = pair_sets(suites, lang, data, settings)
     asked = resolve_model(model, lang, settings.options, _listed(sets, settings))
@@ -168,6 +170,9 @@ def resolve_model(
         return load_model(model, lang=lang, options=options, occupations=occupations)
     if hasattr(model, "prepare") and hasattr(model, "logits"):
         return cast(NLIModel, model)
+    if not callable(model):
+        kind = type(model).__name__
+        raise InputError(f"{kind} is no model: give a spec as text, a model, or a function on (premises, hypotheses)")
     return CallableModel(model)
 
 
@@ -202,7 +207,11 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     data = {canonical_suite(name): given for name, given in data.items()}
     others = [name for name in data if name not in suites]
     if others:
-        raise InputError(f"data is given for {', '.join(others)}; the suites of this audit are {', '.join(suites)}")
+        names = ", ".join(map(str, others))
+        raise InputError(
+            f"data is given for {names}; the suites of this audit are {', '.join(suites)}. Of a data set with several "
+            "splits give one"
+        )
     release = (settings.axis, settings.split, settings.tokenised)
     request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
     if settings.full and not any(get_suite(suite).samples for suite in suites):
@@ -213,8 +222,8 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
         able = ", ".join(name for name in SUITES.builtin if get_suite(name).takes_dominance)
         raise InputError(f"--dominance applies only to suite {able} (got {', '.join(suites)})")
     lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
-    if settings.limit is not None and settings.limit < 1:
-        raise InputError(f"a limit of {settings.limit} pairs leaves none; give 1 or more")
+    if settings.limit is not None and not (isinstance(settings.limit, int) and settings.limit >= 1):
+        raise InputError(f"a limit of {settings.limit!r} pairs is not possible; give a whole number from 1")
     whole = [suite for suite in suites if get_suite(suite).samples]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")

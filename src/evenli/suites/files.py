@@ -84,6 +84,8 @@ def _table_rows(table: Any) -> Iterable[Any]:
     """Rows of a table as dictionaries; libraries are recognised by their methods, so that none must be installed."""
     if hasattr(table, "collect") and hasattr(table, "collect_schema"):  # polars.LazyFrame
         table = table.collect()
+    if hasattr(table, "to_batches"):  # pyarrow
+        table = pl.from_arrow(table)
     if hasattr(table, "to_dicts"):  # polars
         return table.iter_rows(named=True)  # type: ignore[no-any-return]
     if hasattr(table, "iloc"):  # pandas
