@@ -70,6 +70,7 @@ class Predictions:
         silent = self.abstained if silent is None else silent
         if not silent.any():
             return self
+        # One half of a pair alone would compare groups on different questions.
         paired = pl.col("id").str.ends_with(pl.concat_str(pl.lit("-"), pl.col("group"))).fill_null(False)
         key = pl.when(paired).then(pl.col("id").str.replace("-[^-]*$", "")).otherwise(pl.col("id"))
         keys = self.frame.select(pl.struct("suite", key.alias("key"))).to_series()

@@ -200,7 +200,7 @@ def check_writable(path: Path) -> None:
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def stamp(kind: str, schema: int = 1) -> dict[str, Any]:
+def stamp(kind: str, schema: int = 1) -> dict[str, int | str]:
     """What every JSON file of ours begins with: version of its layout, version of evenli, and what it holds."""
     return {"schema": schema, "evenli": __version__, "kind": kind}
 

@@ -71,7 +71,7 @@ def audit(
     published: shared.Published = False,
     _: Annotated[
         list[str] | None,
-        option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=shared.refuse_resampling),
+        option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=shared.ignore_resampling),
     ] = None,
     overwrite: shared.ReplaceRun = False,
     report: Annotated[bool, option("Also write report.html, with every suite, into the folder.", "--report")] = False,

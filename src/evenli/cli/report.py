@@ -175,7 +175,7 @@ def view(
 
     def ready(address: str) -> None:
         shared.answer(as_json, {"address": address}, address, "only on this machine; stop with Ctrl-C")
-        sys.stdout.flush()
+        sys.stdout.flush()  # whoever started the server waits for the address
         if browser:
             import webbrowser
 

@@ -52,6 +52,7 @@ def _prompt_answers(frame: pl.DataFrame, prompt: str, orders: list[str]) -> NDAr
         scores = frame.select([f"{prompt}-{order}:{label}" for label in LABELS]).to_numpy().astype(np.float64)
         total += scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
         answered += frame[f"{prompt}-{order}:{MASS}"].to_numpy() >= MINIMUM_MASS
+    # What most of its orders leave without an answer has none.
     return np.where(2 * answered > len(orders), total.argmax(axis=1), NO_ANSWER)
 
 

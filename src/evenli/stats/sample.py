@@ -191,6 +191,7 @@ class Sample:
 
     @cached_property
     def _pairing(self) -> tuple[tuple[str, str], NDArray[np.int64], Sample]:
+        # Without weights, so that all weightings share what is computed in the rows.
         groups, rows = _pair_rows(self.frame)
         return groups, rows, Sample(Predictions(self.frame[rows[0]]))
 
