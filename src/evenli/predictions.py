@@ -91,6 +91,7 @@ class Predictions:
         if problem := _damage(frame, header.get("data", [])):
             raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
         frame = frame.with_columns(pl.col("suite").replace(OLD_SUITES))
+        # Read as numbers whatever they are stored as: these columns are not part of the layout that was checked.
         further = _further(frame, header)
         numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
         own = [name for name in frame.columns if name not in {*COLUMNS, *further}]

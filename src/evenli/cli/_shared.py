@@ -95,8 +95,7 @@ def _known_device(device: str | None) -> str | None:
     return device
 
 
-def ignore_resampling(given: list[str] | None) -> None:
-    """Say that an option of older versions does nothing."""
+def _ignore_resampling(given: list[str] | None) -> None:
     if given:
         warn("--resamples, --seed and --bootstrap have no effect: intervals are computed without resampling now")
 
@@ -165,7 +164,10 @@ Online = Annotated[
 ]
 Resampling = Annotated[
     list[str] | None,
-    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=ignore_resampling),
+    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=_ignore_resampling),
+]
+OldResampling = Annotated[
+    list[str] | None, option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=_ignore_resampling)
 ]
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")

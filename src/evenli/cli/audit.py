@@ -69,10 +69,7 @@ def audit(
     out: shared.RunFolder = None,
     flags: ModelFlags = _MODEL,
     published: shared.Published = False,
-    _: Annotated[
-        list[str] | None,
-        option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=shared.ignore_resampling),
-    ] = None,
+    _: shared.OldResampling = None,
     overwrite: shared.ReplaceRun = False,
     report: Annotated[bool, option("Also write report.html, with every suite, into the folder.", "--report")] = False,
     measures: shared.OwnMeasures = None,

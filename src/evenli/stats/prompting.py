@@ -79,6 +79,7 @@ def _entries(sample: Sample) -> list[Measure]:
     entries += _by_group(sample, abstained)
     if len(orders) > 1:
         pairs = [_alike([views[prompt, order] for order in orders]) for prompt in prompts]
+        # Wordings without an answer in any order count neither for nor against.
         same, some = (np.sum(part, axis=0) for part in zip(*pairs, strict=True))
         text = "of the wordings answered in any option order, the share answered alike in all, mean over pairs"
         agree = same / np.maximum(some, 1)
