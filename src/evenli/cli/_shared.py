@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 
 from evenli.errors import InputError
 from evenli.format import drawn_on, printable
+from evenli.registry import SUITES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,6 +62,11 @@ def several(text: str, values: Sequence[str], *, of: str) -> Any:
     """
     shown = f"{text} Known: {', '.join(values)}."
     return option(shown, metavar=f"{of},{of},…", autocompletion=lambda: list(values))
+
+
+def suites(text: str) -> Any:
+    """An option for the name of a suite, or of several; packages may bring more than ours."""
+    return choice(text, SUITES.builtin, closed=False)
 
 
 def argument(text: str) -> Any:
