@@ -52,6 +52,7 @@ def need(module: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
+        # Something that the module itself needs is missing: another message, which is Python's.
         if error.name != module.partition(".")[0]:
             raise
         raise MissingExtraError(module.partition(".")[0], extra, purpose) from error

@@ -115,6 +115,7 @@ def read_arrays(file: Path, *names: str) -> dict[str, NDArray[np.generic]]:
 
     check_regular(file)
     with decoding(file):
+        # Judged by the directory of the archive, before anything is unpacked.
         with zipfile.ZipFile(file) as archive:
             check_ratio(file, sum(member.file_size for member in archive.infolist()), file.stat().st_size)
         with np.load(file, allow_pickle=False) as stored:

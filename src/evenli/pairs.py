@@ -50,6 +50,7 @@ def distinct_pairs(frame: pl.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.i
     keys = np.zeros(frame.height, dtype=np.int64)
     for name in ("premise", "hypothesis"):
         codes = frame[name].fill_null("").rank("dense").to_numpy()
+        # Both ranks in one number, like two digits.
         keys = keys * (int(codes.max()) + 1) + codes
     _, first, where = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)

@@ -70,6 +70,7 @@ class Predictions:
         silent = self.abstained if silent is None else silent
         if not silent.any():
             return self
+        # One half of a pair alone would compare groups on different questions.
         paired = pl.col("id").str.ends_with(pl.concat_str(pl.lit("-"), pl.col("group"))).fill_null(False)
         key = pl.when(paired).then(pl.col("id").str.replace("-[^-]*$", "")).otherwise(pl.col("id"))
         keys = self.frame.select(pl.struct("suite", key.alias("key"))).to_series()
@@ -90,6 +91,7 @@ class Predictions:
         if problem := _damage(frame, header.get("data", [])):
             raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
         frame = frame.with_columns(pl.col("suite").replace(OLD_SUITES))
+        # Read as numbers whatever they are stored as: these columns are not part of the layout that was checked.
         further = _further(frame, header)
         numbers = [pl.col(name).cast(pl.Float32, strict=False).fill_null(0) for name in further]
         own = [name for name in frame.columns if name not in {*COLUMNS, *further}]

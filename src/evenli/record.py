@@ -45,6 +45,7 @@ class Record(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Undefined numbers are NaN in Python."""
+        # By force, since records are frozen: nobody has seen this one yet.
         for name in self.printed:
             text = getattr(self, name)
             clean = printable(text) if isinstance(text, str) else [printable(one) for one in text]
@@ -115,6 +116,7 @@ def json_schemas(kinds: list[type], further: tuple[type, ...] = ()) -> tuple[tup
     references, definitions = _components(kinds)
     known = {kind.__name__: kind for kind in (*_records(Record), *further)}
     waiting = list(definitions)
+    # Computed keys bring types that no field has, and those may have computed keys of their own.
     while waiting:
         name = waiting.pop()
         more = _describe(definitions[name], known[name]) if name in known else {}
@@ -139,6 +141,7 @@ def _describe(schema: dict[str, Any], kind: Any) -> dict[str, Any]:
     """Complete a schema; returns definitions that its computed keys need."""
     needed: dict[str, Any] = {}
     texts: dict[str, str] = {}
+    # A class describes only the fields that it adds; the others are described where they come from.
     for parent in reversed(kind.__mro__):
         texts |= dict(re.findall(r"^    (\w+): (.+(?:\n        .+)*)", inspect.getdoc(parent) or "", re.MULTILINE))
     schema["description"] = (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]

@@ -75,6 +75,7 @@ class Registry(Generic[Entry]):
         if name in self._added:
             return self._added[name]
         if name not in self._loaded:
+            # Imported only now: a suite or a backend may need seconds, or an extra that is not installed.
             if name in self._builtin:
                 module, _, attribute = self._builtin[name].partition(":")
                 self._loaded[name] = getattr(importlib.import_module(module), attribute)

@@ -58,6 +58,7 @@ def with_old_names(results: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _upgraded_suite(value: Any) -> Any:
+    # What holds measures is a suite; model, data and timings kept their keys.
     if not isinstance(value, Mapping) or not isinstance(value.get("measures"), Mapping):
         return value
     measures = {name: _with_key(measure, "even", "ideal") for name, measure in value["measures"].items()}

@@ -90,6 +90,7 @@ class RunDir:
             names = sorted(entry.name for entry in self.path.iterdir() if not is_temporary(entry))
         except OSError as error:
             raise RunError(f"cannot read {self.path}: {error.strerror}; choose another {self.option}") from error
+        # By name alone: a damaged manifest must not make our own files foreign.
         ours = (LOCK, self.manifest_file.name, *self._owned)
         return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in ours)]
 
@@ -193,6 +194,7 @@ def check_writable(path: Path) -> None:
         raise RunError(f"cannot write {path}: it is a folder; give a file name")
     check_regular(path)
     try:
+        # Rights alone do not tell (a full disk, a read-only mount), so a file is made and gone at once.
         above = next(parent for parent in path.absolute().parents if parent.exists())
         with tempfile.TemporaryFile(dir=above):
             pass
@@ -200,7 +202,7 @@ def check_writable(path: Path) -> None:
         raise RunError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def stamp(kind: str, schema: int = 1) -> dict[str, Any]:
+def stamp(kind: str, schema: int = 1) -> dict[str, int | str]:
     """What every JSON file of ours begins with: version of its layout, version of evenli, and what it holds."""
     return {"schema": schema, "evenli": __version__, "kind": kind}
 

@@ -16,10 +16,9 @@ from evenli._interrupt import leave
 from evenli._version import __version__
 from evenli.cli import about, audit, axis, build, encoders, leaderboard, mitigate, report, score, train
 from evenli.cli._groups import FullHelp
-from evenli.cli._shared import SeedCommand
+from evenli.cli._shared import SeedCommand, warn
 from evenli.cli._stream import drop_output, guard
 from evenli.errors import EvenliError
-from evenli.format import printable
 
 
 class Root(FullHelp):
@@ -72,7 +71,7 @@ _mitigate = _group(
     cls=mitigate.MitigateGroup,
 )
 _mitigate.command("hard", hidden=True)(mitigate.hard_debias)
-_train = _group("train", "Train models.")
+_train = _group("train", "Train models.")  # where a command has another name than its function
 _train.command("nli", cls=SeedCommand)(train.train_nli)
 _train.command("encoder")(train.train_encoder)
 
@@ -107,9 +106,8 @@ def main() -> None:
     try:
         if _run():
             _ignore_interrupts()
-            exec(
-                ""
-            )  # Python ends by the signal, and not by our code, if it came within an exec; another one resets that
+            # Python ends by the signal, and not by our code, if it came within an exec; another one resets that.
+            exec("")
             print("evenli: interrupted; what a folder holds is kept, and the same command continues", file=sys.stderr)
             raise SystemExit(_INTERRUPTED)
     finally:
@@ -138,9 +136,8 @@ def _run() -> bool:
     except BaseException as error:
         # Typer turns an interrupt into an exit of its own, without a word, and an import into an error of another kind.
         ended = isinstance(error, SystemExit) and error.code in {None, 0, 1}  # passed or failed
-        if isinstance(error, KeyboardInterrupt) or (_arrived and not ended):
-            return True
-        if isinstance(error, SystemExit) and error.code == _INTERRUPTED:
+        stopped = isinstance(error, SystemExit) and error.code == _INTERRUPTED
+        if stopped or isinstance(error, KeyboardInterrupt) or (_arrived and not ended):
             return True
         raise
     return False
@@ -155,24 +152,23 @@ def _command() -> None:
     except Exception as error:
         if _arrived:
             raise
-        _explain(error)
+        _fail(error)
 
 
-def _explain(error: Exception) -> None:
+def _fail(error: Exception) -> NoReturn:
+    """One line and exit code 2."""
     if isinstance(error, EvenliError):
-        _fail(str(error))
-    if isinstance(error, OSError):
+        message = str(error)
+    elif isinstance(error, OSError):
         reason = error.strerror or str(error)
         drop_output()
-        _fail(f"{error.filename}: {reason}" if error.filename else f"cannot write the output: {reason}")
-    # A defect of ours, or of a plug-in: exit code 1 would mean that a gate failed.
-    if os.environ.get(_DEBUG):
+        message = f"{error.filename}: {reason}" if error.filename else f"cannot write the output: {reason}"
+    elif os.environ.get(_DEBUG):
         raise error
-    _fail(f"unexpected {type(error).__name__}: {error}; {_log_traceback()} Please report it")
-
-
-def _fail(message: str) -> NoReturn:
-    print(f"evenli: {printable(' '.join(message.split()))}", file=sys.stderr)
+    else:
+        # A defect of ours, or of a plug-in: exit code 1 would mean that a gate failed.
+        message = f"unexpected {type(error).__name__}: {error}; {_log_traceback()} Please report it"
+    warn(message)
     raise SystemExit(2) from None
 
 

@@ -91,6 +91,7 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
         groups[given.name] = given.annotation
         hints = get_type_hints(given.annotation, include_extras=True)
         for field in fields(given.annotation):
+            # By keyword, so that a parameter without a default may follow one that has one.
             kind = inspect.Parameter.KEYWORD_ONLY
             parameters.append(inspect.Parameter(field.name, kind, default=field.default, annotation=hints[field.name]))
 
@@ -105,6 +106,7 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
 
 def signed(function: Callable[..., None], parameters: Sequence[inspect.Parameter]) -> Callable[..., None]:
     """Give a function of keywords the signature that typer shall read."""
+    # Typer looks at both: names and defaults come from the one, options from the other.
     function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return function

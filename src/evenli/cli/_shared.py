@@ -18,6 +18,7 @@ from typer.core import TyperCommand
 
 from evenli.errors import InputError
 from evenli.format import drawn_on, printable
+from evenli.registry import SUITES
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,12 +36,13 @@ SEEDS = {"min": 0, "max": 2**32 - 1}
 """What every library takes as a seed."""
 
 
-def choice(text: str, values: Sequence[str], *names: str, closed: bool = True, **more: Any) -> Any:
+def choice(text: str, values: Sequence[str], *, closed: bool = True) -> Any:
     """An option with the values it takes: shown in the help, offered by the shell, and another one refused in a line.
 
     With ``closed`` as false other values are taken too: a file, or what a plug-in brings.
     """
 
+    # Not an enumeration of typer's: its refusal takes five lines, and the help would not show the open end.
     def check(parameter: typer.CallbackParam, given: Any) -> Any:
         for value in given if isinstance(given, list) else [given]:
             if value is not None and value not in values:
@@ -48,18 +50,23 @@ def choice(text: str, values: Sequence[str], *names: str, closed: bool = True, *
                 raise InputError(f"{parameter.opts[0]} '{value}' is unknown; choose {listed}")
         return given
 
-    shown = "|".join((*values, *(() if closed else ("…",))))
+    shown = "|".join(values if closed else (*values, "…"))
     checked = {"callback": check} if closed else {}
-    return option(text, *names, metavar=f"[{shown}]", autocompletion=lambda: list(values), **checked, **more)
+    return option(text, metavar=f"[{shown}]", autocompletion=lambda: list(values), **checked)
 
 
-def several(text: str, values: Sequence[str], *names: str, of: str, **more: Any) -> Any:
+def several(text: str, values: Sequence[str], *, of: str) -> Any:
     """An option for names with commas: all that are known stand in the help and are offered by the shell.
 
     The library refuses an unknown one, with the same list: files and names of plug-ins are taken, too.
     """
     shown = f"{text} Known: {', '.join(values)}."
-    return option(shown, *names, metavar=f"{of},{of},…", autocompletion=lambda: list(values), **more)
+    return option(shown, metavar=f"{of},{of},…", autocompletion=lambda: list(values))
+
+
+def suites(text: str) -> Any:
+    """An option for the name of a suite, or of several; packages may bring more than ours."""
+    return choice(text, SUITES.builtin, closed=False)
 
 
 def argument(text: str) -> Any:
@@ -77,11 +84,10 @@ class SeedCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Refuse several numbers after one option in one line."""
-        option = next(name for parameter in self.params for name in parameter.opts if name.startswith("--seed"))
         for at, word in enumerate(args):
             numbers = list(itertools.takewhile(str.isdigit, args[at + 1 :])) if word in {"--seed", "--seeds"} else []
             if len(numbers) > 1:
-                spelled = " ".join(f"{option} {number}" for number in numbers)
+                spelled = " ".join(f"--seed {number}" for number in numbers)
                 raise InputError(f"{word} takes one number; repeat the option: {spelled}")
         return super().parse_args(ctx, args)
 
@@ -95,8 +101,7 @@ def _known_device(device: str | None) -> str | None:
     return device
 
 
-def refuse_resampling(given: list[str] | None) -> None:
-    """Say that an option of older versions does nothing."""
+def _ignore_resampling(given: list[str] | None) -> None:
     if given:
         warn("--resamples, --seed and --bootstrap have no effect: intervals are computed without resampling now")
 
@@ -165,7 +170,10 @@ Online = Annotated[
 ]
 Resampling = Annotated[
     list[str] | None,
-    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=refuse_resampling),
+    option("No effect.", "--resamples", "--seed", "--bootstrap", hidden=True, callback=_ignore_resampling),
+]
+OldResampling = Annotated[
+    list[str] | None, option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=_ignore_resampling)
 ]
 Published = Annotated[
     bool, option("Count words that state a gender, such as businessman, in the causes, too.", "--published")
@@ -310,6 +318,7 @@ def heartbeat(as_json: bool, first: str = "") -> Iterator[Callable[[str], None]]
     def announce(text: str) -> None:
         current[0] = text
 
+    # A daemon: a command that is interrupted must not wait for the next beat.
     thread = threading.Thread(target=beat, daemon=True)
     if shown:
         thread.start()

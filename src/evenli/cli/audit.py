@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from evenli._extras import check_extra
 from evenli.cli import _shared as shared
 from evenli.cli._groups import ModelFlags, grouped
-from evenli.cli._shared import SEEDS, argument, choice, option, output
+from evenli.cli._shared import SEEDS, argument, option, output, suites
 from evenli.errors import InputError, MissingExtraError
-from evenli.registry import SUITES
 
 if TYPE_CHECKING:
     from evenli.suites.base import Request
@@ -62,17 +61,12 @@ def audit(
             "Release, probe sheet or pair file; may be repeated. Default: the built-in sets.", metavar="[SUITE=]FILE"
         ),
     ] = None,
-    suite: Annotated[
-        str | None, choice("Suites, with commas; default: that of the axis.", tuple(SUITES.builtin), closed=False)
-    ] = None,
+    suite: Annotated[str | None, suites("Suites, with commas; default: that of the axis.")] = None,
     pairs: PairFlags = _PAIRS,
     out: shared.RunFolder = None,
     flags: ModelFlags = _MODEL,
     published: shared.Published = False,
-    _: Annotated[
-        list[str] | None,
-        option("No effect.", "--resamples", "--bootstrap", hidden=True, callback=shared.refuse_resampling),
-    ] = None,
+    _: shared.OldResampling = None,
     overwrite: shared.ReplaceRun = False,
     report: Annotated[bool, option("Also write report.html, with every suite, into the folder.", "--report")] = False,
     measures: shared.OwnMeasures = None,
@@ -96,9 +90,9 @@ def audit(
         shared.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
     asked = load_axis(pairs.axis).suite if suite is None else suite
     with shared.deprecations():
-        suites = check_suites([name.strip() for name in asked.split(",")])
-    files = data_by_suite(suites, data or [])
-    folder = out or default_folder(model, files, pairs.request(lang), suites, pairs.part)
+        chosen = check_suites([name.strip() for name in asked.split(",")])
+    files = data_by_suite(chosen, data or [])
+    folder = out or default_folder(model, files, pairs.request(lang), chosen, pairs.part)
     with shared.progress_bar(as_json) as progress:
         settings = AuditSettings(
             **{**asdict(pairs), "seed": pairs.seed or 0},
@@ -109,7 +103,7 @@ def audit(
             on_progress=progress,
             on_warning=shared.warn,
         )
-        result = run(model, lang, files, suites=suites, out=folder, settings=settings)
+        result = run(model, lang, files, suites=chosen, out=folder, settings=settings)
     written = list(_WRITTEN)
     if report:
         from evenli.report.html import write_reports
@@ -264,9 +258,7 @@ def verify(run: shared.Run, as_json: shared.Json = False) -> None:
 def compare(
     first: Annotated[Path, argument("Run folder to compare with.")],
     others: Annotated[list[Path], argument("One or more run folders on the same data.")],
-    suite: Annotated[
-        str | None, choice("Suite; default: each that all runs hold.", tuple(SUITES.builtin), closed=False)
-    ] = None,
+    suite: Annotated[str | None, suites("Suite; default: each that all runs hold.")] = None,
     published: shared.Published = False,
     out: Annotated[
         Path | None, output("Table of causes and score for a paper, too: a .tex, .md, .csv or .parquet file.")

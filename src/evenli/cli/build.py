@@ -46,7 +46,7 @@ def coal(
         width=width,
         seed=seed,
     )
-    pairs = replace(built, name=out.name)
+    pairs = replace(built, name=out.name)  # so that a run tells which file it asked
     write_pairs(pairs, out)
     for note in pairs.notes:
         shared.warn(note)
@@ -96,6 +96,7 @@ def probe(
     from evenli.suites.probe.languages import build_probe_in
 
     if lang != "en":
+        # The sentences are ours there: what chooses them from a corpus would have no effect.
         given = {"--corpus": corpus, "--occupations": occupations, "--dominance": dominance}
         if english := [name for name, value in given.items() if value is not None]:
             raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")

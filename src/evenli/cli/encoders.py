@@ -162,6 +162,7 @@ def encoder_report(
     from evenli.evaluate.senteval import SentEvalSettings
     from evenli.report.encoder import print_encoders, write_encoder_chart
 
+    # Settings first: a wrong one is refused before an encoder is loaded.
     tests = SeatSettings(seed=seed, permutations=permutations)
     settings = ReportSettings(tests, SentEvalSettings(shared.split_names(tasks)), pooling, device, online, probe)
     check_extra("encoders", "an encoder report", "sklearn")

@@ -235,26 +235,20 @@ def _runner(method: Method) -> Any:
     return signed(run, [*common[:place], *own, *common[place:]])
 
 
+_FIT = (
+    "Sentences to fit on: ours, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, .parquet "
+    "with a column text, sentence, premise or hypothesis); built-in+FILE for both."
+)
+_PROBE = "Text to look for gender in afterwards: ours, or a file as for --fit, which should be another one."
+
+
 def _mitigate(
     method: Any,
     options: Any,
     encoder: shared.Encoder,
     out: Annotated[Path, output("Folder to write; mitigated:FOLDER is the encoder then.")],
-    fit: Annotated[
-        str,
-        option(
-            "Sentences to fit on: ours, or an English corpus (.txt with a sentence a line, or .jsonl, .csv, .tsv, "
-            ".parquet with a column text, sentence, premise or hypothesis); built-in+FILE for both.",
-            metavar="built-in|FILE|built-in+FILE",
-        ),
-    ] = "built-in",
-    probe: Annotated[
-        str,
-        option(
-            "Text to look for gender in afterwards: ours, or a file as for --fit, which should be another one.",
-            metavar="built-in|FILE",
-        ),
-    ] = "built-in",
+    fit: Annotated[str, option(_FIT, metavar="built-in|FILE|built-in+FILE")] = "built-in",
+    probe: Annotated[str, option(_PROBE, metavar="built-in|FILE")] = "built-in",
     seed: Annotated[int, option("Seed of the fit and of the probes.", **SEEDS)] = 0,
     pooling: shared.Pooling = None,
     device: shared.Device = None,

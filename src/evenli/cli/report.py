@@ -10,10 +10,9 @@ import typer
 
 from evenli._extras import check_extra
 from evenli.cli import _shared as shared
-from evenli.cli._shared import argument, choice, option, output
+from evenli.cli._shared import argument, choice, option, output, suites
 from evenli.errors import InputError
 from evenli.format import printable
-from evenli.registry import SUITES
 
 
 def report(
@@ -122,9 +121,7 @@ def table(
     what: Annotated[
         str, choice("Table; others by suite, an unknown name lists them.", ("measures", "occupations"), closed=False)
     ] = "measures",
-    suite: Annotated[
-        str | None, choice("Suite of the run; default: its first.", tuple(SUITES.builtin), closed=False)
-    ] = None,
+    suite: Annotated[str | None, suites("Suite of the run; default: its first.")] = None,
     out: Annotated[Path | None, output("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.")] = None,
 ) -> None:
     """Write the results of a run as a table."""
@@ -172,7 +169,7 @@ def view(
 
     def ready(address: str) -> None:
         shared.answer(as_json, {"address": address}, address, "only on this machine; stop with Ctrl-C")
-        sys.stdout.flush()
+        sys.stdout.flush()  # whoever started the server waits for the address
         if browser:
             import webbrowser
 

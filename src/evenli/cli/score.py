@@ -103,7 +103,7 @@ def score(
     if chart is not None:
         from evenli.report.scores import check_chart
 
-        check_chart(chart)
+        check_chart(chart)  # before hours of scoring
     if out is None and is_scored(source):
         _print_summary(Path(source), chart, top, as_json)
         _write_page(Path(source), html)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from evenli.cli._groups import grouped
 from evenli.cli._shared import SEEDS, argument, choice, option, output
 from evenli.errors import InputError
 from evenli.format import percent
+
+if TYPE_CHECKING:
+    from evenli.meta import MetaFolder
+    from evenli.meta.design import Design
 
 _STYLES = ("snli", "mnli", "ocnli", "jnli", "jsick", "jsick-en", "sick", "hf")
 _LEVELS = "START:STOP:STEP or NUMBER,NUMBER"
@@ -53,6 +57,7 @@ def train_nli(
     start = model or shared.renamed(base, f"--base {base}", f"train nli {base}")
     if start is None:
         raise InputError("which model should training start from? evenli train nli MODEL --data FILE -o FOLDER")
+    # What is missing is said before the imports, which take seconds.
     check_extra("hf", "training")
     for tracker in log or []:
         check_extra("tracking", f"--log {tracker}", tracker)
@@ -241,7 +246,7 @@ def meta(
         online=online,
         shown=shared.is_watched(as_json),
     )
-    chosen = _design(place, asdict(design), new=place.read_header() is None, quick=quick)
+    chosen = _design(place, design, quick)
     with shared.heartbeat(as_json) as step:
         results = meta_evaluation(
             place, start, design=chosen, settings=settings, measures=measure or [], stage=stage, on_step=step
@@ -268,22 +273,19 @@ def _sweep(model: str | None, base: str | None, out: Path | None) -> tuple[str |
     return model or shared.renamed(base, f"--base {base}", f"meta {base} -o {out}"), out
 
 
-def _design(place: Any, given: dict[str, Any], *, new: bool, quick: bool) -> Any:
+def _design(place: MetaFolder, flags: DesignFlags, quick: bool) -> Design | None:
     """The design of a new sweep, or of an earlier one with the options of the command; None if there are none."""
-    from dataclasses import replace
-
     from evenli.meta.design import Design, parse_rates
     from evenli.meta.mixture import CAUSES
 
-    options = {name: value for name, value in given.items() if value is not None}
+    options = {name: value for name, value in asdict(flags).items() if value is not None}
     if quick:
-        double = [f"--{name}" for name in ("rates", "width") if name in options]
-        if double:
+        if double := [f"--{name}" for name in ("rates", "width") if name in options]:
             raise InputError(f"--quick chooses rates and width itself; leave out {' and '.join(double)}, or --quick")
         options |= {"width": 50} | ({} if set(CAUSES) & set(options) else {"rates": "0,0.5,1"})
     options |= {name: parse_rates(options[name]) for name in ("rates", "noise", "undirected") if name in options}
     options |= {name: parse_rates(options[name], low=-1) for name in ("stereotype", "default") if name in options}
-    if new:
+    if place.read_header() is None:
         # A sweep of mixtures needs no bias axis; --rates adds one.
         if set(CAUSES) & set(options):
             options.setdefault("rates", ())

@@ -191,6 +191,7 @@ def _parse(fields: dict[str, Any], path: Path) -> Axis:
     about["list_things"] = {name: _text(fields["things"], name) for name in fields.get("things", {})}
     about["assumptions"] = tuple(map(str, fields["assumptions"]))
     if "product" in fields:
+        # Groups, words and languages are those of its two parts.
         return replace(_product(fields["product"], path), **about)
     groups = tuple(Group(str(g["name"]), int(g.get("sign", 0))) for g in fields["groups"])
     names = [group.name for group in groups]
@@ -284,6 +285,7 @@ def _parse_language(lang: str, words: dict[str, Any], groups: list[str], path: P
 
 def _place(path: Path, lang: str) -> str:
     """File and line of the group words of a language; the file alone where they are written in another way."""
+    # The TOML parser does not tell where a value stands.
     inside = False
     for number, line in enumerate(split_lines(read_text(path)), 1):
         bare = line.strip()

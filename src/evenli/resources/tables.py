@@ -124,11 +124,11 @@ def numbered_rows(path: str | Path, required: tuple[str, ...] = ()) -> list[tupl
 
 
 @cache
-def word_classes(path: str, column: str) -> dict[str, frozenset[str]]:
-    """The words of a shipped table by their class, which stands in ``column``."""
+def word_classes(path: str, column: str, members: str = "word") -> dict[str, frozenset[str]]:
+    """The words of a shipped table by their class, which stands in ``column``; or what else is in a column."""
     classes: dict[str, set[str]] = {}
-    for row in read_table(path, (column, "word")):
-        classes.setdefault(row[column], set()).add(row["word"])
+    for row in read_table(path, (column, members)):
+        classes.setdefault(row[column], set()).add(row[members])
     return {name: frozenset(words) for name, words in classes.items()}
 
 

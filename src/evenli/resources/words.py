@@ -13,7 +13,7 @@ from itertools import chain
 
 from evenli.errors import InputError
 from evenli.io import hash_text
-from evenli.resources import read_table
+from evenli.resources import read_table, word_classes
 
 _TOKENS = re.compile(
     r"""
@@ -151,7 +151,4 @@ def given_names() -> frozenset[str]:
 @cache
 def name_kinds() -> dict[str, frozenset[str]]:
     """What else a first name can be (``word``, ``time``, ``place``, ``never``), by name."""
-    kinds: dict[str, frozenset[str]] = {}
-    for row in read_table("swap_name_words.csv", ("name", "kind")):
-        kinds[row["name"]] = kinds.get(row["name"], frozenset()) | {row["kind"]}
-    return kinds
+    return word_classes("swap_name_words.csv", "name", "kind")

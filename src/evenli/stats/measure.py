@@ -122,6 +122,7 @@ class _Scalar:
 
     def __call__(self, sample: Sample, stereotype: str | None = None) -> Values:
         counts = np.ones((1, sample.frame.height)) if sample.weights is None else np.atleast_2d(sample.weights)
+        # A weight of n becomes n rows, so that a function that knows nothing of weights can be asked.
         chosen = np.arange(sample.frame.height)
         if stereotype is not None:
             chosen = np.flatnonzero((sample.frame["stereotype"] == stereotype).fill_null(False).to_numpy())

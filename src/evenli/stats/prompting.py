@@ -52,6 +52,7 @@ def _prompt_answers(frame: pl.DataFrame, prompt: str, orders: list[str]) -> NDAr
         scores = frame.select([f"{prompt}-{order}:{label}" for label in LABELS]).to_numpy().astype(np.float64)
         total += scores - np.logaddexp.reduce(scores, axis=1, keepdims=True)
         answered += frame[f"{prompt}-{order}:{MASS}"].to_numpy() >= MINIMUM_MASS
+    # What most of its orders leave without an answer has none.
     return np.where(2 * answered > len(orders), total.argmax(axis=1), NO_ANSWER)
 
 
@@ -78,6 +79,7 @@ def _entries(sample: Sample) -> list[Measure]:
     entries += _by_group(sample, abstained)
     if len(orders) > 1:
         pairs = [_alike([views[prompt, order] for order in orders]) for prompt in prompts]
+        # Wordings without an answer in any order count neither for nor against.
         same, some = (np.sum(part, axis=0) for part in zip(*pairs, strict=True))
         text = "of the wordings answered in any option order, the share answered alike in all, mean over pairs"
         agree = same / np.maximum(some, 1)

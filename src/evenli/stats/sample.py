@@ -191,6 +191,7 @@ class Sample:
 
     @cached_property
     def _pairing(self) -> tuple[tuple[str, str], NDArray[np.int64], Sample]:
+        # Without weights, so that all weightings share what is computed in the rows.
         groups, rows = _pair_rows(self.frame)
         return groups, rows, Sample(Predictions(self.frame[rows[0]]))
 
@@ -294,6 +295,7 @@ def _pair_rows(frame: pl.DataFrame) -> tuple[tuple[str, str], NDArray[np.int64]]
             raise InputError(f"'{key}-{one}' has no partner: {key} has a row for {one} only, a pair needs two groups")
     first, second = groups
     rows = np.array([(pair[first], pair[second]) for pair in pairs.values()], dtype=np.int64).T
+    # An interval clusters by these, and both rows of a pair must be in one cluster.
     for column in ("occupation", "stereotype", "template"):
         differs = np.flatnonzero(~frame[column][rows[0]].eq_missing(frame[column][rows[1]]).to_numpy())
         if differs.size:

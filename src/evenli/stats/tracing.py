@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,17 +67,14 @@ class NotOfMeansError(Exception):
     """A measure reads more of its sample than means, so its scores have no closed form."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """One mean that a measure asked for: the column, its rows in the slice, and where these stand in the table."""
+class _Call(NamedTuple):
+    """One mean that a measure asked for: the values in the slice, and where these stand in the table."""
 
     values: NDArray[np.floating]
     rows: NDArray[np.int64]
-    mean: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Corner:
+class _Corner(NamedTuple):
     """Two numbers of which a measure took the smaller."""
 
     first: Values
@@ -127,7 +124,7 @@ class _Traced(Sample):
         places = np.arange(self.frame.height)[mask] if self.places is None else self.places[mask]
         chosen = values[mask]
         mean = float(chosen.mean(dtype=np.float64)) if chosen.size else math.nan
-        return self._moved(np.full(max(1, 2 * self.moves), mean), _Call(chosen, places, mean))
+        return self._moved(np.full(max(1, 2 * self.moves), mean), _Call(chosen, places))
 
     def smaller(self, first: Values, second: Values) -> Values:
         # With a share the corner is rounded off: both means count, and the slope follows either.

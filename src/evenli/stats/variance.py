@@ -130,9 +130,10 @@ def centred(scores: Values, mass: Values) -> Values:
 def summed(row_scores: Values, row_mass: Values, design: Design) -> Scores:
     """Scores of clusters from those of rows."""
     ways = (design.occupations, design.templates, design.cells)
-    scores = (np.bincount(codes, row_scores).astype(np.float64) for codes in ways)
-    masses = (np.bincount(codes, row_mass).astype(np.float64) for codes in ways[:2])
-    return Scores(*scores, design.stratum, *masses, _combination(row_mass, design), design.is_crossed)
+    occupations, templates, cells = (np.bincount(codes, row_scores).astype(np.float64) for codes in ways)
+    masses = (np.bincount(ways[0], row_mass).astype(np.float64), np.bincount(ways[1], row_mass).astype(np.float64))
+    combination = _combination(row_mass, design)
+    return Scores(occupations, templates, cells, design.stratum, *masses, combination, design.is_crossed)
 
 
 def design_effect(samples: Sequence[Sample]) -> float:
