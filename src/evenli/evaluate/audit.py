@@ -306,6 +306,7 @@ def verify_run(path: str | Path) -> Verified:
     stored = _read_results(run.path, list(run.result.suites))[0].to_dict()
     again = assess(run.predictions, run.result.scoring).to_dict()
     numbers = 0
+    # Measures of the user's own are left out: their functions are not at hand here.
     for suite, one in again.items():
         for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
             for key in ("value", "low", "high"):
