@@ -169,6 +169,7 @@ def competence(checks: Predictions) -> Competence:
     frame = checks.frame.with_columns(answer=pl.Series(checks.answers, dtype=pl.String))
     frame = frame.with_columns(right=pl.col("answer") == pl.col("gold"))
     gold = frame.filter(pl.col("subset") == "gold")
+    # The id of a control pair ends in the groups that premise and hypothesis name, as in control-001-female-male.
     parts = pl.col("id").str.split("-").list.slice(2)
     control = frame.filter(pl.col("subset") == "control").with_columns(case=parts.list.join("-"))
     stated = control.filter(~parts.list.contains("person"))

@@ -112,10 +112,19 @@ def audit(
 
 
 def _predict_settings(settings: AuditSettings, asked: NLIModel, lang: str, *, loaded: bool) -> PredictSettings:
+    """How the model is asked, and what run.json remembers of the settings; ``loaded`` says whether by a spec."""
     # A language model is asked for labels by name: they have no order, and what was asked is kept at once.
     named = getattr(asked, "named_labels", False)
     check = None if named else lambda gold: check_label_order(gold, asked.info.labels)
-    recorded = _recorded(settings, lang, with_options=loaded)
+    recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
+    recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
+    # Only what was asked for: a run of older versions has none of these.
+    recorded |= {} if settings.limit is None else {"limit": settings.limit}
+    recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
+    recorded |= {"full": True} if settings.full else {}
+    # Reports of a stored run speak the words of its axis; they never read a path that is stored.
+    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
+    recorded |= {"options": asdict(settings.options)} if settings.options is not None and loaded else {}
     return PredictSettings(seed=settings.seed, details=recorded, overwrite=settings.overwrite, check_first=check)
 
 
@@ -138,19 +147,6 @@ def _settings(given: AuditSettings | None, options: Mapping[str, Any]) -> AuditS
     if of_model:
         known["options"] = replace(known.get("options") or ModelOptions(), **of_model)
     return AuditSettings(**known)
-
-
-def _recorded(settings: AuditSettings, lang: str, *, with_options: bool) -> dict[str, Any]:
-    """What run.json remembers of the settings."""
-    recorded: dict[str, Any] = {"lang": lang, "axis": settings.axis, "split": settings.split}
-    recorded |= {"tokenised": settings.tokenised, "scoring": asdict(settings.scoring)}
-    # Only what was asked for: a run of older versions has none of these.
-    recorded |= {} if settings.limit is None else {"limit": settings.limit}
-    recorded |= {} if settings.dominance is None else {"dominance": settings.dominance}
-    recorded |= {"full": True} if settings.full else {}
-    # Reports of a stored run speak the words of its axis; they never read a path that is stored.
-    recorded |= {} if settings.axis == GENDER else {"about": record(settings.axis, str(settings.occupations))}
-    return recorded | ({"options": asdict(settings.options)} if settings.options is not None and with_options else {})
 
 
 def _listed(sets: Sequence[PairSet], settings: AuditSettings) -> list[Occupation] | None:
@@ -315,6 +311,7 @@ def verify_run(path: str | Path) -> Verified:
     stored = _read_results(run.path, list(run.result.suites))[0].to_dict()
     again = assess(run.predictions, run.result.scoring).to_dict()
     numbers = 0
+    # Measures of the user's own are left out: their functions are not at hand here.
     for suite, one in again.items():
         for name, measure in one.get("measures", {}).items() if isinstance(one, dict) else ():
             for key in ("value", "low", "high"):

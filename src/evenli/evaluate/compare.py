@@ -104,6 +104,7 @@ def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -
     shared = left.join(right, on=on, how="inner", suffix="_second").sort("row")
     only_first, only_second = left.height - shared.height, right.height - shared.height
     if only_first or only_second:
+        # A text that was edited keeps its id; with that in the message, the user looks at the right file.
         renamed = left.join(right, on=["suite", "id"], how="semi").height - shared.height
         same_id = f"; {renamed:,} of them share an id but not the text or the design" if renamed > 0 else ""
         raise InputError(

@@ -200,6 +200,12 @@ class _ReportDir(RunDir):
         return others + super().foreign_files()
 
 
+class _Missing(Record, frozen=True):
+    """Why a task has no result."""
+
+    missing: str
+
+
 class _Stored:
     """Figures of one encoder in the report's directory: computed once for the same encoder and settings."""
 
@@ -212,17 +218,18 @@ class _Stored:
             return
         try:
             stored = read_json(file)
+            # A hash that is cut off may be that of another encoder, and an old layout holds other numbers.
             if stored["identity"] == identity and stored["layout"] == _LAYOUT:
                 self._values = dict(stored["values"])
         except UNREADABLE as error:
             raise RunError(f"{file} is not of an encoder report; delete it or choose another directory") from error
 
-    def get(self, name: str, depends_on: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    def get(self, name: str, depends_on: Mapping[str, object], compute: Callable[[], Record]) -> dict[str, Any]:
         """The figure as plain values, computed if it is not there for the same settings."""
         key = f"{name}:{hash_text(json.dumps(depends_on, sort_keys=True))[:24]}"
         if key not in self._values:
             self._on_step(name)
-            self._values[key] = compute()
+            self._values[key] = compute().to_dict()
             if self._run is not None:
                 content = {"layout": _LAYOUT, "identity": self._identity, "values": self._values}
                 self._run.write_json(self._name, content)
@@ -279,17 +286,17 @@ class _Measurer:
     def _seat(self, encoder: Encoder, stored: _Stored) -> SeatFigures:
         settings = self._settings.seat
 
-        def effects() -> dict[str, Any]:
+        def effects() -> SeatFigures:
             result = seat(encoder, self._tests, settings)
             if result.mean.note:
                 mean = Estimate.undefined(result.mean.note, settings.coverage)
             else:
                 mean = average_estimate(self._averaged, encode_tests(encoder, self._averaged), settings)
-            return SeatFigures(mean, result.mean.signed, result.tests).to_dict()
+            return SeatFigures(mean, result.mean.signed, result.tests)
 
-        def change() -> dict[str, Any]:
+        def change() -> Estimate:
             before, after = (encode_tests(one, self._averaged) for one in (self._base, encoder))
-            return average_estimate(self._averaged, after, settings, before).to_dict()
+            return average_estimate(self._averaged, after, settings, before)
 
         # What the stored figure is looked up by; the texts are part of it, as they may change with a release.
         depends_on = {name: getattr(settings, name) for name in _SEAT}
@@ -312,9 +319,9 @@ class _Measurer:
     def _leakage(self, encoder: Encoder, stored: _Stored) -> Residual:
         seed = self._settings.seat.seed
 
-        def compute() -> dict[str, Any]:
+        def compute() -> Residual:
             held_out = self._held_out if encoder is self._base else HeldOut.of(encoder, self._sentences, self._text)
-            return residual_leakage(held_out, self._held_out.lean(), seed=seed).to_dict()
+            return residual_leakage(held_out, self._held_out.lean(), seed=seed)
 
         sentences = self._sentences.sha256["held_out"]
         text = hash_text("\n".join(self._text.texts))
@@ -329,9 +336,9 @@ class _Measurer:
         result = TaskScores({}, {})
         for task in self._senteval.names:
 
-            def run(task: str = task) -> dict[str, Any]:
+            def run(task: str = task) -> TaskResult | _Missing:
                 one = senteval(encoder, data, dataclasses.replace(self._senteval, tasks=(task,)))
-                return {"missing": one.missing[task]} if task in one.missing else one.tasks[task].to_dict()
+                return _Missing(one.missing[task]) if task in one.missing else one.tasks[task]
 
             plain = stored.get(task, {"seed": self._senteval.seed, "data": self._data_hash}, run)
             if "missing" in plain:

@@ -34,9 +34,9 @@ from evenli.labels import LABELS
 from evenli.models import NLIModel
 from evenli.models.base import ModelInfo, Prepared
 from evenli.models.callables import foreign_code
-from evenli.pairs import PairSet, distinct_pairs
+from evenli.pairs import PAIR_COLUMNS, PairSet, distinct_pairs
 from evenli.parse import check_regular
-from evenli.predictions import COLUMNS, Predictions
+from evenli.predictions import Predictions
 from evenli.store import RunDir, read_manifest
 
 
@@ -144,7 +144,7 @@ class _Job:
     ) -> None:
         self.model, self.header, self.check_first = model, _header(model, sets, settings), settings.check_first
         self.progress, self.warn, self.ask = on_progress, on_warning, Asker(model, on_warning)
-        asked = [s.frame.select(pl.lit(s.suite).alias("suite"), *COLUMNS[1:-3], *s.extra) for s in sets]
+        asked = [s.frame.select(pl.lit(s.suite).alias("suite"), *PAIR_COLUMNS, *s.extra) for s in sets]
         self.asked = pl.concat(asked, how="diagonal")
         ids = self.asked.group_by("suite").agg(pl.col("id").n_unique())["id"].sum()
         if repeated := self.asked.height - ids:
@@ -253,9 +253,9 @@ class _Job:
         """The first rows of the table, or all, with the logits of each pair."""
         values = logits[self.where[:rows]]
         columns = (pl.Series(name, values[:, i]) for i, name in enumerate(self.columns))
-        extra = [name for name in self.asked.columns[len(COLUMNS) - len(LABELS) :] if name not in self.columns]
-        table = self.asked.head(len(values)).with_columns(*columns)
-        return table.select(*COLUMNS, *self.columns[len(LABELS) :], *extra)
+        ours = ("suite", *PAIR_COLUMNS, *self.columns)
+        extra = [name for name in self.asked.columns if name not in ours]  # columns of the user's own stand last
+        return self.asked.head(len(values)).with_columns(*columns).select(*ours, *extra)
 
 
 SCHEMA = 2

@@ -112,7 +112,7 @@ class MetaFolder:
     def create(
         self,
         header: Mapping[str, Any],
-        pairs: Mapping[str, Sequence[Mapping[str, Any]]],
+        pairs: Mapping[str, Sequence[Mapping[str, str | None]]],
         labels: Mapping[str, NDArray[np.int64]],
     ) -> None:
         """Write a prepared meta-evaluation; the full header comes last, so that a killed preparation is repeated."""
@@ -127,7 +127,7 @@ class MetaFolder:
                 self._save(f"labels/{name}.npy", values.astype(np.int8))
             self._dir.write_manifest({**header, "sha256": digests})
 
-    def pairs(self, split: str) -> list[dict[str, Any]]:
+    def pairs(self, split: str) -> list[dict[str, str]]:
         """Pairs of one of ``SPLITS``."""
         file = self.path / f"{split}.jsonl"
         if self.header.get("sha256", {}).get(file.name) not in {None, hash_text(read_text(file))}:
@@ -147,7 +147,7 @@ class MetaFolder:
         levels = {axis: [_level(one) for one in self.header["levels"].get(axis, [])] for axis in AXES}
         return [Cell(seed, axis, level) for seed in seeds for axis, given in levels.items() for level in given]
 
-    def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
+    def store(self, cell: Cell, logits: NDArray[np.float32], facts: Mapping[str, float | Levels]) -> None:
         """Keep the logits of a model and what is known about it."""
         line = json.dumps({**asdict(cell), **facts}).encode()
         with self._dir.writing(), (self.path / _MODELS).open("ab+") as stream:

@@ -79,6 +79,7 @@ def learnt(mixture: Levels, words: Mapping[str, Any], answers: Labels, *, balanc
     patterns, roles = word_patterns(mixture, sizes, balanced=balanced)
     table = answers.reshape(len(roles), -1, 2)
     right = (_sense(table) == _sense(patterns)[:, None]).mean(axis=1)
+    # In every class, the share of its words that lean as taught, and that of those that err as taught.
     bounds = np.cumsum(sizes)[:-1]
     shares = [
         [part[role == kind].sum() / len(part) for kind in (_LEANS, _ERRS)]
@@ -114,6 +115,7 @@ def _count(share: float, size: int) -> int:
 
 def _undirected(count: int, *, first: int) -> list[tuple[int, int]]:
     """Wrong answers of so many words that favour nobody: both, neither, and as often the one group as the other."""
+    # Half of the words, as many for one group as for the other; what is left alternates between both and neither.
     pairs = [_SAYS_SECOND, _SAYS_FIRST] * (count // 4)
     return pairs + [(_BOTH, _NEITHER)[(first + at) % 2] for at in range(count - len(pairs))]
 

@@ -128,7 +128,7 @@ def _value(measure: Measure, samples: Mapping[str, Sample]) -> float:
     return float(values.reshape(()))
 
 
-def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, Any]]) -> dict[str, Sample]:
+def _samples(folder: MetaFolder, cell: Cell, rows: Sequence[Mapping[str, str]]) -> dict[str, Sample]:
     """The answers of a model as NLI-CoAL sees them and as the entailment-probability probe does."""
     logits = folder.logits(cell)
     if logits.shape != (len(rows), len(LABELS)) or not np.isfinite(logits).all():

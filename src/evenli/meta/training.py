@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ import torch
 from evenli.format import percent
 from evenli.meta.design import SweepSettings
 from evenli.meta.folder import SPLITS, Cell, MetaFolder
-from evenli.meta.mixture import learnt
+from evenli.meta.mixture import Levels, learnt
 from evenli.models.loading import pick_device, position_limit
 from evenli.training.base import load_base
 from evenli.training.data import Examples, FlatTokens, tokenise
@@ -88,7 +87,7 @@ def _train_cells(
             progress.report(report, trainer)
         answers = trainer.logits(dev)
         share, seconds = accuracy(answers, labels[count:]).value, time.monotonic() - started
-        facts: dict[str, Any] = {"loss": loss, "dev_accuracy": share, "seconds": seconds}
+        facts: dict[str, float | Levels] = {"loss": loss, "dev_accuracy": share, "seconds": seconds}
         if isinstance(cell.level, tuple):
             facts["learnt"] = learnt(cell.level, words, answers.argmax(axis=1), balanced=balanced)
         folder.store(cell, trainer.logits(evaluation), facts)
@@ -100,7 +99,7 @@ def _train_cells(
         )
 
 
-def _examples(rows: Sequence[Mapping[str, Any]]) -> Examples:
+def _examples(rows: Sequence[Mapping[str, str]]) -> Examples:
     """Pairs without labels of their own; every model of the sweep brings others."""
     premises, hypotheses = ([row[side] for row in rows] for side in ("premise", "hypothesis"))
     ids = [str(number) for number in range(len(rows))]

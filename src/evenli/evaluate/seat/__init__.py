@@ -180,10 +180,10 @@ def _text_set(part: Any, where: str) -> TextSet:
     words = part.get("words", examples)
     if not isinstance(words, list) or len(words) != len(examples) or not all(isinstance(word, str) for word in words):
         raise InputError(f"{where}: 'words' is not a list of one word for each of the {len(examples)} examples")
-    kept = dict(reversed(list(zip(examples, words, strict=True))))  # the first of repeated examples counts
-    texts = tuple(dict.fromkeys(examples))
-    title = str(part.get("category") or where.rpartition(" ")[2])
-    return TextSet(title, texts, tuple(kept[text] for text in texts))
+    members: dict[str, str] = {}
+    for text, word in zip(examples, words, strict=True):
+        members.setdefault(text, word)  # the first of repeated examples counts
+    return TextSet(str(part.get("category") or where.rpartition(" ")[2]), tuple(members), tuple(members.values()))
 
 
 def _text_sets(level: Level) -> dict[str, TextSet]:

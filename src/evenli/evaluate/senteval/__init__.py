@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from evenli.encoders.base import (
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.format import number
-from evenli.io import read_json, to_plain, write_json
+from evenli.io import read_json, write_json
 from evenli.models.loading import pick_device
 from evenli.store import check_writable, is_stamped
 from evenli.types import Number, Numbers, Record
@@ -119,8 +119,8 @@ class SentEvalResult(Record, frozen=True):
         """Mean of the twelve scores; None unless all of them are there."""
         # NaN passes through the sum: one missing or undefined task leaves no mean.
         scores = [self.tasks[name].score if name in self.tasks else math.nan for name in TASKS]
-        mean: float | None = to_plain(sum(scores) / len(scores), None)
-        return mean
+        mean = sum(scores) / len(scores)
+        return None if math.isnan(mean) else mean
 
 
 class UnsavedResultError(RunError):
@@ -141,7 +141,7 @@ class ResultFile:
         self.path, self._overwrite = Path(path), overwrite
         check_writable(self.path)
 
-    def tasks(self, settings: Mapping[str, Any], folder: Path) -> dict[str, TaskResult]:
+    def tasks(self, settings: Mapping[str, int | str], folder: Path) -> dict[str, TaskResult]:
         """Tasks that are in the file already; a file of another encoder, other settings or other data is refused."""
         if self._overwrite or not self.path.exists():
             return {}
@@ -246,7 +246,7 @@ def senteval(
 
 
 def _kept(
-    file: ResultFile, description: Mapping[str, Any], data: Path, encoder: Encoder, report: OnProgress
+    file: ResultFile, description: Mapping[str, int | str], data: Path, encoder: Encoder, report: OnProgress
 ) -> dict[str, TaskResult]:
     """The tasks that a file holds already."""
     done = file.tasks(description, data)
@@ -306,6 +306,7 @@ class _Batched:
         self.identity = getattr(encoder, "identity", None)
 
     def encode(self, texts: Sequence[str]) -> Embeddings:
+        # Texts of similar length need little padding.
         order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
         parts = [order[start : start + self._size] for start in range(0, len(order), self._size)]
         batches = [encode_checked(self.encoder, [texts[row] for row in part]) for part in parts]

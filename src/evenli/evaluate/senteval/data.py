@@ -102,9 +102,9 @@ def _task(name: str, rows: Sequence[Row]) -> Task:
     for at, (split, *_) in enumerate(rows):
         splits.setdefault(split, []).append(at)
     parts = {split: np.array(chosen, dtype=np.int64) for split, chosen in splits.items()}
-    # An empty text becomes a full stop: published sizes count it, and encoders need a word.
     if not rows:
         raise InputError("no pair has a score; get the files again")
+    # An empty text becomes a full stop: published sizes count it, and encoders need a word.
     texts, *others = (
         tuple(text.strip() or "." for text in side) for side in zip(*(row[3] for row in rows), strict=True)
     )

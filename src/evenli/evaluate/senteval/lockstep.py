@@ -90,6 +90,7 @@ class Network:
 
     def forward(self, batch: Tensor) -> tuple[Tensor | None, Tensor]:
         """What the hidden layer gives, if there is one, and the outputs [batch, classes, models]."""
+        # The weights of all models side by side: one product gives the outputs of all of them.
         first = self.layers[0]
         outputs = (batch @ first.flatten(0, 1).T).view(len(batch), *first.shape[:2])
         if len(self.layers) == 1:
@@ -103,6 +104,7 @@ class Network:
         if inner is None:
             return [(slope.flatten(1).T @ batch).view_as(first)]
         second = torch.einsum("bcm,bhm->cmh", slope, inner)
+        # Back through the sigmoid; the last hidden unit is the bias and has no inputs.
         units = inner[:, :-1]
         back = torch.einsum("bcm,cmh->bhm", slope, self.layers[1])[:, :-1] * units * (1 - units)
         return [(back.flatten(1).T @ batch).view_as(first), second]
