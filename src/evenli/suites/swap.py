@@ -106,7 +106,7 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
     texts_of = pairs.frame.select("premise", "hypothesis").iter_rows()
     corpus_language((f"{p} {h}" for p, h in texts_of), f"'{pairs.name}'", pairs.lang)
     left_out: Counter[str] = Counter()
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, str | None]] = []
     for row in pairs.frame.iter_rows(named=True):
         texts = row["premise"], row["hypothesis"]
         if text_language(" ".join(texts)) not in {pairs.lang, EMPTY}:
@@ -127,7 +127,7 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
     return PairSet.from_rows(rows, name=pairs.name, suite="swap", lang=pairs.lang, source=pairs.source, notes=noted)
 
 
-def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str, Any]]:
+def _versions(row: Mapping[str, str], done: Swapped, lang: str) -> list[dict[str, str | None]]:
     changed = {change.word.lower() for one in done.changes for change in one}
     female, male = (changed & words for words in _gendered(lang))
     gender = MIXED if female and male else FEMALE if female else MALE

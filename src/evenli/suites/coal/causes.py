@@ -18,7 +18,6 @@ Words that state a group themselves (businessman, ballerina) are a class of thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -223,17 +222,13 @@ def _pair(sample: Sample) -> tuple[str, str]:
     return (groups[0], groups[1]) if len(groups) == 2 else ("", "")
 
 
-def _read(*, stereotyped: bool | None = None, scored: bool = False) -> Callable[[Sample], NDArray[np.bool_]]:
-    """Finds the rows that a cause reads: all items but those whose word states a group, or some of them."""
-
-    def rows(sample: Sample) -> NDArray[np.bool_]:
-        asked = items(sample)
-        chosen = asked.classes != DEFINING
-        if stereotyped is not None:
-            chosen &= (asked.classes != NO_STEREOTYPE) == stereotyped
-        return _rows(sample, chosen & ~np.isnan(asked.scores) if scored else chosen)
-
-    return rows
+def _read(sample: Sample, *, stereotyped: bool | None = None, scored: bool = False) -> NDArray[np.bool_]:
+    """The rows that a cause reads: all items but those whose word states a group, or some of them."""
+    asked = items(sample)
+    chosen = asked.classes != DEFINING
+    if stereotyped is not None:
+        chosen &= (asked.classes != NO_STEREOTYPE) == stereotyped
+    return _rows(sample, chosen & ~np.isnan(asked.scores) if scored else chosen)
 
 
 _cause = partial(measure, ideal=0, reference="evenli")
@@ -241,8 +236,9 @@ _follows = partial(_cause, bounds=(-1, 1), direction="above 0 = follows stereoty
 _assumes = partial(
     _cause, bounds=(-1, 1), direction="above 0 = assumes the second group (man), below 0 = the first (woman)"
 )
-_errs = partial(_cause, direction="higher = more error without a direction", subsets=_read())
-_STEREOTYPED, _OTHERS, _SCORED = _read(stereotyped=True), _read(stereotyped=False), _read(scored=True)
+_errs = partial(_cause, direction="higher = more error without a direction", subsets=_read)
+_STEREOTYPED, _OTHERS = (partial(_read, stereotyped=kind) for kind in (True, False))
+_SCORED = partial(_read, scored=True)
 
 
 @_follows(

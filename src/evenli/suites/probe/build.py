@@ -49,8 +49,7 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
-        least = words.FEWEST_WORDS
-        if self.per_occupation < 1 or self.max_words < least:
+        if self.per_occupation < 1 or self.max_words < words.FEWEST_WORDS:
             raise InputError(
                 f"per_occupation {self.per_occupation} and max_words {self.max_words} are not usable: "
                 f"at least 1 and {words.FEWEST_WORDS} are expected"
