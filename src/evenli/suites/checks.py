@@ -67,6 +67,7 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     for group in words:
         cases += [(group, "person", ENTAILMENT), ("person", group, NEUTRAL)]
     filled = {**words, "person": language.person}
+    # More groups make more cases: fewer templates keep the number of control pairs near that of two groups.
     asked = max(FEWEST_CONTROLS, CONTROL_TEMPLATES * TWO_GROUPS // len(cases))
     templates = axis.templates(lang)[-CONTROL_TEMPLATES:][:asked]
     rows = [

@@ -148,6 +148,7 @@ def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDAr
             rows = asked[kind[asked]]
             about = f"a typical one of {rows.size:,} pairs with this kind of answer"
             break
+    # No texts are copied: of a million rows only one is shown.
     certainty = sample.probabilities[rows].max(axis=1)
     at = int(rows[np.argsort(certainty, kind="stable")[rows.size // 2]])
     premise, hypothesis = sample.frame.select("premise", "hypothesis").row(at)

@@ -177,6 +177,7 @@ def _by_gender(sample: Sample, values: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     """[2, pairs] values of the female and the male version, and the pairs that have both: texts of one gender."""
     first = sample.paired.first
     female = first.where("subset", FEMALE)
+    # The swapped version of a text about men is the female one.
     return np.where(female, values, values[::-1]), female | first.where("subset", MALE)
 
 
@@ -254,6 +255,7 @@ def _summarise(
     rows, first = sample.paired.rows, sample.paired.first.frame
     moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
     flipped = np.flatnonzero(before != after)
+    # The largest changes are shown: a flip by a hair's breadth says little.
     shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
     flips = []
     for at in shown.tolist():

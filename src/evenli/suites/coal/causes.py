@@ -152,6 +152,7 @@ def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float
     """Whether the item of a row has an outcome, or its probability. Both rows of an item say the same."""
     key = "expected" if expected else "likeliest"
     first, second = items(sample).rows
+    # Found once: the outcomes are the same under every weighting.
     if key not in sample.kept:
         p, answers = sample.probabilities, sample.predicted
         sample.kept[key] = (
@@ -281,6 +282,7 @@ def _regression(sample: Sample) -> tuple[Values, Values]:
     leans = _column(sample, SECOND, expected=False) - _column(sample, FIRST, expected=False)
     x, xx, y, xy = (sample.mean(column, rows=rows) for column in (scores, scores**2, leans, scores * leans))
     spread = xx - x * x
+    # A resample may draw words of one score only, through which no line goes.
     with np.errstate(invalid="ignore", divide="ignore"):
         slope = np.asarray(np.where(spread > 1e-6 * xx, (xy - x * y) / spread, np.nan), dtype=np.float64)
     return np.asarray(y - slope * x), slope

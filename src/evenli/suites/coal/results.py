@@ -150,6 +150,7 @@ def summarise(
     asked = items(sample)
     listed = by_occupation(sample, scoring.level).to_dicts()
     occupations = [OccupationRow(**row, states_group=row["occupation"] in asked.defining) for row in listed]
+    # The sort is stable: within each kind the most biased stay first.
     occupations.sort(key=lambda row: (row.states_group, row.stereotype == NO_STEREOTYPE))
     return CoalResult(
         measures=measures,

@@ -61,6 +61,7 @@ def build_groups(
     width = width or max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
     if len(templates) < width:
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
+    # In turn, so that words with and without stereotype meet the same templates.
     kinds = [[one for one in kept if bool(one.groups) is typed] for typed in (False, True)]
     notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
     own = "" if words == PUBLISHED else f", {words}"

@@ -20,11 +20,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.resources.axes import TIMES
 from evenli.stats.intervals import Scoring, estimate_functions
 from evenli.stats.sample import Sample, Values
-from evenli.suites.groups.measures import items, mean_of_items
+from evenli.suites.groups.measures import items, mean_of_items, sides
 from evenli.types import Estimate, Record
 
 
@@ -82,15 +81,8 @@ def contrast(parts: Parts, at: int) -> NDArray[np.float64]:
 
 def interaction_of(sample: Sample, at: int, parts: Parts, *, expected: bool = False) -> Values:
     """How much more readily a combination is inferred than its parts explain; -2..2."""
-    asked = items(sample)
-    yes, no = LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
-    if expected:
-        p = sample.probabilities[asked.rows]
-        side = p[..., yes] - p[..., no]
-    else:
-        answers = sample.predicted[asked.rows]
-        side = (answers == yes).astype(np.float64) - (answers == no)
-    return mean_of_items(sample, contrast(parts, at) @ side, np.ones(asked.rows.shape[1], dtype=bool))
+    side = sides(sample, expected=expected).astype(np.float64)
+    return mean_of_items(sample, contrast(parts, at) @ side, np.ones(side.shape[1], dtype=bool))
 
 
 def interactions(sample: Sample, nouns: Sequence[str], scoring: Scoring) -> list[InteractionRow]:

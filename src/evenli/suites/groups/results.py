@@ -185,6 +185,7 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS, seed: int
     asked = items(sample)
     if len(asked.groups) < 2 or not asked.rows.shape[1]:
         return math.nan, math.nan
+    # [words, groups, labels] mean probabilities.
     words = sample.design.occupations[asked.rows[0]]
     codes = np.unique(words, return_inverse=True)[1]
     means = np.zeros((int(codes.max()) + 1, len(asked.groups), 3))
@@ -223,6 +224,7 @@ def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolR
     listed = {PUBLISHED: axis.occupations(card.lang), **{one: axis.read_list(card.lang, one) for one in lists}}
     rated = {pool: {one.word: one.groups for one in occupations} for pool, occupations in listed.items()}
     rated = {pool: groups for pool, groups in rated.items() if words <= groups.keys()}
+    # A list that misses a word of the run cannot score it.
     if own not in rated or len(rated) < 2:
         return []
     return [_pool(pool, rated[pool], sample, scoring) for pool in sorted(rated, key=lambda pool: pool != own)]

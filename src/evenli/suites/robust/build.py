@@ -162,6 +162,7 @@ def plan(
             )
     everything = grid(wordings, list(sources))
     part = sampled(everything)
+    # What the checks of stated groups leave of the budget buys templates for every occupation.
     groups = len(wordings.groups)
     checks = (groups * groups + 1) * CONTROLS
     room = BUDGET * ordinary / len(part) - checks
