@@ -27,7 +27,6 @@ def read_pairs(
     lang: str,
     *,
     suite: str = "coal",
-    name: str | None = None,
     gold_labels: Sequence[str] | None = None,
     extra: bool = False,
 ) -> PairSet:
@@ -38,15 +37,14 @@ def read_pairs(
             carry our names or those of SNLI and NLI-CoAL (``sentence1``, ``gold_label``, ``occ_word`` …).
         lang: Language of the pairs.
         suite: What they are for.
-        name: Name of the set; default the file name.
         gold_labels: What the numbers 0, 1, 2 mean as gold labels; default the order of the hub, which a note states.
         extra: Keep further columns of a file, as text.
     """
     if not isinstance(data, str | Path):
-        return pairs_from_table(data, lang, suite=suite, name=name or "table")
+        return pairs_from_table(data, lang, suite=suite)
     path, numbers = Path(data), _Numbers(gold_labels)
     rows = ((f"{path.name}, line {line}", row) for line, row in iter_rows(path))
-    about = {"name": name or path.name, "suite": suite, "lang": lang, "source": f"file {path.name}"}
+    about = {"name": path.name, "suite": suite, "lang": lang, "source": f"file {path.name}"}
     return _pair_set(rows, str(path), numbers, extra=extra, **about)
 
 

@@ -97,12 +97,12 @@ def check(pairs: PairSet, request: Request) -> PairSet:
     return pairs if set(pairs.frame["group"].unique()) == set(GROUPS) else with_swapped(pairs)
 
 
-def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
+def with_swapped(pairs: PairSet) -> PairSet:
     """Every pair that can be swapped, as it is and swapped; what was left out stands in the notes."""
     if pairs.frame["gold"].null_count() == len(pairs):
         raise InputError(f"'{pairs.name}' has no gold labels; suite swap needs a label for some of its pairs")
     lang: Any = pairs.lang
-    swapper = swapper or Swapper(lang=lang)
+    swapper = Swapper(lang=lang)
     texts_of = pairs.frame.select("premise", "hypothesis").iter_rows()
     corpus_language((f"{p} {h}" for p, h in texts_of), f"'{pairs.name}'", pairs.lang)
     left_out: Counter[str] = Counter()
