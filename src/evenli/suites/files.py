@@ -63,10 +63,14 @@ def write_pairs(pairs: PairSet, path: str | Path) -> None:
     elif path.suffix == ".csv":
         write_atomic(path, lambda file: write_csv(pairs.frame, file))
     elif path.suffix in {".jsonl", ".json"}:
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in pairs.frame.iter_rows(named=True))
-        write_atomic(path, "".join(lines))
+        write_atomic(path, json_lines(pairs.frame))
     else:
         raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
+
+
+def json_lines(frame: pl.DataFrame) -> str:
+    """A table as JSON Lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
 
 
 def refuse_rows(pairs: PairSet, rules: Mapping[str, pl.Expr], where: str) -> None:
@@ -137,6 +141,7 @@ def _pair_set(
     first = next(checked, None)
     if first is None:
         raise InputError(f"{origin} holds no pairs")
+    # The first row shows the columns, then it goes back to the front: the rows are a stream.
     columns = find_columns(first[1], origin)
     # A column of the user's own that is called like one of ours is marked.
     others = {

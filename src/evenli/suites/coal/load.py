@@ -5,7 +5,6 @@ An official release is read and repaired here, and its word and template lists c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from evenli.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill,
 from evenli.suites.checks import check_pairs, looks_like
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.occupations import load_occupations
-from evenli.suites.files import read_pairs
+from evenli.suites.files import json_lines, read_pairs
 
 _NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
 """Columns that every row of NLI-CoAL has once it is complete."""
@@ -212,7 +211,7 @@ def to_official_jsonl(pairs: PairSet, subset: str) -> str:
         occ_word="occupation",
         occ_type=pl.when(stereotype == NO_STEREOTYPE).then(stereotype).otherwise(stereotype + "-stereo"),
     )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.iter_rows(named=True))
+    return json_lines(rows)
 
 
 def slot_template(premise: str, hypothesis: str, occupation: str, group_word: str) -> str | None:
