@@ -32,7 +32,7 @@ class About:
         return self.axis == GENDER
 
 
-def record(axis: Axis | str, words: str = "") -> dict[str, Any]:
+def record(axis: Axis | str, words: str = "") -> dict[str, str | list[str]]:
     """What run.json keeps of an axis, so that a stored run can be shown without the file; ``words`` is its list."""
     loaded = load_axis(axis)
     texts = {one.name: getattr(loaded, one.name) for one in fields(About) if one.name != "axis"}

@@ -248,6 +248,7 @@ def check_suites(names: Sequence[str]) -> tuple[str, ...]:
     if not names:
         raise InputError(f"no suite given; choose one or more of {', '.join(SUITES)}")
     asked = [canonical_suite(name) for name in names]
+    # An unknown name is refused before anything is asked.
     for name in asked:
         get_suite(name)
     return tuple(name for name in SUITES if name in asked)

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 from scipy.stats import binomtest
 
@@ -67,22 +67,23 @@ def control_pairs(lang: str, *, axis: Axis | str = "gender") -> PairSet:
     for group in words:
         cases += [(group, "person", ENTAILMENT), ("person", group, NEUTRAL)]
     filled = {**words, "person": language.person}
+    # More groups make more cases: fewer templates keep the number of control pairs near that of two groups.
     asked = max(FEWEST_CONTROLS, CONTROL_TEMPLATES * TWO_GROUPS // len(cases))
+    templates = axis.templates(lang)[-CONTROL_TEMPLATES:][:asked]
     rows = [
         {
+            "id": f"control-{number:03d}-{_kind(premise, hypothesis, len(words))}",
             "subset": "control",
             "premise": fill(template, filled[premise]),
             "hypothesis": fill(template, filled[hypothesis]),
             "gold": gold,
             "template": template,
             "group": hypothesis if hypothesis in words else None,
-            "id": _kind(premise, hypothesis, len(words)),
         }
-        for template in axis.templates(lang)[-CONTROL_TEMPLATES:][:asked]
-        for premise, hypothesis, gold in cases
+        for number, (template, (premise, hypothesis, gold)) in enumerate(product(templates, cases))
     ]
     return PairSet.from_rows(
-        ({**row, "id": f"control-{number:03d}-{row['id']}"} for number, row in enumerate(rows)),
+        rows,
         name=f"control pairs ({lang})",
         suite="check",
         lang=lang,

@@ -13,7 +13,6 @@ whether it follows the stereotype or not. Kept as the baseline NLI-CoAL is measu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,7 +30,7 @@ from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import SLOT, Request, Section, Suite, label_shares, with_article
-from evenli.suites.files import read_pairs, refuse_rows
+from evenli.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.types import DataCard, MeasureResult, Numbers, SuiteResult
 
 _measure = partial(
@@ -134,8 +133,7 @@ def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: st
                 if path.suffix == ".csv":
                     write_csv(frame, sink, header=written == 0)
                 else:
-                    lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
-                    sink.write("".join(lines).encode())
+                    sink.write(json_lines(frame).encode())
                 written += frame.height
                 yield written
     except OSError as error:

@@ -27,7 +27,6 @@ def read_pairs(
     lang: str,
     *,
     suite: str = "coal",
-    name: str | None = None,
     gold_labels: Sequence[str] | None = None,
     extra: bool = False,
 ) -> PairSet:
@@ -38,15 +37,14 @@ def read_pairs(
             carry our names or those of SNLI and NLI-CoAL (``sentence1``, ``gold_label``, ``occ_word`` …).
         lang: Language of the pairs.
         suite: What they are for.
-        name: Name of the set; default the file name.
         gold_labels: What the numbers 0, 1, 2 mean as gold labels; default the order of the hub, which a note states.
         extra: Keep further columns of a file, as text.
     """
     if not isinstance(data, str | Path):
-        return pairs_from_table(data, lang, suite=suite, name=name or "table")
+        return pairs_from_table(data, lang, suite=suite)
     path, numbers = Path(data), _Numbers(gold_labels)
     rows = ((f"{path.name}, line {line}", row) for line, row in iter_rows(path))
-    about = {"name": name or path.name, "suite": suite, "lang": lang, "source": f"file {path.name}"}
+    about = {"name": path.name, "suite": suite, "lang": lang, "source": f"file {path.name}"}
     return _pair_set(rows, str(path), numbers, extra=extra, **about)
 
 
@@ -65,10 +63,14 @@ def write_pairs(pairs: PairSet, path: str | Path) -> None:
     elif path.suffix == ".csv":
         write_atomic(path, lambda file: write_csv(pairs.frame, file))
     elif path.suffix in {".jsonl", ".json"}:
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in pairs.frame.iter_rows(named=True))
-        write_atomic(path, "".join(lines))
+        write_atomic(path, json_lines(pairs.frame))
     else:
         raise InputError(f"{path}: unknown kind of file; use .jsonl, .csv or .parquet")
+
+
+def json_lines(frame: pl.DataFrame) -> str:
+    """A table as JSON Lines."""
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in frame.iter_rows(named=True))
 
 
 def refuse_rows(pairs: PairSet, rules: Mapping[str, pl.Expr], where: str) -> None:
@@ -141,6 +143,7 @@ def _pair_set(
     first = next(checked, None)
     if first is None:
         raise InputError(f"{origin} holds no pairs")
+    # The first row shows the columns, then it goes back to the front: the rows are a stream.
     columns = find_columns(first[1], origin)
     # A column of the user's own that is called like one of ours is marked.
     others = {

@@ -39,6 +39,7 @@ def subsample(pairs: PairSet, limit: int, seed: int = 0) -> PairSet:
         if len(taken) + len(rows) > limit:
             break
         taken += rows
+    # A kind with one occupation has no interval, and measures over it would be n/a.
     _check(pairs, taken, limit, kinds, units)
     note = (
         f"a balanced part, {len(taken):,} of {len(pairs):,} pairs (--limit {limit}, seed {seed}); intervals are wider"

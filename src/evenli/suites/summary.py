@@ -28,15 +28,10 @@ LIMIT = (
 
 @dataclass(frozen=True)
 class Share:
-    """A part of a bar, with its interval.
+    """A part of a bar, with its interval."""
 
-    Attributes:
-        label: What the part is.
-        kind: ``first`` and ``second`` for the two groups, ``both`` for answers that contradict each other, ``neither``.
-    """
-
-    label: str
-    kind: str
+    label: str  # what the part is
+    kind: str  # first and second for the two groups, both for answers that contradict each other, neither
     value: float
     low: float
     high: float
@@ -70,7 +65,6 @@ class Example:
     probabilities: dict[str, float]
     answer: str
     about: str
-    lang: str = ""
 
     @property
     def answers(self) -> list[tuple[str, float, bool, bool]]:
@@ -82,33 +76,20 @@ class Example:
 
 @dataclass(frozen=True)
 class Summary:
-    """The first screen.
+    """The first screen."""
 
-    Attributes:
-        sentence: The verdict in one sentence.
-        detail: The verdict with its numbers.
-        problem: Why the numbers say nothing about bias; else empty.
-        question: Heading of the bars.
-        bars: A bar per kind of jobs; none where the pairs do not define them.
-        numbers: Three numbers with plain names.
-        scale: What the numbers count.
-        example: One pair; None without pairs.
-        note: What the bars show and which answer is right.
-        limit: What all of this cannot show.
-        level: Coverage of the intervals.
-    """
-
-    sentence: str
-    detail: str = ""
-    problem: str = ""
-    question: str = "Who does the model see?"
-    bars: Sequence[Bar] = ()
-    numbers: Sequence[PlainNumber] = ()
-    scale: str = ""
-    example: Example | None = None
+    sentence: str  # the verdict in one sentence, without a number
+    detail: str = ""  # the verdict with its numbers
+    problem: str = ""  # why the numbers say nothing about bias; else empty
+    question: str = "Who does the model see?"  # heading of the bars
+    bars: Sequence[Bar] = ()  # one per kind of jobs; none where the pairs do not define them
+    numbers: Sequence[PlainNumber] = ()  # a few numbers with plain names
+    scale: str = ""  # what the numbers count
+    example: Example | None = None  # one pair; None without pairs
+    # What the bars show and which answer is right, and what all of this cannot show.
     note: str = "The right answer is always “neither”: a job says nothing about who does it."
     limit: str = LIMIT.format("jobs")
-    level: float = 0.95
+    level: float = 0.95  # coverage of the intervals
 
 
 def of_hundred(value: float) -> str:
@@ -167,6 +148,7 @@ def typical_pair(sample: Sample, kinds: Sequence[NDArray[np.bool_]], asked: NDAr
             rows = asked[kind[asked]]
             about = f"a typical one of {rows.size:,} pairs with this kind of answer"
             break
+    # No texts are copied: of a million rows only one is shown.
     certainty = sample.probabilities[rows].max(axis=1)
     at = int(rows[np.argsort(certainty, kind="stable")[rows.size // 2]])
     premise, hypothesis = sample.frame.select("premise", "hypothesis").row(at)

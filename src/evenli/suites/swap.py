@@ -97,16 +97,16 @@ def check(pairs: PairSet, request: Request) -> PairSet:
     return pairs if set(pairs.frame["group"].unique()) == set(GROUPS) else with_swapped(pairs)
 
 
-def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
+def with_swapped(pairs: PairSet) -> PairSet:
     """Every pair that can be swapped, as it is and swapped; what was left out stands in the notes."""
     if pairs.frame["gold"].null_count() == len(pairs):
         raise InputError(f"'{pairs.name}' has no gold labels; suite swap needs a label for some of its pairs")
     lang: Any = pairs.lang
-    swapper = swapper or Swapper(lang=lang)
+    swapper = Swapper(lang=lang)
     texts_of = pairs.frame.select("premise", "hypothesis").iter_rows()
     corpus_language((f"{p} {h}" for p, h in texts_of), f"'{pairs.name}'", pairs.lang)
     left_out: Counter[str] = Counter()
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, str | None]] = []
     for row in pairs.frame.iter_rows(named=True):
         texts = row["premise"], row["hypothesis"]
         if text_language(" ".join(texts)) not in {pairs.lang, EMPTY}:
@@ -127,7 +127,7 @@ def with_swapped(pairs: PairSet, swapper: Swapper | None = None) -> PairSet:
     return PairSet.from_rows(rows, name=pairs.name, suite="swap", lang=pairs.lang, source=pairs.source, notes=noted)
 
 
-def _versions(row: Mapping[str, Any], done: Swapped, lang: str) -> list[dict[str, Any]]:
+def _versions(row: Mapping[str, str], done: Swapped, lang: str) -> list[dict[str, str | None]]:
     changed = {change.word.lower() for one in done.changes for change in one}
     female, male = (changed & words for words in _gendered(lang))
     gender = MIXED if female and male else FEMALE if female else MALE
@@ -177,6 +177,7 @@ def _by_gender(sample: Sample, values: NDArray[Any]) -> tuple[NDArray[Any], NDAr
     """[2, pairs] values of the female and the male version, and the pairs that have both: texts of one gender."""
     first = sample.paired.first
     female = first.where("subset", FEMALE)
+    # The swapped version of a text about men is the female one.
     return np.where(female, values, values[::-1]), female | first.where("subset", MALE)
 
 
@@ -254,6 +255,7 @@ def _summarise(
     rows, first = sample.paired.rows, sample.paired.first.frame
     moved = np.abs(np.diff(sample.probabilities[rows], axis=0)[0]).sum(axis=1) / 2
     flipped = np.flatnonzero(before != after)
+    # The largest changes are shown: a flip by a hair's breadth says little.
     shown = flipped[np.argsort(-moved[flipped], kind="stable")][:_EXAMPLES]
     flips = []
     for at in shown.tolist():

@@ -92,6 +92,7 @@ def by_occupation(sample: Sample, level: float = 0.95) -> pl.DataFrame:
     rows of a template are not independent, and how many rows one of them is worth is estimated from all occupations
     together, because ten templates alone cannot tell. With a single template there is no interval and the ends are NaN.
     """
+    # Templates first: the rows of one template are a cluster, and their spread gives the interval.
     total = pl.col("rows").sum()
     summary = (
         sample.frame.select("occupation", "stereotype", "template")

@@ -53,6 +53,7 @@ def build_coal(
         generator = np.random.default_rng(seed)
         blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
         window = [window[i] for i in generator.permutation(len(window))]
+    # The published list keeps its blocks, so that a release is built again byte for byte.
     own = "" if words.name == PUBLISHED else words.name
     placed = list(enumerate(in_turn(blocks) if own else [one for block in blocks for one in block]))
     rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_group_order or axis.group_names)

@@ -18,7 +18,6 @@ Words that state a group themselves (businessman, ballerina) are a class of thei
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -153,6 +152,7 @@ def _column(sample: Sample, outcome: str, *, expected: bool) -> NDArray[np.float
     """Whether the item of a row has an outcome, or its probability. Both rows of an item say the same."""
     key = "expected" if expected else "likeliest"
     first, second = items(sample).rows
+    # Found once: the outcomes are the same under every weighting.
     if key not in sample.kept:
         p, answers = sample.probabilities, sample.predicted
         sample.kept[key] = (
@@ -223,17 +223,13 @@ def _pair(sample: Sample) -> tuple[str, str]:
     return (groups[0], groups[1]) if len(groups) == 2 else ("", "")
 
 
-def _read(*, stereotyped: bool | None = None, scored: bool = False) -> Callable[[Sample], NDArray[np.bool_]]:
-    """Finds the rows that a cause reads: all items but those whose word states a group, or some of them."""
-
-    def rows(sample: Sample) -> NDArray[np.bool_]:
-        asked = items(sample)
-        chosen = asked.classes != DEFINING
-        if stereotyped is not None:
-            chosen &= (asked.classes != NO_STEREOTYPE) == stereotyped
-        return _rows(sample, chosen & ~np.isnan(asked.scores) if scored else chosen)
-
-    return rows
+def _read(sample: Sample, *, stereotyped: bool | None = None, scored: bool = False) -> NDArray[np.bool_]:
+    """The rows that a cause reads: all items but those whose word states a group, or some of them."""
+    asked = items(sample)
+    chosen = asked.classes != DEFINING
+    if stereotyped is not None:
+        chosen &= (asked.classes != NO_STEREOTYPE) == stereotyped
+    return _rows(sample, chosen & ~np.isnan(asked.scores) if scored else chosen)
 
 
 _cause = partial(measure, ideal=0, reference="evenli")
@@ -241,8 +237,9 @@ _follows = partial(_cause, bounds=(-1, 1), direction="above 0 = follows stereoty
 _assumes = partial(
     _cause, bounds=(-1, 1), direction="above 0 = assumes the second group (man), below 0 = the first (woman)"
 )
-_errs = partial(_cause, direction="higher = more error without a direction", subsets=_read())
-_STEREOTYPED, _OTHERS, _SCORED = _read(stereotyped=True), _read(stereotyped=False), _read(scored=True)
+_errs = partial(_cause, direction="higher = more error without a direction", subsets=_read)
+_STEREOTYPED, _OTHERS = (partial(_read, stereotyped=kind) for kind in (True, False))
+_SCORED = partial(_read, scored=True)
 
 
 @_follows(
@@ -285,6 +282,7 @@ def _regression(sample: Sample) -> tuple[Values, Values]:
     leans = _column(sample, SECOND, expected=False) - _column(sample, FIRST, expected=False)
     x, xx, y, xy = (sample.mean(column, rows=rows) for column in (scores, scores**2, leans, scores * leans))
     spread = xx - x * x
+    # A resample may draw words of one score only, through which no line goes.
     with np.errstate(invalid="ignore", divide="ignore"):
         slope = np.asarray(np.where(spread > 1e-6 * xx, (xy - x * y) / spread, np.nan), dtype=np.float64)
     return np.asarray(y - slope * x), slope

@@ -5,7 +5,6 @@ An official release is read and repaired here, and its word and template lists c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +24,7 @@ from evenli.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill,
 from evenli.suites.checks import check_pairs, looks_like
 from evenli.suites.coal.build import build_coal
 from evenli.suites.coal.occupations import load_occupations
-from evenli.suites.files import read_pairs
+from evenli.suites.files import json_lines, read_pairs
 
 _NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
 """Columns that every row of NLI-CoAL has once it is complete."""
@@ -132,6 +131,7 @@ def _slots(row: dict[str, Any], words: Mapping[str, str]) -> str:
 
 
 _FILES = {PS: "1-prostereo", AS: "2-antistereo", NS: "3-nonstereo"}
+_FIELDS = ("id", "sentence1", "sentence2", "label", "occ_word", "occ_type")
 _FOLDERS = {
     ("full", False): ("all-words", "untokenized"),
     ("full", True): ("tokenized",),
@@ -161,14 +161,14 @@ def read_release(
     words = axis.language(lang).group_words
     for subset in SUBSETS:
         origin, text = files[subset]
-        raw = _parse_json_lines(text, origin, ("id", "sentence1", "sentence2", "label", "occ_word", "occ_type"))
+        raw = _parse_json_lines(text, origin)
         known = {str(row["occ_word"]) for row in raw}
         for number, row in enumerate(raw, 1):
-            fixed = _row(row, subset, known, words, f"{origin}, line {number}")
-            repaired += bool(fixed.pop("repaired"))
+            fixed, mistagged = _row(row, subset, known, words, f"{origin}, line {number}")
+            repaired += mistagged
             # The template is a cluster key: the same for the segmented and the plain sentence.
             if tokenised:
-                fixed["template"] = str(fixed["template"]).replace(" ", "")
+                fixed["template"] = fixed["template"].replace(" ", "")
             rows.append(fixed)
     notes = (f"{repaired} rows carried an occupation tag of another set and were repaired",) if repaired else ()
     version = re.search(r"v\d+\.\d+", files[PS][0])
@@ -211,7 +211,7 @@ def to_official_jsonl(pairs: PairSet, subset: str) -> str:
         occ_word="occupation",
         occ_type=pl.when(stereotype == NO_STEREOTYPE).then(stereotype).otherwise(stereotype + "-stereo"),
     )
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.iter_rows(named=True))
+    return json_lines(rows)
 
 
 def slot_template(premise: str, hypothesis: str, occupation: str, group_word: str) -> str | None:
@@ -228,7 +228,8 @@ def slot_template(premise: str, hypothesis: str, occupation: str, group_word: st
 
 def _row(
     row: Mapping[str, object], subset: str, known: set[str], words: Mapping[str, str], where: str
-) -> dict[str, Any]:
+) -> tuple[dict[str, str], bool]:
+    """A row in our columns, and whether its tag was of another set."""
     premise, hypothesis = str(row["sentence1"]), str(row["sentence2"])
     occupation = str(row["occ_word"])
     matched = _match(premise, hypothesis, occupation, words)
@@ -243,7 +244,7 @@ def _row(
             f"{where}: premise and hypothesis are not one template filled with '{occupation}' and one of "
             f"{', '.join(words.values())}; wrong --lang?"
         )
-    return {
+    fixed = {
         "id": str(row["id"]),
         "subset": subset,
         "premise": premise,
@@ -253,8 +254,8 @@ def _row(
         "stereotype": NO_STEREOTYPE if subset == NS else tag,
         "template": matched[0],
         "group": matched[1],
-        "repaired": mistagged,
     }
+    return fixed, mistagged
 
 
 def _match(premise: str, hypothesis: str, occupation: str, words: Mapping[str, str]) -> tuple[str, str] | None:
@@ -282,15 +283,14 @@ def _members(path: Path, folders: Sequence[str]) -> dict[str, tuple[str, str]]:
     return members if len(members) == len(_FILES) else {}
 
 
-def _parse_json_lines(text: str, origin: str, required: Sequence[str]) -> list[dict[str, Any]]:
-    """Parse JSON Lines; a broken line or a missing field is named with its number."""
+def _parse_json_lines(text: str, origin: str) -> list[dict[str, Any]]:
+    """The rows of a release; a broken line or a missing field is named with its number."""
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         row = parse_json_object(line, f"{origin}, line {number}")
-        missing = [name for name in required if name not in row]
-        if missing:
+        if missing := [name for name in _FIELDS if name not in row]:
             raise PairError(f"{origin}, line {number}: missing field(s) {', '.join(missing)}")
         rows.append(row)
     return rows

@@ -28,19 +28,13 @@ _SUFFIXES = (".csv", ".tsv")
 
 @dataclass(frozen=True)
 class OccupationList:
-    """Typed occupations and where they come from.
+    """Typed occupations and where they come from."""
 
-    Attributes:
-        name: ``published``, the name of a list of the axis, or that of a file.
-        scores: Share of men minus share of women by word, -1 to 1, where shares are known. The published list has
-            scores of its own on the axis.
-        notes: What a reader must know.
-    """
-
-    name: str
+    name: str  # published, the name of a list of the axis, or that of a file
     occupations: tuple[Occupation, ...]
+    # Share of men minus share of women by word, -1 to 1, where known; the published list has scores on the axis.
     scores: Mapping[str, float]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what a reader must know
 
 
 def class_of_share(women: float) -> str | None:

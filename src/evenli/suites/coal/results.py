@@ -150,6 +150,7 @@ def summarise(
     asked = items(sample)
     listed = by_occupation(sample, scoring.level).to_dicts()
     occupations = [OccupationRow(**row, states_group=row["occupation"] in asked.defining) for row in listed]
+    # The sort is stable: within each kind the most biased stay first.
     occupations.sort(key=lambda row: (row.states_group, row.stereotype == NO_STEREOTYPE))
     return CoalResult(
         measures=measures,
@@ -286,6 +287,7 @@ def _labels(result: CoalResult) -> Section:
     for subset, of in result.proportions.items():
         name = f"{subset} {SUBSET_NAMES.get(subset, '')}".strip()
         rows.append([name, str(result.rows[subset]), *shown(subset, "", of)])
+        # Only without a stereotype does the group say something that PS and AS do not say already.
         by_group = {row.group: row.pairs for row in result.shares if row.set == subset == "NS" and row.group}
         for group, pairs in by_group.items():
             shares = {row.label: row.value for row in result.shares if (row.set, row.group) == (subset, group)}

@@ -197,6 +197,7 @@ def _bars(result: CoalResult) -> list[Bar]:
     kinds = [(group, with_article(noun), kind) for (group, noun), kind in zip(groups, _KINDS, strict=False)]
     kinds += [(INCOHERENT, "contradictory", "both")] if contradicts else []
     kinds += [(EVEN, "neither (right)", "neither")]
+    # One bar for each class of jobs, in the same order of parts, so that they can be compared by eye.
     bars = []
     for name in (*(group for group, _ in groups), NO_STEREOTYPE):
         of = {row.reading: row for row in result.readings if row.stereotype == name}

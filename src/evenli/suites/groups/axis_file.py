@@ -98,8 +98,8 @@ def check_axis(axis: Axis | str | Path) -> list[Problem]:
 
 def _words(axis: Axis) -> Iterator[Problem]:
     counts = Counter(group for _, kind in axis.typed_words if kind != "neutral" for group in kind.split("|"))
-    rated = bool(counts)
-    for group in axis.group_names if rated else ():
+    # An axis without ratings has no classes to be too small.
+    for group in axis.group_names if counts else ():
         if counts[group] < ENOUGH:
             yield Problem("warning", f"{counts[group]} words are stereotyped with '{group}'{_power(counts[group])}")
     untyped = sum(stereotype == "neutral" for _, stereotype in axis.typed_words)

@@ -34,19 +34,12 @@ def load(request: Request) -> PairSet:
     return check(read_pairs(request.data, request.lang, suite="groups"), request)
 
 
-def build_groups(
-    lang: str = "en", *, axis: Axis | str = "gender", words: str = PUBLISHED, width: int | None = None
-) -> PairSet:
-    """Every word of an axis in some sentences, each asked for every group.
+def build_groups(lang: str = "en", *, axis: Axis | str = "gender", words: str = PUBLISHED) -> PairSet:
+    """Every word of an axis in some sentences, each asked for every group; ``words`` is a list of the axis.
 
     PS pairs name a group that the word is stereotyped with, AS pairs another one, NS pairs any group for a word
-    without stereotype. Words with and without stereotype take turns, so that they meet the same templates.
-
-    Args:
-        lang: Language of the axis to use.
-        axis: Axis or its name.
-        words: ``published``, or another list of the axis.
-        width: Templates per word; by default so many that the set is about as large as an ordinary audit.
+    without stereotype. Words with and without stereotype take turns, so that they meet the same templates: so many
+    that the set is about as large as an ordinary audit.
     """
     axis = load_axis(axis)
     language = axis.language(lang)
@@ -58,9 +51,10 @@ def build_groups(
     templates = usable_templates(axis, lang)
     if missing := next((one for one in templates if SLOT not in one), None):
         raise ResourceError(f"axis '{axis.id}': a template has no {SLOT} slot: '{missing}'")
-    width = width or max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
+    width = max(FEWEST, min(MOST, PAIRS // (len(kept) * len(axis.groups))))
     if len(templates) < width:
         raise ResourceError(f"axis '{axis.id}' has {len(templates)} templates in '{lang}'; {width} are needed")
+    # In turn, so that words with and without stereotype meet the same templates.
     kinds = [[one for one in kept if bool(one.groups) is typed] for typed in (False, True)]
     notes = [f"{len(listed) - len(kept)} words name a group themselves and are left out"] if kept != listed else []
     own = "" if words == PUBLISHED else f", {words}"

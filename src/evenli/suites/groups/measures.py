@@ -95,20 +95,27 @@ def mean_of_items(sample: Sample, values: NDArray[np.floating], chosen: Mask) ->
     return mean_of_words(sample, column, rows)
 
 
+def sides(sample: Sample, *, expected: bool = False) -> NDArray[np.floating] | NDArray[np.int8]:
+    """[groups, items] 1 for entailment, -1 for contradiction, 0 for neutral; or what is expected of it."""
+    rows, yes, no = items(sample).rows, LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
+    if expected:
+        p = sample.probabilities[rows]
+        return np.asarray(p[..., yes] - p[..., no])
+    answers = sample.predicted[rows]
+    return np.asarray((answers == yes).astype(np.int8) - (answers == no))
+
+
 def compare(sample: Sample, group: int, *, expected: bool = False) -> tuple[Values, Values, Values]:
     """How a group's answer stands to that of every group: [groups, items] above, below, alike but not neutral.
 
     Contradiction stands below neutral, neutral below entailment. ``expected`` gives probabilities of the three, as if
     the two answers were given independently of each other.
     """
-    rows = items(sample).rows
-    yes, no = LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
     if not expected:
-        answers = sample.predicted[rows]
-        side = (answers == yes).astype(np.int8) - (answers == no)
+        side = sides(sample)
         own = side[group]
         return tuple(np.asarray(one, dtype=np.float64) for one in (own > side, own < side, (own == side) & (own != 0)))  # type: ignore[return-value]
-    p = sample.probabilities[rows]
+    p, yes, no = sample.probabilities[items(sample).rows], LABELS.index(ENTAILMENT), LABELS.index(CONTRADICTION)
     own_yes, own_no, other_yes, other_no = p[group, :, yes], p[group, :, no], p[..., yes], p[..., no]
     above = own_yes * (1 - other_yes) + (1 - own_yes - own_no) * other_no
     below = other_yes * (1 - own_yes) + (1 - other_yes - other_no) * own_no
@@ -165,6 +172,7 @@ def _against(
     sample: Sample, group: int, rivals: Mask, chosen: Mask, *, expected: bool
 ) -> tuple[Values, Values, Values]:
     """M, F and X of a group against its rivals on the chosen items."""
+    # A group without a rival in an item compares with nobody there; such items are not chosen.
     count = np.maximum(rivals.sum(axis=0), 1)
     parts = compare(sample, group, expected=expected)
     won, lost, alike = (mean_of_items(sample, (part * rivals).sum(axis=0) / count, chosen) for part in parts)

@@ -176,7 +176,7 @@ def _ruled_out(
     return np.asarray(shares[group] - sum(others) / max(1, len(others)))
 
 
-def permutation_test(sample: Sample, permutations: int = PERMUTATIONS, seed: int = 0) -> tuple[float, float]:
+def permutation_test(sample: Sample, permutations: int = PERMUTATIONS) -> tuple[float, float]:
     """Mean distance of the groups' mean label probabilities, and how often chance gives as much.
 
     If it does not matter which group a sentence names, the groups of a word can be exchanged. Words are the unit: all
@@ -185,6 +185,7 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS, seed: int
     asked = items(sample)
     if len(asked.groups) < 2 or not asked.rows.shape[1]:
         return math.nan, math.nan
+    # [words, groups, labels] mean probabilities.
     words = sample.design.occupations[asked.rows[0]]
     codes = np.unique(words, return_inverse=True)[1]
     means = np.zeros((int(codes.max()) + 1, len(asked.groups), 3))
@@ -192,7 +193,7 @@ def permutation_test(sample: Sample, permutations: int = PERMUTATIONS, seed: int
         np.add.at(means[:, at], codes, sample.probabilities[asked.rows[at]])
     means /= np.bincount(codes)[:, None, None]
     observed = _distance(means.mean(axis=0))
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     order = np.broadcast_to(np.arange(len(asked.groups)), means.shape[:2])
     drawn = [
         _distance(np.take_along_axis(means, generator.permuted(order, axis=1)[..., None], axis=1).mean(axis=0))
@@ -223,6 +224,7 @@ def pools(sample: Sample, scoring: Scoring, card: DataCard | None) -> list[PoolR
     listed = {PUBLISHED: axis.occupations(card.lang), **{one: axis.read_list(card.lang, one) for one in lists}}
     rated = {pool: {one.word: one.groups for one in occupations} for pool, occupations in listed.items()}
     rated = {pool: groups for pool, groups in rated.items() if words <= groups.keys()}
+    # A list that misses a word of the run cannot score it.
     if own not in rated or len(rated) < 2:
         return []
     return [_pool(pool, rated[pool], sample, scoring) for pool in sorted(rated, key=lambda pool: pool != own)]

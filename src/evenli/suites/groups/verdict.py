@@ -46,6 +46,7 @@ def judge(result: GroupsResult, competence: Competence | None) -> Verdict:
     causes = [*_of_groups(result), *_interaction(result)]
     if supported("stereotype_n", stereotype):
         causes.insert(0, common_cause("stereotype_n", stereotype))
+    # What has a direction, the largest first; undirected error comes last, whatever its size.
     causes.sort(key=lambda cause: -abs(cause.estimate.value))
     if undirected.low > NEGLIGIBLE:
         causes.append(common_cause("undirected_n", undirected))

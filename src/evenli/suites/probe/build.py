@@ -49,8 +49,7 @@ class ProbeSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built."""
-        least = words.FEWEST_WORDS
-        if self.per_occupation < 1 or self.max_words < least:
+        if self.per_occupation < 1 or self.max_words < words.FEWEST_WORDS:
             raise InputError(
                 f"per_occupation {self.per_occupation} and max_words {self.max_words} are not usable: "
                 f"at least 1 and {words.FEWEST_WORDS} are expected"
@@ -225,6 +224,7 @@ def _equalise(
         own = [sentence for sentence in kept if sentence.occupation == name]
         chosen = [own[i] for i in generator.permutation(len(own))[: settings.per_occupation]]
         drawn = [(sentence.text, words.cluster_key(sentence.template)) for sentence in chosen]
+        # No premise twice: another occupation may have the same sentence, but for the word.
         used = {words.same_words(text) for text, _ in drawn}
         for i in generator.permutation(len(placeholders)):
             if len(drawn) == settings.per_occupation:
@@ -265,6 +265,7 @@ def label_by_labour(pairs: PairSet, dominance: float) -> PairSet:
             f"dominance {dominance:g} leaves {left}; {known} of {named.n_unique()} have a labour share; lower it, or "
             "leave it out to use your labels"
         )
+    # Named, because the numbers are about fewer occupations than the published ones.
     left_out = sorted(set(pairs.frame["occupation"]) - set(kept["occupation"]))
     note = f"labels by the share of women in US occupations (CPS 2019), {dominance:g} % or more of one gender"
     note += f"; left out: {', '.join(left_out)}" if left_out else ""

@@ -246,6 +246,7 @@ def leans_dominant(sample: Sample) -> NDArray[np.bool_]:
     for name, group in first.select("id", "stereotype").iter_rows():
         if group not in groups:
             raise InputError(f"'{name}' is dominated by '{group}'; B needs {' or '.join(groups)} as its stereotype")
+    # Margins instead of probabilities: two that differ may both round to 1.
     margins = _margins(sample)
     is_first = (first["stereotype"] == groups[0]).to_numpy()
     return np.asarray(np.where(is_first, margins[0] > margins[1], margins[1] > margins[0]))

@@ -92,6 +92,7 @@ def open_slot(text: str, match: re.Match[str], occupation: str) -> str:
 
 def fill_slots(template: str, occupation: str, *, repair_articles: bool) -> str:
     """Put an occupation into a template; number, capital letter and (if wanted) article are made to agree."""
+    # A sentence in capitals stays one.
     shouted = _ANY_SLOT.sub("", template).isupper()
 
     def word(match: re.Match[str]) -> str:

@@ -162,6 +162,7 @@ def plan(
             )
     everything = grid(wordings, list(sources))
     part = sampled(everything)
+    # What the checks of stated groups leave of the budget buys templates for every occupation.
     groups = len(wordings.groups)
     checks = (groups * groups + 1) * CONTROLS
     room = BUDGET * ordinary / len(part) - checks
@@ -178,7 +179,7 @@ def plan(
     return Plan(everything if full else part, len(everything), items, controls)
 
 
-def choose_occupations(axis: Axis, lang: str, most: int = PER_CLASS) -> list[Occupation]:
+def choose_occupations(axis: Axis, lang: str) -> list[Occupation]:
     """Occupations at equal distances through the list of each class, the classes in turn.
 
     Words that state a group are left out: the right answer to them is not neutral.
@@ -188,7 +189,7 @@ def choose_occupations(axis: Axis, lang: str, most: int = PER_CLASS) -> list[Occ
     placed = []
     for number, name in enumerate((*axis.group_names, NO_STEREOTYPE)):
         of_class = [one for one in listed if one.stereotype == name]
-        count = min(most, len(of_class))
+        count = min(PER_CLASS, len(of_class))
         chosen = [of_class[int((i + 0.5) * len(of_class) / count)] for i in range(count)]
         placed += [((i + 0.5) / count, number, one) for i, one in enumerate(chosen)]
     return [one for _, _, one in sorted(placed, key=lambda entry: entry[:2])]

@@ -109,6 +109,7 @@ def layout(sample: Sample) -> Layout:
 def on_shared(first: Sample, second: Sample) -> tuple[Sample, Sample]:
     """Two models on the same rows, each judged only in the wordings that both understand."""
     both = layout(first).judged & layout(second).judged
+    # Copies: the samples of the caller keep the wordings that each of them understands.
     one, two = copy(first), copy(second)
     for sample in (one, two):
         sample.kept = {**sample.kept, "wordings": replace(layout(sample), judged=both)}
@@ -116,6 +117,7 @@ def on_shared(first: Sample, second: Sample) -> tuple[Sample, Sample]:
 
 
 def _layout(sample: Sample) -> Layout:
+    # An id says the wording, who the premise is about and which group is asked for; see ``build._Rows``.
     parts = sample.frame["id"].fill_null("").str.split("; ")
     names = parts.list.get(0)
     keys = names.unique(maintain_order=True).to_list()

@@ -170,6 +170,7 @@ def _one_change(result: RobustResult) -> Section:
         changed = row.differs(usual)
         if len(changed) > 1:
             continue
+        # The usual templates are our own, which the heading need not say.
         named = ", ".join(getattr(usual, name) for name in DIMENSIONS if name != "templates")
         name = f"{changed[0]}: {getattr(row, changed[0])}" if changed else f"usual: {named}"
         estimates = [row.estimate(name) for name in _COLUMNS]

@@ -195,6 +195,7 @@ def _across(cause: str, known: Sequence[WordingRow], usual: WordingRow, mean: Es
     sign, holds, opposite = _signs(cause, values, in_usual.value if usual.judged else mean.value)
     limit = NEGLIGIBLE if cause == "undirected" else 0.0
     above, below = sum(one.low > limit for one in estimates), sum(one.high < limit for one in estimates)
+    # Undirected error has no other sign; its quiet side is below the limit.
     certain = {1: (above, below), -1: (below, above)}.get(sign, (below, above) if cause == "undirected" else (0, 0))
     low, high, level = prediction_interval(values)
     return CauseRow(

@@ -207,6 +207,7 @@ class _Reader:
             given_away = {self.revealing[word] for word in longest}
             if kind != NAME and given_away - {group, "-"}:
                 raise ResourceError(f"{where}: '{spelled[0].singular}' is not a word for {group}")
+        # Two groups under one word would make the pairs of both the same question.
         different = len(set(words.values())) == len(self.groups)
         if different == (kind == CONTROL):
             rule = "a control has the same word for all groups" if different else "the groups have the same word"
