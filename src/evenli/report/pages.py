@@ -113,6 +113,7 @@ def _links(beyond: Sequence[AssociationResult], total: int) -> str:
     """What the tests find, in a sentence: the strongest link about gender, or the strongest there is."""
     if not beyond:
         return f"None of the {total} association tests finds a link that would hold for other words, too."
+    # The tests are about more than gender; a link of gender is said first, be it weaker.
     strongest = max(beyond, key=lambda test: (test.name in AVERAGED, abs(test.effect)))
     counted = f"{len(beyond)} of {total} association tests find a link that would hold for other words, too"
     sides = _sides(strongest.title)
@@ -126,6 +127,7 @@ def _links(beyond: Sequence[AssociationResult], total: int) -> str:
 
 def _sides(title: str) -> list[str] | None:
     """Both targets and both attributes of a title such as "Male names and Female names, with Career and Family"."""
+    # Names of sets may hold an "and" of their own; those of shipped tests are known.
     for test in seat_tests("word"):
         if test.title == title:
             return [side.title for side in test.sets]
@@ -206,6 +208,7 @@ def _before_after(report: EncoderReport) -> str:
     parts = []
     for one in others:
         change = one.seat.change
+        # A change counts as one where its interval excludes 0.
         moved = "has no defined change"
         if change is not None and not math.isnan(change.value):
             certain = change.low > 0 or change.high < 0
@@ -224,6 +227,7 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None) -> str:
         (value, side, text) for side, of in top_sentences(scored, _SENTENCES).items() for value, text in of if value
     ]
     largest.sort(key=lambda row: (abs(row[0]), *row), reverse=True)
+    # With a scorer the words that make up the score are marked, else the gendered ones.
     mark, marks = marker(scorer)
     texts = mark([text for *_, text in largest])
     rows = [[text, side, value] for text, (value, side, _) in zip(texts, largest, strict=True)]
