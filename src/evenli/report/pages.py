@@ -88,13 +88,8 @@ def _tests(
     rows, points = [], []
     for test in tests:
         named = f"{test.name or '–'}: {test.title}" if test.title else test.name or "–"
-        numbers = (
-            signed(test.effect),
-            interval(test.low, test.high, 2, sign=True),
-            p_value(test.p),
-            p_value(test.p_holm),
-        )
-        rows.append([named, *numbers, test.note])
+        ends = interval(test.low, test.high, 2, sign=True)
+        rows.append([named, signed(test.effect), ends, p_value(test.p), p_value(test.p_holm), test.note])
         sides = _sides(test.title)
         label = test.title if sides is None else f"{sides[0]} – {sides[2]}, {sides[1]} – {sides[3]}"
         points.append(Dot(label or test.name or "–", test.effect, test.low, test.high))
