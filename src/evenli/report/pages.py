@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from evenli.corpus.run import Scorer
 from evenli.corpus.scored import CorpusScores, distribution, top_sentences
 from evenli.corpus.scoring import balance_of
 from evenli.errors import InputError, MissingExtraError
@@ -213,7 +214,7 @@ def _before_after(report: EncoderReport) -> str:
     return f"The mean effect of {first.label} is {number(first.seat.mean.value, 2)}; {'; '.join(parts)}."
 
 
-def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None) -> str:
+def corpus_page(scored: CorpusScores | str | Path, scorer: Scorer | None = None) -> str:
     """A scored corpus: its sentences first, the words that make the score marked where ``scorer`` can say which."""
     scored = CorpusScores.read(scored)
     spread = distribution(scored, _PERCENTILES)
