@@ -103,6 +103,7 @@ def p_value(p: float | None, digits: int = 3) -> str:
     >>> p_value(0.0432), p_value(0.00001), p_value(None)
     ('0.043', '1e-5', 'n/a')
     """
+    # An exact 0 has no order of magnitude.
     if p is None or math.isnan(p) or p >= 10**-digits or p == 0:
         return number(p, digits)
     return f"{p:.0e}".replace("e-0", "e-")

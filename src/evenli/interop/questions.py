@@ -56,6 +56,7 @@ def questions(lang: str = "en", count: int = 1, orders: int = 3, suite: str = DE
 
 def parse(lang: str, view: str, text: str) -> str | None:
     """The label that a generated answer gives, or None."""
+    # All views that there are: the name of one does not say how many were asked.
     known = {one.name: one for one in prompts.make_views(lang, len(prompts.prompts(lang)), 6)}
     return known[view].parse(text)
 
@@ -71,6 +72,7 @@ def score(
     for key, values, share in answers:
         row, _, at = key.partition("/")
         scores[int(row), int(at)], mass[int(row), int(at)] = values, share
+    # A limit of the other library may cut a pair in two; only whole ones count.
     asked = ~np.isnan(mass).any(axis=1)
     if not (frame["suite"].to_numpy()[asked] == suite).any():
         raise InputError(f"no pair of suite {suite} was asked in all {len(views)} views")

@@ -84,16 +84,10 @@ def shown(cell: object, digits: int = 3) -> str:
 @cache
 def environment(package: str | None = None) -> Any:
     """Jinja2 with the templates of all pages, and those in ``templates`` of a package."""
-    from jinja2 import DictLoader, Environment, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    folders = [files("evenli.page"), *([files(package) / "templates"] if package else [])]
-    sources = {
-        entry.name: entry.read_text("utf-8")
-        for folder in folders
-        for entry in folder.iterdir()
-        if entry.name.endswith(".j2")
-    }
-    templates = Environment(autoescape=True, undefined=StrictUndefined, loader=DictLoader(sources))
+    loaders = [PackageLoader("evenli", "page"), *([PackageLoader(package)] if package else [])]
+    templates = Environment(autoescape=True, undefined=StrictUndefined, loader=ChoiceLoader(loaders))
     templates.filters.update(shown=shown, two=lambda value: shown(value, 2))
     templates.tests["nan"] = math.isnan
     templates.tests["cell"] = lambda value: isinstance(value, Cell)
@@ -121,6 +115,7 @@ def render(title: str, lead: str, blocks: Sequence[Block], numbers: Sequence[Fac
     """
     from markupsafe import Markup
 
+    # Rows are counted before any is left out: the remark names how many there were.
     totals = [len(block.rows) for block in blocks]
     while True:
         text = fill("page", title, lead=lead, blocks=blocks, numbers=numbers, svg=Markup) + "\n"
@@ -141,6 +136,7 @@ def json_block(content: Any) -> str:
     >>> json_block("</script>")
     '"\\u003c/script\\u003e"'
     """
+    # Browsers look for tags inside scripts, too, whatever quotes they stand in.
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

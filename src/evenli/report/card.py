@@ -109,6 +109,7 @@ def section(audit: Audit) -> str:
     things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
     heading, asked, limits = _words(about, things)
     result = audit.result.suites[suite]
+    # Other suites than NLI-CoAL bring their own tables.
     counts, extra, detectable = data.subsets, "", ""
     if isinstance(result, CoalResult):
         counts = result.rows
@@ -180,6 +181,7 @@ def command(audit: Audit) -> str:
     if model.backend == "hf" and model.revision and "@" not in spec:
         spec += f"@{model.revision}"
     words = ["evenli", "audit", spec, "--lang", str(settings.get("lang", "en"))]
+    # The suite of an axis is asked by default and needs no option.
     axis = str(settings.get("axis", "gender"))
     usual = load_axis(axis).suite if axis in shipped_names() else DEFAULT_SUITE
     if suites != [usual]:
@@ -283,6 +285,7 @@ def merged(audit: Audit, text: str, name: str) -> str:
         raise InputError(
             f"{name}: its metadata cannot be read ({reason}); mend the part between the --- lines"
         ) from error
+    # Results of others, and ours on other pairs, stay.
     about: Any = card.data
     ours = eval_results(audit)
     if ours:

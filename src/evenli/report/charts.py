@@ -103,6 +103,7 @@ def inline_svg(figure: Figure) -> str:
     """The chart as SVG for a page: only shapes and text, no style, link, script or identifier."""
     stream = io.StringIO()
     figure.chart.configure(**_config("transparent")).save(stream, format="svg")
+    # Names of strangers stand in the chart: what is not on a list of shapes does not get into the page.
     root = _bare(ET.fromstring(stream.getvalue()))
     root.set("role", "img")
     root.set("aria-label", figure.alternative)
@@ -253,6 +254,7 @@ def _measures(coal: CoalResult) -> Figure:
 
 def _published(coal: CoalResult, model: str) -> Figure:
     points = []
+    # A model without a verdict has no place among others.
     for row in () if coal.problem else coal.published:
         if not math.isnan(row.coal):
             ends = {"low": coal.low, "high": coal.high} if row.this else {}

@@ -70,6 +70,7 @@ def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, lis
     """Models that have a verdict and a defined score are ranked; the others stand below them."""
     scores = {i: cast(CoalResult, views[i].coal) for i in members}
     intervals = {i: (one.value, one.low, one.high) for i, one in scores.items()}
+    # A mute model has a low score and no verdict; ranked, it would come first.
     ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
     places = dict(zip(ranked, rank([intervals[i] for i in ranked]), strict=True))
     rows = []
@@ -113,6 +114,7 @@ def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
 
 def further(rows: Sequence[RankingRow]) -> list[tuple[str, str]]:
     """Suites beside NLI-CoAL that all models were asked, with the title of their headline measure."""
+    # Where one model was not asked, a drawing beside the others would compare nothing.
     shared = [suite for suite in rows[0].result.suites if all(suite in row.result.suites for row in rows)]
     return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != COAL.name]
 

@@ -185,6 +185,7 @@ def export(folder: str | Path, out: str | Path) -> Exported:
     comparisons = []
     for first, second in combinations(shown[:_MOST_COMPARED], 2):
         file, names = f"compare-{first.id}-{second.id}.html", f"{second.name} and {first.name}"
+        # Only answers to the same pairs can be compared.
         if first.pairs == second.pairs and attempt(names, file, compare_page, second, first, "index.html"):
             comparisons.append((file, names))
     # What is wrong with a run names places on this machine; the page only says that something is.

@@ -83,6 +83,7 @@ def dots(title: str, points: Sequence[Dot], even: float = 0.0, *, above: bool = 
 
     With ``above`` a name stands over its line, not before it, so that a long one has room.
     """
+    # The axis holds every end of an interval, the even model and 1.
     defined = [point for point in points if not math.isnan(point.value)]
     ends = [end for p in defined for end in (p.value, p.low, p.high) if not math.isnan(end)] + [even, 1.0]
     # Rounding of a hundredth makes no room of its own.

@@ -65,6 +65,7 @@ def write_leaderboard(board: Board, path: str | Path) -> Path:
 
 def _place(row: BoardRow, group: int | None) -> tuple[str, bool, float]:
     value = row.value(MAIN)
+    # Published rows have no group; they stand where their value puts them.
     unranked = group is None and row.source != "published"
     return row.lang, unranked, value if math.isfinite(value) else math.inf
 

@@ -43,6 +43,7 @@ def show(audit: Audit) -> str:
     first = ui.first_screen(summary, audit.verdict.code, panels(summary))
     title = escape(f"{audit.name} ({audit.result.lang})")
     grey = _GREY if summary.problem else ""
+    # The first screen is about one suite; the table has the headline of each.
     rows = (
         (get_suite(name).title, one.main.title, number(one.value), interval(one.low, one.high))
         for name, one in audit.result.suites.items()

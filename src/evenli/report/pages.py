@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from evenli.corpus.run import Scorer
 from evenli.corpus.scored import CorpusScores, distribution, top_sentences
 from evenli.corpus.scoring import balance_of
 from evenli.errors import InputError, MissingExtraError
@@ -88,13 +89,8 @@ def _tests(
     rows, points = [], []
     for test in tests:
         named = f"{test.name or '–'}: {test.title}" if test.title else test.name or "–"
-        numbers = (
-            signed(test.effect),
-            interval(test.low, test.high, 2, sign=True),
-            p_value(test.p),
-            p_value(test.p_holm),
-        )
-        rows.append([named, *numbers, test.note])
+        ends = interval(test.low, test.high, 2, sign=True)
+        rows.append([named, signed(test.effect), ends, p_value(test.p), p_value(test.p_holm), test.note])
         sides = _sides(test.title)
         label = test.title if sides is None else f"{sides[0]} – {sides[2]}, {sides[1]} – {sides[3]}"
         points.append(Dot(label or test.name or "–", test.effect, test.low, test.high))
@@ -113,6 +109,7 @@ def _links(beyond: Sequence[AssociationResult], total: int) -> str:
     """What the tests find, in a sentence: the strongest link about gender, or the strongest there is."""
     if not beyond:
         return f"None of the {total} association tests finds a link that would hold for other words, too."
+    # The tests are about more than gender; a link of gender is said first, be it weaker.
     strongest = max(beyond, key=lambda test: (test.name in AVERAGED, abs(test.effect)))
     counted = f"{len(beyond)} of {total} association tests find a link that would hold for other words, too"
     sides = _sides(strongest.title)
@@ -126,6 +123,7 @@ def _links(beyond: Sequence[AssociationResult], total: int) -> str:
 
 def _sides(title: str) -> list[str] | None:
     """Both targets and both attributes of a title such as "Male names and Female names, with Career and Family"."""
+    # Names of sets may hold an "and" of their own; those of shipped tests are known.
     for test in seat_tests("word"):
         if test.title == title:
             return [side.title for side in test.sets]
@@ -206,6 +204,7 @@ def _before_after(report: EncoderReport) -> str:
     parts = []
     for one in others:
         change = one.seat.change
+        # A change counts as one where its interval excludes 0.
         moved = "has no defined change"
         if change is not None and not math.isnan(change.value):
             certain = change.low > 0 or change.high < 0
@@ -215,7 +214,7 @@ def _before_after(report: EncoderReport) -> str:
     return f"The mean effect of {first.label} is {number(first.seat.mean.value, 2)}; {'; '.join(parts)}."
 
 
-def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None) -> str:
+def corpus_page(scored: CorpusScores | str | Path, scorer: Scorer | None = None) -> str:
     """A scored corpus: its sentences first, the words that make the score marked where ``scorer`` can say which."""
     scored = CorpusScores.read(scored)
     spread = distribution(scored, _PERCENTILES)
@@ -224,6 +223,7 @@ def corpus_page(scored: CorpusScores | str | Path, scorer: Any = None) -> str:
         (value, side, text) for side, of in top_sentences(scored, _SENTENCES).items() for value, text in of if value
     ]
     largest.sort(key=lambda row: (abs(row[0]), *row), reverse=True)
+    # With a scorer the words that make up the score are marked, else the gendered ones.
     mark, marks = marker(scorer)
     texts = mark([text for *_, text in largest])
     rows = [[text, side, value] for text, (value, side, _) in zip(texts, largest, strict=True)]

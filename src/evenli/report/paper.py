@@ -83,6 +83,7 @@ def _row(
 
 def _for_people(frame: pl.DataFrame, compared: RunComparison) -> pl.DataFrame:
     """The same with rounded numbers, each with its interval in one cell; p is the corrected one."""
+    # The first model is what others are compared with; its cells of differences stay empty.
     ends = f"[{compared.scoring.level:.0%} interval]"
     rows = []
     for row in frame.iter_rows(named=True):

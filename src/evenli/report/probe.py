@@ -35,6 +35,7 @@ def probe_chart(result: AuditResult) -> Any:
     points = [{**row.to_dict(), "imbalance": abs(2 * row.women_percent - 100)} for row in known]
     groups = sorted({row["stereotype"] for row in points})
     look = kinds("stereotype", groups, [SIDES.get(one, MUTED) for one in groups], SHAPES, title="dominated by")
+    # Both panels reach up to the same number, so that a gap looks the same in both.
     most = 1.05 * max(max(row["dp"] for row in points), 0.01)
     panels = []
     for x, y, titles, low in (
@@ -73,6 +74,7 @@ def placed_names(
 ) -> dict[str, list[dict[str, Any]]]:
     """Points that get their name written, largest first, by side: names cover no name and no point."""
     (left, right), (low, high) = spans
+    # Placed in pixels: a name has a width in letters, whatever the axes measure.
     pixels = [
         ((row[x] - left) / (right - left) * WIDTH, (high - row[y]) / (high - low) * _PROBE_HEIGHT) for row in points
     ]

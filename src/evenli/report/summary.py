@@ -101,6 +101,7 @@ def _mark(share: Share, style: str) -> Text:
 
 def _lengths(values: Sequence[float]) -> list[int]:
     """Columns of each part of a bar: they add up to its width, and a part that is there is seen."""
+    # Rounding leaves some columns over; they go where they change least, to the largest part.
     lengths = [round(_BAR * value) or int(value > 0) for value in values]
     largest = lengths.index(max(lengths))
     lengths[largest] += _BAR - sum(lengths)

@@ -64,6 +64,7 @@ def _show_tables(result: AuditResult, detail: str, console: Console) -> None:
     """Every suite with its measures and what helps to place the numbers."""
     if detail:
         console.print(f"\n[bold]In numbers[/]  {escape(detail)}")
+    # The first section of a suite stands with its measures, all others below those of every suite.
     below: list[Section] = []
     for name, of_suite in result.suites.items():
         first, *rest = get_suite(name).sections(of_suite, result.data_of(name)) or [Section("")]

@@ -26,6 +26,7 @@ def log_wandb(audit: Audit) -> None:
     in ``./wandb`` and ``wandb sync`` uploads it.
     """
     wandb = need("wandb", extra="tracking", purpose="logging to Weights & Biases")
+    # A run of the user's own stays open.
     active = wandb.run
     run = active or wandb.init(project="evenli", name=audit.name, mode=os.environ.get("WANDB_MODE", "offline"))
     run.config.update({f"evenli.{name}": value for name, value in about(audit).items()}, allow_val_change=True)
