@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, o
 
 from evenli._callable import settings_of
 from evenli.corpus.balance import Balance, BalanceCounter
-from evenli.corpus.bias import BiasScorer, SentenceBias
-from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
+from evenli.corpus.bias import DEFAULT, PUBLISHED, BiasScorer, Centre, SentenceBias, check_centre
 from evenli.corpus.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
@@ -55,7 +54,7 @@ class ScoreSettings:
     engine: Engine = "local"  # local, or ray for a cluster
     address: str | None = None  # of the Ray cluster, host:port or auto; by default one is started on this machine
     online: bool = False  # download an encoder from the hub if its local cache lacks it
-    # How the male offset of word vectors is taken out, see evenli.corpus.centre; None for the best one there is.
+    # How the male offset of word vectors is taken out, see evenli.corpus.bias; None for the best one there is.
     centre: Centre | None = None
     importance: Pooling = "max"  # of the tokens of a transformer: max (as published), attention or gradients
     lang: str = "en"  # of the text: en, ja or zh; fixes gender words and pairs, and how text is cut into words
