@@ -138,9 +138,11 @@ class BiasScorer:
             tokens = split_words(text or "")
             starts = sentence_starts(tokens)[0]
             judged.append([self._word(token, start) for token, start in zip(tokens, starts, strict=True)])
+        # Importance is shared out among the words that have a vector, as the encoder of the paper sees no others.
         known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
         weighed = iter(self.weights.weigh([[word.token for word in words] for words in known if words]))
         importance = [next(weighed) if words else Importance(np.zeros(0)) for words in known]
+        # A corpus and a single sentence are to have the same score to the last bit.
         if isinstance(self.weights, StaticWeights):
             sums: list[Sequence[float]] = self.score_many(texts).tolist()
         else:
@@ -160,6 +162,7 @@ class BiasScorer:
         """F, M and Abs of many texts, [n, 3]; zeros where there is nothing to score."""
         try:
             blocks = [self._block(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+        # Types are looked at only once something failed: to check every text would take longer than to score it.
         except TypeError:
             for at, text in enumerate(texts):
                 if text is not None and not isinstance(text, str):
@@ -195,6 +198,7 @@ class BiasScorer:
         words, biases, known = self._table.words(texts)
         ends = np.cumsum(known)
         sides = zip((ends - known).tolist(), ends.tolist(), strict=True)
+        # The network is not given a text without a known word.
         sentences = [words[first:end] for first, end in sides if first < end]
         if isinstance(self.weights, MaxPooled):
             shares = self.weights.shares(sentences)

@@ -117,8 +117,9 @@ def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
     """The names of the two ends of the axis that a corpus was scored on, as far as scores.json has them."""
     made_with = header.get("made_with")
     axis = made_with.get("axis") if isinstance(made_with, Mapping) else None
-    named = isinstance(axis, list | tuple) and len(axis) == len(ENDS) and all(isinstance(end, str) for end in axis)
-    return axis if named and axis else ENDS
+    if isinstance(axis, list | tuple) and len(axis) == len(ENDS) and all(isinstance(end, str) for end in axis):
+        return axis
+    return ENDS
 
 
 def _check_axis(axis: Sequence[str], pairs: Pairs) -> None:
@@ -294,8 +295,9 @@ def stored_scorer(scored: CorpusScores, vectors: str | Path | None = None) -> tu
         return None, "scores.json does not say how the scorer was made"
     try:
         # What stands in a file is data: it names files, never code, and nothing is downloaded.
-        if parse_spec(str(stored["encoder"]))[0] not in DATA_BACKENDS if stored.get("encoder") else False:
-            return None, f"the encoder {stored['encoder']} is code, which is never imported because a file names it"
+        encoder = stored.get("encoder")
+        if encoder and parse_spec(str(encoder))[0] not in DATA_BACKENDS:
+            return None, f"the encoder {encoder} is code, which is never imported because a file names it"
         file = scored.path / COUNTS
         counts = Counts.load(file) if file.is_file() else None
         scorer = make_scorer(ScoreSettings(**{**stored, **({"vectors": vectors} if vectors else {})}), counts)

@@ -196,6 +196,7 @@ def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> Any:
     """Dimensions in which each piece has the maximum; padding never has, the first of equals does."""
     rows, length, _ = hidden.shape
     hidden = hidden.masked_fill(~mask[:, :, None], float("-inf"))
+    # Padding must not have the maximum, not even where all outputs are below 0.
     top = hidden.max(dim=1, keepdim=True).values
     # torch.argmax does not promise the first of equals.
     positions = torch.arange(length, device=hidden.device)[None, :, None]
