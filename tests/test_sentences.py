@@ -592,7 +592,7 @@ def test_a_page_of_one_sentence() -> None:
 def test_gradients_add_up_to_the_difference(encoder: TransformerArgmax) -> None:
     pytest.importorskip("captum", reason="pip install 'evenli[attribution]'")
     torch = pytest.importorskip("torch")
-    from evenli.corpus.attribution import integrated_gradients
+    from evenli.corpus.transformer import integrated_gradients
 
     attributed = TransformerArgmax(encoder._model.config._name_or_path, device="cpu", importance="gradients")
     assert attributed.identity != encoder.identity

@@ -17,8 +17,7 @@ from typing import get_args
 
 import numpy as np
 
-from evenli.corpus.bias import BiasScorer
-from evenli.corpus.centre import Centre
+from evenli.corpus.bias import BiasScorer, Centre
 from evenli.corpus.direction import gender_direction
 from evenli.encoders.vectors import load_vectors
 from evenli.io import read_rows

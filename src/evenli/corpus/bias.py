@@ -6,27 +6,44 @@
     Abs(s) = F - M                                            in [0, 1]
 
 Words without a vector are dropped before importance is shared out, as the encoder of the paper drops them. Markers and
-tokens without a letter keep their share and have b = 0. ``evenli.corpus.centre`` has other ways to count than this one.
+tokens without a letter keep their share and have b = 0.
+
+With GloVe all but one of 117 function words lean male (*the* by -0.14), and they carry half of all absolute bias: the
+published score finds sentences with many of them, most of all short ones. So there are four ways to count, ``Centre``:
+
+none            the published score
+mean            the lean of a word less the mean lean of the frequent words without a gender
+function-words  function words have no lean, like gender words
+length          that, and five words without lean are added to every sentence, so that a short one does not come out
+                on top because it is short
+
+``docs/explanation/sentences.md`` has how well each finds 300 sentences that were labelled before any was scored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from functools import cache
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenli.corpus.centre import PUBLISHED, Centre, added_words, check_centre, empty_words, usual_lean
 from evenli.corpus.direction import GenderDirection, bias_of
 from evenli.corpus.importance import FloatArray, Importance, MaxPooled, StaticWeights, Uniform, Weights
 from evenli.corpus.pieces import PieceSums, PieceWords
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.io import hash_text
+from evenli.resources import read_lines
 from evenli.resources.words import GenderWords, is_word, sentence_starts, split_words
 
+Centre = Literal["none", "mean", "function-words", "length"]
+PUBLISHED: Centre = "none"
+DEFAULT: Centre = "length"
+_ADDED = 5  # words without lean that ``length`` adds to a sentence
+_FREQUENT = 10_000  # words at the top of a file of vectors, which are the frequent ones
 Note = Literal["", "gender word", "function word", "out of vocabulary", "punctuation"]
 _VERSION = 1  # raised whenever the same input would score otherwise
 _PIECES = 1 << 20  # pieces a scorer remembers between two batches
@@ -89,10 +106,11 @@ class BiasScorer:
         self.gender_words = GenderWords() if gender_words is None else gender_words
         self.weights: Weights = Uniform() if weights is None else weights
         self.punctuation = punctuation
-        self.centre, self._empty, self._added = centre, empty_words(centre), added_words(centre)
+        self.centre, self._added = centre, _ADDED if centre == "length" else 0
+        self._empty = function_words() if centre in {"function-words", "length"} else frozenset[str]()
         biases = bias_of(vectors, np.arange(len(vectors.words)), direction)
         if centre == "mean":
-            biases -= usual_lean(vectors, biases, self.gender_words)
+            biases -= _usual_lean(vectors, biases, self.gender_words)
         # A vector of zeros leans nowhere.
         self._biases = np.nan_to_num(biases, nan=0.0)
         parts = (vectors.identity, direction.identity, self.gender_words.identity, self.weights.identity)
@@ -120,9 +138,11 @@ class BiasScorer:
             tokens = split_words(text or "")
             starts = sentence_starts(tokens)[0]
             judged.append([self._word(token, start) for token, start in zip(tokens, starts, strict=True)])
+        # Importance is shared out among the words that have a vector, as the encoder of the paper sees no others.
         known = [[word for word in words if word.note != "out of vocabulary"] for words in judged]
         weighed = iter(self.weights.weigh([[word.token for word in words] for words in known if words]))
         importance = [next(weighed) if words else Importance(np.zeros(0)) for words in known]
+        # A corpus and a single sentence are to have the same score to the last bit.
         if isinstance(self.weights, StaticWeights):
             sums: list[Sequence[float]] = self.score_many(texts).tolist()
         else:
@@ -142,6 +162,7 @@ class BiasScorer:
         """F, M and Abs of many texts, [n, 3]; zeros where there is nothing to score."""
         try:
             blocks = [self._block(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH)]
+        # Types are looked at only once something failed: to check every text would take longer than to score it.
         except TypeError:
             for at, text in enumerate(texts):
                 if text is not None and not isinstance(text, str):
@@ -177,6 +198,7 @@ class BiasScorer:
         words, biases, known = self._table.words(texts)
         ends = np.cumsum(known)
         sides = zip((ends - known).tolist(), ends.tolist(), strict=True)
+        # The network is not given a text without a known word.
         sentences = [words[first:end] for first, end in sides if first < end]
         if isinstance(self.weights, MaxPooled):
             shares = self.weights.shares(sentences)
@@ -205,6 +227,25 @@ class BiasScorer:
         if index < 0:
             return None
         return 0.0 if self._exempt(token, start) else float(self._biases.item(index))
+
+
+def check_centre(centre: str) -> None:
+    """Refuse an unknown way to count."""
+    if centre not in get_args(Centre):
+        raise InputError(f"--centre {centre} is unknown; choose {', '.join(get_args(Centre))}")
+
+
+@cache
+def function_words() -> frozenset[str]:
+    """English function words without a gender, in lower case."""
+    return frozenset(read_lines("function_words.txt"))
+
+
+def _usual_lean(vectors: WordVectors, biases: FloatArray, gender_words: GenderWords) -> float:
+    """The mean bias of the frequent words that state no gender."""
+    frequent = (at for at, word in enumerate(vectors.words[:_FREQUENT]) if word.isalpha())
+    rows = [at for at in frequent if not gender_words.has(vectors.words[at], initial=False)]
+    return float(np.nanmean(biases[rows])) if rows else 0.0
 
 
 def exempt(token: str, start: bool, gender_words: GenderWords, punctuation: bool) -> Note:

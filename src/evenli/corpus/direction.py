@@ -162,6 +162,7 @@ def agreement(a: GenderDirection, b: GenderDirection) -> float:
     """Absolute cosine between two directions: 1 is the same axis, 0 is unrelated."""
     if a.dimension != b.dimension:
         raise InputError(f"directions of {a.dimension} and {b.dimension} numbers belong to different vector spaces")
+    # Rounding may lift the cosine of two unit vectors above 1.
     return min(1.0, abs(float(a.vector @ b.vector)))
 
 
@@ -187,6 +188,7 @@ def nearest(vectors: WordVectors, direction: GenderDirection, count: int = 10, *
     cosines = bias_of(vectors, np.arange(size), direction)
     order = np.argsort(cosines, kind="stable")
     order = order[: size - int(np.isnan(cosines).sum())]  # NaN sorts last
+    # The words of the pairs are near by construction and say nothing about the rest.
     own = {word.lower() for pair in direction.pairs for word in pair}
 
     def first(rows: NDArray[np.int64]) -> tuple[tuple[str, float], ...]:

@@ -239,6 +239,7 @@ class MaxPooled:
             return np.concatenate([one.shares for one in self.weigh(sentences)])
         counts, lengths = self.encoder.argmax_counts(sentences)
         given = np.fromiter(map(len, sentences), dtype=np.int64, count=len(sentences))
+        # A word that the encoder left out would shift the shares of all that follow.
         if not np.array_equal(lengths, given) or len(counts) != given.sum():
             raise InputError(f"the encoder counted {len(counts)} words; it was given {given.sum()}, and must count all")
         return np.asarray(counts / float(self.encoder.dimension), dtype=np.float64)
@@ -246,6 +247,7 @@ class MaxPooled:
 
 def _aligned(tokens: Sequence[str], pooled: Pooled) -> Importance:
     """Counts per word; tokens of the encoder that are no word of the sentence are its markers."""
+    # The search goes on behind the last match, so that a word that occurs twice gets both of its counts.
     counts = [0] * len(tokens)
     at = 0
     for token, count in zip(pooled.tokens, pooled.counts, strict=True):

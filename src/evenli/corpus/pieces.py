@@ -100,12 +100,14 @@ class PieceTable(dict[str, int], ABC):
         flat = list(chain.from_iterable(cuts))
         bias, masses, states = np.array([self._tokens[token] for token in flat], dtype=np.float64).reshape(-1, 3).T
         biases = np.stack([bias, bias])
+        # A name that is also a word leans otherwise where it begins a sentence: its piece is weighed for both places.
         for piece in sorted({int(owner[at]) for at, token in enumerate(flat) if token in self._names}):
             for initial, column in enumerate(biases):
                 starts, _ = sentence_starts(cuts[piece], bool(initial))
                 token_biases = [self._bias(token, start) for token, start in zip(cuts[piece], starts, strict=True)]
                 column[owner == piece] = np.array(token_biases, dtype=np.float64)
         self._doubtful, self._after = grown(self._doubtful, size), grown(self._after, size)
+        # Only pieces for which the place makes a difference are looked at again in a text.
         known = ~np.isnan(bias)
         self._doubtful[first + 2 * owner[known & (biases[0] != biases[1])]] = True
         decides = states != _PASSES
@@ -151,6 +153,7 @@ class PieceWords(PieceTable):
         begins, pieces = rows & 1, rows >> 1
         lengths = self._lengths[pieces]
         ends = np.cumsum(lengths)
+        # Where the words of every piece stand in the list of all words, end to end.
         places = np.repeat(self._firsts[pieces] - ends + lengths, lengths) + np.arange(ends[-1])
         words = list(map(self._words.__getitem__, places.tolist()))
         counts = np.bincount(owner, weights=lengths, minlength=len(texts)).astype(np.int64)

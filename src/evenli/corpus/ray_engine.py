@@ -84,6 +84,7 @@ def _work_through(job: Job, crew: _Crew, on_progress: Callable[[int], None] | No
         if job.has(chunk):
             done += len(chunk.records)
             continue
+        # Chunks wait in the memory of the cluster, so that no more are read than can be worked on.
         while crew.out >= _EACH * crew.size:
             collect()
         crew.send(chunk)
@@ -153,6 +154,7 @@ class _Crew:
     def collect(self) -> Iterator[tuple[_Sent, bytes]]:
         """Wait for an event; if it is a shard, its bytes."""
         ready, _ = self._ray.wait([*self._pending, *self._starting], num_returns=1, timeout=60)
+        # With nothing at work and no machine left to begin, no event would ever come.
         if not (ready or self._pending) and self._there and self._ray.cluster_resources().get(self._unit, 0) < 1:
             raise RunError(f"the cluster has lost all its {self._unit}s; finished shards are kept, run again")
         for reference in ready:

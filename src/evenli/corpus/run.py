@@ -178,6 +178,7 @@ class Worker:
     def __call__(self, chunk: Chunk) -> pl.DataFrame:
         """The shard as a table."""
         rows = parse(chunk, self._columns)
+        # All columns in one list: a sentence that stands in two of them is scored once.
         flat = [text for texts in rows.texts for text in texts]
         lengths = np.fromiter(map(len, flat), dtype=np.int64, count=len(flat))
         too_long = lengths > LONG_TEXT
@@ -197,6 +198,7 @@ class Worker:
         return pl.DataFrame(table)
 
     def _score(self, texts: list[str]) -> NDArray[np.float64]:
+        # Such a scorer is faster than the search among the sentences of earlier shards.
         if getattr(self._scorer, "cheap", False):
             starts = range(0, len(texts), self._batch)
             return np.concatenate([self._checked(texts[start : start + self._batch]) for start in starts])
@@ -291,6 +293,7 @@ class Job:
         records: list[Any] = []
         size = 0
         for block in self._blocks():
+            # A block goes into one shard or into several; what does not fit begins the next one.
             while block:
                 count, length = _fitting(block, SHARD_ROWS - len(records), _SHARD_BYTES - size)
                 records += block[:count]

@@ -61,6 +61,7 @@ class ScoredDir(RunDir):
     def header(self) -> dict[str, Any] | None:
         """The manifest, None for a new directory; one without the keys that its status asks for is refused."""
         stored = self.read_manifest(("status", "columns"))
+        # A run that is not finished has neither counts nor hashes yet.
         if stored is not None and stored["status"] == "complete":
             self.read_manifest(("rows", "shards", "counts", *(["files"] if stored["schema"] > 1 else [])))
         return stored
@@ -320,6 +321,7 @@ def top_sentences(scored: CorpusScores | str | Path, count: int = 10) -> dict[st
     scores = [f"{column}_{name}" for column in scored.columns for name in SIDES.values()]
     for frame in scored.gold_frames(["original", *scores]):
         for side, name in SIDES.items():
+            # Sorted upwards, the strongest come first on either side.
             sign = -1 if side == "female" else 1
             for column in scored.columns:
                 for text, value in _first(frame["original"], frame[f"{column}_{name}"], column, side, count):

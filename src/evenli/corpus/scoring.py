@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, get_args, o
 
 from evenli._callable import settings_of
 from evenli.corpus.balance import Balance, BalanceCounter
-from evenli.corpus.bias import BiasScorer, SentenceBias
-from evenli.corpus.centre import DEFAULT, PUBLISHED, Centre, check_centre
+from evenli.corpus.bias import DEFAULT, PUBLISHED, BiasScorer, Centre, SentenceBias, check_centre
 from evenli.corpus.direction import LISTS, Pairs, gender_direction, read_pairs
 from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weights
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
@@ -55,7 +54,7 @@ class ScoreSettings:
     engine: Engine = "local"  # local, or ray for a cluster
     address: str | None = None  # of the Ray cluster, host:port or auto; by default one is started on this machine
     online: bool = False  # download an encoder from the hub if its local cache lacks it
-    # How the male offset of word vectors is taken out, see evenli.corpus.centre; None for the best one there is.
+    # How the male offset of word vectors is taken out, see evenli.corpus.bias; None for the best one there is.
     centre: Centre | None = None
     importance: Pooling = "max"  # of the tokens of a transformer: max (as published), attention or gradients
     lang: str = "en"  # of the text: en, ja or zh; fixes gender words and pairs, and how text is cut into words
@@ -118,8 +117,9 @@ def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
     """The names of the two ends of the axis that a corpus was scored on, as far as scores.json has them."""
     made_with = header.get("made_with")
     axis = made_with.get("axis") if isinstance(made_with, Mapping) else None
-    named = isinstance(axis, list | tuple) and len(axis) == len(ENDS) and all(isinstance(end, str) for end in axis)
-    return axis if named and axis else ENDS
+    if isinstance(axis, list | tuple) and len(axis) == len(ENDS) and all(isinstance(end, str) for end in axis):
+        return axis
+    return ENDS
 
 
 def _check_axis(axis: Sequence[str], pairs: Pairs) -> None:
@@ -299,8 +299,9 @@ def stored_scorer(scored: CorpusScores, vectors: str | Path | None = None) -> tu
         return None, "scores.json does not say how the scorer was made"
     try:
         # What stands in a file is data: it names files, never code, and nothing is downloaded.
-        if parse_spec(str(stored["encoder"]))[0] not in DATA_BACKENDS if stored.get("encoder") else False:
-            return None, f"the encoder {stored['encoder']} is code, which is never imported because a file names it"
+        encoder = stored.get("encoder")
+        if encoder and parse_spec(str(encoder))[0] not in DATA_BACKENDS:
+            return None, f"the encoder {encoder} is code, which is never imported because a file names it"
         file = scored.path / COUNTS
         counts = Counts.load(file) if file.is_file() else None
         scorer = make_scorer(ScoreSettings(**{**stored, **({"vectors": vectors} if vectors else {})}), counts)

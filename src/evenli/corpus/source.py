@@ -173,6 +173,7 @@ def choose_columns(file: SourceFile, columns: Sequence[str] | None) -> tuple[str
     """The text columns of a file, judged by its first row."""
     if is_plain(file, columns):
         return ("text",)
+    # An empty file among others is no error, if the others say which columns there are.
     first = next((record for record in read_records(file) if record), None)
     if first is None:
         if columns is None:
@@ -238,6 +239,7 @@ def _table_records(file: SourceFile, *, commas: bool) -> Iterator[Record | None]
                 cells = [unescape_cell(cell) for cell in cells]
             if len(cells) > len(header):
                 raise PairError(f"{file.name}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns")
+            # A row may be short: what it lacks is None, and not an empty text.
             row = dict(itertools.zip_longest(header, cells))
             data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
             yield Record(data, file.name, reader.line_num, row)

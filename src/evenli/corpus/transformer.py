@@ -1,4 +1,13 @@
-"""Hugging Face encoders token by token: how much each word-piece counts, and where its output leans."""
+"""Hugging Face encoders token by token: how much each word-piece counts, and where its output leans.
+
+One way to count is integrated gradients (Sundararajan et al. 2017) through Captum: what each word-piece adds to
+
+    f(x) = mean output of the pieces of x, projected on u,   u = that of the sentence itself, of length 1
+
+The path leads from the same sentence with a mask in the place of every word-piece, markers kept, to the sentence.
+Attributions are of the input embeddings and add up to f(sentence) - f(masks); this completeness buys the reading "this
+piece moves the embedding so far". Markers are the same at both ends, so they have none.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli.corpus.attribution import integrated_gradients
 from evenli.corpus.importance import FloatArray
 from evenli.encoders.base import Embeddings, Pooled
 from evenli.encoders.configured import Configured
@@ -23,6 +31,9 @@ from evenli.models.loading import checkpoint_files, longest_input
 from evenli.resources.words import split_words
 
 Pooling = Literal["max", "attention", "gradients"]
+STEPS = 50
+"""Points of the path, at the nodes of Gauss and Legendre."""
+_AT_ONCE = 8  # sentences; a network sees STEPS times as many rows
 
 
 class _Text(NamedTuple):
@@ -48,8 +59,8 @@ class TransformerArgmax(TransformerEncoder):
     With ``importance="max"`` the maximum is taken, and a piece counts by the dimensions in which it has it; of equal
     ones the first does. With ``"attention"`` outputs are weighted by the attention that a piece receives in the last
     layer, the mean over heads and over the pieces that attend. With ``"gradients"`` outputs are averaged, and a piece
-    counts by the size of its integrated gradient, see ``evenli.corpus.attribution``. Words beyond ``max_length``
-    pieces count 0. The spec is a checkpoint directory or ``[hf:]id[@revision]``.
+    counts by the size of its integrated gradient. Words beyond ``max_length`` pieces count 0. The spec is a checkpoint
+    directory or ``[hf:]id[@revision]``.
     """
 
     def __init__(
@@ -185,6 +196,7 @@ def _argmax_counts(torch: Any, hidden: Any, mask: Any) -> Any:
     """Dimensions in which each piece has the maximum; padding never has, the first of equals does."""
     rows, length, _ = hidden.shape
     hidden = hidden.masked_fill(~mask[:, :, None], float("-inf"))
+    # Padding must not have the maximum, not even where all outputs are below 0.
     top = hidden.max(dim=1, keepdim=True).values
     # torch.argmax does not promise the first of equals.
     positions = torch.arange(length, device=hidden.device)[None, :, None]
@@ -197,3 +209,48 @@ def _cosines(torch: Any, hidden: Any, direction: FloatArray) -> FloatArray:
     axis = torch.as_tensor(direction / np.linalg.norm(direction), dtype=torch.float32, device=hidden.device)
     norms = hidden.norm(dim=2).clamp_min(1e-30)
     return np.asarray(((hidden @ axis) / norms).double().cpu().numpy())
+
+
+class Attributions(NamedTuple):
+    """Tensors: of every token [n, tokens], and f(sentence) - f(masks) [n]."""
+
+    tokens: Any
+    difference: Any
+
+
+def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = STEPS) -> Attributions:
+    """Attributions of the tokens of a batch; ``tensors`` are what the tokenizer gave, on the device of the model."""
+    captum = need("captum.attr", extra="attribution", purpose="--importance gradients")
+    torch = need("torch", extra="hf", purpose="a transformer encoder")
+    mask = next((one for one in (tokenizer.mask_token_id, tokenizer.unk_token_id) if one is not None), None)
+    if mask is None:
+        raise ModelError("this tokenizer has no mask, which integrated gradients start from; use --importance max")
+    special = torch.tensor(sorted(tokenizer.all_special_ids), device=tensors["input_ids"].device)
+    parts = []
+    # Clones, because tensors that were made for inference cannot take part in a gradient.
+    with torch.inference_mode(False), torch.enable_grad():
+        for start in range(0, len(tensors["input_ids"]), _AT_ONCE):
+            ids, keep = (tensors[name][start : start + _AT_ONCE].clone() for name in ("input_ids", "attention_mask"))
+            # An unknown word has a special id, too, but it is a word: the mask stands in its place.
+            marker = torch.isin(ids, special) & (ids != (tokenizer.unk_token_id or -1))
+            parts.append(_attribute(captum, torch, model, (ids, torch.where(marker, ids, mask), keep), steps))
+    tokens, difference = (torch.cat(some) for some in zip(*parts, strict=True))
+    return Attributions(tokens, difference)
+
+
+def _attribute(captum: Any, torch: Any, model: Any, batch: tuple[Any, Any, Any], steps: int) -> tuple[Any, Any]:
+    ids, masked, keep = batch
+
+    def pooled(ids: Any, keep: Any) -> Any:
+        shares = keep[..., None].float()
+        return (model(input_ids=ids, attention_mask=keep).last_hidden_state * shares).sum(dim=1) / shares.sum(dim=1)
+
+    def along(ids: Any, keep: Any, axis: Any) -> Any:
+        return (pooled(ids, keep) * axis).sum(dim=1)
+
+    with torch.no_grad():
+        axis = torch.nn.functional.normalize(pooled(ids, keep), dim=1)
+        difference = along(ids, keep, axis) - along(masked, keep, axis)
+    method = captum.LayerIntegratedGradients(along, model.get_input_embeddings())
+    shares = method.attribute(ids, baselines=masked, additional_forward_args=(keep, axis), n_steps=steps)
+    return shares.sum(dim=-1).detach(), difference

@@ -64,6 +64,7 @@ def body_conflict(texts: Sequence[Sequence[str]], changed: Iterable[str]) -> boo
     stated = {listed[word] for parts in texts for word in _words_and_pairs(parts) if word in listed}
     if not stated:
         return False
+    # First names, and spellings that no table has, could be of either gender.
     genders = {sides("swap_words.csv").get(word.lower(), "either") for word in changed}
     return bool(stated & genders) or "either" in genders
 
@@ -136,6 +137,7 @@ def uneven(texts: Sequence[Sequence[str]], changes: Sequence[Changes]) -> str:
         stays.append({parts[index].lower() for index in range(1, len(parts), 2) if index not in places})
         goes.append({parts[index].lower() for index in places})
         comes.append(set(places.values()))
+    # Each text is compared with each other one, in both directions.
     for one, other in permutations(range(len(texts)), 2):
         if comes[one] & stays[other]:
             return COLLAPSE

@@ -63,6 +63,11 @@ class Swapped:
     conflict: str = ""
     """Key of ``conflicts.REASONS`` if the document had words to swap and was left alone."""
 
+    @classmethod
+    def unchanged(cls, texts: Sequence[str], conflict: str = "") -> Swapped:
+        """Texts that stay as they are, perhaps for a reason."""
+        return cls(tuple(texts), ((),) * len(texts), conflict)
+
     @property
     def changed(self) -> bool:
         """True if a word was replaced."""
@@ -156,11 +161,10 @@ class Swapper:
                 _rename(parts, changes, set.union(*names)) for parts, changes in zip(split, per_text, strict=True)
             ]
         if not any(per_text):
-            return Swapped(tuple(texts), ((),) * len(texts))
-        if self.mode == "default" and self.conflicts == "skip":
-            reason = self._conflict(split, per_text, names)
-            if reason:
-                return Swapped(tuple(texts), ((),) * len(texts), reason)
+            return Swapped.unchanged(texts)
+        checked = self.mode == "default" and self.conflicts == "skip"
+        if checked and (reason := self._conflict(split, per_text, names)):
+            return Swapped.unchanged(texts, reason)
         changes = tuple(tuple(_with_places(parts, one)) for parts, one in zip(split, per_text, strict=True))
         return Swapped(tuple(_apply(parts, one) for parts, one in zip(split, per_text, strict=True)), changes)
 

@@ -155,7 +155,7 @@ class Copying:
         texts = self.texts(row)
         if self._settings.select == "occupation" and self._swapper.mode == "released":
             # Their notebook asks for a token of its list, and not whether the swap changes anything.
-            done = Swapped(tuple(map(self._swapper, texts)), ((),) * len(texts))
+            done = self._swapper.swap_document(texts)
             copied = any(map(has_sharma_token, texts))
         else:
             done = swap_pair(self._swapper, texts)
@@ -197,11 +197,9 @@ def check_text(row: Mapping[str, Any], number: int, columns: Sequence[str]) -> N
 def swap_pair(swapper: Swapper, texts: Sequence[str]) -> Swapped:
     """Swap texts that belong together; those in another language than the swapper's are left alone."""
     if swapper.mode == "released":
-        gendered = any(map(swapper.gendered, texts))
-        done = swapper.swap_document(texts)
-        return done if gendered else Swapped(tuple(texts), ((),) * len(texts))
+        return swapper.swap_document(texts) if any(map(swapper.gendered, texts)) else Swapped.unchanged(texts)
     if text_language(" ".join(texts)) not in {swapper.lang, EMPTY}:
-        return Swapped(tuple(texts), ((),) * len(texts), LANGUAGE)
+        return Swapped.unchanged(texts, LANGUAGE)
     return swapper.swap_document(texts)
 
 

@@ -97,6 +97,7 @@ def fairer_corpus(
     corpus = ScoredRows.load(scored, settings.percentile)
     scores, missing = _scorer(corpus.scored, scorer)
     with replacing(_CorpusDir(out), overwrite=overwrite) as folder:
+        # The copies wait in the directory that is written, and are gone before its files are hashed.
         plan = Plan.make(method, corpus, settings, folder / ".swapped")
         card = _write(plan, settings, folder, scores)
         files = {file.name: hash_files([file]) for file in sorted(folder.iterdir())}
@@ -174,6 +175,7 @@ def _write_rows(plan: Plan, split: Split | None, seed: int, folder: Path) -> dic
     sorter = Sorter(folder, shuffle.borders(BUCKET))
     for copies, rows, lines in _lines(plan):
         sorter.add(shuffle.keys(rows, copies=copies).tolist(), lines)
+    # A key begins with the number of its file, so that the files follow one another.
     splits = dict(zip(("train", "dev", "test"), shuffle.sizes, strict=True))
     remaining = sorter.sorted()
     for name, size in splits.items():

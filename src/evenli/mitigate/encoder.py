@@ -286,6 +286,7 @@ def _check_names(out: Path, file: Path, overwrite: bool) -> None:
 
 def _check_differs(base: Encoder, debiased: Encoder, where: Path) -> None:
     first, second = (encode_checked(encoder, CHECK) for encoder in (base, debiased))
+    # Texts of unknown words are zeros before and after, which proves nothing.
     if first.shape == second.shape and np.array_equal(first, second) and first.any():
         raise ModelError(f"{where}: the vectors are those of the base; nothing was mitigated")
 
@@ -316,6 +317,7 @@ def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
     It keeps the pooling it was fitted with. Where the base is code of the user's own the user names it,
     ``mitigated:FOLDER,py:module:function``: what stands in a file never imports code.
     """
+    # A folder may have a comma in its name.
     path, _, given = (target, "", "") if Path(target).is_dir() else target.partition(",")
     folder = Path(path)
     about = read_mitigated(folder)

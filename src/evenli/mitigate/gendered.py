@@ -226,6 +226,7 @@ class Stated(NamedTuple):
 
 def _stated(texts: Iterable[str], skipped: dict[str, int]) -> Iterator[Stated]:
     """The texts that state one gender; of the others the reasons are counted."""
+    # Two versions of a sentence are wanted, whether or not the copy is true of bodies and of named people.
     side, swapper = _sides(), Swapper(names=True, conflicts="swap")
     for text in texts:
         changes = swapper.explain(text)

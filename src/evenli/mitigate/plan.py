@@ -94,6 +94,7 @@ class ScoredRows:
     def shards(self, columns: Sequence[str] = ()) -> Iterator[Shard]:
         """One shard in memory at a time, with the columns asked for."""
         start = 0
+        # Each name once: a caller may ask for the score as well.
         names = dict.fromkeys([*columns, "pair_max", "no_gold"])
         for number, frame in enumerate(self.scored.frames([*names])):
             eligible = ~frame["no_gold"].to_numpy()
@@ -171,6 +172,7 @@ class SwappedRows:
 
     def has_copy(self, shard: Shard) -> Mask:
         """Which rows of a shard can be swapped."""
+        # A bit for each row: this is asked in every pass, and the copies themselves are large.
         bits = np.frombuffer(self._file(shard.number, "bits").read_bytes(), dtype=np.uint8)
         return np.unpackbits(bits, count=len(shard.eligible)).view(np.bool_)
 
@@ -179,6 +181,10 @@ class SwappedRows:
         frame = pl.read_parquet(self._file(number, "parquet"), glob=False)
         # Rows stand in order, and all that can be asked for are there.
         return frame[np.searchsorted(frame["row"].to_numpy(), rows)]
+
+
+def _can_swap(swapped: SwappedRows | None, shard: Shard) -> Mask:
+    return np.zeros_like(shard.above) if swapped is None else swapped.has_copy(shard)
 
 
 @dataclass(frozen=True)
@@ -197,21 +203,19 @@ class Draw:
     def make(cls, corpus: ScoredRows, swapped: SwappedRows | None, seed: int) -> Draw:
         """Find both limits, in memory that does not depend on the size of the corpus."""
 
-        def sides() -> Iterator[tuple[Shard, Mask, Mask]]:
+        def rows_of(side: bool) -> Iterator[tuple[Shard, Mask]]:
             for shard in corpus.shards():
-                can = np.zeros_like(shard.above) if swapped is None else swapped.has_copy(shard)
-                yield shard, shard.eligible & can, shard.eligible & ~can
+                yield shard, shard.eligible & (_can_swap(swapped, shard) == side)
 
-        def limit(side: int) -> float:
-            wanted, there = 0, 0
-            for shard, *masks in sides():
-                wanted, there = wanted + int((shard.above & masks[side]).sum()), there + int(masks[side].sum())
+        def limit(side: bool) -> float:
+            sizes = [(int((shard.above & rows).sum()), int(rows.sum())) for shard, rows in rows_of(side)]
+            wanted, there = (sum(column) for column in zip(*sizes, strict=True))
             if not wanted:
                 return -1.0
-            parts: Parts = lambda: (cls._keys(seed, shard)[masks[side]] for shard, *masks in sides())  # noqa: E731
+            parts: Parts = lambda: (cls._keys(seed, shard)[rows] for shard, rows in rows_of(side))  # noqa: E731
             return order_statistics(parts, there, [wanted - 1])[wanted - 1]
 
-        return cls(seed, limit(0), limit(1))
+        return cls(seed, limit(True), limit(False))
 
     @staticmethod
     def _keys(seed: int, shard: Shard) -> NDArray[np.float64]:
@@ -261,9 +265,10 @@ class Plan:
 
     def masks(self, shard: Shard) -> Masks:
         """What happens to the rows of a shard."""
-        can_swap = np.zeros_like(shard.above) if self.swapped is None else self.swapped.has_copy(shard)
+        can_swap = _can_swap(self.swapped, shard)
         drop = shard.above if self.drawn is None else self.drawn.rows(shard, can_swap)
         copy = drop & can_swap
+        # Augmentation keeps the row that it copies.
         keep = shard.eligible if self.method == "augment" else shard.eligible & ~drop
         return Masks(shard.eligible, keep, shard.eligible & ~keep, copy)
 

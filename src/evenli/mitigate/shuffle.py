@@ -79,6 +79,7 @@ class Shuffle:
     def keys(self, rows: NDArray[np.int64], *, copies: bool) -> NDArray[np.float64]:
         """The number of the file plus a key below 1, of ascending rows of one shard or of their copies."""
         first = int(rows[0])
+        # The keys of all rows in between are drawn as well: that of a row depends on its number alone.
         order = random_keys(self._seed, _COPY_ORDER if copies else _ORDER, first, int(rows[-1]) - first + 1)
         units = rows + self._rows if copies and not self._split.leak_guard else rows
         at = np.searchsorted(self._held, units)

@@ -66,6 +66,7 @@ def _write(
     columns, seen = copying.columns, set[bytes]()
 
     def is_new(row: Mapping[str, Any]) -> bool:
+        # A hash of 16 bytes in place of the texts, which may be long.
         texts = repr(copying.texts(row)).encode("utf-8", "surrogatepass")
         before = len(seen)
         seen.add(hashlib.blake2b(texts, digest_size=16).digest())
