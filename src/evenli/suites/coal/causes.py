@@ -112,10 +112,10 @@ def _partners(sample: Sample, groups: tuple[str, ...]) -> NDArray[np.int64]:
     """[2, items] rows that ask the same occupation and template of two groups, in the order of the first group."""
     if len(groups) != 2:
         return np.zeros((2, 0), dtype=np.int64)
-    # A pair that stands twice in a file meets its partner in the same turn.
     asked = sample.frame.select("group", cell=pl.Series(sample.design.cells)).with_row_index("row")
-    asked = asked.with_columns(turn=pl.int_range(pl.len()).over("group", "cell"))
-    first, second = (asked.filter(pl.col("group") == group) for group in groups)
+    # A pair that stands twice in a file meets its partner in the same turn.
+    turn = pl.int_range(pl.len()).over("cell")
+    first, second = (asked.filter(pl.col("group") == group).select("row", "cell", turn=turn) for group in groups)
     both = first.join(second, on=["cell", "turn"]).sort("row")
     return np.stack([both[name].to_numpy() for name in ("row", "row_right")]).astype(np.int64)
 
