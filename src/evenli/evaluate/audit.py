@@ -193,37 +193,37 @@ def default_folder(
 
 def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
     """The pairs of every suite; data that belongs to no suite is refused before anything is loaded."""
+    named, kinds = ", ".join(suites), {name: get_suite(name) for name in suites}
     if not isinstance(data, Mapping):
         if data is not None and len(suites) > 1:
             raise InputError(
-                f"one data set for the suites {', '.join(suites)}; say which it is for, as in "
-                f"data={{'{suites[-1]}': ...}}"
+                f"one data set for the suites {named}; say which it is for, as in data={{'{suites[-1]}': ...}}"
             )
         data = {suites[0]: data}
     data = {canonical_suite(name): given for name, given in data.items()}
     others = [name for name in data if name not in suites]
     if others:
-        names = ", ".join(map(str, others))
         raise InputError(
-            f"data is given for {names}; the suites of this audit are {', '.join(suites)}. Of a data set with several "
-            "splits give one"
+            f"data is given for {', '.join(map(str, others))}; the suites of this audit are {named}. Of a data set "
+            "with several splits give one"
         )
-    release = (settings.axis, settings.split, settings.tokenised)
-    request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
-    if settings.full and not any(get_suite(suite).samples for suite in suites):
-        raise InputError(f"suite {', '.join(suites)} asks all of its pairs; full is for suite robust")
-    if settings.occupations != PUBLISHED and not any(get_suite(suite).has_lists for suite in suites):
-        raise InputError(f"suite {', '.join(suites)} has its own occupations; --occupations is for suite coal")
-    if settings.dominance is not None and not any(get_suite(suite).takes_dominance for suite in suites):
+    # A setting that none of the suites reads would be ignored without a word.
+    if settings.full and not any(kind.samples for kind in kinds.values()):
+        raise InputError(f"suite {named} asks all of its pairs; full is for suite robust")
+    if settings.occupations != PUBLISHED and not any(kind.has_lists for kind in kinds.values()):
+        raise InputError(f"suite {named} has its own occupations; --occupations is for suite coal")
+    if settings.dominance is not None and not any(kind.takes_dominance for kind in kinds.values()):
         able = ", ".join(name for name in SUITES.builtin if get_suite(name).takes_dominance)
-        raise InputError(f"--dominance applies only to suite {able} (got {', '.join(suites)})")
-    lists = {suite: settings.occupations if get_suite(suite).has_lists else PUBLISHED for suite in suites}
+        raise InputError(f"--dominance applies only to suite {able} (got {named})")
     if settings.limit is not None and not (isinstance(settings.limit, int) and settings.limit >= 1):
         raise InputError(f"a limit of {settings.limit!r} pairs is not possible; give a whole number from 1")
-    whole = [suite for suite in suites if get_suite(suite).samples]
+    whole = [name for name, kind in kinds.items() if kind.samples]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
-    sets = [load_suite(suite, replace(request, data=data.get(suite), occupations=lists[suite])) for suite in suites]
+    release = (settings.axis, settings.split, settings.tokenised)
+    request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
+    lists = {name: settings.occupations if kind.has_lists else PUBLISHED for name, kind in kinds.items()}
+    sets = [load_suite(name, replace(request, data=data.get(name), occupations=own)) for name, own in lists.items()]
     return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]
 
 
