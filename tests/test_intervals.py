@@ -23,6 +23,7 @@ from evenli.stats.intervals import (
     Estimate,
     Scoring,
     estimate_difference,
+    estimate_functions,
     estimate_measures,
     minimum_detectable_difference,
     wilson,
@@ -200,6 +201,24 @@ def test_what_was_never_seen_widens_on_one_side() -> None:
     rule = unseen(20, 200, effect)
     assert whole.high - whole.value == pytest.approx(np.hypot(male.high - male.value, rule) / 2)
     assert unseen(20, 200, 1) == pytest.approx(3 / 200, rel=0.01) and unseen(20, 200, 4) > 1.5 * unseen(20, 200, 1)
+
+
+@pytest.mark.parametrize(("column", "open_ends"), [(0, (True, True)), (1, (True, False)), (-1, (False, True))])
+def test_zero_is_no_end_of_a_signed_column(column: int, open_ends: tuple[bool, bool]) -> None:
+    sample = crossed(20, 10, np.zeros((20, 10)))
+    values = np.full(200, float(column))
+
+    def signed(sample: Sample) -> np.ndarray:
+        return sample.mean(values, signed=True)
+
+    found = estimate_functions(sample, {"gap": signed}, (-1, 1))["gap"]
+    assert found.value == column
+    assert (found.low < found.value, found.value < found.high) == open_ends
+    # The control: the same zeros as a share leave room above only.
+    if column == 0:
+        share = estimate_functions(sample, {"share": lambda sample: sample.mean(values)}, (-1, 1))["share"]
+        assert (share.low, share.high) == pytest.approx((0, found.high))
+        assert found.low == pytest.approx(-found.high)
 
 
 def test_what_many_sets_of_rows_lack_is_not_lacking_by_one_chance() -> None:

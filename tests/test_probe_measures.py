@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from msgspec import structs
 
 from evenli.errors import InputError
+from evenli.evaluate.audit import audit
 from evenli.labels import LABELS
 from evenli.pairs import PAIR_COLUMNS
 from evenli.predictions import Predictions
@@ -22,7 +24,7 @@ from evenli.resources import read_table
 from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import get_measure, measures
 from evenli.stats.sample import Sample
-from evenli.suites.probe.measures import labour_comparison, occupation_curve
+from evenli.suites.probe.measures import labour_comparison, occupation_curve, statement
 from evenli.suites.probe.words import probe_occupations
 
 NAMES = ["probe_lean", "probe_s", "probe_dp", "probe_b", "probe_ties", "probe_s3", "probe_dp3", "probe_neutral"]
@@ -384,3 +386,13 @@ def test_ledger(shared_data: Path) -> None:
 
 def test_ledger_without_data_skips_the_sheets() -> None:
     assert [row.status for row in sharma.sheets(None)] == ["skipped", "skipped"]
+
+
+def test_a_side_is_named_only_where_the_interval_lies_on_it() -> None:
+    result = audit("fake:biased", suites=("probe",), limit=30).probe
+    lean = result.measures["probe_lean"]
+    assert lean.value > 0 > lean.low and "neither gender" in statement(result)
+    for ends, side in (((0.01, 0.2), "female"), ((-0.2, -0.01), "male")):
+        beyond = structs.replace(lean, low=ends[0], high=ends[1])
+        said = statement(structs.replace(result, measures={**result.measures, "probe_lean": beyond}))
+        assert f"lean {side}" in said

@@ -141,6 +141,13 @@ def test_what_cannot_be_asked_is_refused() -> None:
         load_suite("swap", Request(lang="de"))
 
 
+def test_a_gap_of_0_may_lie_on_either_side() -> None:
+    result = audit("fake:even", suites=("swap",)).swap
+    for name in ("swap_accuracy_gap", "swap_entailment_gap"):
+        gap = result.measures[name]
+        assert gap.value == 0 and gap.low == pytest.approx(-gap.high) and gap.high > 0
+
+
 def test_a_limit_keeps_both_versions_of_a_pair() -> None:
     part = subsample(load_suite("swap"), 40)
     frame = part.frame

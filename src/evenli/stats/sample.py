@@ -132,11 +132,17 @@ class Sample:
         subset: str | None = None,
         stereotype: str | None = None,
         rows: NDArray[np.bool_] | None = None,
+        *,
+        signed: bool = False,
     ) -> Values:
-        """Weighted mean of a column over a slice, or over given rows; NaN where they have no weight."""
-        return self._mean(values, self._mask(subset, stereotype) if rows is None else rows)
+        """Weighted mean of a column over a slice, or over given rows; NaN where they have no weight.
 
-    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice) -> Values:
+        ``signed`` says that the column lies on both sides of 0, as differences do. Its interval then does not take 0
+        for the end of a share, also where no negative value was seen.
+        """
+        return self._mean(values, self._mask(subset, stereotype) if rows is None else rows, signed)
+
+    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice, signed: bool) -> Values:
         chosen = np.ascontiguousarray(values[mask])
         if self.weights is None:
             return np.asarray(chosen.mean(dtype=np.float64) if chosen.size else np.nan)

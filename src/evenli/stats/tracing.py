@@ -72,6 +72,7 @@ class _Call(NamedTuple):
 
     values: NDArray[np.floating]
     rows: NDArray[np.int64]
+    signed: bool = False  # whether values may be negative, so that 0 is no end of their range
 
 
 class _Corner(NamedTuple):
@@ -120,11 +121,11 @@ class _Traced(Sample):
         groups, rows, first = self._pairing
         return Paired(groups, rows, _Traced.of(first, self.entries, self.moves, self.shares, rows[0]))
 
-    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice) -> Values:
+    def _mean(self, values: NDArray[np.floating], mask: NDArray[np.bool_] | slice, signed: bool) -> Values:
         places = np.arange(self.frame.height)[mask] if self.places is None else self.places[mask]
         chosen = values[mask]
         mean = float(chosen.mean(dtype=np.float64)) if chosen.size else math.nan
-        return self._moved(np.full(max(1, 2 * self.moves), mean), _Call(chosen, places))
+        return self._moved(np.full(max(1, 2 * self.moves), mean), _Call(chosen, places, signed))
 
     def smaller(self, first: Values, second: Values) -> Values:
         # With a share the corner is rounded off: both means count, and the slope follows either.
@@ -277,23 +278,23 @@ def _part_of(
         weight = float(slope) * float(here.mean())
         value += weight * float(columns[-1].mean(dtype=np.float64))
         # A share lies from 0 to 1; anything else has no known range.
-        known = all(((column >= 0) & (column <= 1)).all() for column in columns)
+        known = not call.signed and all(((column >= 0) & (column <= 1)).all() for column in columns)
         low, high = (low + min(weight, 0), high + max(weight, 0)) if known else (-math.inf, math.inf)
         # Means of the same rows (two labels, say) share what is missing there; those of other rows do not.
         same = call.rows[here].tobytes()
-        hidden[same] = hidden.get(same, 0) + _steps(columns, weight)
+        hidden[same] = hidden.get(same, 0) + _steps(columns, weight, call.signed)
     of_rows = [steps.max(axis=0) for steps in hidden.values()] or [np.zeros(2)]
     down, up = (_missing(ends.tolist()) for ends in np.array(of_rows).T)
     return Part(scores, value, low, high, (down, up), *counts)
 
 
-def _steps(columns: Sequence[NDArray[np.floating]], weight: float) -> Values:
+def _steps(columns: Sequence[NDArray[np.floating]], weight: float, signed: bool) -> Values:
     """Down and up, by fewer of what is always said and by more of what never is.
 
     A row has one answer, so the two are one and the same step, while several answers that are never said may all have
     been there.
     """
-    smaller, larger = _unseen_side(columns)
+    smaller, larger = _unseen_side(columns, -1 if signed else 0)
     down, up = max(weight, 0.0), max(-weight, 0.0)
     return np.array([[smaller * down, smaller * up], [larger * up, larger * down]])
 
@@ -308,11 +309,15 @@ def _missing(ends: Sequence[float]) -> float:
     return math.hypot(sum(ordered[:2]), *ordered[2:])
 
 
-def _unseen_side(columns: Sequence[NDArray[np.floating]]) -> tuple[bool, bool]:
-    """Whether a share could be smaller, or larger, by answers of which there are none; of two models, their gap."""
-    if not all(map(_is_share, columns)):
+def _unseen_side(columns: Sequence[NDArray[np.floating]], least: int = 0) -> tuple[bool, bool]:
+    """Whether a share could be smaller, or larger, by answers of which there are none; of two models, their gap.
+
+    ``least`` is the smallest value that a row can have: 0, or -1 where answers count on both sides.
+    """
+    if not all(np.isin(column, range(least, 2)).all() for column in columns):
+        return False, False
+    if np.ptp(columns[-1] - (columns[0] if len(columns) == 2 else 0)) > 0:
         return False, False
     if len(columns) == 2:
-        alike = bool(np.ptp(columns[1] - columns[0]) == 0)
-        return alike, alike
-    return bool((columns[0] == 1).all()), bool((columns[0] == 0).all())
+        return True, True
+    return bool(columns[0][0] > least), bool(columns[0][0] < 1)

@@ -165,12 +165,17 @@ def _answers(sample: Sample) -> NDArray[np.int64]:
 
 
 def _mean(
-    sample: Sample, values: NDArray[Any], stereotype: str | None, rows: NDArray[np.bool_] | None = None
+    sample: Sample,
+    values: NDArray[Any],
+    stereotype: str | None,
+    rows: NDArray[np.bool_] | None = None,
+    *,
+    signed: bool = False,
 ) -> Values:
     first = sample.paired.first
     if rows is not None and stereotype is not None:
         rows = rows & first.where("stereotype", stereotype)
-    return first.mean(values.astype(np.float64), stereotype=stereotype, rows=rows)
+    return first.mean(values.astype(np.float64), stereotype=stereotype, rows=rows, signed=signed)
 
 
 def _by_gender(sample: Sample, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -233,7 +238,7 @@ def swap_accuracy_male(sample: Sample, stereotype: str | None = None) -> Values:
 def swap_accuracy_gap(sample: Sample, stereotype: str | None = None) -> Values:
     """The difference in accuracy between texts that differ in gender only."""
     right, rows = _right(sample)
-    return _mean(sample, right[0] - right[1], stereotype, rows)
+    return _mean(sample, right[0] - right[1], stereotype, rows, signed=True)
 
 
 @_gap(
@@ -245,7 +250,7 @@ def swap_entailment_gap(sample: Sample, stereotype: str | None = None) -> Values
     """Whether entailment is likelier for one gender."""
     probability = sample.probabilities[:, LABELS.index(ENTAILMENT)][sample.paired.rows]
     values, rows = _by_gender(sample, probability)
-    return _mean(sample, values[0] - values[1], stereotype, rows)
+    return _mean(sample, values[0] - values[1], stereotype, rows, signed=True)
 
 
 def _summarise(

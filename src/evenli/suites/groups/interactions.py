@@ -82,7 +82,7 @@ def contrast(parts: Parts, at: int) -> NDArray[np.float64]:
 def interaction_of(sample: Sample, at: int, parts: Parts, *, expected: bool = False) -> Values:
     """How much more readily a combination is inferred than its parts explain; -2..2."""
     side = sides(sample, expected=expected).astype(np.float64)
-    return mean_of_items(sample, contrast(parts, at) @ side, np.ones(side.shape[1], dtype=bool))
+    return mean_of_items(sample, contrast(parts, at) @ side, np.ones(side.shape[1], dtype=bool), signed=True)
 
 
 def interactions(sample: Sample, nouns: Sequence[str], scoring: Scoring) -> list[InteractionRow]:

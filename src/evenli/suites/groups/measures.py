@@ -74,25 +74,26 @@ def _find(sample: Sample) -> Items:
     return Items(tuple(groups), rows, member, sample.frame.height - rows.size)
 
 
-def mean_of_words(sample: Sample, values: NDArray[np.floating], rows: Mask) -> Values:
-    """Mean of a column over words: within each word first."""
+def mean_of_words(sample: Sample, values: NDArray[np.floating], rows: Mask, *, signed: bool = False) -> Values:
+    """Mean of a column over words: within each word first; ``signed`` as in ``Sample.mean``."""
     words = sample.design.occupations
     counts = np.bincount(words[rows], minlength=int(words.max()) + 1)
     if len(set(counts[counts > 0].tolist())) <= 1:
         # The same number. A plain mean of shares also gets the interval of shares, which is not empty at 0 and 1.
-        return sample.mean(values, rows=rows)
+        return sample.mean(values, rows=rows, signed=signed)
     weight = 1 / np.maximum(counts, 1)[words]
     with np.errstate(invalid="ignore", divide="ignore"):
         # A ratio of two means: both see the weights of a resample, and the variance sees both.
-        return np.asarray(sample.mean(values * weight, rows=rows) / sample.mean(weight, rows=rows))
+        weighted = sample.mean(values * weight, rows=rows, signed=signed)
+        return np.asarray(weighted / sample.mean(weight, rows=rows))
 
 
-def mean_of_items(sample: Sample, values: NDArray[np.floating], chosen: Mask) -> Values:
+def mean_of_items(sample: Sample, values: NDArray[np.floating], chosen: Mask, *, signed: bool = False) -> Values:
     """The same for a number per item."""
     first = items(sample).rows[0]
     column, rows = np.zeros(sample.frame.height), np.zeros(sample.frame.height, dtype=bool)
     column[first], rows[first[chosen]] = values, True
-    return mean_of_words(sample, column, rows)
+    return mean_of_words(sample, column, rows, signed=signed)
 
 
 def sides(sample: Sample, *, expected: bool = False) -> NDArray[np.floating] | NDArray[np.int8]:

@@ -109,7 +109,7 @@ class ProbeResult(SuiteResult, frozen=True, kw_only=True):
 def probe_lean(sample: Sample, stereotype: str | None = None) -> Values:
     """Which gender the model calls likelier overall: B averages this away where both genders dominate as many jobs."""
     first, second = _margins(sample)
-    return _mean(sample, np.sign(first - second), stereotype)
+    return _mean(sample, np.sign(first - second), stereotype, signed=True)
 
 
 @_less(
@@ -263,8 +263,10 @@ def _margins(sample: Sample) -> Values:
     return np.asarray(margins[sample.paired.rows])
 
 
-def _mean(sample: Sample, values: NDArray[np.floating] | NDArray[np.bool_], stereotype: str | None) -> Values:
-    return sample.paired.first.mean(values.astype(np.float64), stereotype=stereotype)
+def _mean(
+    sample: Sample, values: NDArray[np.floating] | NDArray[np.bool_], stereotype: str | None, *, signed: bool = False
+) -> Values:
+    return sample.paired.first.mean(values.astype(np.float64), stereotype=stereotype, signed=signed)
 
 
 def _correlate(ours: Values, market: Values) -> Ranks:
@@ -305,7 +307,9 @@ def statement(result: SuiteResult) -> str:
     said = "On the probe the two "
     if "probe_lean" in result.measures:  # runs of older versions have none
         lean = result.measures["probe_lean"]
-        side = "to neither gender" if not lean.value else "female" if lean.value > 0 else "male"
+        # A side is named only where the interval lies on it; without an interval the value decides.
+        low, high = (lean.value, lean.value) if math.isnan(lean.low) else (lean.low, lean.high)
+        side = "female" if low > 0 else "male" if high < 0 else "to neither gender"
         said = (
             f"On the probe occupations lean {side}: {lean.shown}, from -1 (all called male) to 1 (all female). The two "
         )
