@@ -111,14 +111,17 @@ def dev2020(
 ) -> None:
     """Write the template pairs of Dev et al. 2020 as a stream."""
     from evenli.evaluate.predict import Progress
-    from evenli.suites.dev2020 import load_dev_lists, write_dev
+    from evenli.suites.dev2020 import write_dev_file
 
     if ctx.info_name == "dev":
         shared.warn("'build dev' is deprecated and will be removed in the next release; use build dev2020")
-    lists = load_dev_lists(group_words=None if words == "all" else shared.split_names(words))
-    with shared.progress_bar(as_json) as progress:
-        for written in write_dev(out, lists, determiner=determiner):
-            progress(Progress(written, lists.pairs, "writing"))
+    chosen = None if words == "all" else shared.split_names(words)
+    with shared.progress_bar(as_json) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar(Progress(done, total, "writing"))
+
+        lists = write_dev_file(out, chosen, determiner=determiner, on_progress=progress)
     content = {"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs}
     shared.answer(as_json, content, f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
 
