@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from evenli.errors import InputError
 from evenli.format import number
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.pairs import PairSet
+from evenli.pairs import PairCard, PairSet
 from evenli.registry import SUITES
 from evenli.renamed import OLD_SUITES, canonical_suite
 from evenli.resources import Axis, load_axis
@@ -264,6 +264,13 @@ def load_suite(name: str, request: Request | None = None) -> PairSet:
     if pairs.suite != name:
         raise InputError(f"the pair set '{pairs.name}' is of suite {pairs.suite}; pass suites=('{pairs.suite}',)")
     return get_suite(name).check(pairs, request) if given else pairs
+
+
+def built_in_sets(axis: Axis | str = "gender") -> list[PairCard]:
+    """What the built-in set of an axis holds, in every language and with every list of occupations."""
+    axis = load_axis(axis)
+    named = [(code, name) for code, words in axis.languages.items() for name in (PUBLISHED, *words.lists)]
+    return [load_suite(axis.suite, Request(code, axis=axis, occupations=name)).card() for code, name in named]
 
 
 def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]:
