@@ -337,13 +337,13 @@ def test_a_key_goes_to_its_host_and_nowhere_else(
     secret = "sk-abcdef0123456789"
     with serving("biased") as one:
         one.key = secret
-        with pytest.raises(ModelError, match=f"without a key; put one into {KEY}"):
+        with pytest.raises(ModelError, match=f"without a key.*{KEY}"):
             load_model(f"chat:{one.url}")
         monkeypatch.setenv("OPENAI_API_KEY", secret)  # made for another host
         with pytest.raises(ModelError, match="without a key"):
             load_model(f"chat:{one.url}")
         monkeypatch.setenv(KEY, secret + "x")
-        with pytest.raises(ModelError, match=f"refuses the key in {KEY}") as caught:  # the server repeats it
+        with pytest.raises(ModelError, match=f"the key in {KEY}") as caught:  # the server repeats it
             load_model(f"chat:{one.url}")
         assert secret not in str(caught.value)
         monkeypatch.setenv(KEY, secret)
