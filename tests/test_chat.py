@@ -155,6 +155,7 @@ def test_without_log_probabilities_answers_are_generated_and_parsed(few: PairSet
         assert set(right) == {"entailment", "contradiction"} and not table.abstained.any()
         one.says = "I cannot judge people by their job."
         refused = ask(one.url, few, samples=3)
+    assert table.header["prompting"]["server"]["repeats_within"] is None  # there is nothing to compare
     assert refused.abstained.all()
     # 3 of 3 answers, half an answer added to each label.
     assert np.exp(table.logits.max(axis=1)) == pytest.approx(3.5 / 4.5, abs=1e-4)
