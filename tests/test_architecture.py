@@ -161,7 +161,7 @@ def test_nothing_knows_a_suite_by_name() -> None:
     assert found.keys() == OTHERWISE.keys()
 
 
-UNSAID = {"found", "made", "told", "worth", "standing", "wins"}
+UNSAID = {"found", "made", "told", "worth", "standing", "wins", "company"}
 """Words that say that there is something and not what; see the glossary in CONTRIBUTING.md."""
 
 
@@ -170,6 +170,6 @@ def test_names_say_what_they_hold() -> None:
     for file in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             name = getattr(node, "id", getattr(node, "arg", getattr(node, "name", None)))
-            if isinstance(name, str) and name in UNSAID:
+            if isinstance(name, str) and UNSAID & set(name.split("_")):
                 listed.append(f"{file.relative_to(SOURCE)}:{getattr(node, 'lineno', '')}: {name}")
     assert not listed
