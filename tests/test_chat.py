@@ -155,6 +155,7 @@ def test_without_log_probabilities_answers_are_generated_and_parsed(few: PairSet
         assert set(right) == {"entailment", "contradiction"} and not table.abstained.any()
         one.says = "I cannot judge people by their job."
         refused = ask(one.url, few, samples=3)
+    assert table.header["prompting"]["server"]["repeats_within"] is None  # there is nothing to compare
     assert refused.abstained.all()
     # 3 of 3 answers, half an answer added to each label.
     assert np.exp(table.logits.max(axis=1)) == pytest.approx(3.5 / 4.5, abs=1e-4)
@@ -337,13 +338,13 @@ def test_a_key_goes_to_its_host_and_nowhere_else(
     secret = "sk-abcdef0123456789"
     with serving("biased") as one:
         one.key = secret
-        with pytest.raises(ModelError, match=f"without a key; put one into {KEY}"):
+        with pytest.raises(ModelError, match=f"without a key.*{KEY}"):
             load_model(f"chat:{one.url}")
         monkeypatch.setenv("OPENAI_API_KEY", secret)  # made for another host
         with pytest.raises(ModelError, match="without a key"):
             load_model(f"chat:{one.url}")
         monkeypatch.setenv(KEY, secret + "x")
-        with pytest.raises(ModelError, match=f"refuses the key in {KEY}") as caught:  # the server repeats it
+        with pytest.raises(ModelError, match=f"the key in {KEY}") as caught:  # the server repeats it
             load_model(f"chat:{one.url}")
         assert secret not in str(caught.value)
         monkeypatch.setenv(KEY, secret)

@@ -417,7 +417,7 @@ def test_a_shard_or_manifest_that_was_changed_is_refused(tmp_path: Path, lines: 
         ("a.jsonl", "", None, "rows"),
         ("a.txt", "", None, "rows"),
         ("a.txt", "x", ["premise"], "premise"),
-        ("a.csv", "text\na,b\n", None, "line 2.*cells"),
+        ("a.csv", "text\na,b\n", None, "line 2.*cell"),
         ("a.csv", "text,b\n", ["text"], "rows"),
         ("a.jsonl.gz", "no gzip", None, "a[.](jsonl|parquet)"),
         ("a.jsonl.xz", "no xz", None, "a[.](jsonl|parquet)"),

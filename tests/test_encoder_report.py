@@ -279,6 +279,13 @@ def test_a_mitigation_of_another_encoder_is_told(report: EncoderReport, place: P
     assert "mitigates another" in shown(made)
 
 
+def test_an_encoder_that_takes_no_pooling_says_so_and_stays(report: EncoderReport, place: Path) -> None:
+    specs = [BASE, f"mitigated:{place / 'leace'},{BASE}"]
+    made = encoder_report(specs, out=place / "out", settings=replace(QUICK, pooling="cls"))
+    assert all("--pooling cls" in one.note for one in made.encoders)
+    assert [one.figure("seat") for one in made.encoders] == [one.figure("seat") for one in report.encoders[:2]]
+
+
 def test_labels_are_those_of_the_encoder_not_of_its_vectors() -> None:
     specs = ["infersent:runs/bilstm,data/glove.npz", "vectors:a,b.txt", "runs/other", "st:me/mini"]
     assert _labels(specs) == ["bilstm", "a,b.txt", "other", "mini"]

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import evenli
 from conftest import make_checkpoint
-from evenli.encoders.base import CallableEncoder, encode_checked, load_encoder
+from evenli.encoders.base import CallableEncoder, PoolingError, encode_checked, load_encoder
 from evenli.encoders.vectors import VectorMean, WordVectors
 from evenli.errors import EvenliError, InputError, ModelError
 from evenli.evaluate.seat import read_test
@@ -100,6 +101,24 @@ def test_poolings_differ_and_unknown_ones_are_refused(checkpoint: Path) -> None:
     assert not np.allclose(made[0], made[1]) and not np.allclose(made[0], made[2])
     with pytest.raises(InputError, match="cls"):
         load_encoder(str(checkpoint), pooling="median")
+
+
+def test_a_pooling_that_cannot_be_had_is_refused(run_cli, vectors: Path, own_test: Path, tmp_path: Path) -> None:
+    plain = load_encoder(f"vectors:{vectors}")
+    assert load_encoder(f"vectors:{vectors}", pooling="mean").identity == plain.identity
+    (tmp_path / "mine.py").write_text("def encode(texts):\n    return [[len(t), 1.0] for t in texts]\n")
+    # It is refused before anything is loaded, so that infersent needs no weights here.
+    for spec in (f"vectors:{vectors}", "py:mine:encode"):
+        with pytest.raises(PoolingError, match="cls.*hf and onnx"):
+            load_encoder(spec, pooling="cls")
+    pytest.importorskip("torch")
+    with pytest.raises(PoolingError, match="max pooling.*mean"):
+        load_encoder("infersent:nowhere", pooling="mean")
+    with pytest.raises(InputError, match="max.*hf and onnx"):
+        evenli.mitigate("leace", f"vectors:{vectors}", tmp_path / "out", pooling="max")
+    assert not (tmp_path / "out").exists()
+    done = run_cli("seat", f"vectors:{vectors}", "--tests", own_test, "--pooling", "max")
+    assert done.returncode == 2 and "--pooling max" in done.stderr and done.stdout == ""
 
 
 @pytest.mark.parametrize("kind", ["hf", "infersent"])

@@ -16,6 +16,7 @@ import pytest
 
 from evenli import parse
 from evenli.binary import read_array, read_arrays, read_parquet, read_tensors, unheard
+from evenli.corpus.source import read_records
 from evenli.errors import EvenliError, InputError, ModelError, PairError, RunError
 from evenli.evaluate.audit import load_run
 from evenli.evaluate.seat import read_test
@@ -96,8 +97,9 @@ def test_what_unpacks_without_proportion_is_refused(tmp_path: Path, monkeypatch:
         with pytest.raises(InputError, match="bomb"):
             reader(tmp_path / "bomb.npz")
     pl.DataFrame({"row": pl.repeat(1, 10_000_000, eager=True)}).write_parquet(tmp_path / "bomb.parquet")
-    with pytest.raises(InputError, match="bomb"):
-        read_parquet(tmp_path / "bomb.parquet")
+    for read in (read_parquet, read_rows, lambda file: list(read_records(file))):
+        with pytest.raises(InputError, match="bomb"):
+            read(tmp_path / "bomb.parquet")
 
 
 def test_an_archive_of_many_files_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

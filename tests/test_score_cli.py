@@ -181,6 +181,8 @@ def test_a_shift_of_more_than_two_points_is_a_warning(run_cli, vectors: Path, tm
         moved = card["balance"]["before"]["labels"]["neutral"] - card["balance"]["after"]["labels"]["neutral"]
         assert (abs(moved) > 2) is said
         assert bool(card["warnings"]) is said and ("labelled neutral" in done.stderr) is said
+        # Several shares move together, and one line says so.
+        assert done.stderr.count("shifts the corpus") == said and (len(card["warnings"]) > 1) is said
 
 
 def test_the_card_scores_the_copies(run_cli, vectors: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from conftest import make_checkpoint, skip_without
 from evenli.encoders.base import load_encoder
-from evenli.errors import EvenliError, ModelError
+from evenli.errors import EvenliError, InputError, ModelError
 
 torch = pytest.importorskip("torch")
 skip_without("sentence_transformers")
@@ -288,8 +288,9 @@ def test_another_pooling_than_the_configured_one_is_said(plain: Path) -> None:
     assert np.abs(asked.encode(TEXTS) - configured.encode(TEXTS)).max() > 1e-3
     assert asked.identity != configured.identity
     assert load_encoder(str(plain), pooling="max", device="cpu").identity == configured.identity
-    by_st = load_encoder(f"st:{plain}", pooling="mean", device="cpu")
-    assert "max" in by_st.note
+    with pytest.raises(InputError, match="max pooling.*mean"):
+        load_encoder(f"st:{plain}", pooling="mean", device="cpu")
+    by_st = load_encoder(f"st:{plain}", pooling="max", device="cpu")
     np.testing.assert_allclose(by_st.encode(TEXTS), configured.encode(TEXTS), atol=1e-5)
 
 

@@ -454,6 +454,16 @@ def test_a_replacement_that_was_killed_leaves_the_old_directory(tmp_path: Path, 
     assert [file.name for file in tmp_path.iterdir()] == ["out"] and run.is_ours()
 
 
+def test_a_file_beside_our_own_stops_a_replacement(tmp_path: Path) -> None:
+    run = RunDir(tmp_path / "out", kind="thing", manifest="thing.json", owned=("part",))
+    run.path.mkdir()
+    run.write_manifest({})
+    (run.path / "notes.md").write_text("mine")
+    with pytest.raises(RunError, match=r"is not empty.*notes\.md"), replacing(run, overwrite=True):
+        pass
+    assert (run.path / "notes.md").read_text() == "mine"
+
+
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evenli.io.WHOLE_BYTES", 1 << 20)
     (tmp_path / "bomb.txt.xz").write_bytes(lzma.compress(bytes(4 << 20)))

@@ -76,20 +76,24 @@ def read_parquet(file: Path, columns: Sequence[str] | None = None, content: byte
         return frame
 
 
-def iter_parquet(file: Path, rows: int = 20_000) -> Iterator[pl.DataFrame]:
-    """A Parquet table, so many rows at a time; for one that is larger than the memory."""
+def iter_parquet(file: Path, name: str | None = None, at_once: int = 20_000) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows of a Parquet table with their numbers from 1, so many read at once: it may be larger than the memory.
+
+    ``name`` is what messages call the file, if it is a copy of another.
+    """
     polars = need("polars", extra="all", purpose="reading Parquet")
+    name = name or str(file)
     check_regular(file)
-    with decoding(file), unheard():
+    with decoding(name), unheard():
         table = polars.scan_parquet(file, glob=False)
-        total = _count_rows(table, file, file.stat().st_size)
-    for start in range(0, total, rows):
-        with decoding(file), unheard():
-            part: pl.DataFrame = table.slice(start, rows).collect()
-        yield part
+        total = _count_rows(table, name, file.stat().st_size)
+    for start in range(0, total, at_once):
+        with decoding(name), unheard():
+            part: pl.DataFrame = table.slice(start, at_once).collect()
+        yield from enumerate(part.iter_rows(named=True), start + 1)
 
 
-def _count_rows(table: pl.LazyFrame, file: Path, size: int) -> int:
+def _count_rows(table: pl.LazyFrame, file: Path | str, size: int) -> int:
     """How many rows a table of so many bytes has; more than it can hold of texts or scores are refused."""
     import polars as pl
 

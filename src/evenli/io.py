@@ -215,7 +215,7 @@ def iter_rows(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"no such file: {path}")
     kind = file_kind(path)
     if kind == ".parquet":
-        yield from enumerate((row for part in iter_parquet(path) for row in part.iter_rows(named=True)), 1)
+        yield from iter_parquet(path)
     elif kind in {".json", ".jsonl"}:
         for number, line in iter_text(path):
             if line.strip():

@@ -129,13 +129,20 @@ def csv_reader(lines: Iterable[str], *, commas: bool) -> Any:
     return csv.reader(lines) if commas else csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
-def parse_table(lines: Iterable[str], where: str, *, commas: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows by the names of the first line, each with the line on which it ends."""
+def parse_table(
+    lines: Iterable[str], where: str, *, commas: bool, blanks: bool = False
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows by the names of the first line, each with the line on which it ends; ``blanks`` gives blank ones as {}.
+
+    What a short row lacks is None, and not an empty text; cells beyond the names stand in a list under None.
+    """
     reader = csv_reader(lines, commas=commas)
     try:
         header = [unescape_cell(cell) if commas else cell for cell in next(reader, [])]
         for cells in reader:
             if not cells:
+                if blanks:
+                    yield reader.line_num, {}
                 continue
             if commas:
                 cells = [unescape_cell(cell) for cell in cells]

@@ -286,7 +286,10 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
     # The old directory goes as a whole, so a file of the user beside our own must stop it.
     foreign = run.foreign_files() if out.is_dir() else []
     if foreign:
-        raise RunError(f"{out} holds files that are not ours ({', '.join(foreign[:3])}); choose another {run.option}")
+        raise RunError(
+            f"output directory {out} is not empty and holds other files, too ({', '.join(foreign[:3])}); "
+            f"choose another {run.option}"
+        )
     if run.exists() and not overwrite:
         raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or pass --overwrite")
     temporary, old = (out.with_name(f".{out.name}.{process_mark()}.{ending}") for ending in ("tmp", "old"))

@@ -172,8 +172,9 @@ def _print_corpus(result: FairerCorpus) -> None:
     )
     for when in ("before", "after", *(["removed"] if counts.removed else [])):
         shared.say(f"{when}: {balance_text(getattr(result.card.balance, when))}")
-    for warning in result.card.warnings:
-        shared.warn(f"the cleaning shifts the corpus: {warning}")
+    # One shift moves several shares: what one side loses the other gains.
+    if result.card.warnings:
+        shared.warn(f"the cleaning shifts the corpus: {'; '.join(result.card.warnings)}")
     if result.card.driving_words != "shown":
         shared.warn(f"driving words {result.card.driving_words}")
     shared.say("look through removed.csv or added.csv before training on it; card.json says what was done")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from evenli.binary import read_parquet
 from evenli.corpus.rows import KeptRows, Rows, plain_rows, plain_texts, table_rows
-from evenli.corpus.scored import COUNTS, FLAGS, SCORES, CorpusScores, ScoredDir
+from evenli.corpus.scored import COUNTS, FLAGS, SCORER_SETTINGS, SCORES, CorpusScores, ScoredDir
 from evenli.corpus.source import (
     Record,
     choose_columns,
@@ -61,7 +61,7 @@ class ReadSettings:
 
     columns: Sequence[str] | None = None  # text columns; None: those with the usual names
     batch: int = 4_096  # sentences that the scorer gets at once
-    made_with: Mapping[str, Any] | None = None  # kept in scores.json, for those who need the scorer again
+    scorer: Mapping[str, Any] | None = None  # its settings, kept in scores.json, for those who need the scorer again
     kept: KeptRows | None = None  # the rows of the source, where they have been parsed already
 
     def __post_init__(self) -> None:
@@ -262,7 +262,7 @@ class Job:
             "shard_rows": SHARD_ROWS,
             "long_text": LONG_TEXT,
         }
-        self._made_with, self._kept = settings.made_with, settings.kept
+        self._scorer, self._kept = settings.scorer, settings.kept
         self._shards = self._rows = self.blank = 0
         self._hashes: dict[str, str] | None = None
 
@@ -359,7 +359,7 @@ class Job:
                 counts[flag] += int(frame[flag].sum())
             highest = max(highest, float(frame["pair_max"].to_numpy().max()))
         done = {"status": "complete", **size, "counts": counts, "highest_pair_max": highest, "files": files}
-        made_with = {"made_with": self._made_with} if self._made_with else {}
-        self.run.write_manifest({**self._settings, **done, **made_with})
+        scorer = {SCORER_SETTINGS: self._scorer} if self._scorer else {}
+        self.run.write_manifest({**self._settings, **done, **scorer})
         self.run.hash_file.unlink(missing_ok=True)
         return CorpusScores.read(self.run.path)

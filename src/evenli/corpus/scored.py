@@ -32,6 +32,7 @@ from evenli.store import RunDir
 FLAGS = ("empty", "too_long", "invalid_utf8", "no_gold")
 SCORES = ("F", "M", "Abs")
 COUNTS = "counts.parquet"
+SCORER_SETTINGS = "made_with"  # the key of scores.json, as all versions write it
 PERCENTILES = (90.0, 93.0, 95.0, 97.0)
 """Of the published corpora."""
 SIDES = {"female": "F", "male": "M"}

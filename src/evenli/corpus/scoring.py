@@ -16,7 +16,7 @@ from evenli.corpus.importance import Counts, Idf, MaxPooled, Sif, Uniform, Weigh
 from evenli.corpus.ray_engine import RaySettings, score_corpus_ray
 from evenli.corpus.rows import KeptRows
 from evenli.corpus.run import ReadSettings, corpus_texts, score_corpus
-from evenli.corpus.scored import COUNTS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
+from evenli.corpus.scored import COUNTS, SCORER_SETTINGS, SIDES, CorpusScores, ScoredDir, thresholds, top_sentences
 from evenli.corpus.segment import LANGUAGES, SegmentedScorer, Segmenter, gender_words
 from evenli.corpus.source import is_remote
 from evenli.encoders.base import DATA_BACKENDS, parse_spec, resolved_spec
@@ -115,8 +115,8 @@ ENDS = tuple(SIDES)
 
 def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
     """The names of the two ends of the axis that a corpus was scored on, as far as scores.json has them."""
-    made_with = header.get("made_with")
-    axis = made_with.get("axis") if isinstance(made_with, Mapping) else None
+    settings = header.get(SCORER_SETTINGS)
+    axis = settings.get("axis") if isinstance(settings, Mapping) else None
     if isinstance(axis, list | tuple) and len(axis) == len(ENDS) and all(isinstance(end, str) for end in axis):
         return axis
     return ENDS
@@ -266,7 +266,7 @@ def score(
     if scorer.note and on_note is not None:
         on_note(scorer.note)
     if not remote:
-        reading = replace(reading, made_with=settings.to_dict())
+        reading = replace(reading, scorer=settings.to_dict())
         return score_corpus(source, out, scorer, reading, on_progress=on_progress, overwrite=overwrite)
     factory = (lambda: scorer) if settings.encoder is None else (lambda: make_scorer(settings, source))
     gpus = settings.encoder is not None and settings.device in {None, "cuda"}
@@ -281,8 +281,8 @@ def _score_counted(source: str | Path, run: ScoredDir, settings: ScoreSettings, 
         columns = None if kept is None else settings.columns
         counts = Counts.count(corpus_texts(settings.counts or source, columns, kept))
         scorer = make_scorer(settings, counts)
-        made_with = replace(settings, counts=settings.counts or source).to_dict()
-        reading = ReadSettings(settings.columns, settings.batch, made_with, kept)
+        stored = replace(settings, counts=settings.counts or source).to_dict()
+        reading = ReadSettings(settings.columns, settings.batch, stored, kept)
         scored = score_corpus(source, run.path, scorer, reading, **options)
         with run.locked():
             run.write(COUNTS, counts.save)
@@ -294,7 +294,7 @@ def stored_scorer(scored: CorpusScores, vectors: str | Path | None = None) -> tu
 
     ``vectors`` are the word vectors if they are at another place now.
     """
-    stored = scored.header.get("made_with")
+    stored = scored.header.get(SCORER_SETTINGS)
     if not isinstance(stored, Mapping):
         return None, "scores.json does not say how the scorer was made"
     try:

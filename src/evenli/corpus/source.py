@@ -8,10 +8,8 @@ network unless such an address is given. Credentials and endpoints are those tha
 from __future__ import annotations
 
 import contextlib
-import csv
 import glob
 import io
-import itertools
 import json
 import re
 import shutil
@@ -23,10 +21,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from evenli._extras import need
-from evenli.binary import decoding, unheard
+from evenli.binary import iter_parquet
 from evenli.errors import EvenliError, InputError, MissingExtraError, PairError
 from evenli.io import PACKED, file_kind, find_columns, hash_files, hash_text, iter_blocks
-from evenli.parse import check_regular, csv_reader, parse_json_object, unescape_cell
+from evenli.parse import parse_json_object, parse_table
 
 _PARQUET_ROWS = 50_000
 _FULL_HASH_BYTES = 4 << 30
@@ -228,39 +226,19 @@ def _lines(file: SourceFile) -> Iterator[tuple[int, bytes]]:
 
 def _table_records(file: SourceFile, *, commas: bool) -> Iterator[Record | None]:
     # Invalid bytes travel as escapes and come back as they were, so that the row is flagged where it is parsed.
-    reader = csv_reader((line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file)), commas=commas)
-    try:
-        header = [unescape_cell(cell) if commas else cell for cell in next(reader, [])]
-        for cells in reader:
-            if not cells:
-                yield None
-                continue
-            if commas:
-                cells = [unescape_cell(cell) for cell in cells]
-            if len(cells) > len(header):
-                raise PairError(f"{file.name}, line {reader.line_num}: {len(cells)} cells under {len(header)} columns")
-            # A row may be short: what it lacks is None, and not an empty text.
-            row = dict(itertools.zip_longest(header, cells))
-            data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
-            yield Record(data, file.name, reader.line_num, row)
-    except csv.Error as error:
-        raise PairError(f"{file.name}, line {reader.line_num}: {error}") from error
+    lines = (line.decode("utf-8", "surrogateescape") + "\n" for _, line in _lines(file))
+    for number, row in parse_table(lines, file.name, commas=commas, blanks=True):
+        if None in row:
+            more = len(row[None])  # type: ignore[index]
+            raise PairError(f"{file.name}, line {number}: {more} more cell{'s' if more > 1 else ''} than columns")
+        data = json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        yield Record(data, file.name, number, row) if row else None
 
 
 def _parquet_records(file: SourceFile) -> Iterator[Record]:
-    import polars as pl
-
     with file.local() if isinstance(file, RemoteFile) else contextlib.nullcontext(file) as path:
-        check_regular(path)
-        with decoding(str(file)), unheard():
-            table = pl.scan_parquet(path, glob=False)
-            total = int(table.select(pl.len()).collect().item())
-        for start in range(0, total, _PARQUET_ROWS):
-            with decoding(str(file)), unheard():
-                part = table.slice(start, _PARQUET_ROWS).collect()
-            for number, row in enumerate(part.iter_rows(named=True), start + 1):
-                data = json.dumps(row, ensure_ascii=False, default=str).encode()
-                yield Record(data, file.name, number, row)
+        for number, row in iter_parquet(path, str(file), at_once=_PARQUET_ROWS):
+            yield Record(json.dumps(row, ensure_ascii=False, default=str).encode(), file.name, number, row)
 
 
 def is_remote(source: object) -> bool:

@@ -65,6 +65,18 @@ class EncoderRequest:
     def __post_init__(self) -> None:
         check_pooling(self.pooling)
 
+    def keep_pooling(self, name: str, own: str = "") -> None:
+        """Refuse to be asked for another pooling than an encoder's ``own``; empty where nobody knows which it is."""
+        if self.asked not in {None, own}:
+            raise PoolingError(
+                f"{name} has {own or 'its own'} pooling and takes no other; a choice (--pooling {self.asked}) is for "
+                "hf and onnx encoders"
+            )
+
+
+class PoolingError(InputError):
+    """The encoder cannot pool as it was asked to."""
+
 
 DATA_BACKENDS = tuple(name for name in ENCODERS.builtin if name != "py")
 """Backends that read files; the others run code, and a spec that stands in a file may not name them."""
@@ -82,7 +94,8 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
             the folder itself, ``py:module:function`` or ``py:module:object`` with ``encode(texts)``. Names on the hub
             may have a revision, ``NAME@REVISION``.
         pooling: For ``hf`` and ``onnx``: mean, cls or max; None takes what the sentence-transformers files beside the
-            weights say, else mean. A mitigated encoder keeps the one it was fitted with.
+            weights say, else mean. Others refuse one that is not their own; that of a mitigated encoder is the one it
+            was fitted with.
         device: ``cpu``, ``cuda`` or ``mps``; None picks the fastest there is.
         online: Download from the hub what its local cache lacks; nothing is asked otherwise.
     """
@@ -92,6 +105,14 @@ def load_encoder(spec: str, *, pooling: str | None = None, device: str | None = 
     if not callable(getattr(encoder, "encode", None)):
         raise ModelError(f"the encoder backend '{kind}' gave {type(encoder).__name__}, which has no encode(texts)")
     return encoder
+
+
+def load_with_own_pooling(spec: str, *, pooling: str | None, device: str | None, online: bool) -> tuple[Encoder, str]:
+    """``load_encoder``, but one that cannot pool as asked pools as it does; the text says so then."""
+    try:
+        return load_encoder(spec, pooling=pooling, device=device, online=online), ""
+    except PoolingError as error:
+        return load_encoder(spec, device=device, online=online), str(error)
 
 
 def as_encoder(encoder: Encoder | Callable[[list[str]], Any] | str) -> Encoder:
@@ -246,6 +267,7 @@ class CallableEncoder:
 
 def load_callable(target: str, request: EncoderRequest) -> CallableEncoder:
     """The encoder of ``module:attribute``; modules are also looked for in the working directory."""
+    request.keep_pooling(f"py:{target}")
     name, _, attribute = target.partition(":")
     # A command that is installed as a script does not have the working directory on its path.
     if str(Path.cwd()) not in sys.path:

@@ -290,6 +290,7 @@ def _fill(lstm: Any, weights: Mapping[str, torch.Tensor]) -> None:
 
 def load(target: str, request: EncoderRequest) -> BiLSTMMax:
     """The encoder of a folder, with the vectors it was trained on."""
+    request.keep_pooling(f"infersent:{target}", "max")
     return load_trained(target, device=request.device)
 
 

@@ -131,8 +131,10 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
     local = Path(target).is_dir()
     name, folder = (target, Path(target)) if local else _fetch(target, request.online)
     _check_folder(folder)
-    note = "" if request.asked is None else Configured.read(folder).differs(request.asked, name)
-    note += "; st: keeps what is configured" if note else ""
+    if request.asked is not None:
+        configured = Configured.read(folder)
+        # A plain checkpoint says nothing, and the library takes the mean.
+        request.keep_pooling(f"st:{target}", configured.pooling or ("" if configured.beyond else "mean"))
     with loading.one_line(name):
         model = library.SentenceTransformer(
             str(folder),
@@ -147,7 +149,7 @@ def load_sentence_transformer(target: str, request: EncoderRequest) -> CallableE
             model.max_seq_length = loading.longest_input(config, model.max_seq_length)
     # A model on the hub is identified by its commit, a folder by its files.
     spec, files = ("st", loading.checkpoint_files(folder, nested=True)) if local else (f"st:{name}@{folder.name}", [])
-    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files, note, reusable=True)
+    return CallableEncoder(lambda texts: model.encode(texts, show_progress_bar=False), spec, files, reusable=True)
 
 
 def _check_folder(folder: Path) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenli._extras import need
-from evenli.encoders.base import Embeddings, EncoderRequest, check_pooling
+from evenli.encoders.base import Embeddings, EncoderRequest, PoolingError, check_pooling
 from evenli.encoders.configured import Configured
 from evenli.errors import InputError, ModelError
 from evenli.io import hash_files, hash_text
@@ -50,6 +50,10 @@ class OnnxEncoder:
         self._graph = OnnxGraph(self._path)
         self._output, self.dimension = _output(self._path, self._graph.session)
         if self._output == _POOLED:
+            if pooling is not None:
+                raise PoolingError(
+                    f"{self._path} pools by itself ({_POOLED}); leave out the pooling (--pooling {pooling})"
+                )
             # Such a graph holds the whole model; what its files say is done already, but for prompt and lower case.
             self._configured = replace(self._configured, normalise=False)
             self.pooling, self.note = _POOLED, ""

@@ -110,6 +110,7 @@ class VectorMean:
 
 def load(target: str, request: EncoderRequest) -> VectorMean:
     """The encoder of a vector file."""
+    request.keep_pooling(f"vectors:{target}", VectorMean.pooling)
     return VectorMean(load_vectors(target))
 
 

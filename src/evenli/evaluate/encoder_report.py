@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from evenli.encoders.base import EmbeddingCache, Encoder, load_encoder, parts_of
+from evenli.encoders.base import EmbeddingCache, Encoder, load_with_own_pooling, parts_of
 from evenli.errors import InputError, RunError
 from evenli.evaluate.seat import (
     AVERAGED,
@@ -55,7 +55,8 @@ class ReportSettings:
 
     seat: SeatSettings = field(default_factory=SeatSettings)  # probes for leakage take its seed
     senteval: SentEvalSettings = field(default_factory=SentEvalSettings)  # without tasks: all there is data for
-    pooling: str | None = None  # of hf and onnx encoders; None takes what their files say, else mean
+    # Of hf and onnx encoders; None takes what their files say, else mean. Others have their own, which a note says.
+    pooling: str | None = None
     device: str | None = None  # cpu, cuda or mps; None picks the fastest there is
     online: bool = False  # download from the hub what its local cache lacks
     probe: str | None = None  # file of text to look for gender in; None for the built-in sentences
@@ -254,8 +255,11 @@ class _Measurer:
 
     def add(self, spec: str, label: str) -> None:
         """Measure one more encoder; the first one is the base."""
-        encoder: Any = load_encoder(
-            spec, pooling=self._settings.pooling, device=self._settings.device, online=self._settings.online
+        encoder: Any
+        settings = self._settings
+        # Encoders of several kinds stand side by side: one that takes no pooling says so and goes on.
+        encoder, unpooled = load_with_own_pooling(
+            spec, pooling=settings.pooling, device=settings.device, online=settings.online
         )
         identity = str(encoder.identity)
         same = next((one.spec for one in self.encoders if one.identity == identity), None)
@@ -265,7 +269,8 @@ class _Measurer:
         encoder = self._share(encoder)
         self._base = encoder if self._base is None else self._base
         stored = _Stored(self._run, identity, lambda figure: self._on_step(label, figure))
-        about = (spec, label, identity, _method(encoder), _note(encoder, str(self._base.identity)))
+        note = "; ".join(filter(None, (unpooled, _note(encoder, str(self._base.identity)))))
+        about = (spec, label, identity, _method(encoder), note)
         figures = (self._seat(encoder, stored), self._leakage(encoder, stored), self._scores(encoder, stored))
         self.encoders.append(EncoderFigures(*about, *figures))
 

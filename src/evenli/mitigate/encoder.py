@@ -23,6 +23,7 @@ from evenli.encoders.base import (
     EncoderRequest,
     encode_checked,
     load_encoder,
+    load_with_own_pooling,
     name_of,
     parse_spec,
     parts_of,
@@ -317,13 +318,14 @@ def _identity(encoder: Encoder) -> str:
 def load(target: str, request: EncoderRequest) -> Erased | VectorMean:
     """The encoder of ``mitigated:FOLDER``: its base with the eraser behind it, or debiased vectors.
 
-    It keeps the pooling it was fitted with. Where the base is code of the user's own the user names it,
+    It has the pooling it was fitted with. Where the base is code of the user's own the user names it,
     ``mitigated:FOLDER,py:module:function``: what stands in a file never imports code.
     """
     # A folder may have a comma in its name.
     path, _, given = (target, "", "") if Path(target).is_dir() else target.partition(",")
     folder = Path(path)
     about = read_mitigated(folder)
+    request.keep_pooling(f"mitigated:{target}", about.base.pooling)
     file = folder / (_VECTORS if about.eraser.file == _VECTORS else _ERASER)
     if not file.is_file():
         raise ModelError(f"{folder} is not complete: no {file.name} in it; run the mitigation again")
@@ -384,7 +386,9 @@ def _load_base(folder: Path, stored: Base, request: EncoderRequest, given: str) 
             raise ModelError(f"the base of {folder} is gone: no {place}; bring it back or mitigate another encoder")
     try:
         online = request.online and bool(given)  # a stored name is not looked up either
-        base = load_encoder(spec, pooling=stored.pooling or None, device=request.device, online=online)
+        # Earlier versions stored the pooling that was asked for, even if the encoder had another.
+        pooling = stored.pooling or None
+        base, _ = load_with_own_pooling(spec, pooling=pooling, device=request.device, online=online)
     except EvenliError as error:
         raise ModelError(f"the base of {folder} cannot be loaded ({spec}): {error}") from error
     if _identity(base) != stored.identity:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from evenli.errors import LabelError, ModelError
 from evenli.format import printable
-from evenli.io import hash_text, json_text
+from evenli.io import hash_text, json_text, to_plain
 from evenli.labels import LABELS
 from evenli.models import prompts
 from evenli.models.base import ModelInfo, ModelRequest, Prepared, Prompting
@@ -65,7 +65,7 @@ class Abilities:
             "echo": None,  # log-probabilities of a prompt: chat endpoints have none, and none are needed
             "seed": self.seed,
             "prompt_cache": "off" if self.extras else "as the server has it",
-            "repeats_within": None if math.isnan(self.repeats_within) else round(self.repeats_within, 6),
+            "repeats_within": to_plain(self.repeats_within),
         }
 
 

@@ -24,6 +24,7 @@ from scipy.stats import rankdata
 from scipy.stats import t as student
 
 from evenli.format import number
+from evenli.io import to_plain
 from evenli.record import Number, Numbers, Record
 
 Values = NDArray[np.float64]
@@ -230,7 +231,7 @@ def associate(
     is at least as large in size. The interval resamples seeds, so it is about training and not about the choice
     of levels; with three seeds it is little more than the range of their means.
     """
-    per_seed = tuple(None if math.isnan(r) else float(r) for r in correlations(curve.levels, curve.scores, statistic))
+    per_seed: tuple[float | None, ...] = tuple(to_plain(correlations(curve.levels, curve.scores, statistic), None))
     if reason := _why_undefined(curve):
         return Association(statistic, None, None, None, per_seed, None, reason)
     value = float(correlations(curve.levels, curve.mean[None], statistic)[0])

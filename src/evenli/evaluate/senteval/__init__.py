@@ -26,7 +26,7 @@ from evenli.encoders.base import (
 from evenli.errors import InputError, ModelError, RunError
 from evenli.evaluate.senteval.data import EXTRA, TASKS, read_task, task_folder
 from evenli.format import number
-from evenli.io import read_json, write_json
+from evenli.io import read_json, to_plain, write_json
 from evenli.models.loading import pick_device
 from evenli.store import check_writable, is_stamped
 from evenli.types import Number, Numbers, Record
@@ -119,8 +119,8 @@ class SentEvalResult(Record, frozen=True):
         """Mean of the twelve scores; None unless all of them are there."""
         # NaN passes through the sum: one missing or undefined task leaves no mean.
         scores = [self.tasks[name].score if name in self.tasks else math.nan for name in TASKS]
-        mean = sum(scores) / len(scores)
-        return None if math.isnan(mean) else mean
+        mean: float | None = to_plain(sum(scores) / len(scores), None)
+        return mean
 
 
 class UnsavedResultError(RunError):
