@@ -294,4 +294,5 @@ SUITE = Suite(
         f"On Dev's templates the share of answers that are not neutral is {result.measures['fn_bias'].shown}."
     ),
     sections=_sections,
+    alone=False,
 )
