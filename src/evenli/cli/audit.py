@@ -181,8 +181,9 @@ def predict(
             on_warning=shared.warn,
         )
         scored = predict_file(model, file, lang, out=out, settings=settings)
+    content = {"folder": str(out), **scored.summary.to_dict(), "notes": list(scored.notes)}
     notes = [f"note: {note}" for note in scored.notes]
-    shared.answer(as_json, scored.to_dict(), *notes, *scored.summary.lines(), f"{out}/predictions.parquet")
+    shared.answer(as_json, content, *notes, *scored.summary.lines(), f"{out}/predictions.parquet")
 
 
 def _predicted(model: str | None, data: Path | None, old_model: str | None) -> tuple[str | None, Path]:

@@ -32,12 +32,12 @@ def coal(
     from evenli.suites.coal.build import CoalSettings, write_coal
 
     written = write_coal(out, lang, CoalSettings(axis, occupations, templates, width, seed))
+    card, findings = written.pairs.card(), written.findings
     for note in written.pairs.notes:
         shared.warn(note)
     if as_json:
-        shared.print_json(written.to_dict())
+        shared.print_json({**card.to_dict(), "findings": len(findings), "file": str(out)})
         return
-    card, findings = written.pairs.card(), written.findings
     shared.say(f"{out}: {card.rows} pairs, " + ", ".join(f"{k} {v}" for k, v in card.subsets.items()))
     shared.say(f"{card.occupations} occupations, {card.templates} templates, sha256 {card.sha256[:16]}")
     for finding in findings[:5]:
@@ -80,7 +80,8 @@ def probe(
     settings = ProbeSettings(corpus, per_occupation, max_words, family, seed, names, repair_articles)
     written = write_probe(out, lang, settings, occupations=occupations, dominance=dominance)
     if as_json:
-        shared.print_json(written.to_dict())
+        report = written.report.to_dict() if written.report else {"corpus": None}
+        shared.print_json({**written.pairs.card().to_dict(), "file": str(out), "report": report})
     else:
         _print_probe(written)
 

@@ -188,9 +188,10 @@ def direction(
 
     settings = DirectionSettings(pairs, count, among, importance, device, online)
     described = describe(vectors, encoder, out, settings)
+    files = [file.name for file in described.files]
     if as_json:
-        shared.print_json(described.to_dict())
+        shared.print_json(described.summary.to_dict() | ({"files": files} if files else {}))
         return
     print_direction(described.summary)
-    if described.files:
-        shared.say(f"files: {out}/ {', '.join(file.name for file in described.files)}")
+    if files:
+        shared.say(f"files: {out}/ {', '.join(files)}")

@@ -110,11 +110,6 @@ class FilePredictions:
     notes: tuple[str, ...]  # what should be known of the file
     folder: Path | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, without the table."""
-        where = {} if self.folder is None else {"folder": str(self.folder)}
-        return {**where, **self.summary.to_dict(), "notes": list(self.notes)}
-
 
 def predict_file(
     model: Model, data: Any, lang: str = "en", *, out: str | Path | None = None, settings: FileSettings | None = None

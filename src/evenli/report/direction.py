@@ -32,10 +32,6 @@ class DescribedDirection(NamedTuple):
     summary: DirectionSummary | ContextualSummary
     files: list[Path]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return self.summary.to_dict() | ({"files": [file.name for file in self.files]} if self.files else {})
-
 
 def direction(
     vectors: str | Path | None = None,

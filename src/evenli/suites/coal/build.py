@@ -79,10 +79,6 @@ class CoalFile:
     pairs: PairSet
     findings: tuple[Finding, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**self.pairs.card().to_dict(), "findings": len(self.findings), "file": str(self.path)}
-
 
 def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None = None, **options: Any) -> CoalFile:
     """Build an NLI-CoAL set, write it as .jsonl, .csv or .parquet, and check every row; ``evenli build coal``.

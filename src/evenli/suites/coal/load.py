@@ -97,10 +97,6 @@ class CheckedFile:
             lines.append(f"{rule}: {count} rows, first pair {first[rule].id}: {first[rule].detail}")
         return lines if self.findings else [*lines, "no findings"]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; the card holds a hash of all rows, which takes seconds for a million of them."""
-        return {**self.pairs.card().to_dict(), "findings": self.counts}
-
 
 def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedFile:
     """Check a pair file or a release as an audit would, and list everything; ``evenli data --check``.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -70,11 +69,6 @@ class ProbeFile:
     path: Path
     pairs: PairSet
     report: ProbeReport | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        report = self.report.to_dict() if self.report else {"corpus": None}
-        return {**self.pairs.card().to_dict(), "file": str(self.path), "report": report}
 
 
 def write_probe(
