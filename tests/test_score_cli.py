@@ -355,3 +355,9 @@ def test_bad_input_is_one_line(run_cli, vectors: Path, corpus: Path, tmp_path: P
     assert done.returncode == 2, done.stdout + done.stderr
     assert message in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+def test_a_text_of_nothing_is_refused(run_cli, text: str) -> None:
+    done = run_cli("score", text, "--vectors", "vectors.txt")
+    assert done.returncode == 2 and "nothing to score" in done.stderr

@@ -109,6 +109,7 @@ def score(
         _write_page(Path(source), html)
         return
     settings = flags.settings(published)
+    scoring.check_source(source)
     if out is not None:
         with shared.progress_bar(as_json) as bar:
             scoring.score(source, out, settings, on_progress=bar, on_note=shared.warn, overwrite=overwrite)

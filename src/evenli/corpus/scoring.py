@@ -249,10 +249,7 @@ def score(
     if settings is not None and options:
         raise InputError(f"give settings or {', '.join(options)}, not both")
     settings = settings or settings_of(ScoreSettings, options, "score", "on_progress", "on_note", "overwrite")
-    if not isinstance(source, str | Path):
-        raise InputError(f"score takes a sentence or the path of a corpus, not {type(source).__name__}")
-    if not str(source).strip():
-        raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
+    check_source(source)
     if out is None:
         if is_corpus(str(source)):
             raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
@@ -272,6 +269,14 @@ def score(
     gpus = settings.encoder is not None and settings.device in {None, "cuda"}
     cluster = RaySettings(address=settings.address, identity=scorer.identity, gpus=gpus)
     return score_corpus_ray(source, out, factory, cluster, reading, on_progress=on_progress, overwrite=overwrite)
+
+
+def check_source(source: object) -> None:
+    """Refuse what is neither text nor a path, and a text of nothing."""
+    if not isinstance(source, str | Path):
+        raise InputError(f"score takes a sentence or the path of a corpus, not {type(source).__name__}")
+    if not str(source).strip():
+        raise InputError("nothing to score: give a sentence in quotes, a corpus, or a directory that was scored")
 
 
 def _score_counted(source: str | Path, run: ScoredDir, settings: ScoreSettings, **options: Any) -> CorpusScores:
