@@ -67,7 +67,7 @@ def meta_evaluation(
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     settings = settings or SweepSettings()
     if stage not in ("prepare", "train", "score"):
-        raise InputError(f"--stage {stage} is unknown; choose prepare, train or score")
+        raise InputError(f"stage {stage} is unknown; choose prepare, train or score")
     if folder.read_header() is not None or design is None:
         # The machine that trains has no polars, so a prepared directory is checked without the first stage.
         folder.check_design(design or folder.design)

@@ -49,7 +49,7 @@ class Design:
         for name, levels in zip(CAUSES, self.causes, strict=True):
             _check_levels(levels, f"{name} levels", low=0 if name == "undirected" else -1)
         if self.ns_words not in {"train", "released"}:
-            raise InputError(f"--ns-words {self.ns_words} is unknown; choose train or released")
+            raise InputError(f"ns_words {self.ns_words} is unknown; choose train or released")
         if self.seed < 0:
             raise InputError(f"the seed is {self.seed}; give 0 or more")
 

@@ -47,7 +47,7 @@ class Split:
         try:
             dev, test = (int(part) for part in text.split(","))
         except ValueError:
-            raise InputError(f"--split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
+            raise InputError(f"split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
         return cls(dev=dev, test=test)
 
 

@@ -34,7 +34,7 @@ from evenli.types import Number, Numbers, Record
 KIND, _FORMER = "SentEval result", "evenli senteval 1"
 CLASSIFIERS = ("torch", "sklearn")
 _EVERY = (*TASKS, *EXTRA)
-_ADVICE = "give another file, or --overwrite to begin anew"
+_ADVICE = "give another file, or overwrite it (--overwrite)"
 
 
 @dataclass(frozen=True)
