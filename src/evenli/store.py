@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from evenli._callable import path_of
 from evenli._temporary import is_temporary, leftovers, process_mark
 from evenli._version import __version__
 from evenli.errors import InputError, RunError, RunLockedError
@@ -54,7 +55,7 @@ class RunDir:
         hashed: int | None = None,
         option: str = "directory (--out)",
     ) -> None:
-        self.path = Path(path)
+        self.path = path_of(path, f"the directory of a {kind}")
         self.kind, self.schema, self.hashed, self.option = kind, schema, hashed, option
         self.manifest_file = self.path / manifest
         self._owned = tuple(owned)

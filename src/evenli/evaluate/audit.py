@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from evenli._callable import path_of
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.evaluate.finished import Audit as Audit
@@ -240,7 +241,7 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
     Raises:
         InputError: The folder is incomplete or holds no such suite; the message says what to do.
     """
-    folder = Path(path)
+    folder = path_of(path, "a run")
     predictions = _predictions(folder)
     held = [name for name in SUITES if any(card["suite"] == name for card in predictions.header.get("data", []))]
     if not held:

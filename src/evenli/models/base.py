@@ -232,6 +232,8 @@ def load_model(
 
 def split_spec(spec: str) -> tuple[str, str]:
     """Backend and target of a spec."""
+    if not isinstance(spec, str):
+        raise InputError(f"a model is named by a text such as hf:ID, not by {type(spec).__name__}")
     backend, colon, target = spec.partition(":")
     if colon and backend in MODELS:
         if not target:
