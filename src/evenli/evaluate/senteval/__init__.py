@@ -83,7 +83,7 @@ class TaskResult(Record, frozen=True):
         metrics: All numbers, in percent as well.
         dev: What the search or the early stop saw, in percent; NaN in STS12 to STS16, which have no training.
         n: Rows tested.
-        note: Why the score is undefined.
+        note: Why the score is undefined, and how many pairs have no human score.
         data: Hash of the texts and answers it was computed on.
     """
 
