@@ -140,7 +140,6 @@ OTHERWISE = {
     "meta/mixture": "groups are those of an axis",
     "resources/axes": "groups are those of an axis",
     "interop/lm_eval_tasks/tasks": "coal is a measure",
-    "report/card": "coal is a measure",
     "report/comparison": "coal is a measure",
     "report/meta": "coal is a measure; the suites of a sweep are fixed",
     "report/probe": "probe is the name of a chart",

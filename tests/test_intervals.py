@@ -221,6 +221,20 @@ def test_zero_is_no_end_of_a_signed_column(column: int, open_ends: tuple[bool, b
         assert found.low == pytest.approx(-found.high)
 
 
+def test_a_rare_gap_is_covered_only_as_a_signed_column() -> None:
+    generator, sample = np.random.default_rng(11), crossed(20, 10, np.zeros((20, 10)))
+    gap, covered = -0.01, {True: 0, False: 0}
+    for _ in range(200):
+        # One row in a hundred is right for one group only, and words differ; one table in seven shows none at all.
+        rates = np.repeat(generator.choice([0.005, 0.015], 20), 10)
+        values = -(generator.random(200) < rates).astype(np.float64)
+        for signed in covered:
+            functions = {"gap": lambda sample, values=values, signed=signed: sample.mean(values, signed=signed)}
+            found = estimate_functions(sample, functions, (-1, 1))["gap"]
+            covered[signed] += found.low <= gap <= found.high
+    assert covered[False] < 0.9 * 200 < 0.95 * 200 < covered[True]
+
+
 def test_what_many_sets_of_rows_lack_is_not_lacking_by_one_chance() -> None:
     def over_templates(sample: Sample, stereotype: str | None = None) -> np.ndarray:
         answers = (sample.predicted == LABELS.index(ENTAILMENT)).astype(np.float32)

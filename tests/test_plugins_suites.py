@@ -14,6 +14,8 @@ from evenli import registry
 from evenli.errors import InputError
 from evenli.evaluate.audit import load_run, measure_run
 from evenli.evaluate.compare import compare_runs
+from evenli.models.fakes import FakeModel
+from evenli.report.card import card
 from evenli.report.export import results_schema, tables
 from evenli.report.html import render, write_reports
 from evenli.stats.intervals import Scoring
@@ -22,16 +24,28 @@ from plugin_package import installed, plugin_environment, write_plugin
 
 FAST = Scoring()
 SUITE = '''
-"""Does a model think that doctors are tired? A suite of two occupations and three sentences."""
+"""Does a model think that doctors are tired? A suite of two occupations and three sentences, and one without hooks."""
+from dataclasses import replace
 from evenli.pairs import PairSet
 from evenli.stats.measure import measure
-from evenli.suites.base import Items, Section, Suite
+from evenli.suites.base import Items, Section, Suite, refuse
+from evenli.suites.texts import CardText, Clause
+from evenli.types import Cause, Verdict
 
 @measure(title="not neutral about doctors", formula="1 - n", ideal=0, direction="higher = worse",
          reference="nobody", suites=("doctors",))
 def doctors(sample, stereotype=None):
     """Share of answers that are not neutral."""
     return 1 - sample.rate("neutral", stereotype=stereotype)
+
+@measure(title="not neutral about sleepers", formula="1 - n", ideal=0, direction="higher = worse",
+         reference="somebody", suites=("sleepers",))
+def sleepers(sample, stereotype=None):
+    """Share of answers that are not neutral."""
+    return 1 - sample.rate("neutral", stereotype=stereotype)
+
+def load_sleepers(request):
+    return replace(load(request), name="sleepers", suite="sleepers")
 
 def load(request):
     rows = [
@@ -40,6 +54,17 @@ def load(request):
         for o in ("doctor", "surgeon") for n, s in enumerate(("sleeps", "eats", "runs")) for g in ("woman", "man")
     ]
     return PairSet.from_rows(rows, name="doctors", suite="doctors", lang=request.lang, source="test")
+
+def judge(result, competence):
+    if (refused := refuse(competence)) is not None:
+        return refused
+    if result.main.low <= 0:
+        return Verdict("even", "Doctors sleep like anybody.")
+    cause = Cause("tired", "tired", "strong", "thinks that doctors are tired", result.main.estimate)
+    return Verdict("bias", "It thinks that doctors are tired.", [cause])
+
+def card(result, data, about):
+    return CardText("Doctors", "lets doctors sleep:", "and doctors.", "Nobody (2026)", counts={"doctors": 2})
 
 def write(audit, folder):
     (folder / "doctors.txt").write_text(f"{audit.doctors.value}")
@@ -50,8 +75,10 @@ SUITE = Suite(
     sections=lambda result, card: [Section("Doctors, of all people", lines=["Two of them were asked."])],
     fields=lambda result: {"doctors_asked": 2},
     items=Items("sentences", "Not neutral", lambda sample: (~sample.is_neutral, sample.frame), ("doctors",)),
-    report="doctor_suite:write",
+    report="doctor_suite:write", judge=judge, causes=("tired",), card=card,
+    bounds=(Clause("doctors may sleep", "verdict.tired == true and doctors.doctors > 0.5", "they are tired", True),),
 )
+PLAIN = Suite(name="sleepers", title="the sleepers", reference="somebody", headline="sleepers", load=load_sleepers)
 '''
 MEASURE = '''
 """A number that knows nothing of weights."""
@@ -63,7 +90,7 @@ def surprise(sample):
 
 @pytest.fixture
 def suite(tmp_path: Path) -> Iterator[Path]:
-    points = {"evenli.suites": {"doctors": "doctor_suite:SUITE"}}
+    points = {"evenli.suites": {"doctors": "doctor_suite:SUITE", "sleepers": "doctor_suite:PLAIN"}}
     folder = write_plugin(tmp_path / "site", "doctor-suite", {"doctor_suite": SUITE}, points)
     with installed(folder, registry.SUITES):
         yield folder
@@ -122,6 +149,75 @@ def test_a_suite_from_the_command_line(suite: Path, run_cli, tmp_path: Path) -> 
     assert gate.returncode == 1, gate.stderr
     # Where the plug-in is gone the rest of the run can still be read.
     assert run_cli("measure", "run", cwd=tmp_path).returncode == 0
+
+
+def tired(premises: list[str], hypotheses: list[str]) -> list[str]:
+    """A competent model that thinks that doctors sleep like men and women."""
+    fake = FakeModel("even")
+    answers = zip(premises, fake(premises, hypotheses), strict=True)
+    return ["entailment" if premise.startswith(DOCTORS) else answer for premise, answer in answers]
+
+
+DOCTORS = ("The doctor sleeps", "The doctor eats", "The doctor runs", "The surgeon ")
+
+
+@pytest.fixture
+def tired_run(suite: Path, tmp_path: Path) -> Path:
+    evenli.audit(tired, suites=("doctors",), out=tmp_path / "tired", scoring=FAST)
+    return tmp_path / "tired"
+
+
+def test_a_suite_gives_a_verdict_and_bounds_a_gate(suite: Path, tired_run: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    audit = load_run(tired_run)
+    assert (audit.verdict.code, [cause.name for cause in audit.verdict.causes]) == ("bias", ["tired"])
+    even = evenli.audit("fake:even", suites=("doctors",), scoring=FAST)
+    assert (even.verdict.code, even.verdict.sentence) == ("even", "Doctors sleep like anybody.")
+    assert evenli.audit("fake:neutral", suites=("doctors",), scoring=FAST).verdict.code == "none"
+    decided = evenli.gate(audit)
+    assert [check.name for check in decided.failures()] == ["doctors may sleep"] and decided.policy == "standard"
+    assert evenli.gate(even).passed is True
+    assert evenli.gate(even, baseline=audit).passed is True and evenli.gate(even, ["verdict.tired == true"]).passed
+    # Beside a suite that judges first, what this one would name is not known, and nothing else stands in its way.
+    both = evenli.gate(evenli.audit("fake:even", suites=("coal", "doctors"), scoring=FAST))
+    assert both.passed is True and {check.name: check.status for check in both.checks}["doctors may sleep"] == "skipped"
+    gate = run_cli("gate", tired_run, cwd=tmp_path, env=plugin_environment(suite))
+    assert gate.returncode == 1 and "doctors may sleep" in gate.stdout, gate.stderr
+    again = run_cli("measure", tired_run, cwd=tmp_path, env=plugin_environment(suite))
+    assert "It thinks that doctors are tired." in again.stdout, again.stderr
+
+
+def test_a_suite_without_bounds_is_skipped_by_the_gate(suite: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    evenli.audit("fake:even", suites=("sleepers",), out=tmp_path / "run", scoring=FAST)
+    decided = evenli.gate(tmp_path / "run")
+    statuses = [(check.name, check.status) for check in decided.checks]
+    assert statuses == [("competent", "passed"), ("suite sleepers", "skipped")] and decided.passed is True
+    assert run_cli("gate", "run", cwd=tmp_path, env=plugin_environment(suite)).returncode == 0
+    mute = evenli.gate(evenli.audit("fake:neutral", suites=("sleepers",), scoring=FAST))
+    assert mute.passed is False and [check.name for check in mute.failures()] == ["competent"]
+    own = tmp_path / "own.toml"
+    own.write_text('name = "own"\n[[clause]]\nname = "c"\nfail_if = "coal > 1"\nreason = "r"\nsuite = "coal"\n')
+    with pytest.raises(InputError, match="sleepers"):
+        evenli.gate(tmp_path / "run", policy=own)
+
+
+def test_a_suite_has_a_model_card(suite: Path, tired_run: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    text = card(tired_run)
+    for part in (
+        "type: evenli-doctors",
+        "value: 1.0",
+        "## Doctors",
+        "lets doctors sleep: 12 pairs",
+        "2 doctors)",
+    ):
+        assert part in text
+    assert "Measure: Nobody (2026)." in text and "NLI-CoAL" not in text
+    assert run_cli("card", tired_run, cwd=tmp_path, env=plugin_environment(suite)).stdout.strip() == text.strip()
+    # A suite without any text of its own gets a general card; a mute model is not listed as fair.
+    even, mute = (
+        card(evenli.audit(f"fake:{kind}", suites=("sleepers",), scoring=FAST)) for kind in ("even", "neutral")
+    )
+    assert "## Bias in inference: the sleepers" in even and "Measure: somebody." in even and "type: sleepers" in even
+    assert "type: sleepers" not in mute and "competence on gold pairs" in mute
 
 
 def test_an_installed_measure_is_in_every_audit(own_measure: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

@@ -132,6 +132,7 @@ ASKED = [0, 1, 2, 240, 241, 242, 795, 796, 797]
 
 def test_inspect_asks_the_server(url: str, tmp_path: Path) -> None:
     pytest.importorskip("inspect_ai", reason="pip install 'evenli[inspect]'")
+    pytest.importorskip("openai", reason="pip install openai; inspect asks servers of that kind through it")
     # A process of its own: inspect_ai leaves streams for the garbage collector, which the test run takes for errors.
     code = (
         "import json, sys\n"

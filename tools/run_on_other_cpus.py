@@ -35,7 +35,7 @@ NUMERIC = [
     f"tests/test_{name}.py"
     for name in (
         *("association", "causes", "erasers", "goldens", "groups", "intervals", "measures", "meta_measures"),
-        *("onnx_encoder", "positions", "probe_measures", "senteval", "training", "verdict"),
+        *("onnx_encoder", "positions", "probe_measures", "senteval", "sentences", "training", "vectors", "verdict"),
     )
 ]
 LOOP = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,14 +51,12 @@ def data(
     With --check: exit code 2 if an audit would refuse the pairs.
     """
     if check is not None:
-        _check(check, lang, split, tokenised, axis, as_json)
+        _check(check, lang, as_json, split=split, tokenised=tokenised, axis=axis)
         return
-    from evenli.resources import cards, load_axis
-    from evenli.suites.base import PUBLISHED, Request, load_suite
+    from evenli.resources import cards
+    from evenli.suites.base import built_in_sets
 
-    chosen = load_axis(axis)
-    named = [(code, name) for code, words in chosen.languages.items() for name in (PUBLISHED, *words.lists)]
-    built = [load_suite(chosen.suite, Request(code, axis=chosen, occupations=name)).card() for code, name in named]
+    built = built_in_sets(axis)
     if as_json:
         resources = [{**c.__dict__, "intact": c.verify()} for c in cards()]
         shared.print_json({"sets": [card.to_dict() for card in built], "resources": resources})
@@ -72,27 +69,16 @@ def data(
         shared.say(f"{resource.name}: {resource.title}. {resource.source} [{resource.licence}]{state}")
 
 
-def _check(path: str, lang: str, split: str, tokenised: bool, axis: str, as_json: bool) -> None:
-    from evenli.suites.checks import validate
-    from evenli.suites.coal.load import load_coal
+def _check(path: str, lang: str, as_json: bool, **options: Any) -> None:
+    from evenli.suites.coal.load import check_file
 
-    pairs = load_coal(lang, path, split=split, tokenised=tokenised, axis=axis, checked=False)
-    findings = validate(pairs, axis=axis)
-    counts = Counter(finding.rule for finding in findings)
-    lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
-    lines += [f"note: {note}" for note in pairs.notes]
-    for rule, count in counts.items():
-        first = next(finding for finding in findings if finding.rule == rule)
-        lines.append(f"{rule}: {count} rows, first pair {first.id}: {first.detail}")
-    if not findings:
-        lines.append("no findings")
+    checked = check_file(path, lang, **options)
     # The card holds a hash of all rows, which takes seconds for a million of them.
-    content = {**pairs.card().to_dict(), "findings": dict(counts)} if as_json else None
-    shared.answer(as_json, content, *lines)
-    # The door of an audit; raised only now, so that everything is listed.
-    if refused := [finding for finding in findings if not finding.noted]:
-        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
-        raise InputError(f"{pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}")
+    content = {**checked.pairs.card().to_dict(), "findings": checked.counts} if as_json else None
+    shared.answer(as_json, content, *checked.lines())
+    # Raised only now, so that everything is listed.
+    if checked.problem:
+        raise InputError(checked.problem)
 
 
 def doctor(as_json: shared.Json = False) -> None:

@@ -10,10 +10,10 @@ from evenli._extras import check_extra
 from evenli.cli import _shared as shared
 from evenli.cli._groups import ModelFlags, grouped
 from evenli.cli._shared import SEEDS, argument, option, output, suites
-from evenli.errors import InputError, MissingExtraError
+from evenli.errors import InputError
 
 if TYPE_CHECKING:
-    from evenli.suites.base import Request
+    pass
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,6 @@ class PairFlags:
         float | None, option("Probe: label by US labour share, occupations with at least this percentage of a gender.")
     ] = None
     full: Annotated[bool, option("Ask all wordings of suite robust, not a sample of them.", "--full")] = False
-
-    @property
-    def part(self) -> str:
-        """What the run folder is called where not all pairs are asked."""
-        return (f"limit-{self.limit}" + (f"-seed-{self.seed}" if self.seed else "")) if self.limit else ""
-
-    def request(self, lang: str) -> Request:
-        """The same for the suites."""
-        from evenli.suites.base import Request
-
-        release = (self.axis, self.split, self.tokenised)
-        return Request(lang, None, *release, occupations=self.occupations, full=self.full, dominance=self.dominance)
 
 
 _MODEL, _PAIRS = ModelFlags(), PairFlags()
@@ -77,22 +65,15 @@ def audit(
 
     Gold pairs come first: a model that does not know them gets no verdict. An interrupted audit continues.
     """
-    from evenli.evaluate.audit import AuditSettings, default_folder
-    from evenli.evaluate.audit import audit as run
+    from evenli.evaluate.audit import AuditSettings, audit_to_folder
     from evenli.report.terminal import show_results
-    from evenli.resources import load_axis
     from evenli.stats.intervals import Scoring
-    from evenli.suites.base import check_suites, data_by_suite
 
     if report:
         check_extra("report", "an HTML report")
     if pairs.seed is not None and pairs.limit is None:
         shared.warn("--seed chooses the pairs of --limit; without a limit all are asked, and it has no effect")
-    asked = load_axis(pairs.axis).suite if suite is None else suite
-    with shared.deprecations():
-        chosen = check_suites([name.strip() for name in asked.split(",")])
-    files = data_by_suite(chosen, data or [])
-    folder = out or default_folder(model, files, pairs.request(lang), chosen, pairs.part)
+    chosen = None if suite is None else _suites(suite)
     with shared.progress_bar(as_json) as progress:
         settings = AuditSettings(
             **{**asdict(pairs), "seed": pairs.seed or 0},
@@ -103,16 +84,24 @@ def audit(
             on_progress=progress,
             on_warning=shared.warn,
         )
-        result = run(model, lang, files, suites=chosen, out=folder, settings=settings)
+        result = audit_to_folder(model, lang, data or [], suites=chosen, out=out, settings=settings)
     written = list(_WRITTEN)
     if report:
         from evenli.report.html import write_reports
 
-        written += [file.name for file in write_reports(result, folder)]
+        written += [file.name for file in write_reports(result, result.path)]
     if as_json:
-        shared.print_json({"folder": str(folder), **result.to_dict()})
+        shared.print_json({"folder": str(result.path), **result.to_dict()})
     else:
-        show_results(result, shared.console(), files=f"{folder}/ {', '.join(written)}", verbose=verbose)
+        show_results(result, shared.console(), files=f"{result.path}/ {', '.join(written)}", verbose=verbose)
+
+
+def _suites(names: str) -> tuple[str, ...]:
+    """Suites with commas between them; an old name is remarked on here, before the work."""
+    from evenli.suites.base import check_suites
+
+    with shared.deprecations():
+        return check_suites([name.strip() for name in names.split(",")])
 
 
 @grouped
@@ -136,40 +125,26 @@ def robustness(
 
     How far each number moves, in how many wordings its sign and its verdict hold, and which choice of words moves it.
     """
-    from evenli.evaluate.audit import AuditSettings, default_folder
-    from evenli.evaluate.robustness import is_run
-    from evenli.evaluate.robustness import robustness as run
+    from evenli.evaluate.audit import AuditSettings
+    from evenli.evaluate.robustness import robustness_to_folder
     from evenli.report.terminal import show_results
-    from evenli.suites.base import Request
-    from evenli.suites.robust.stability import PURPOSE
 
     if charts:
         check_extra("report", "the chart of the wordings")
-    if is_run(target):
-        if full or data or out:
-            raise InputError(f"{target} is a finished run; --full, --data and --out need a model")
-        folder = Path(str(target))
-    else:
-        try:
-            check_extra("wording", PURPOSE, "statsmodels")
-        except MissingExtraError as error:
-            shared.warn(f"{error}; everything else is computed without it")  # said before minutes of work, not after
-        request = Request(lang, axis=axis, full=full)
-        folder = out or default_folder(target, {"robust": data} if data else {}, request, ("robust",))
     with shared.progress_bar(as_json) as progress:
         settings = AuditSettings(
             axis, options=flags.options(), overwrite=overwrite, on_progress=progress, on_warning=shared.warn, full=full
         )
-        result = run(target, lang, data, out=folder, settings=settings)
+        result = robustness_to_folder(target, lang, data, out=out, settings=settings)
     written = list(_WRITTEN)
     if charts:
         from evenli.report.wordings import write
 
-        written += [file.name for file in write(result, folder)]
+        written += [file.name for file in write(result, result.path)]
     if as_json:
-        shared.print_json({"folder": str(folder), **result.to_dict()["robust"]})
+        shared.print_json({"folder": str(result.path), **result.to_dict()["robust"]})
     else:
-        show_results(result, shared.console(), files=f"{folder}/ {', '.join(written)}", verbose=True)
+        show_results(result, shared.console(), files=f"{result.path}/ {', '.join(written)}", verbose=True)
 
 
 @grouped
@@ -194,22 +169,21 @@ def predict(
 
     One table with your columns and three logits per pair. An interrupted run continues.
     """
-    from evenli.evaluate.predict import PredictSettings, RunFolder
-    from evenli.evaluate.predict import predict as run
-    from evenli.evaluate.summary import summarise
-    from evenli.models import load_model
-    from evenli.suites.files import read_pairs
+    from evenli.evaluate.summary import FileSettings, predict_file
 
     model, file = _predicted(model, data, old_model)
-    pairs = read_pairs(file, lang, suite="user", gold_labels=shared.split_names(gold_labels), extra=True)
-    asked = load_model(model, lang=lang, options=flags.options())
-    settings = PredictSettings(overwrite=overwrite)
     with shared.progress_bar(as_json) as progress:
-        table = run(asked, [pairs], RunFolder(out), settings, on_progress=progress, on_warning=shared.warn)
-    summary = summarise(table)
-    content = {"folder": str(out), **summary.to_dict(), "notes": list(pairs.notes)}
-    notes = [f"note: {note}" for note in pairs.notes]
-    shared.answer(as_json, content, *notes, *summary.lines(), f"{out}/predictions.parquet")
+        settings = FileSettings(
+            gold_labels=shared.split_names(gold_labels),
+            options=flags.options(),
+            overwrite=overwrite,
+            on_progress=progress,
+            on_warning=shared.warn,
+        )
+        scored = predict_file(model, file, lang, out=out, settings=settings)
+    content = {"folder": str(out), **scored.summary.to_dict(), "notes": list(scored.notes)}
+    notes = [f"note: {note}" for note in scored.notes]
+    shared.answer(as_json, content, *notes, *scored.summary.lines(), f"{out}/predictions.parquet")
 
 
 def _predicted(model: str | None, data: Path | None, old_model: str | None) -> tuple[str | None, Path]:

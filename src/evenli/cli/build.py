@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,11 +9,9 @@ import typer
 
 from evenli.cli import _shared as shared
 from evenli.cli._shared import SEEDS, choice, option, output, several
-from evenli.errors import InputError
 
 if TYPE_CHECKING:
-    from evenli.pairs import PairSet
-    from evenli.suites.probe.build import ProbeReport
+    from evenli.suites.probe.languages import ProbeFile
 
 _LANGS = ("en", "ja", "zh")
 WORDS = ("woman", "lady", "girl", "man", "gentleman", "guy")
@@ -32,26 +29,12 @@ def coal(
     as_json: shared.Json = False,
 ) -> None:
     """Build an NLI-CoAL set (PS, AS, NS) and check it."""
-    from evenli.resources import load_axis, read_lines
-    from evenli.suites.checks import validate
-    from evenli.suites.coal.build import build_coal
-    from evenli.suites.coal.occupations import load_occupations
-    from evenli.suites.files import write_pairs
+    from evenli.suites.coal.build import CoalSettings, write_coal
 
-    built = build_coal(
-        lang,
-        axis=axis,
-        occupations=load_occupations(occupations, lang, load_axis(axis)),
-        templates=read_lines(templates) if templates is not None else None,
-        width=width,
-        seed=seed,
-    )
-    pairs = replace(built, name=out.name)  # so that a run tells which file it asked
-    write_pairs(pairs, out)
-    for note in pairs.notes:
+    written = write_coal(out, lang, CoalSettings(axis, occupations, templates, width, seed))
+    card, findings = written.pairs.card(), written.findings
+    for note in written.pairs.notes:
         shared.warn(note)
-    findings = validate(pairs, axis=axis)
-    card = pairs.card()
     if as_json:
         shared.print_json({**card.to_dict(), "findings": len(findings), "file": str(out)})
         return
@@ -91,38 +74,23 @@ def probe(
 
     Every occupation gets as many gender-free premises.
     """
-    from evenli.suites.files import write_pairs
-    from evenli.suites.probe.build import ProbeSettings, build_probe, label_by_labour, read_occupations
-    from evenli.suites.probe.languages import build_probe_in
+    from evenli.suites.probe.build import ProbeSettings
+    from evenli.suites.probe.languages import write_probe
 
-    if lang != "en":
-        # The sentences are ours there: what chooses them from a corpus would have no effect.
-        given = {"--corpus": corpus, "--occupations": occupations, "--dominance": dominance}
-        if english := [name for name, value in given.items() if value is not None]:
-            raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")
-        pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=seed)
-        report: ProbeReport | None = None
-    else:
-        settings = ProbeSettings(corpus, per_occupation, max_words, family, seed, names, repair_articles)
-        if occupations is not None:
-            settings = replace(settings, occupations=read_occupations(occupations))
-        built = build_probe(settings)
-        pairs = built.pairs if dominance is None else label_by_labour(built.pairs, dominance)
-        report = built.report
-    write_pairs(pairs, out)
+    settings = ProbeSettings(corpus, per_occupation, max_words, family, seed, names, repair_articles)
+    written = write_probe(out, lang, settings, occupations=occupations, dominance=dominance)
     if as_json:
-        shared.print_json(
-            {**pairs.card().to_dict(), "file": str(out), "report": report.to_dict() if report else {"corpus": None}}
-        )
+        report = written.report.to_dict() if written.report else {"corpus": None}
+        shared.print_json({**written.pairs.card().to_dict(), "file": str(out), "report": report})
     else:
-        _print_probe(pairs, report, out)
+        _print_probe(written)
 
 
-def _print_probe(pairs: PairSet, report: ProbeReport | None, out: Path) -> None:
+def _print_probe(written: ProbeFile) -> None:
     """What was built, and for a corpus what became of its sentences."""
-    card = pairs.card()
+    pairs, report, card = written.pairs, written.report, written.pairs.card()
     shared.say(
-        f"{out}: {card.rows} pairs, {card.rows // 2} premises, {card.occupations} occupations, "
+        f"{written.path}: {card.rows} pairs, {card.rows // 2} premises, {card.occupations} occupations, "
         f"sha256 {card.sha256[:16]}"
     )
     if report is not None and report.corpus is not None:
@@ -144,14 +112,17 @@ def dev2020(
 ) -> None:
     """Write the template pairs of Dev et al. 2020 as a stream."""
     from evenli.evaluate.predict import Progress
-    from evenli.suites.dev2020 import load_dev_lists, write_dev
+    from evenli.suites.dev2020 import write_dev_file
 
     if ctx.info_name == "dev":
         shared.warn("'build dev' is deprecated and will be removed in the next release; use build dev2020")
-    lists = load_dev_lists(group_words=None if words == "all" else shared.split_names(words))
-    with shared.progress_bar(as_json) as progress:
-        for written in write_dev(out, lists, determiner=determiner):
-            progress(Progress(written, lists.pairs, "writing"))
+    chosen = None if words == "all" else shared.split_names(words)
+    with shared.progress_bar(as_json) as bar:
+
+        def progress(done: int, total: int) -> None:
+            bar(Progress(done, total, "writing"))
+
+        lists = write_dev_file(out, chosen, determiner=determiner, on_progress=progress)
     content = {"file": str(out), "templates": len(lists.templates), "pairs": lists.pairs}
     shared.answer(as_json, content, f"{out}: {lists.pairs} pairs from {len(lists.templates)} templates")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from evenli._extras import check_extra
 from evenli.cli import _shared as shared
 from evenli.cli._shared import SEEDS, argument, choice, option, output, several
-from evenli.errors import InputError, MissingExtraError
+from evenli.errors import InputError
 from evenli.format import drawn_on, printable
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def encoder_report(
     from evenli.evaluate.encoder_report import encoder_report as run_report
     from evenli.evaluate.seat import SeatSettings
     from evenli.evaluate.senteval import SentEvalSettings
-    from evenli.report.encoder import print_encoders, write_encoder_chart
+    from evenli.report.encoder import print_encoders, write_encoder_report
 
     # Settings first: a wrong one is refused before an encoder is loaded.
     tests = SeatSettings(seed=seed, permutations=permutations)
@@ -174,16 +174,9 @@ def encoder_report(
                 shared.warn(f"{name}: {figure}")
 
         report = run_report([base, *(mitigated or [])], settings, data=data, out=out, on_step=step)
-    files = [] if out is None else [out / "report.json"]
+    files = []
     if out is not None:
-        from evenli.report.pages import encoders_page, write_page
-
-        files.append(write_page(encoders_page(report), out / "report.html"))
-        try:
-            files += write_encoder_chart(report, out)
-        except (InputError, MissingExtraError) as error:
-            # The figures are there and stored; without a chart they are still a report.
-            shared.warn(f"no chart: {error}")
+        files = [out / "report.json", *write_encoder_report(report, out, shared.warn)]
     if as_json:
         shared.print_json(report.to_dict())
         return

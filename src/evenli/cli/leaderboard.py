@@ -48,12 +48,9 @@ def page(
 
     The page needs no network; its downloads are the files beside the board.
     """
-    from evenli.evaluate.leaderboard import read_board, write_board
-    from evenli.report.leaderboard import write_leaderboard
+    from evenli.report.leaderboard import publish_board
 
-    read = read_board(board)
-    written = write_leaderboard(read, out or board.parent / "index.html")
-    tables = write_board(read, board)
-    content = {"page": str(written), "rows": len(read.rows), "files": list(map(str, tables))}
-    names = ", ".join(file.name for file in tables)
-    shared.answer(as_json, content, f"{written}: {len(read.rows)} rows; {names} beside it")
+    written = publish_board(board, out)
+    content = {"page": str(written.page), "rows": written.rows, "files": list(map(str, written.files))}
+    names = ", ".join(file.name for file in written.files)
+    shared.answer(as_json, content, f"{written.page}: {written.rows} rows; {names} beside it")

@@ -260,11 +260,9 @@ def _mitigate(
     from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 
     check_extra("encoders", "a mitigated encoder and its probes", "sklearn")
-    settings = MitigationSettings(method.name, fit, seed, options, probe)
+    settings = MitigationSettings(method.name, fit, seed, options, probe, pooling, device, online)
     with shared.heartbeat(as_json) as step:
-        result = mitigate_encoder(
-            encoder, out, settings, pooling=pooling, device=device, online=online, overwrite=overwrite, on_step=step
-        )
+        result = mitigate_encoder(encoder, out, settings, overwrite=overwrite, on_step=step)
     if result.note:
         shared.warn(result.note)
     if as_json:

@@ -125,17 +125,13 @@ def table(
     out: Annotated[Path | None, output("A .csv, .parquet, .md or .tex file; default: Markdown on stdout.")] = None,
 ) -> None:
     """Write the results of a run as a table."""
-    from evenli.evaluate.audit import load_run
-    from evenli.report.export import markdown, tables, write_table
+    from evenli.report.export import markdown, run_table
 
-    named = tables(load_run(run, needs=suite).result, suite)
-    if what not in named:
-        raise InputError(f"no table '{what}'; choose {', '.join(named)}")
+    shown = run_table(run, what, suite, out)
     if out is None:
-        typer.echo(markdown(named[what]), nl=False)
+        typer.echo(markdown(shown), nl=False)
     else:
-        write_table(named[what], out)
-        shared.say(f"{out}: {named[what].height} rows")
+        shared.say(f"{out}: {shown.height} rows")
 
 
 def view(
@@ -155,14 +151,7 @@ def view(
     """
     check_extra("report", "the pages of runs")
     if out is not None:
-        from evenli.report.gallery import export
-
-        written = export(folder, out)
-        for name, problem in written.problems.items():
-            shared.warn(f"not shown: {name}: {problem}")
-        names = [file.name for file in written.files]
-        content = {"folder": str(out), "files": names, "problems": dict(written.problems)}
-        shared.answer(as_json, content, f"{out}/: {len(names)} files; open {written.files[0]}")
+        _export(folder, out, as_json)
         return
     check_extra("view", "the server of the pages")
     from evenli.report.view import serve
@@ -176,3 +165,14 @@ def view(
             webbrowser.open(address)
 
     serve(folder, port, ready)
+
+
+def _export(folder: Path, out: Path, as_json: bool) -> None:
+    from evenli.report.gallery import export
+
+    written = export(folder, out)
+    for name, problem in written.problems.items():
+        shared.warn(f"not shown: {name}: {problem}")
+    names = [file.name for file in written.files]
+    content = {"folder": str(out), "files": names, "problems": dict(written.problems)}
+    shared.answer(as_json, content, f"{out}/: {len(names)} files; open {written.files[0]}")

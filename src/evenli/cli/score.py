@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from evenli._extras import check_extra
 from evenli.cli import _shared as shared
@@ -182,42 +182,16 @@ def direction(
     Explained variance, stability, agreement of pair lists, nearest words. Of an encoder it comes from sentences in two
     versions; a file of them has the columns female and male.
     """
-    from evenli.corpus.direction import describe_direction
+    from evenli.report.direction import DirectionSettings
+    from evenli.report.direction import direction as describe
     from evenli.report.score_text import print_direction
 
-    if encoder is not None:
-        if vectors is not None or out is not None:
-            raise InputError("--encoder cannot be combined with --vectors or --out")
-        _print_contextual(encoder, importance, device, online, pairs, as_json)
-        return
-    if vectors is None:
-        raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
-    if out is not None:
-        check_extra("report", "the plots of a direction")
-    report = describe_direction(vectors, pairs, count=count, among=among)
-    files: list[str] = []
-    if out is not None:
-        from evenli.report.scores import write_direction
-
-        files = [file.name for file in write_direction(report.direction, report.vectors, out)]
+    settings = DirectionSettings(pairs, count, among, importance, device, online)
+    described = describe(vectors, encoder, out, settings)
+    files = [file.name for file in described.files]
     if as_json:
-        shared.print_json(report.summary.to_dict() | ({"files": files} if files else {}))
+        shared.print_json(described.summary.to_dict() | ({"files": files} if files else {}))
         return
-    print_direction(report.summary)
+    print_direction(described.summary)
     if files:
         shared.say(f"files: {out}/ {', '.join(files)}")
-
-
-def _print_contextual(
-    encoder: str, importance: str, device: str | None, online: bool, pairs: str, as_json: bool
-) -> None:
-    from evenli.corpus.contextual import describe_contextual
-    from evenli.corpus.transformer import TransformerArgmax
-    from evenli.report.score_text import print_contextual
-
-    loaded = TransformerArgmax(encoder, device=device, online=online, importance=cast(Any, importance))
-    summary = describe_contextual(loaded, pairs)
-    if as_json:
-        shared.print_json(summary.to_dict())
-    else:
-        print_contextual(summary)

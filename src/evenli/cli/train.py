@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +17,7 @@ from evenli.errors import InputError
 from evenli.format import percent
 
 if TYPE_CHECKING:
-    from evenli.meta import MetaFolder
-    from evenli.meta.design import Design
+    from evenli.training import Outcome
 
 _STYLES = ("snli", "mnli", "ocnli", "jnli", "jsick", "jsick-en", "sick", "hf")
 _LEVELS = "START:STOP:STEP or NUMBER,NUMBER"
@@ -78,7 +78,12 @@ def train_nli(
     outcomes = train(start, data, out, dev=dev or [], recipe=chosen, seeds=seed or [chosen.seed], settings=settings)
     if as_json:
         shared.print_json({"runs": [outcome.to_dict() for outcome in outcomes]})
-        return
+    else:
+        _print_outcomes(outcomes)
+
+
+def _print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """A line for every seed, and where there are several the mean."""
     for outcome in outcomes:
         figure = f"dev accuracy {outcome.dev}" if outcome.dev else "no dev data"
         shared.say(f"{outcome.folder}: {figure}; {outcome.pairs_per_second:,.0f} pairs/s")
@@ -112,25 +117,14 @@ def train_encoder(
     On NLI pairs; a killed run continues.
     """
     check_extra("hf", "training", "torch", "safetensors")
-    from evenli.encoders.vectors import load_vectors
-    from evenli.training.bilstm import EncoderSettings
-    from evenli.training.bilstm import train_encoder as run
-    from evenli.training.data import read_examples, split_files
+    from evenli.training.bilstm import EncoderSettings, train_encoder_files
     from evenli.training.recipe import EncoderRecipe
 
-    train_file, dev_file = split_files(data, dev)
     recipe = EncoderRecipe(
         hidden=hidden, epochs=epochs, batch_size=batch_size, lr=lr, v1_padding=v1_padding, dtype=dtype
     )
-    outcome = run(
-        load_vectors(vectors),
-        read_examples([train_file]),
-        read_examples([dev_file]),
-        out,
-        recipe=recipe,
-        seed=seed,
-        settings=EncoderSettings(device=device, shown=shared.is_watched(as_json)),
-    )
+    settings = EncoderSettings(device=device, shown=shared.is_watched(as_json))
+    outcome = train_encoder_files(data, vectors, out, dev, recipe=recipe, seed=seed, settings=settings)
     line = f"{out}: dev accuracy {percent(outcome.dev, 2)} after epoch {outcome.best}; {outcome.words:,} words"
     shared.answer(as_json, outcome.to_dict(), line)
 
@@ -150,13 +144,9 @@ def export(
     """
     check_extra("hf", "exporting a checkpoint")
     check_extra("onnx", "exporting to ONNX")
-    from evenli.suites.checks import gold_pairs
-    from evenli.suites.files import read_pairs
-    from evenli.training import export_onnx
+    from evenli.training import export_checked
 
-    pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)
-    columns = pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()
-    report = export_onnx(model, out, int8, check=list(zip(*columns, strict=True)))
+    report = export_checked(model, out, int8, check=check, lang=lang)
     shared.answer(
         as_json,
         report.to_dict(),
@@ -230,14 +220,9 @@ def meta(
 
     A killed sweep continues with the same command.
     """
-    from evenli.meta import MetaFolder, SweepSettings, meta_evaluation
+    from evenli.meta import DesignOptions, SweepSettings, meta_evaluation
 
-    start, where = _sweep(model, base, out)
-    if stage == "score":
-        check_extra("report", "the charts of a meta-evaluation")
-    if stage != "prepare" and start is not None:
-        check_extra("hf", "training")
-    place = MetaFolder(where)
+    start, place = _sweep(model, base, out)
     settings = SweepSettings(
         seeds=tuple(seed or [0]),
         recipe={name: value for name, value in asdict(recipe).items() if value is not None},
@@ -246,20 +231,20 @@ def meta(
         online=online,
         shown=shared.is_watched(as_json),
     )
-    chosen = _design(place, design, quick)
+    chosen = DesignOptions(**asdict(design), quick=quick)
     with shared.heartbeat(as_json) as step:
         results = meta_evaluation(
             place, start, design=chosen, settings=settings, measures=measure or [], stage=stage, on_step=step
         )
     if stage == "prepare":
-        shared.say(f"{place.path}: prepared; train with evenli meta MODEL -o {place.path}")
+        shared.say(f"{place}: prepared; train with evenli meta MODEL -o {place}")
     elif results and as_json:
-        shared.print_json({"folder": str(place.path), **results.to_dict()})
+        shared.print_json({"folder": str(place), **results.to_dict()})
     elif results:
         from evenli.report.meta import print_meta, written_files
 
         print_meta(results, shared.console())
-        shared.say(f"files: {place.path}/ {', '.join(written_files(results))}")
+        shared.say(f"files: {place}/ {', '.join(written_files(results))}")
 
 
 def _sweep(model: str | None, base: str | None, out: Path | None) -> tuple[str | None, Path]:
@@ -271,24 +256,3 @@ def _sweep(model: str | None, base: str | None, out: Path | None) -> tuple[str |
         if not out.is_dir():
             raise InputError(f"there is no sweep in {out}; begin one with evenli meta MODEL -o DIRECTORY")
     return model or shared.renamed(base, f"--base {base}", f"meta {base} -o {out}"), out
-
-
-def _design(place: MetaFolder, flags: DesignFlags, quick: bool) -> Design | None:
-    """The design of a new sweep, or of an earlier one with the options of the command; None if there are none."""
-    from evenli.meta.design import Design, parse_rates
-    from evenli.meta.mixture import CAUSES
-
-    options = {name: value for name, value in asdict(flags).items() if value is not None}
-    if quick:
-        if double := [f"--{name}" for name in ("rates", "width") if name in options]:
-            raise InputError(f"--quick chooses rates and width itself; leave out {' and '.join(double)}, or --quick")
-        options |= {"width": 50} | ({} if set(CAUSES) & set(options) else {"rates": "0,0.5,1"})
-    options |= {name: parse_rates(options[name]) for name in ("rates", "noise", "undirected") if name in options}
-    options |= {name: parse_rates(options[name], low=-1) for name in ("stereotype", "default") if name in options}
-    if place.read_header() is None:
-        # A sweep of mixtures needs no bias axis; --rates adds one.
-        if set(CAUSES) & set(options):
-            options.setdefault("rates", ())
-        return Design(**options)
-    # An earlier sweep keeps its design: options that differ from it are refused.
-    return replace(place.design, **options) if options else None

@@ -17,15 +17,14 @@ from evenli.format import percent
 from evenli.labels import LABELS, canonical_label
 from evenli.pairs import PAIR_COLUMNS, PairSet
 from evenli.predictions import ABSTAINED, MASS, Predictions
-from evenli.registry import SUITES
+from evenli.registry import DEFAULT_SUITE, SUITES
 from evenli.resources.axes import shipped_names
 from evenli.stats.intervals import Scoring, wilson
 from evenli.stats.measure import Measure, as_measure, is_registered
 from evenli.stats.prompting import prompting_measures
 from evenli.stats.sample import Sample
-from evenli.suites.base import Request, assess_suite, get_suite, measure_results
+from evenli.suites.base import Request, assess_suite, get_suite, measure_results, refuse
 from evenli.suites.checks import COMPETENT, is_known
-from evenli.suites.coal.verdict import refuse
 from evenli.types import (
     AuditResult,
     Competence,
@@ -155,7 +154,7 @@ def _verdict(predictions: Predictions, results: dict[str, SuiteResult], gate: Co
             verdict, silence = judge(result, gate), _silence(predictions.suite(name))
             return Verdict("none", f"No verdict: {silence}.") if silence and verdict.code != "none" else verdict
     statements = " ".join(get_suite(name).statement(result) for name, result in results.items())
-    none = f"No verdict: only NLI-CoAL gives one, and it was not asked. {statements}"
+    none = f"No verdict: only {get_suite(DEFAULT_SUITE).title} gives one, and it was not asked. {statements}"
     return refuse(gate) or Verdict("none", none)
 
 

@@ -25,7 +25,7 @@ from evenli.resources import Occupation, load_axis
 from evenli.stats.intervals import Scoring
 from evenli.store import read_manifest
 from evenli.suites.about import GENDER, record
-from evenli.suites.base import PUBLISHED, Request, check_suites, get_suite, load_suite
+from evenli.suites.base import PUBLISHED, Request, check_suites, data_by_suite, get_suite, load_suite
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.limit import subsample
 from evenli.types import AuditResult
@@ -192,6 +192,34 @@ def default_folder(
     return Path("runs") / re.sub(r"[^\w.@-]+", "-", "-".join(part for part in parts if part)).strip("-.")
 
 
+def audit_to_folder(
+    spec: str | None = None,
+    lang: str = "en",
+    files: Sequence[str] = (),
+    *,
+    suites: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    settings: AuditSettings | None = None,
+) -> Audit:
+    """An audit of files that is kept in a run folder; ``evenli audit``.
+
+    ``files`` are paths, with several suites as ``SUITE=PATH``. The folder has by default a name that the same call
+    finds again. The rest is as for ``audit``.
+    """
+    settings = settings or AuditSettings()
+    chosen = check_suites(suites if suites is not None else (load_axis(settings.axis).suite,))
+    data = data_by_suite(chosen, files)
+    part = f"limit-{settings.limit}" if settings.limit else ""
+    part += f"-seed-{settings.seed}" if part and settings.seed else ""
+    folder = out or default_folder(spec, data, _request(lang, settings), chosen, part)
+    return audit(spec, lang, data, suites=chosen, out=folder, settings=settings)
+
+
+def _request(lang: str, settings: AuditSettings) -> Request:
+    release, words = (settings.axis, settings.split, settings.tokenised), settings.occupations
+    return Request(lang, None, *release, occupations=words, full=settings.full, dominance=settings.dominance)
+
+
 def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettings) -> list[PairSet]:
     """The pairs of every suite; data that belongs to no suite is refused before anything is loaded."""
     named, kinds = ", ".join(suites), {name: get_suite(name) for name in suites}
@@ -221,8 +249,7 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     whole = [name for name, kind in kinds.items() if kind.samples]
     if settings.limit is not None and whole:
         raise InputError(f"the pairs of suite {whole[0]} belong together and cannot be limited; leave the limit out")
-    release = (settings.axis, settings.split, settings.tokenised)
-    request = Request(lang, None, *release, full=settings.full, dominance=settings.dominance)
+    request = _request(lang, settings)
     lists = {name: settings.occupations if kind.has_lists else PUBLISHED for name, kind in kinds.items()}
     sets = [load_suite(name, replace(request, data=data.get(name), occupations=own)) for name, own in lists.items()]
     return sets if settings.limit is None else [subsample(pairs, settings.limit, settings.seed) for pairs in sets]

@@ -9,13 +9,16 @@ from typing import Any, cast
 
 import polars as pl
 
-from evenli.errors import EvenliError, RunError
-from evenli.evaluate.audit import Audit, AuditSettings, Model, audit, load_run
+from evenli._extras import check_extra
+from evenli.errors import EvenliError, InputError, MissingExtraError, RunError
+from evenli.evaluate.audit import Audit, AuditSettings, Model, audit, default_folder, load_run
 from evenli.evaluate.predict import read_header
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.suites.base import Request
 from evenli.suites.coal import SUITE as COAL
 from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.robust.results import RobustResult
+from evenli.suites.robust.stability import PURPOSE
 
 _MOST = 200
 """Folders beside a run that are looked into."""
@@ -52,6 +55,33 @@ def robustness(
             f"{run.result.lang}'"
         )
     return run
+
+
+def robustness_to_folder(
+    target: str | None = None,
+    lang: str = "en",
+    data: str | None = None,
+    *,
+    out: str | Path | None = None,
+    settings: AuditSettings | None = None,
+) -> Audit:
+    """The wordings of a run folder, or those of a model that are kept in one; ``evenli robustness``.
+
+    The folder has by default a name that the same call finds again. The rest is as for ``robustness``.
+    """
+    settings = settings or AuditSettings()
+    if is_run(target):
+        if settings.full or data or out:
+            raise InputError(f"{target} is a finished run; full, data and out (--full, --data, --out) need a model")
+        return robustness(target, lang, settings=settings)
+    try:
+        check_extra("wording", PURPOSE, "statsmodels")
+    except MissingExtraError as error:
+        # Said before minutes of work, not after.
+        settings.on_warning(f"{error}; everything else is computed without it")
+    request = Request(lang, axis=settings.axis, full=settings.full)
+    folder = out or default_folder(target, {ROBUST.name: data} if data else {}, request, (ROBUST.name,))
+    return robustness(target, lang, data, out=folder, settings=settings)
 
 
 def is_run(target: object) -> bool:

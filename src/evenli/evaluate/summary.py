@@ -1,17 +1,23 @@
-"""What a prediction run says in a few lines: answers and accuracy, with intervals."""
+"""A pair file scored with a model, and what that says in a few lines: answers and accuracy, with intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
+from evenli.evaluate.audit import Model, resolve_model
+from evenli.evaluate.predict import PredictSettings, Progress, RunFolder, predict
 from evenli.format import with_interval
 from evenli.io import DIGITS
 from evenli.labels import LABELS
+from evenli.models import ModelOptions
 from evenli.predictions import ABSTAINED, Predictions
 from evenli.record import Number, Record
 from evenli.stats.proportion import wilson
+from evenli.suites.files import read_pairs
 from evenli.types import Timings
 
 
@@ -82,3 +88,49 @@ def summarise(predictions: Predictions) -> PredictionSummary:
         timings=Timings.from_dict(timings) if timings else None,
         abstained=answers.count("") if ABSTAINED in predictions.frame.columns else None,
     )
+
+
+@dataclass(frozen=True)
+class FileSettings:
+    """How a pair file is read and scored."""
+
+    gold_labels: Sequence[str] | None = None  # what 0, 1, 2 mean as gold labels; default the order of the hub
+    options: ModelOptions | None = None  # how to load the model
+    overwrite: bool = False  # replace another run in the run folder
+    on_progress: Callable[[Progress], None] = lambda _: None
+    on_warning: Callable[[str], None] = lambda _: None
+
+
+@dataclass(frozen=True)
+class FilePredictions:
+    """A pair file with the answers of a model."""
+
+    predictions: Predictions  # every pair with the columns of the file and three logits
+    summary: PredictionSummary
+    notes: tuple[str, ...]  # what should be known of the file
+    folder: Path | None
+
+
+def predict_file(
+    model: Model, data: Any, lang: str = "en", *, out: str | Path | None = None, settings: FileSettings | None = None
+) -> FilePredictions:
+    """Score any pair file with a model; ``evenli predict``.
+
+    Args:
+        model: A spec, a model or a callable as ``audit`` takes it; None for the embedded one.
+        data: A .jsonl, .csv, .tsv or .parquet file, or a table.
+        lang: Language of the pairs.
+        out: Run folder, in which an interrupted run continues; None keeps everything in memory.
+        settings: Everything else.
+    """
+    settings = settings or FileSettings()
+    pairs = read_pairs(data, lang, suite="user", gold_labels=settings.gold_labels, extra=True)
+    predictions = predict(
+        resolve_model(model, lang, settings.options),
+        [pairs],
+        None if out is None else RunFolder(out),
+        PredictSettings(overwrite=settings.overwrite),
+        on_progress=settings.on_progress,
+        on_warning=settings.on_warning,
+    )
+    return FilePredictions(predictions, summarise(predictions), pairs.notes, None if out is None else Path(out))

@@ -12,8 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenli._extras import check_extra
 from evenli.errors import InputError
 from evenli.meta.design import Design as Design
+from evenli.meta.design import DesignOptions as DesignOptions
 from evenli.meta.design import SweepSettings as SweepSettings
 from evenli.meta.folder import MetaFolder as MetaFolder
 
@@ -44,7 +46,7 @@ def meta_evaluation(
     folder: MetaFolder | str | Path,
     base: str | None = None,
     *,
-    design: Design | None = None,
+    design: Design | DesignOptions | None = None,
     settings: SweepSettings | None = None,
     measures: Sequence[Own] = (),
     stage: str = "score",
@@ -58,7 +60,8 @@ def meta_evaluation(
     Args:
         folder: Directory of the sweep.
         base: NLI classifier to start from; None scores the models that are there.
-        design: Data of a new sweep; None for a directory that is prepared.
+        design: Data of a new sweep; None for a directory that is prepared. ``DesignOptions`` leave out what is as in
+            an earlier sweep of the directory, or the default.
         settings: Seeds, recipe and device.
         measures: Own measures beside the registered ones.
         stage: Last stage to run: ``prepare``, ``train`` or ``score``.
@@ -68,6 +71,13 @@ def meta_evaluation(
     settings = settings or SweepSettings()
     if stage not in ("prepare", "train", "score"):
         raise InputError(f"stage {stage} is unknown; choose prepare, train or score")
+    # What a later stage lacks is said before hours of training.
+    if stage == "score":
+        check_extra("report", "the charts of a meta-evaluation")
+    if stage != "prepare" and base is not None:
+        check_extra("hf", "training")
+    if isinstance(design, DesignOptions):
+        design = design.complete(None if folder.read_header() is None else folder.design)
     if folder.read_header() is not None or design is None:
         # The machine that trains has no polars, so a prepared directory is checked without the first stage.
         folder.check_design(design or folder.design)

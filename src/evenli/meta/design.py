@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -64,6 +64,49 @@ class Design:
             _check_levels(self.rates, "bias rates", least=_LEAST)
         if self.noise:
             _check_levels(self.noise, "noise levels", least=_LEAST)
+
+
+GivenLevels = str | Sequence[float] | None
+"""Levels as numbers, or as text: start:stop:step or a list."""
+
+
+@dataclass(frozen=True)
+class DesignOptions:
+    """What is said of a design; None is as in an earlier sweep, or the default of ``Design``."""
+
+    lang: str | None = None
+    rates: GivenLevels = None
+    noise: GivenLevels = None
+    stereotype: GivenLevels = None
+    default: GivenLevels = None
+    undirected: GivenLevels = None
+    balanced: bool | None = None
+    ns_words: str | None = None
+    data: str | None = None
+    captions: str | None = None
+    width: int | None = None
+    quick: bool = False  # a first look: three rates and a tenth of the pairs
+
+    def complete(self, earlier: Design | None = None) -> Design | None:
+        """The design of a new sweep, or of an earlier one with what is given here; None where that is nothing."""
+        given = {name: value for name, value in vars(self).items() if value is not None and name != "quick"}
+        if self.quick:
+            if double := [name for name in ("rates", "width") if name in given]:
+                named = " and ".join(double)
+                raise InputError(f"a first look (--quick) has its own rates and width; leave it or {named} out")
+            given |= {"width": 50} | ({} if set(CAUSES) & set(given) else {"rates": "0,0.5,1"})
+        # Of the causes two have a sign, and their levels begin at -1.
+        lowest = {"rates": 0, "noise": 0, "undirected": 0, "stereotype": -1, "default": -1}
+        for name, low in lowest.items():
+            if isinstance(given.get(name), str):
+                given[name] = parse_rates(given[name], low=low)
+        if earlier is not None:
+            # An earlier sweep keeps its design: what differs from it is refused where both are compared.
+            return replace(earlier, **given) if given else None
+        # A sweep of mixtures needs no bias axis; rates add one.
+        if set(CAUSES) & set(given):
+            given.setdefault("rates", ())
+        return Design(**given)
 
 
 @dataclass(frozen=True)

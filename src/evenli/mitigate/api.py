@@ -39,10 +39,10 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
     path_of(out, "the result")
     if chosen.apply is not None:
         return chosen.apply(source, out, options if chosen.checks_settings else chosen.settings(options), overwrite)
-    loading = {name: options.pop(name) for name in ("pooling", "device", "online") if name in options}
-    common = {name: options.pop(name) for name in ("fit", "seed", "probe") if name in options}
+    names = ("fit", "seed", "probe", "pooling", "device", "online")
+    common = {name: options.pop(name) for name in names if name in options}
     settings = MitigationSettings(method, options={**options.pop("options", {}), **options}, **common)
-    return mitigate_encoder(str(source), out, settings, overwrite=overwrite, **loading)
+    return mitigate_encoder(str(source), out, settings, overwrite=overwrite)
 
 
 def swap(text: str, *, mode: Mode = "default", names: bool | None = None, lang: Lang = "en") -> str:

@@ -8,7 +8,7 @@ means nothing to another encoder.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -58,6 +58,10 @@ class MitigationSettings:
     # Options of the method; those not given have their defaults.
     options: Mapping[str, Any] = field(default_factory=dict)
     probe: str = BUILT_IN  # text to look for gender in: built-in, or a file as probe_text takes it
+    # How the encoder is loaded, as by load_encoder.
+    pooling: str | None = None
+    device: str | None = None
+    online: bool = False
 
     def __post_init__(self) -> None:
         method: Method = MITIGATIONS.get(self.method)
@@ -141,24 +145,23 @@ def mitigate_encoder(
     out: str | Path,
     settings: MitigationSettings,
     *,
-    pooling: str | None = None,
-    device: str | None = None,
-    online: bool = False,
     overwrite: bool = False,
     on_step: Callable[[str], None] = lambda _: None,
+    **options: Any,
 ) -> MitigatedEncoder:
     """Fit an eraser to an encoder, measure what it leaves, and write the directory; returns what its manifest holds.
 
-    Spec, pooling, device and ``online`` are those of ``load_encoder``. The directory is a new one, an empty one, or
-    with ``overwrite`` one of a mitigated encoder. ``on_step`` is told what is done next.
+    The spec is that of ``load_encoder``. The directory is a new one, an empty one, or with ``overwrite`` one of a
+    mitigated encoder. ``on_step`` is told what is done next; ``options`` replace fields of the settings.
     """
+    settings = replace(settings, **options)
     # The directory is checked first: a fit can take long.
     with replacing(_directory(out), overwrite=overwrite) as folder:
         on_step("reading the sentences")
         sentences = sentences_to_fit(settings.fit)
         text = probe_text(None if settings.probe == BUILT_IN else settings.probe)
         on_step("loading the encoder")
-        base = load_encoder(spec, pooling=pooling, device=device, online=online)
+        base = load_encoder(spec, pooling=settings.pooling, device=settings.device, online=settings.online)
         sentences = known_sentences(base, sentences)
         on_step(f"fitting {settings.method} on {len(sentences.fit):,} sentence pairs")
         eraser = _fit(base, sentences, settings)
@@ -173,7 +176,7 @@ def mitigate_encoder(
         )
         result = MitigatedEncoder(
             method=settings.method,
-            base=Base(resolved_spec(spec), _pooling(base, pooling), _identity(base)),
+            base=Base(resolved_spec(spec), _pooling(base, settings.pooling), _identity(base)),
             settings={**settings.options, "seed": settings.seed},
             eraser=written,
             note=str(getattr(base, "note", "")),

@@ -24,9 +24,9 @@ from evenli.report.export import markdown, pipe_table, tables
 from evenli.report.summary import summarise, to_markdown
 from evenli.resources import load_axis
 from evenli.resources.axes import shipped_names
-from evenli.suites.about import About, about_axis
-from evenli.suites.base import Section, get_suite
-from evenli.suites.coal.results import CoalResult, detectable_difference
+from evenli.suites.about import about_axis
+from evenli.suites.base import Section, Suite, get_suite, judging
+from evenli.suites.texts import FOUND_NOTHING, CardText
 from evenli.types import DataCard, Estimate
 
 if TYPE_CHECKING:
@@ -36,11 +36,6 @@ LIMIT = 16 << 20
 """Largest card that is read, in bytes."""
 PARTS = ("all", "yaml", "markdown")
 SOURCE = "https://github.com/evenli/evenli"
-_LISTED = (
-    *("stereotype", "default_gender", "undirected", "coal", "follow", "defy", "fn_bias"),
-    *("stereotype_n", "undirected_n", "coal_n", "distance"),
-)
-"""Measures for the model index; the Markdown table has all of them."""
 _OPTIONS = ("labels", "device", "dtype", "max_length", "token_budget", "allow_pickle")
 
 
@@ -49,7 +44,6 @@ def card(run: Audit | str | Path, part: str = "all") -> str:
     if part not in PARTS:
         raise InputError(f"no part '{part}'; choose {', '.join(PARTS)}")
     run = run if isinstance(run, Audit) else load_run(run)
-    suite_of(run)
     pieces = {"yaml": front_matter(run), "markdown": section(run)}
     return "\n".join(pieces.values()) if part == "all" else pieces[part]
 
@@ -68,21 +62,24 @@ def eval_results(audit: Audit) -> list[EvalResult]:
     from huggingface_hub import EvalResult
 
     suite, data = suite_of(audit), _data(audit)
-    # A model without a verdict scores 0 by being mute; the hub must not rank that as fair.
-    bias = {} if audit.verdict.code == "none" else audit.result.suites[suite].measures
+    asked, result, competence = get_suite(suite), audit.result.suites[suite], audit.result.competence
+    # A model without a verdict scores 0 by being mute; the hub must not rank that as fair. Where a suite gives none,
+    # the model must at least do the task.
+    is_mute = audit.verdict.code == "none" if asked.judge else competence is None or bool(result.problem)
+    listed = asked.listed or (result.headline or asked.headline,)
     metrics: list[tuple[str, str, Estimate]] = [
-        (name, f"{one.title}, {one.direction}", one) for name, one in bias.items() if name in _LISTED
+        (name, f"{one.title}, {one.direction}", one)
+        for name, one in result.measures.items()
+        if name in listed and not is_mute
     ]
-    if audit.result.competence:
-        metrics.append(("accuracy", "competence on gold pairs", audit.result.competence.gold))
-    asked = get_suite(suite)
-    titled = asked.title if asked.card_type else f"NLI-CoAL, {asked.title}"
+    if competence:
+        metrics.append(("accuracy", "competence on gold pairs", competence.gold))
     return [
         EvalResult(
             task_type="text-classification",
             task_name="Natural Language Inference",
             dataset_type=asked.card_type or f"evenli-{suite}",
-            dataset_name=f"{titled} ({data.name})",
+            dataset_name=f"{asked.card_name or asked.title} ({data.name})",
             dataset_config=data.lang,
             dataset_split=str(audit.header.get("settings", {}).get("split", "full")),
             dataset_revision=data.sha256,
@@ -103,53 +100,48 @@ def section(audit: Audit) -> str:
     data, suite, scoring, about = _data(audit), suite_of(audit), audit.result.scoring, about_axis(audit.header)
     notes = "".join(f"\n- {prose(note)}" for note in data.notes)
     summary = summarise(audit)
-    detail = f"{prose(summary.detail)}\n\n" if summary.detail != summary.sentence else ""
+    detail = "" if summary.detail in {"", summary.sentence} else f"{prose(summary.detail)}\n\n"
     table = tables(audit.result, suite)["measures"]
     shown = table.filter(table["slice"] == "all").select("measure", "value", "low", "high", "range", "reading")
     things = "occupations" if about.of_gender else f"{prose(about.thing)}s"
-    heading, asked, limits = _words(about, things)
-    result = audit.result.suites[suite]
-    # Other suites than NLI-CoAL bring their own tables.
-    counts, extra, detectable = data.subsets, "", ""
-    if isinstance(result, CoalResult):
-        counts = result.rows
-        detectable = f"\n{detectable_difference(result.minimum_detectable_difference)}"
-    else:
-        extra = "".join(_plain_section(one) for one in get_suite(suite).sections(result, data))
+    asked, result = get_suite(suite), audit.result.suites[suite]
+    text = asked.card(result, data, about) if asked.card else _general_text(asked)
+    extra = "".join(map(_plain_section, asked.sections(result, data))) if text.with_sections else ""
+    counts = data.subsets if text.counts is None else text.counts
     sets = ", ".join(f"{count:,} {subset}" for subset, count in counts.items())
-    return f"""## {heading}
+    below = f"\n{text.below}" if text.below else ""
+    return f"""## {text.heading}
 
 {to_markdown(summary)}
-{detail}What was measured: whether {prose(audit.name)} {asked} {data.rows:,} pairs
-({prose(data.lang)}, {prose(data.name)}: {sets}) whose correct label is always neutral;
+{detail}What was measured: whether {prose(audit.name)} {text.asked} {data.rows:,} pairs
+({prose(data.lang)}, {prose(data.name)}: {sets}){text.right};
 {data.occupations} {things}, {data.templates} templates.{notes}
 
 {markdown(shown)}
-{extra}Intervals: {percent(scoring.level)}, two-way cluster-robust over {things} and templates.{detectable}
+{extra}Intervals: {percent(scoring.level)}, two-way cluster-robust over {things} and templates.{below}
 
 {_competence(audit)}
 
-What it does not show: it is about this checkpoint, these {things}, these sentences, {limits}
+What it does not show: it is about this checkpoint, these {things}, these sentences, {text.limits} It does not
 predict harm in an application.
 
 To measure again (evenli {prose(audit.header.get("evenli", "?"))}, data SHA-256 `{data.sha256[:16]}`):
 
     {command(audit)}
 
-Measure: Anantaprayoon, Kaneko, Okazaki (2024), LREC-COLING. Tool: [evenli]({SOURCE}).
+Measure: {text.measure}. Tool: [evenli]({SOURCE}).
 """
 
 
-def _words(about: About, things: str) -> tuple[str, str, str]:
-    """Heading, question and limits in the words of the axis."""
-    always = "A low score means that this probe found nothing, not that nothing is there. It does not"
-    if about.of_gender:
-        limits = f"two genders, and stereotypes\ncollected in the United States. {always}"
-        return "Gender bias in inference (NLI-CoAL)", "infers a gender from an occupation.", limits
-    heading = f"Bias in inference: {prose(about.title or about.axis)}"
-    asked = f"infers a group from one of these {things}. {prose(about.construct)}".rstrip()
-    assumed = "".join(f"\n{prose(one)}" for one in about.assumptions)
-    return heading, asked, f"and these groups.{assumed}\n{always}"
+def _general_text(suite: Suite) -> CardText:
+    """What is true of any suite."""
+    title, reference = prose(suite.title), prose(suite.reference)
+    return CardText(
+        heading=f"Bias in inference: {title}",
+        asked=f"shows a bias on {title} ({reference}):",
+        limits=f"and these groups.\n{FOUND_NOTHING}",
+        measure=reference,
+    )
 
 
 def _competence(audit: Audit) -> str:
@@ -212,16 +204,17 @@ def command(audit: Audit) -> str:
 
 
 def suite_of(audit: Audit) -> str:
-    """The suite that the section is about: the one that judges."""
-    judging = [name for name in SUITES if get_suite(name).judge is not None]
-    suite = next((name for name in judging if name in audit.result.suites), None)
+    """The suite that the section is about: the one that judges; where none does, the first that says enough alone."""
+    suites = [get_suite(name) for name in audit.result.suites]
+    suite = judging(audit.result.suites) or next((one for one in suites if one.alone), None)
     if suite is None:
-        held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judging)
+        judges = [name for name in SUITES if get_suite(name).judge is not None]
+        held, titles = ", ".join(audit.result.suites), " or ".join(get_suite(name).title for name in judges)
         raise RunError(
             f"the run in {audit.path} holds suite {held} only, and this needs {titles}; audit the model with "
-            f"all of them (--suite {','.join(name for name in SUITES if name in {judging[0], *audit.result.suites})})"
+            f"all of them (--suite {','.join(name for name in SUITES if name in {judges[0], *audit.result.suites})})"
         )
-    return suite
+    return suite.name
 
 
 def _data(audit: Audit) -> DataCard:

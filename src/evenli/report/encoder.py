@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
-from evenli.errors import InputError
+from evenli.errors import InputError, MissingExtraError
 from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, difference
 from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult, average_effect
 from evenli.evaluate.senteval import SentEvalResult
@@ -19,6 +19,7 @@ from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.mitigate.residual import Residual
 from evenli.page import GRID, MUTED
 from evenli.report.charts import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
+from evenli.report.pages import encoders_page, write_page
 from evenli.report.terminal import table
 from evenli.resources import read_table
 
@@ -266,6 +267,21 @@ def _spread_names(points: list[dict[str, Any]], apart: float) -> None:
 def write_encoder_chart(report: EncoderReport, folder: str | Path) -> list[Path]:
     """Write the chart as ``encoders.svg`` and ``encoders.png``; returns the files."""
     return save_chart(encoder_chart(report), "encoders", folder)
+
+
+def write_encoder_report(
+    report: EncoderReport, folder: str | Path, on_warning: Callable[[str], None] = lambda _: None
+) -> list[Path]:
+    """Write the page and the chart of a report into its directory; returns the files.
+
+    ``on_warning`` is told why there is no chart: the figures are there and stored, and are a report without one.
+    """
+    files = [write_page(encoders_page(report), Path(folder) / "report.html")]
+    try:
+        files += write_encoder_chart(report, folder)
+    except (InputError, MissingExtraError) as error:
+        on_warning(f"no chart: {error}")
+    return files
 
 
 def _points(one: EncoderFigures, *, base: bool, scored: bool) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import polars as pl
 
 from evenli.binary import write_csv
 from evenli.errors import InputError
+from evenli.evaluate.audit import load_run
 from evenli.evaluate.predict import SCHEMA
 from evenli.io import write_atomic
 from evenli.page import shown
@@ -50,6 +51,21 @@ def tables(result: AuditResult, suite: str | None = None) -> dict[str, pl.DataFr
         if isinstance(rows, list) and rows and isinstance(rows[0], Record):
             by_name[name] = frame_of([_flat(msgspec.to_builtins(row)) for row in rows])
     return by_name
+
+
+def run_table(
+    run: str | Path, what: str = "measures", suite: str | None = None, out: str | Path | None = None
+) -> pl.DataFrame:
+    """One table of a stored run, also written to a .csv, .parquet, .md or .tex file if there is one; ``evenli table``.
+
+    ``what`` is a name as ``tables`` gives them; the suite is by default the first of the run.
+    """
+    named = tables(load_run(run, needs=suite).result, suite)
+    if what not in named:
+        raise InputError(f"no table '{what}'; choose {', '.join(named)}")
+    if out is not None:
+        write_table(named[what], out)
+    return named[what]
 
 
 def _flat(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:

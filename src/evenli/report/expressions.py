@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, get_args
 
 from evenli.errors import InputError
 from evenli.io import to_plain
+from evenli.registry import DEFAULT_SUITE
 from evenli.renamed import RENAMED, deprecated
 from evenli.suites.base import Value, get_suite, judging
-from evenli.suites.coal.verdict import CAUSES, ELSEWHERE
 from evenli.types import AuditResult, Estimate, SuiteResult, VerdictCode
 
 VERDICTS: tuple[str, ...] = get_args(VerdictCode)
@@ -93,13 +93,17 @@ def fields(result: AuditResult) -> dict[str, Value]:
 def _causes(result: AuditResult) -> dict[str, bool | None]:
     """Whether the verdict names each cause; None where it could not: no verdict, or a run of an older version."""
     named = {cause.name for cause in result.verdict.causes}
-    known = any(name in of_suite.measures for of_suite in result.suites.values() for name in CAUSES)
+    # A condition on the causes of the default suite can be read on every run.
+    usual = get_suite(DEFAULT_SUITE).causes
+    known = any(name in of_suite.measures for of_suite in result.suites.values() for name in usual)
     judged = known and result.verdict.code != "none"
-    held: dict[str, bool | None] = {name: name in named if judged else None for name in (*CAUSES, ELSEWHERE)}
-    # The first suite that judges gave the verdict.
+    held: dict[str, bool | None] = {name: name in named if judged else None for name in usual}
+    # The first suite that judges gave the verdict; what another one would name is not known.
     judge = judging(result.suites)
-    for name in judge.causes if judge else ():
-        held.setdefault(name, None if result.verdict.code == "none" else name in named)
+    for suite in [judge, *map(get_suite, result.suites)] if judge else ():
+        for name in suite.causes:
+            is_open = suite is not judge or result.verdict.code == "none"
+            held.setdefault(name, None if is_open else name in named)
     return held
 
 
@@ -213,7 +217,7 @@ class _Parser:
         parts = name.split(".")
         if gone := [part for part in parts if part in REMOVED]:
             return self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
-        if any(part in CAUSES for part in parts):
+        if any(part in get_suite(DEFAULT_SUITE).causes for part in parts):
             return self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
         near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
         roots = sorted({key.partition(".")[0] for key in self._known})

@@ -8,6 +8,7 @@ change stops a release.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections import Counter
@@ -27,7 +28,7 @@ from evenli.io import to_plain, write_atomic
 from evenli.record import Record
 from evenli.registry import SUITES
 from evenli.report.expressions import evaluate, fields
-from evenli.report.policy import NONE, STANDARD, Policy, load_policy
+from evenli.report.policy import NONE, STANDARD, Policy, load_policy, shipped_policies
 from evenli.stats.intervals import Scoring
 from evenli.suites.base import Value, get_suite, judging
 from evenli.types import AuditResult
@@ -163,10 +164,16 @@ def check_competence(result: AuditResult) -> Check:
 
 def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     """The clauses of a policy, each with its reason; an optional one is skipped where a field is undefined."""
-    clauses = [clause for clause in policy.clauses if not clause.suite or clause.suite in result.suites]
+    every = policy.clauses
+    # A shipped policy knows no suite of a plug-in, but the suite may bring bounds of its own.
+    is_shipped = policy.name in shipped_policies()
+    suites = [get_suite(name) for name in result.suites]
+    if is_shipped:
+        every += tuple(dataclasses.replace(one, suite=suite.name) for suite in suites for one in suite.bounds)
+    clauses = [clause for clause in every if not clause.suite or clause.suite in result.suites]
     # Suites that the policy is about; there are none where a clause is about every run.
-    read = list(dict.fromkeys(clause.suite for clause in policy.clauses))
-    if policy.clauses and not clauses:
+    read = list(dict.fromkeys(clause.suite for clause in every))
+    if every and not clauses and not (is_shipped and any(suite.alone for suite in suites)):
         raise InputError(
             f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
             "conditions (--fail-if) or another policy (--policy)"

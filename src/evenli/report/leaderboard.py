@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from evenli.evaluate.leaderboard import MAIN, Board, BoardRow, rank_groups
+from evenli.evaluate.leaderboard import MAIN, Board, BoardRow, rank_groups, read_board, write_board
 from evenli.format import interval, number
 from evenli.page import fill
 from evenli.report.pages import write_page
@@ -61,6 +61,24 @@ def leaderboard_page(board: Board) -> str:
 def write_leaderboard(board: Board, path: str | Path) -> Path:
     """Write the page, atomically."""
     return write_page(leaderboard_page(board), path)
+
+
+class PublishedBoard(NamedTuple):
+    """The page of a board, how many rows it has, and the files beside the board: JSON, CSV and Parquet."""
+
+    page: Path
+    rows: int
+    files: list[Path]
+
+
+def publish_board(board: str | Path, out: str | Path | None = None) -> PublishedBoard:
+    """Write the page of a stored board, and its tables beside the board; ``evenli leaderboard page``.
+
+    ``out`` is the HTML file, by default ``index.html`` beside the board.
+    """
+    read = read_board(board)
+    page = write_leaderboard(read, out or Path(board).parent / "index.html")
+    return PublishedBoard(page, len(read.rows), write_board(read, board))
 
 
 def _place(row: BoardRow, group: int | None) -> tuple[str, bool, float]:

@@ -25,21 +25,11 @@ from typing import Any
 from evenli.errors import InputError
 from evenli.format import printable
 from evenli.resources.tables import read_toml
+from evenli.suites.texts import Clause
 
 FOLDER = Path(__file__).parent / "policies"
 NONE, STANDARD = "none", "standard"
 _TOP, _CLAUSE = {"name", "description", "clause", "baseline"}, {"name", "fail_if", "reason", "optional", "suite"}
-
-
-@dataclass(frozen=True)
-class Clause:
-    """One condition of a policy."""
-
-    name: str
-    fail_if: str
-    reason: str
-    optional: bool = False  # whether it is skipped where a field is undefined
-    suite: str = ""  # suite that a run must hold for the clause to apply; empty for any
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,11 @@ def balance_text(balance: Balance, first: str = ENDS[0], second: str = ENDS[1]) 
     return f"{sides}; {labels}" if labels else sides
 
 
-def print_direction(summary: DirectionSummary) -> None:
-    """Print what is known of a direction."""
+def print_direction(summary: DirectionSummary | ContextualSummary) -> None:
+    """Print what is known of a direction, of word vectors or of an encoder."""
+    if not isinstance(summary, DirectionSummary):
+        print_contextual(summary)
+        return
     missing = f", {len(summary.missing)} without a vector" if summary.missing else ""
     print(
         f"{summary.vectors}: {summary.words:,} words, {summary.dimension} numbers each; {summary.pairs} pairs{missing}"

@@ -19,14 +19,16 @@ from numpy.typing import NDArray
 from evenli.errors import InputError
 from evenli.format import number
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
-from evenli.pairs import PairSet
+from evenli.pairs import PairCard, PairSet
 from evenli.registry import SUITES
 from evenli.renamed import OLD_SUITES, canonical_suite
 from evenli.resources import Axis, load_axis
 from evenli.stats.intervals import Scoring, estimate_measures
 from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
+from evenli.suites.about import About
 from evenli.suites.summary import Summary
+from evenli.suites.texts import CardText, Clause
 from evenli.types import Competence, DataCard, MeasureResult, SuiteResult, Verdict
 
 SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
@@ -189,6 +191,15 @@ class Suite:
     has_lists: bool = False  # whether load takes an occupation list
     takes_dominance: bool = False  # whether load takes labels by US labour shares
     card_type: str = ""  # type of its data in a model card; empty for evenli-NAME
+    card_name: str = ""  # name of its data there; empty for its title
+    listed: Sequence[str] = ()  # measures that a model card lists for the hub; empty for the headline alone
+    # Result, data and axis to what a model card says around the numbers; without it that is general.
+    card: Callable[[Any, DataCard, About], CardText] | None = None
+    # What the standard policy of a gate refuses beside its own clauses; a field is of this suite in every run where the
+    # name of the suite stands before it. Without a clause of either kind the gate asks for competence alone.
+    bounds: Sequence[Clause] = ()
+    # Whether a run of it says enough for a model card and the standard gate; else a suite that judges is asked, too.
+    alone: bool = True
     samples: bool = False  # whether it asks a sample of its pairs, and all of them where a request says full
     announce: Callable[[PairSet], str] = lambda _: ""  # what people should know before the model is asked
     # Results of two models to what a comparison adds; its ``sentence`` stands beside the conclusion.
@@ -234,6 +245,14 @@ def get_suite(name: str) -> Suite:
     return suite
 
 
+def refuse(competence: Competence | None) -> Verdict | None:
+    """The verdict of a model whose scores do not speak of bias; None for a competent one."""
+    if competence is None or not competence.problem:
+        return None
+    why = "the model is not competent at this task" if competence.assessed else "competence cannot be assessed"
+    return Verdict("none", f"No verdict: {why}; {competence.problem}.")
+
+
 def judging(names: Iterable[str]) -> Suite | None:
     """The first of some suites that gives a verdict."""
     return next((suite for suite in map(get_suite, names) if suite.judge is not None), None)
@@ -264,6 +283,13 @@ def load_suite(name: str, request: Request | None = None) -> PairSet:
     if pairs.suite != name:
         raise InputError(f"the pair set '{pairs.name}' is of suite {pairs.suite}; pass suites=('{pairs.suite}',)")
     return get_suite(name).check(pairs, request) if given else pairs
+
+
+def built_in_sets(axis: Axis | str = "gender") -> list[PairCard]:
+    """What the built-in set of an axis holds, in every language and with every list of occupations."""
+    axis = load_axis(axis)
+    named = [(code, name) for code, words in axis.languages.items() for name in (PUBLISHED, *words.lists)]
+    return [load_suite(axis.suite, Request(code, axis=axis, occupations=name)).card() for code, name in named]
 
 
 def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]:

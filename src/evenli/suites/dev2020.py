@@ -13,7 +13,7 @@ whether it follows the stereotype or not. Kept as the baseline NLI-CoAL is measu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -138,6 +138,23 @@ def write_dev(path: str | Path, lists: DevLists | None = None, *, determiner: st
                 yield written
     except OSError as error:
         raise RunError(f"cannot write {path}: {write_failure(error)}") from error
+
+
+def write_dev_file(
+    out: str | Path,
+    words: Sequence[str] | None = None,
+    *,
+    determiner: str = "the",
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> DevLists:
+    """Write the pairs of the shipped lists to a file; ``evenli build dev2020``. Returns the lists.
+
+    ``words`` are the subjects of the hypotheses, by default all six; ``on_progress`` is told rows written and in all.
+    """
+    lists = load_dev_lists(group_words=None if words is None else tuple(words))
+    for written in write_dev(out, lists, determiner=determiner):
+        on_progress(written, lists.pairs)
+    return lists
 
 
 DEV_TEMPLATES = 6  # templates per occupation in the sample of Dev's pairs that an audit asks
@@ -277,4 +294,5 @@ SUITE = Suite(
         f"On Dev's templates the share of answers that are not neutral is {result.measures['fn_bias'].shown}."
     ),
     sections=_sections,
+    alone=False,
 )

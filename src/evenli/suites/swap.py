@@ -328,4 +328,5 @@ SUITE = Suite(
     fields=lambda result: {"rows": float(result.rows)},
     items=Items("pairs", "Answer flips", _flipped, ("swap_flips", "swap_accuracy_gap")),
     stressed=frozenset({"swap_flips", "swap_accuracy_gap", "swap_entailment_gap"}),
+    alone=False,
 )

@@ -20,14 +20,14 @@ import torch
 
 from evenli.binary import read_tensors
 from evenli.encoders.bilstm import BiLSTMMax, load_trained
-from evenli.encoders.vectors import WordVectors
+from evenli.encoders.vectors import WordVectors, load_vectors
 from evenli.errors import InputError, ModelError
 from evenli.format import number
 from evenli.labels import LABELS
 from evenli.models.loading import pick_device
 from evenli.record import Number, Record
 from evenli.training.bilstm_trainer import features, make_head, part
-from evenli.training.data import Examples, find_repeats
+from evenli.training.data import Examples, find_repeats, read_examples, split_files
 from evenli.training.fast.bilstm import make_trainer
 from evenli.training.progress import Progress, TrainingDir, clock
 from evenli.training.recipe import EncoderRecipe, learning_rate
@@ -109,6 +109,32 @@ def train_encoder(
             Progress(shown=settings.shown).note(f"warning: {remark}")
         trainer = make_trainer(vectors, train, recipe, seed=seed, device=device)
         return _Run(directory, trainer, settings).train(dev)
+
+
+def train_encoder_files(
+    data: str | Path,
+    vectors: str | Path,
+    out: str | Path,
+    dev: str | Path | None = None,
+    *,
+    recipe: EncoderRecipe | None = None,
+    seed: int = 1234,
+    settings: EncoderSettings | None = None,
+) -> EncoderOutcome:
+    """Read word vectors and pairs and train an encoder on them; ``evenli train encoder``.
+
+    Args:
+        data: Directory that ``evenli mitigate`` wrote (train.jsonl, dev.jsonl), or a training file.
+        vectors: File of word vectors: GloVe, word2vec or fastText.
+        out: Directory of the encoder; a killed run continues there.
+        dev: File to choose the epoch by, if ``data`` is a file.
+        recipe: Sizes and rates.
+        seed: Of the initial weights and of the order of the data.
+        settings: Device, progress and checkpoints.
+    """
+    train_file, dev_file = split_files(Path(data), None if dev is None else Path(dev))
+    words, train = load_vectors(vectors), read_examples([train_file])
+    return train_encoder(words, train, read_examples([dev_file]), out, recipe=recipe, seed=seed, settings=settings)
 
 
 @dataclass

@@ -84,6 +84,27 @@ def export_onnx(
     return _compare(source, report, check) if check else report
 
 
+def export_checked(
+    folder: str | Path, out: str | Path, int8: bool = False, *, check: str | Path | None = None, lang: str = "en"
+) -> ExportReport:
+    """Write a local checkpoint as ONNX and compare it on a pair file, by default the gold pairs; ``evenli export``.
+
+    Args:
+        folder: Checkpoint with safetensors weights.
+        out: A file that ends in .onnx, or a folder for ``model.onnx``.
+        int8: Store weight matrices in int8.
+        check: Pair file to compare on; default the gold pairs of the language.
+        lang: Language of the pairs.
+    """
+    # Here, because a machine that only trains has no polars.
+    from evenli.suites.checks import gold_pairs
+    from evenli.suites.files import read_pairs
+
+    pairs = read_pairs(check, lang, suite="check") if check else gold_pairs(lang)
+    columns = pairs.frame["premise"].to_list(), pairs.frame["hypothesis"].to_list()
+    return export_onnx(folder, out, int8, check=list(zip(*columns, strict=True)))
+
+
 def _compare(folder: Path, report: ExportReport, pairs: Sequence[tuple[str, str]]) -> ExportReport:
     """Run the checkpoint in fp32 and the ONNX file on the same pairs."""
     from evenli.models import ModelOptions, ModelRequest

@@ -9,6 +9,7 @@ from evenli.suites.coal import causes as causes
 from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import check, load
 from evenli.suites.coal.results import CoalResult, fields, sections, summarise
+from evenli.suites.coal.texts import card
 from evenli.suites.coal.verdict import CAUSES, ELSEWHERE, judge, summary
 
 SUITE = Suite(
@@ -35,4 +36,6 @@ SUITE = Suite(
     stressed=frozenset({"coal", *CAUSES}),
     has_lists=True,
     card_type="nli-coal",
+    listed=(*CAUSES, "coal", "follow", "defy", "fn_bias"),
+    card=card,
 )

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from evenli._callable import settings_of
 from evenli.errors import InputError, ResourceError
 from evenli.pairs import PairSet
-from evenli.resources import Axis, Occupation, load_axis
+from evenli.resources import Axis, Occupation, load_axis, read_lines
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.base import AS, NS, PS, PUBLISHED, SLOT, filled_row
-from evenli.suites.coal.occupations import OccupationList
+from evenli.suites.checks import Finding, validate
+from evenli.suites.coal.occupations import OccupationList, load_occupations
+from evenli.suites.files import write_pairs
 
 
-def build_coal(
-    lang: str = "en",
-    *,
-    axis: Axis | str = "gender",
-    occupations: OccupationList | Sequence[Occupation] | None = None,
-    templates: Sequence[str] | None = None,
-    width: int = 10,
-    seed: int | None = None,
-    neutral_group_order: Sequence[str] | None = None,
-) -> PairSet:
+@dataclass(frozen=True)
+class CoalSettings:
+    """How an NLI-CoAL set is built."""
+
+    axis: Axis | str = "gender"  # axis or its name
+    # published, another list of the axis, a .csv or .tsv file, a list, or typed occupations, which are put in blocks.
+    occupations: OccupationList | Sequence[Occupation] | str | Path | None = None
+    # Sentence templates with at least one [Sub], or a file of them; len(occupations) + width - 1 are used.
+    templates: Sequence[str] | str | Path | None = None
+    width: int = 10  # templates per occupation
+    seed: int | None = None  # shuffle occupations inside their blocks, and templates; None keeps the order
+    neutral_group_order: Sequence[str] | None = None  # of the group blocks of NS; default the axis order
+
+
+def build_coal(lang: str = "en", settings: CoalSettings | None = None, **options: Any) -> PairSet:
     """Build PS, AS and NS pairs with the sliding window of NLI-CoAL (Anantaprayoon, Kaneko, Okazaki 2024, section 3).
 
     Occupation ``k`` meets templates ``k .. k + width - 1``. PS pairs name the group an occupation is stereotyped as, AS
@@ -36,32 +46,63 @@ def build_coal(
 
     Args:
         lang: Language of the axis to use.
-        axis: Axis or its name.
-        occupations: A list, or typed occupations, which are put in blocks; default the published ones.
-        templates: Sentence templates with at least one ``[Sub]``; ``len(occupations) + width - 1`` are used.
-        width: Templates per occupation.
-        seed: Shuffle occupations inside their blocks, and templates, with this seed; None keeps the order.
-        neutral_group_order: Order of the group blocks of NS; default the axis order.
+        settings: Axis, occupations, templates, width and seed.
+        options: Fields of ``CoalSettings``, in place of ``settings``.
     """
-    axis = load_axis(axis)
-    words = occupations if isinstance(occupations, OccupationList) else OccupationList(PUBLISHED, (), {})
-    given = occupations if isinstance(occupations, Sequence) else words.occupations or axis.occupations(lang)
-    window = list(templates) if templates is not None else axis.templates(lang)
+    settings = settings or settings_of(CoalSettings, options, "build_coal")
+    axis, width, seed = load_axis(settings.axis), settings.width, settings.seed
+    words = _listed(settings.occupations, lang, axis)
+    # The published list keeps its blocks, so that a release is built again byte for byte.
+    own, given = "" if words.name == PUBLISHED else words.name, words.occupations
+    window = _templates(settings.templates, lang, axis)
     _check(given, window, width, axis)
     blocks = [[o for o in given if o.stereotype == block] for block in (NO_STEREOTYPE, *axis.group_names)]
     if seed is not None:
         generator = np.random.default_rng(seed)
         blocks = [[block[i] for i in generator.permutation(len(block))] for block in blocks]
         window = [window[i] for i in generator.permutation(len(window))]
-    # The published list keeps its blocks, so that a release is built again byte for byte.
-    own = "" if words.name == PUBLISHED else words.name
     placed = list(enumerate(in_turn(blocks) if own else [one for block in blocks for one in block]))
-    rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_group_order or axis.group_names)
+    neutral_order = settings.neutral_group_order or axis.group_names
+    rows = _rows(placed, window, width, axis.language(lang).group_words, neutral_order)
     listed = f"{len(given)} occupations{f' of list {own}' if own else ''}"
     source = f"built by evenli: axis {axis.id}, {listed}, width {width}, seed {seed}"
     name = f"built-in, {own} occupations" if own else "built-in"
     pairs = PairSet.from_rows(rows, name=name, suite="coal", lang=lang, source=source)
     return replace(pairs, notes=words.notes, occupation_list=own, scores=words.scores)
+
+
+@dataclass(frozen=True)
+class CoalFile:
+    """An NLI-CoAL set that was written, and what its check says."""
+
+    path: Path
+    pairs: PairSet
+    findings: tuple[Finding, ...]
+
+
+def write_coal(out: str | Path, lang: str = "en", settings: CoalSettings | None = None, **options: Any) -> CoalFile:
+    """Build an NLI-CoAL set, write it as .jsonl, .csv or .parquet, and check every row; ``evenli build coal``.
+
+    ``options`` are fields of ``CoalSettings``, in place of ``settings``.
+    """
+    path, settings = Path(out), settings or settings_of(CoalSettings, options, "write_coal")
+    pairs = replace(build_coal(lang, settings), name=path.name)  # so that a run tells which file it asked
+    write_pairs(pairs, path)
+    return CoalFile(path, pairs, tuple(validate(pairs, axis=settings.axis)))
+
+
+def _listed(given: Any, lang: str, axis: Axis) -> OccupationList:
+    if isinstance(given, OccupationList):
+        return given
+    if given is None or isinstance(given, str | Path):
+        return load_occupations(given or PUBLISHED, lang, axis)
+    return OccupationList(PUBLISHED, tuple(given), {})
+
+
+def _templates(given: Sequence[str] | str | Path | None, lang: str, axis: Axis) -> list[str]:
+    if given is None:
+        return axis.templates(lang)
+    return read_lines(Path(given)) if isinstance(given, str | Path) else list(given)
 
 
 def in_turn(blocks: Sequence[Sequence[Occupation]]) -> list[Occupation]:

@@ -6,8 +6,9 @@ An official release is read and repaired here, and its word and template lists c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -21,9 +22,8 @@ from evenli.parse import parse_json_object
 from evenli.resources import Axis, Occupation, load_axis
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.suites.base import AS, NS, PS, SLOT, SPLITS, SUBSETS, Request, fill, subset_of
-from evenli.suites.checks import check_pairs, looks_like
+from evenli.suites.checks import Finding, check_pairs, looks_like, validate
 from evenli.suites.coal.build import build_coal
-from evenli.suites.coal.occupations import load_occupations
 from evenli.suites.files import json_lines, read_pairs
 
 _NEEDED = ("premise", "hypothesis", "gold", "occupation", "stereotype", "template", "group", "subset")
@@ -48,7 +48,7 @@ def load(request: Request) -> PairSet:
     axis.language(lang)
     if request.data is None:
         _refuse_release_options(request, "the built-in pairs have")
-        return build_coal(lang, axis=axis, occupations=load_occupations(request.occupations, lang, axis))
+        return build_coal(lang, axis=axis, occupations=request.occupations)
     is_path = isinstance(request.data, str | Path)
     origin = Path(request.data) if is_path else "the table"
     if not is_path or (Path(request.data).is_file() and file_kind(Path(request.data)) in _PAIR_FILES):
@@ -65,6 +65,49 @@ def load(request: Request) -> PairSet:
             f"first: '{example}'; set the language (--lang) or split the file"
         )
     return pairs
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """The pairs of a file or release, and every rule that a row of them breaks."""
+
+    pairs: PairSet
+    findings: tuple[Finding, ...]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Findings by rule."""
+        return dict(Counter(finding.rule for finding in self.findings))
+
+    @property
+    def problem(self) -> str:
+        """Why an audit refuses the pairs; empty if it takes them."""
+        refused = [finding for finding in self.findings if not finding.noted]
+        if not refused:
+            return ""
+        reason = f"{refused[0].rule} of pair '{refused[0].id}'"
+        return f"{self.pairs.name}: an audit refuses {len(refused)} finding(s), first: {reason}"
+
+    def lines(self) -> list[str]:
+        """What there is, and the first finding of every rule, for people."""
+        pairs, first = self.pairs, {finding.rule: finding for finding in reversed(self.findings)}
+        lines = [f"{pairs.name}: {len(pairs)} pairs, " + ", ".join(f"{k} {v}" for k, v in pairs.counts.items())]
+        lines += [f"note: {note}" for note in pairs.notes]
+        for rule, count in self.counts.items():
+            lines.append(f"{rule}: {count} rows, first pair {first[rule].id}: {first[rule].detail}")
+        return lines if self.findings else [*lines, "no findings"]
+
+
+def check_file(data: Any, lang: str = "en", **options: Any) -> CheckedFile:
+    """Check a pair file or a release as an audit would, and list everything; ``evenli data --check``.
+
+    Args:
+        data: A release folder or archive, a pair file or a table.
+        lang: Language.
+        options: ``split`` and ``tokenised`` for releases, ``axis``.
+    """
+    pairs = load_coal(lang, data, **options, checked=False)
+    return CheckedFile(pairs, tuple(validate(pairs, axis=options.get("axis", "gender"))))
 
 
 def check(pairs: PairSet, request: Request) -> PairSet:

@@ -12,7 +12,7 @@ from evenli.format import percent, with_interval
 from evenli.labels import ENTAILMENT, LABELS
 from evenli.resources.axes import NO_STEREOTYPE
 from evenli.stats.sample import Sample
-from evenli.suites.base import with_article
+from evenli.suites.base import refuse, with_article
 from evenli.suites.coal.causes import EVEN, INCOHERENT, items
 from evenli.suites.coal.results import CoalResult, ReadingRow
 from evenli.suites.summary import Bar, PlainNumber, Share, Summary, in_one_sentence, plain_number, typical_pair
@@ -72,14 +72,6 @@ def judge(result: CoalResult, competence: Competence | None) -> Verdict:
         almost = "Even at this resolution: jobs are almost never read as anybody's."
         return Verdict("even", f"{almost} All causes lie within 0.05 of 0: {values}.")
     return Verdict("undecided", f"Undecided: no cause is significant on these pairs. {values}.{''.join(missing)}")
-
-
-def refuse(competence: Competence | None) -> Verdict | None:
-    """The verdict of a model whose scores do not speak of bias; None for a competent one."""
-    if competence is None or not competence.problem:
-        return None
-    why = "the model is not competent at this task" if competence.assessed else "competence cannot be assessed"
-    return Verdict("none", f"No verdict: {why}; {competence.problem}.")
 
 
 def size_of(value: float) -> str:

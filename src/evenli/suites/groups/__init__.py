@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from evenli.suites.base import Items, Suite
+from evenli.suites.coal.texts import groups_card
 from evenli.suites.groups import measures as measures
 from evenli.suites.groups.build import check, load
 from evenli.suites.groups.results import GroupsResult, fields, sections, summarise
@@ -27,4 +28,7 @@ SUITE = Suite(
     indented=frozenset({"coal_n_pro", "coal_n_anti", "coal_n_non"}),
     stressed=frozenset({"coal_n", *measures.CAUSES}),
     has_lists=True,
+    card_name="NLI-CoAL, n groups",
+    listed=(*measures.CAUSES, "coal_n", "distance"),
+    card=groups_card,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from evenli.format import percent, with_interval
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS, NEUTRAL
 from evenli.stats.sample import Sample
-from evenli.suites.base import with_article
+from evenli.suites.base import refuse, with_article
 from evenli.suites.coal.verdict import (
     ADVERBS,
     COUNTS,
@@ -17,7 +17,6 @@ from evenli.suites.coal.verdict import (
     common_cause,
     common_clause,
     negligible,
-    refuse,
     size_of,
     supported,
 )

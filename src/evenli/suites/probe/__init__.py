@@ -56,4 +56,5 @@ SUITE = Suite(
     stressed=frozenset({"probe_lean", "probe_s", "probe_dp", "probe_b"}),
     figures="evenli.report.probe:probe_figures",
     report="evenli.report.probe:write_probe_chart",
+    alone=False,
 )

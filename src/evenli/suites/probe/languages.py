@@ -1,4 +1,4 @@
-"""The probe in Japanese and Chinese: our own sentences, and the stereotyped occupations of NLI-CoAL.
+"""The probe as a file in every language; in Japanese and Chinese of our own sentences and occupations of NLI-CoAL.
 
 The English probe takes its labels from Sharma et al. and compares them with US labour statistics. No labour statistics
 by occupation ship for Japan and China, so the labels are the published stereotype classes, and nothing is compared.
@@ -6,13 +6,18 @@ by occupation ship for Japan and China, so the labels are the published stereoty
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
+
 import numpy as np
 
 from evenli.errors import InputError
 from evenli.pairs import PairSet
 from evenli.resources import load_axis
 from evenli.suites.base import fill
+from evenli.suites.files import write_pairs
 from evenli.suites.probe import words
+from evenli.suites.probe.build import ProbeReport, ProbeSettings, build_probe, label_by_labour, read_occupations
 from evenli.suites.scenes import compose_templates
 
 LANGUAGES = ("ja", "zh")
@@ -55,3 +60,47 @@ def probe_occupations_in(lang: str) -> dict[str, str]:
             listed[occupation.stereotype].append(occupation.word)
     count = min(OCCUPATIONS, *map(len, listed.values()))
     return {names[i * len(names) // count]: group for group, names in listed.items() for i in range(count)}
+
+
+@dataclass(frozen=True)
+class ProbeFile:
+    """A probe set that was written; the report is that of an English one, None in other languages."""
+
+    path: Path
+    pairs: PairSet
+    report: ProbeReport | None
+
+
+def write_probe(
+    out: str | Path,
+    lang: str = "en",
+    settings: ProbeSettings | None = None,
+    *,
+    occupations: str | Path | None = None,
+    dominance: float | None = None,
+) -> ProbeFile:
+    """Build a probe set and write it as .jsonl, .csv or .parquet; ``evenli build probe``.
+
+    Args:
+        out: File to write.
+        lang: Language; Japanese and Chinese have our own sentences and the stereotypes of NLI-CoAL.
+        settings: Corpus, sizes and hypotheses; of other languages than English premises, hypotheses and seed count.
+        occupations: Table of the user's own occupations, in place of those of the settings; English only.
+        dominance: Label by US labour share of at least this percentage; English only.
+    """
+    settings, report = settings or ProbeSettings(), None
+    if lang != "en":
+        # The sentences are ours there: what chooses them from a corpus would have no effect.
+        given = {"--corpus": settings.corpus, "--occupations": occupations, "--dominance": dominance}
+        if english := [name for name, value in given.items() if value is not None]:
+            raise InputError(f"{', '.join(english)}: for English only, the language is '{lang}'; leave it out")
+        per_occupation, family = settings.per_occupation, settings.family
+        pairs = build_probe_in(lang, per_occupation=per_occupation, family=family, seed=settings.seed)
+    else:
+        if occupations is not None:
+            settings = replace(settings, occupations=read_occupations(occupations))
+        built = build_probe(settings)
+        pairs = built.pairs if dominance is None else label_by_labour(built.pairs, dominance)
+        report = built.report
+    write_pairs(pairs, out)
+    return ProbeFile(Path(out), pairs, report)

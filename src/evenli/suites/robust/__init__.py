@@ -37,4 +37,5 @@ SUITE = Suite(
     contrast=contrast,
     figures="evenli.report.wordings:figures",
     report="evenli.report.wordings:write",
+    alone=False,
 )
