@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,26 @@ def test_wrong_arguments_are_named() -> None:
         evenli.audit("fake:even", data={"train": [], "test": []})
     with pytest.raises(InputError, match="float"):
         evenli.seat(0.5, ["C6b"])
+
+
+@pytest.mark.parametrize(
+    ("call", "noun"),
+    [
+        (lambda: evenli.swap(None), "text.*NoneType"),
+        (lambda: evenli.load_run(None), "run.*NoneType"),
+        (lambda: evenli.gate(None), "run.*NoneType"),
+        (lambda: evenli.audit("fake:even", out=5), "directory.*int"),
+        (lambda: evenli.load_encoder(None), "encoder.*NoneType"),
+        (lambda: evenli.load_model(5), "model.*int"),
+        (lambda: evenli.mitigate("subtract", None, "out"), "subtract"),
+        (lambda: evenli.mitigate("subtract", "scored", None), "result.*NoneType"),
+        (lambda: evenli.mitigate("subtract", "scored", "out", percentile="x"), "percentile.*'x'"),
+    ],
+)
+def test_a_wrong_type_is_one_line(call: Callable[[], object], noun: str) -> None:
+    with pytest.raises(InputError, match=noun) as caught:
+        call()
+    assert "\n" not in str(caught.value)
 
 
 def test_results_keep_their_old_names() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -139,7 +140,6 @@ OTHERWISE = {
     "meta/mixture": "groups are those of an axis",
     "resources/axes": "groups are those of an axis",
     "interop/lm_eval_tasks/tasks": "coal is a measure",
-    "report/card": "coal is a measure",
     "report/comparison": "coal is a measure",
     "report/meta": "coal is a measure; the suites of a sweep are fixed",
     "report/probe": "probe is the name of a chart",
@@ -173,3 +173,21 @@ def test_names_say_what_they_hold() -> None:
             if isinstance(name, str) and UNSAID & set(name.split("_")):
                 listed.append(f"{file.relative_to(SOURCE)}:{getattr(node, 'lineno', '')}: {name}")
     assert not listed
+
+
+OTHER_COMMANDS = {"ray start --head", "--evenli-limit"}
+"""Flags that are not of our command line."""
+
+
+@pytest.mark.parametrize("file", sorted(SOURCE.rglob("*.py")), ids=lambda f: str(f.relative_to(SOURCE)))
+def test_errors_of_the_library_fit_python_and_the_command_line(file: Path) -> None:
+    """An option stands in brackets behind what it is about, or in a command in quotes: Python has no options."""
+    if room_of(file) == "cli":
+        return
+    raised = (node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Raise))
+    nodes = [node for one in raised for node in ast.walk(one)]
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    texts = [text_of(node) for node in nodes if id(node) not in parts]
+    for other in OTHER_COMMANDS:
+        texts = [text.replace(other, "") for text in texts]
+    assert [text for text in texts if re.search("(^|[^-(a-z])--[a-z]", re.sub(r"\([^()]*\)|'[^']*'", "", text))] == []

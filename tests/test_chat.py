@@ -397,7 +397,7 @@ def test_costs_are_estimated_and_limited(few: PairSet, tmp_path: Path) -> None:
         cost = table.header["usage"]["cost"]
         assert cost > 0 and any("cost about" in note for note in notes)
         before = one.count
-        with pytest.raises(ModelError, match="more than --max-cost"):
+        with pytest.raises(ModelError, match="more than.*--max-cost"):
             ask(one.url, few, price=(10.0, 10.0), max_cost=cost / 10)
         assert one.count == before + 2  # the two questions that find out what the server can do
         # The estimate is too low where tokens turn out dearer; the limit holds all the same, also over two runs.
@@ -410,7 +410,7 @@ def test_costs_are_estimated_and_limited(few: PairSet, tmp_path: Path) -> None:
         pl.read_parquet(file)["prompt_tokens"].sum() for file in (tmp_path / "run" / "shards").glob("*.parquet")
     )
     assert 0 < spent * 10 / 1e6 <= limit
-    with pytest.raises(InputError, match="--max-cost needs --price"):
+    with pytest.raises(InputError, match="--max-cost.*--price"):
         Prompting(max_cost=1.0)
 
 

@@ -182,6 +182,8 @@ BAD = {
     "device of no model": (["audit", "fake:even", "--device", "tpu"], "'tpu'"),
     "onnx on cuda": (["audit", "--device", "cuda"], "ONNX"),
     "reproduce without folder": (["reproduce", "--data", "nofolder"], "nofolder"),
+    "predict without pairs": (["predict", "fake:biased"], "--data: which pairs"),
+    "report of a damaged run": (["report", "damaged"], "run what wrote it again"),
     "wrong order": (["audit", "py:turned:predict"], "--labels contradiction,neutral,entailment"),
 }
 
@@ -202,6 +204,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "empty.jsonl").write_text("\n")
     (folder / "double.jsonl").write_text((json.dumps(good | {"id": 1}) + "\n") * 2)
     (folder / "t.txt").write_text("nobody is here.\n")
+    (folder / "damaged").mkdir()
+    (folder / "damaged" / "run.json").write_text("{")
     (folder / "busy").mkdir()
     (folder / "busy" / "x").write_text("")
     (folder / "turned.py").write_text(

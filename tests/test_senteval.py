@@ -224,6 +224,7 @@ def test_sts14_pairs_without_a_score_are_left_out(tmp_path: Path) -> None:
     task = read_task("STS14", tmp_path)
     assert task.texts[:2] == ("a b", "i j") and task.scores is not None and task.scores[:2].tolist() == [1.5, 4.0]
     assert {part: len(rows) for part, rows in task.subsets.items()}["OnWN"] == 2
+    assert task.unscored == 6
     (folder / "STS.gs.images.txt").write_text("1.5\n", encoding="utf-8")
     with pytest.raises(InputError, match="STS.gs.images.txt"):
         read_task("STS14", tmp_path)
@@ -238,6 +239,7 @@ def test_other_years_of_sts(tmp_path: Path) -> None:
     assert task.texts == ("a b 0", "a b 2", "a b 4") and task.scores is not None
     assert task.scores.tolist() == [1.0, 4.0, 2.5]
     assert {part: rows.tolist() for part, rows in task.subsets.items()} == {"MSRpar": [0, 1], "OnWN": [2]}
+    assert task.unscored == 1  # that of the training part is none
     (tmp_path / "STS13.tsv").write_text("\n".join([lines[0], "FNWN.test\t\ta\tb"]) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match="STS13.*score"):
         read_task("STS13", tmp_path)
@@ -249,6 +251,12 @@ def test_other_years_are_run_when_named_and_leave_the_mean_alone(flat: Path, tmp
     result = run_senteval(Words(), folder, tasks=["STS16", "STS14"])
     assert list(result.tasks) == ["STS14", "STS16"]
     assert result.tasks["STS16"].score == pytest.approx(result.tasks["STS14"].score)
+    assert result.tasks["STS16"].note == ""
+    with (folder / "STS16.tsv").open("a", encoding="utf-8") as stream:
+        stream.write("images\t\tnobody\tscored this\nimages\t \tnor\tthat\n")
+    more = run_senteval(Words(), folder, tasks=["STS16"])
+    assert more.tasks["STS16"].metrics == pytest.approx(result.tasks["STS16"].metrics)
+    assert more.tasks["STS16"].note.startswith("2 of 182 pairs have no human score")
     assert "STS16" not in SentEvalSettings().names and len(SentEvalSettings().names) == 12
 
 

@@ -654,7 +654,7 @@ def test_swap_keeps_the_old_file_if_it_fails(
 BAD = {
     "unknown suite": (["audit", "fake:even", "--suite", "coal,magic"], "'magic'"),
     "no suite": (["audit", "fake:even", "--suite", ""], "''"),
-    "whose data": (["audit", "fake:even", "--suite", "coal,probe", "--data", "x.tsv"], "--data coal=x.tsv"),
+    "whose data": (["audit", "fake:even", "--suite", "coal,probe", "--data", "x.tsv"], "write coal=x.tsv"),
     "unasked data": (["audit", "fake:even", "--suite", "coal", "--data", "dev=x"], "suite dev"),
     "data twice": (["audit", "fake:even", "--data", "a", "--data", "b"], "a and b"),
     "other language": (["audit", "fake:even", "--suite", "dev2020", "--lang", "ja"], "English"),

@@ -1,11 +1,13 @@
-"""The public API: packages whose name is also a function, and settings from keyword arguments."""
+"""The public API: packages whose name is also a function, paths, and settings from keyword arguments."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -34,6 +36,13 @@ def make_callable(package: str, target: str) -> None:
             return inspect.signature(function())
 
     sys.modules[package].__class__ = Callable
+
+
+def path_of(given: object, what: str) -> Path:
+    """The path that a caller gave for ``what``; all but a text or a path is refused."""
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{what} is named by a path, not by {type(given).__name__}")
+    return Path(given)
 
 
 def settings_of(kind: type[Settings], given: Mapping[str, Any], what: str, *further: str) -> Settings:

@@ -51,7 +51,7 @@ def label_columns(names: Sequence[str], *, origin: str) -> tuple[int, int, int]:
     if sorted(label or "" for label in labels) != sorted(LABELS):
         raise LabelError(
             f"{origin} names its labels {shown}; cannot tell which is which. "
-            "Say the order with --labels, for example --labels contradiction,entailment,neutral"
+            "Say the order (--labels), for example contradiction,entailment,neutral"
         )
     e, n, c = (labels.index(label) for label in LABELS)
     return e, n, c

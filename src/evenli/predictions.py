@@ -15,6 +15,7 @@ from evenli.errors import InputError, RunError
 from evenli.labels import LABELS
 from evenli.pairs import PAIR_COLUMNS
 from evenli.renamed import OLD_SUITES
+from evenli.store import ANEW
 
 COLUMNS = ("suite", *PAIR_COLUMNS, *LABELS)
 """Columns of predictions.parquet: the pair, then its logits under the label names; columns of the user's own follow."""
@@ -22,7 +23,6 @@ ABSTAINED, MASS = "abstained", "mass"
 """Further columns of language models: whether the row is no answer, and what the labels had of the probability."""
 MINIMUM_MASS = 0.5
 """Labels that have less of the probability are no answer: the model would rather say something else."""
-_ANEW = "rerun the original command with --overwrite"
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class Predictions:
         try:
             frame = read_parquet(Path(path))
         except InputError as error:
-            raise RunError(f"{error}; {_ANEW}") from error
+            raise RunError(f"{error}; {ANEW}") from error
         header = dict(header or {})
         if missing := [name for name in COLUMNS if name not in frame.columns]:
             raise RunError(f"{path} is not a prediction table: missing column(s) {', '.join(missing)}")
         if problem := _damage(frame, header.get("data", [])):
-            raise RunError(f"{path} is damaged: {problem}; {_ANEW}")
+            raise RunError(f"{path} is damaged: {problem}; {ANEW}")
         frame = frame.with_columns(pl.col("suite").replace(OLD_SUITES))
         # Read as numbers whatever they are stored as: these columns are not part of the layout that was checked.
         further = _further(frame, header)

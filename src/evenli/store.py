@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from evenli._callable import path_of
 from evenli._temporary import is_temporary, leftovers, process_mark
 from evenli._version import __version__
 from evenli.errors import InputError, RunError, RunLockedError
@@ -24,6 +25,8 @@ from evenli.parse import check_regular
 
 LOCK = ".lock"
 _HASH = "manifest_sha256"
+ANEW = "run what wrote it again, into another directory or over this one (--overwrite)"
+"""Advice for a damaged file, whoever reads it: the command that stumbles over it is seldom the one that wrote it."""
 UNREADABLE = (OSError, InputError, ValueError, KeyError, TypeError, OverflowError)
 """What a broken manifest raises."""
 
@@ -38,7 +41,7 @@ class RunDir:
         owned: Patterns of the names such a directory may hold beside the manifest, the lock and temporary files.
         schema: Newest version of the manifest that this evenli reads.
         hashed: First version whose manifests hold their own hash; None where older ones are of the same version.
-        option: The option that names the directory, for advice.
+        option: What the directory is called in advice, with the option that names it.
     """
 
     def __init__(
@@ -50,9 +53,9 @@ class RunDir:
         owned: Sequence[str] = (),
         schema: int = 1,
         hashed: int | None = None,
-        option: str = "--out",
+        option: str = "directory (--out)",
     ) -> None:
-        self.path = Path(path)
+        self.path = path_of(path, f"the directory of a {kind}")
         self.kind, self.schema, self.hashed, self.option = kind, schema, hashed, option
         self.manifest_file = self.path / manifest
         self._owned = tuple(owned)
@@ -241,8 +244,7 @@ def read_manifest(
         version = int(stored["schema"])
         missing = [key for key in required if key not in stored]
     except UNREADABLE as error:
-        advice = "choose another directory or rerun with --overwrite"
-        raise RunError(f"{file} is damaged ({error}); {advice}") from error
+        raise RunError(f"{file} is damaged ({error}); {ANEW}") from error
     if stored.get("kind", kind) != kind:
         raise RunError(f"{file.parent} holds a {stored['kind']}, not a {kind}; choose another directory")
     if version > schema:
@@ -253,9 +255,9 @@ def read_manifest(
     # A manifest of a version that has a hash is refused without one: cutting the hash out is an edit as well.
     expects_hash = hashed is not None and version >= hashed
     if stored[_HASH] != with_hash(stored)[_HASH] if _HASH in stored else expects_hash:
-        raise RunError(f"{file} was damaged or edited: checksum mismatch; rerun with --overwrite")
+        raise RunError(f"{file} was damaged or edited: checksum mismatch; {ANEW}")
     if missing:
-        raise RunError(f"{file} lacks {', '.join(missing)}; choose another directory or rerun with --overwrite")
+        raise RunError(f"{file} lacks {', '.join(missing)}; {ANEW}")
     return dict(stored)
 
 
@@ -291,7 +293,7 @@ def replacing(run: RunDir, *, overwrite: bool) -> Iterator[Path]:
             f"choose another {run.option}"
         )
     if run.exists() and not overwrite:
-        raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or pass --overwrite")
+        raise RunError(f"{out} holds a {run.kind}; choose another {run.option} or overwrite it (--overwrite)")
     temporary, old = (out.with_name(f".{out.name}.{process_mark()}.{ending}") for ending in ("tmp", "old"))
     # Two renames, because a directory that is not empty cannot be replaced in one; ``_recover`` mends a kill between.
     with run.writing():

@@ -191,8 +191,9 @@ def _predicted(model: str | None, data: Path | None, old_model: str | None) -> t
     if old_model is not None and model is not None and data is not None:
         raise InputError(f"two models are given, {model} and {old_model}; leave -m out")
     if data is None:
-        if model is None:
-            raise InputError("--data: which pairs? A .jsonl, .csv, .tsv or .parquet file")
+        if model is None or (old_model is None and not Path(model).is_file()):
+            asked = "" if model is None else f" should {model} be asked"
+            raise InputError(f"--data: which pairs{asked}? A .jsonl, .csv, .tsv or .parquet file")
         data, model = Path(shared.renamed(model, f"predict {model}", f"predict MODEL --data {model}")), None
     return model or shared.renamed(old_model, f"-m {old_model}", f"predict {old_model} --data FILE"), data
 

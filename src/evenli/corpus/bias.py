@@ -232,7 +232,7 @@ class BiasScorer:
 def check_centre(centre: str) -> None:
     """Refuse an unknown way to count."""
     if centre not in get_args(Centre):
-        raise InputError(f"--centre {centre} is unknown; choose {', '.join(get_args(Centre))}")
+        raise InputError(f"centre {centre} is unknown; choose {', '.join(get_args(Centre))}")
 
 
 @cache

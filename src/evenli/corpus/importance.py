@@ -67,6 +67,7 @@ class StaticWeights(ABC):
     @property
     def identity(self) -> str:
         """Name, counts, other numbers and the share of the markers."""
+        # Counts are millions of numbers and are known by their hash; other fields by their value.
         own = [getattr(self, field.name) for field in fields(self) if field.name != "markers"]
         parts = [str(getattr(value, "identity", repr(value))) for value in own]
         return ":".join([type(self).__name__.lower(), *parts, repr(self.markers)])
@@ -117,6 +118,7 @@ class Counts:
             words = split_words(text.lower()) if text else []
             if words:
                 documents += 1
+                # Both are counted in one pass: sif asks how often a word occurs, idf in how many texts.
                 occurrences.update(words)
                 spread.update(set(words))
         if not documents:
@@ -133,6 +135,7 @@ class Counts:
             "occurrences": list(self.occurrences.values()),
             "texts": [self.texts[w] for w in words],
         }
+        # The totals stand in every row: equal values take next to no space, and one file holds all there is to know.
         frame = pl.DataFrame(columns).with_columns(documents=pl.lit(self.documents), tokens=pl.lit(self.tokens))
         frame.write_parquet(file, compression="zstd")
 
@@ -163,6 +166,7 @@ class Idf(StaticWeights):
 
     def mass(self, token: str) -> float:
         """The smoothed inverse document frequency, at least 1."""
+        # A word of every text still counts, hence the 1 in front; those inside are for a word that no text has.
         return 1.0 + math.log((1 + self.counts.documents) / (1 + self.counts.texts.get(token.lower(), 0)))
 
 
@@ -227,6 +231,7 @@ class MaxPooled:
 
     def weigh(self, sentences: Sequence[Sequence[str]]) -> list[Importance]:
         """The shares and counts of many sentences; an empty one is not encoded."""
+        # The answers are handed out in turn, to the sentences that were asked for.
         filled = [list(tokens) for tokens in sentences if tokens]
         answers = iter(self.encoder.argmax(filled) if filled else ())
         return [_aligned(tokens, next(answers)) if tokens else Importance(np.zeros(0), ()) for tokens in sentences]

@@ -278,7 +278,9 @@ class Job:
                 self.run.add_hash()
             elif different := [key for key, value in self._settings.items() if stored.get(key) != value]:
                 names = ", ".join(different)
-                raise RunError(f"{self.run.path} holds another job (other {names}); choose another or pass --overwrite")
+                raise RunError(
+                    f"{self.run.path} holds another job (other {names}); choose another or overwrite it (--overwrite)"
+                )
             # A run of an older version that was not finished has no hashes; its shards are known by their rows only.
             self._hashes = (stored or {}).get("files") or self.run.read_hashes()
             yield

@@ -128,7 +128,9 @@ class CorpusScores:
         scores = cls(path, header)
         missing = [file.name for file in scores.shards if not file.is_file()]
         if missing:
-            raise RunError(f"{path} lacks {', '.join(missing[:3])}; score the corpus again with --overwrite")
+            raise RunError(
+                f"{path} lacks {', '.join(missing[:3])}; score the corpus again and overwrite it (--overwrite)"
+            )
         return scores
 
     @property
@@ -166,7 +168,7 @@ class CorpusScores:
                 self.verified.add(file.name)
                 yield read_parquet(file, columns or None)
             except InputError as error:
-                raise RunError(f"{file} is damaged; score the corpus again with --overwrite") from error
+                raise RunError(f"{file} is damaged; score the corpus again and overwrite it (--overwrite)") from error
 
     def gold_frames(self, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """The same without the rows that have no gold label."""

@@ -67,15 +67,17 @@ class ScoreSettings:
         choices = {"weights": get_args(Weighting), "engine": get_args(Engine), "lang": LANGUAGES}
         for name, known in choices.items():
             if getattr(self, name) not in known:
-                raise InputError(f"--{name} {getattr(self, name)} is unknown; choose {', '.join(known)}")
+                raise InputError(f"{name} {getattr(self, name)} is unknown; choose {', '.join(known)}")
         if self.axis is not None:
             _check_axis(self.axis, self.pairs)
         if self.centre is not None:
             check_centre(self.centre)
         if self.vectors is None and self.encoder is None:
-            raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
+            raise InputError(
+                "which word vectors (--vectors)? Name a GloVe, word2vec or fastText file, or an encoder (--encoder)"
+            )
         if self.vectors is None and self.centre not in {None, PUBLISHED} and not self._own_vectors:
-            raise InputError(f"--centre {self.centre} is for word vectors; a transformer alone is scored as published")
+            raise InputError(f"centre {self.centre} is for word vectors; a transformer alone is scored as published")
 
     @property
     def _own_vectors(self) -> bool:
@@ -124,10 +126,10 @@ def ends_of(header: Mapping[str, Any]) -> Sequence[str]:
 
 def _check_axis(axis: Sequence[str], pairs: Pairs) -> None:
     if isinstance(axis, str) or len(axis) != len(ENDS) or not all(axis):
-        raise InputError(f"--axis {axis}: name its two ends, as in young,old")
+        raise InputError(f"axis {axis}: name its two ends, as in young,old")
     if isinstance(pairs, str) and pairs in LISTS:
         raise InputError(
-            f"--axis {','.join(axis)} needs --pairs FILE: two words a line, {axis[0]} first, {axis[1]} second"
+            f"axis {','.join(axis)} needs pairs (--pairs FILE): two words a line, {axis[0]} first, {axis[1]} second"
         )
 
 
@@ -159,7 +161,7 @@ def make_scorer(settings: ScoreSettings, source: str | Path | Counts | None = No
 
 _MIXED = (
     "words lean as their vectors do and count as in the encoder, which reads only the words that have a vector; leave "
-    "--vectors out for the published score of a transformer"
+    "the vectors (--vectors) out for the published score of a transformer"
 )
 
 
@@ -169,8 +171,8 @@ def _contextual(settings: ScoreSettings) -> ContextualScorer:
 
     if settings.lang != "en" and settings.pairs == "ten":
         raise InputError(
-            f"--lang {settings.lang} with an encoder alone needs --pairs FILE.csv: sentences in the columns female and "
-            "male that differ in gender words only"
+            f"language {settings.lang} with an encoder alone needs pairs (--pairs FILE.csv): sentences in the columns "
+            "female and male that differ in gender words only"
         )
     encoder = TransformerArgmax(
         str(settings.encoder), device=settings.device, online=settings.online, importance=settings.importance
@@ -208,7 +210,7 @@ def _weights(settings: ScoreSettings, vectors: WordVectors | None, counts: str |
     if settings.weights == "uniform":
         return Uniform()
     if counts is None:
-        raise InputError(f"--weights {settings.weights} needs a corpus to count words in; name it with --counts")
+        raise InputError(f"weights {settings.weights} need a corpus to count words in; name it (--counts)")
     if not isinstance(counts, Counts):
         # The columns are those of the corpus that is scored; another one may have others.
         counts = Counts.count(corpus_texts(counts, settings.columns if settings.counts is None else None))
@@ -252,7 +254,7 @@ def score(
     check_source(source)
     if out is None:
         if is_corpus(str(source)):
-            raise InputError(f"{source} is a corpus; name the directory for its scores with -o")
+            raise InputError(f"{source} is a corpus; name the directory for its scores, out (-o)")
         return make_scorer(settings).score(str(source))
     reading = ReadSettings(settings.columns, settings.batch)
     if settings.weights != "uniform" and settings.encoder is None and settings.engine == "local":

@@ -187,7 +187,7 @@ def choose_columns(file: SourceFile, columns: Sequence[str] | None) -> tuple[str
     if not chosen:
         raise InputError(
             f"{file}: no column is called premise and hypothesis, text or sentence, but {', '.join(names)}; name those "
-            "with text: --columns FIRST,SECOND"
+            "with text (--columns FIRST,SECOND)"
         )
     return chosen
 

@@ -74,12 +74,12 @@ class TransformerArgmax(TransformerEncoder):
         importance: Pooling = "max",
     ) -> None:
         if importance not in get_args(Pooling):
-            raise InputError(f"--importance {importance} is unknown; choose {' or '.join(get_args(Pooling))}")
+            raise InputError(f"importance {importance} is unknown; choose {' or '.join(get_args(Pooling))}")
         if max_length < 3 or batch_size < 1:
             raise InputError(f"max_length must be 3 or more and batch_size 1 or more, not {max_length}, {batch_size}")
         target = str(spec).removeprefix("hf:").removeprefix("st:")
         if importance == "gradients":
-            need("captum.attr", extra="attribution", purpose="--importance gradients")  # said before weights are read
+            need("captum.attr", extra="attribution", purpose="importance gradients")  # said before weights are read
         pooling = "mean" if importance == "gradients" else "max"
         super().__init__(target, pooling, device=device, batch_size=batch_size, online=online)
         config = self._model.config
@@ -220,11 +220,11 @@ class Attributions(NamedTuple):
 
 def integrated_gradients(model: Any, tokenizer: Any, tensors: Any, steps: int = STEPS) -> Attributions:
     """Attributions of the tokens of a batch; ``tensors`` are what the tokenizer gave, on the device of the model."""
-    captum = need("captum.attr", extra="attribution", purpose="--importance gradients")
+    captum = need("captum.attr", extra="attribution", purpose="importance gradients")
     torch = need("torch", extra="hf", purpose="a transformer encoder")
     mask = next((one for one in (tokenizer.mask_token_id, tokenizer.unk_token_id) if one is not None), None)
     if mask is None:
-        raise ModelError("this tokenizer has no mask, which integrated gradients start from; use --importance max")
+        raise ModelError("this tokenizer has no mask, which integrated gradients start from; use importance max")
     special = torch.tensor(sorted(tokenizer.all_special_ids), device=tensors["input_ids"].device)
     parts = []
     # Clones, because tensors that were made for inference cannot take part in a gradient.

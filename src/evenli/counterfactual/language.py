@@ -64,7 +64,7 @@ def corpus_language(texts: Iterable[str], what: str, lang: str = "auto") -> tupl
     if lang != "auto":
         if not counts[lang]:
             raise InputError(
-                f"{what} holds no {LANGUAGES[lang]} text ({shares}); leave --lang out or name its language"
+                f"{what} holds no {LANGUAGES[lang]} text ({shares}); leave the language (--lang) out or name its own"
             )
         return lang, counts  # type: ignore[return-value]
     best = max(counts.keys() - {EMPTY}, key=lambda key: counts[key])
@@ -72,5 +72,5 @@ def corpus_language(texts: Iterable[str], what: str, lang: str = "auto") -> tupl
         listed = ", ".join(f"{name} ({key})" for key, name in LANGUAGES.items())
         raise InputError(f"{what} is in a language that cannot be swapped ({shares}); evenli swaps {listed}")
     if counts[best] < _MAJORITY * total:
-        raise InputError(f"{what} mixes languages ({shares}); pass --lang to swap the texts of one of them")
+        raise InputError(f"{what} mixes languages ({shares}); name one (--lang) to swap its texts")
     return best, counts  # type: ignore[return-value]

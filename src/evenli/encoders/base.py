@@ -128,6 +128,8 @@ def as_encoder(encoder: Encoder | Callable[[list[str]], Any] | str) -> Encoder:
 
 def parse_spec(spec: str) -> tuple[str, str]:
     """Kind and target; a bare path is a mitigated encoder, a checkpoint, or a file of word vectors."""
+    if not isinstance(spec, str):
+        raise InputError(f"an encoder is named by a text such as hf:ID, not by {type(spec).__name__}")
     kind, colon, target = spec.partition(":")
     # The registry is asked before the disk, so that a folder called "hf:x" cannot hide a backend.
     if colon and kind in ENCODERS:

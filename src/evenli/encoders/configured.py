@@ -74,7 +74,7 @@ class Configured:
             if self.beyond:
                 raise ModelError(
                     f"{name} is configured with {', '.join(self.beyond)}, which is not supported here; load it as "
-                    "st:…, or set --pooling"
+                    "st:…, or set the pooling (--pooling)"
                 )
             return self.pooling or "mean", ""
         note = self.differs(asked, name)

@@ -39,7 +39,9 @@ class Asker:
                 return self._model.logits(items)
         except OutOfMemory:
             if len(items) == 1:
-                raise ModelError("out of memory on a single pair; use a smaller model or --max-length") from None
+                raise ModelError(
+                    "out of memory on a single pair; use a smaller model or shorter inputs (--max-length)"
+                ) from None
         self._tokens = len(items) // 2 * length
         self._warn(f"out of memory at {len(items)} pairs in a batch; going on with {len(items) // 2}")
         return self(items, length)

@@ -223,7 +223,7 @@ def check_label_order(gold: Predictions, labels: tuple[str, ...]) -> None:
     raise LabelOrderError(
         f"the label order is wrong: declared as {','.join(labels)} the model gets {percent(declared.mean())} of "
         f"{len(truth)} gold pairs right, as {order} it gets {percent(right[best].mean())}. If that is the true order, "
-        f"pass --labels {order}"
+        f"name the labels so (--labels {order})"
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+from evenli._callable import path_of
 from evenli.errors import InputError, RunError
 from evenli.evaluate.assess import OwnMeasure, assess, check_label_order, check_stored, keep_own
 from evenli.evaluate.finished import Audit as Audit
@@ -239,10 +240,10 @@ def pair_sets(suites: Sequence[str], lang: str, data: Any, settings: AuditSettin
     if settings.full and not any(kind.samples for kind in kinds.values()):
         raise InputError(f"suite {named} asks all of its pairs; full is for suite robust")
     if settings.occupations != PUBLISHED and not any(kind.has_lists for kind in kinds.values()):
-        raise InputError(f"suite {named} has its own occupations; --occupations is for suite coal")
+        raise InputError(f"suite {named} has its own occupations; a list (--occupations) is for suite coal")
     if settings.dominance is not None and not any(kind.takes_dominance for kind in kinds.values()):
         able = ", ".join(name for name in SUITES.builtin if get_suite(name).takes_dominance)
-        raise InputError(f"--dominance applies only to suite {able} (got {named})")
+        raise InputError(f"dominance applies only to suite {able} (got {named})")
     if settings.limit is not None and not (isinstance(settings.limit, int) and settings.limit >= 1):
         raise InputError(f"a limit of {settings.limit!r} pairs is not possible; give a whole number from 1")
     whole = [name for name, kind in kinds.items() if kind.samples]
@@ -267,7 +268,7 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
     Raises:
         InputError: The folder is incomplete or holds no such suite; the message says what to do.
     """
-    folder = Path(path)
+    folder = path_of(path, "a run")
     predictions = _predictions(folder)
     held = [name for name in SUITES if any(card["suite"] == name for card in predictions.header.get("data", []))]
     if not held:
@@ -279,7 +280,7 @@ def load_run(path: str | Path, *, needs: str | None = None) -> Audit:
         wanted = ",".join(name for name in SUITES if name in {needs, *held})
         raise RunError(
             f"the run in {folder} holds suite {', '.join(held)} only, and this needs {get_suite(needs).title}; audit "
-            f"the model with '--suite {wanted}'"
+            f"the model with all of them (--suite {wanted})"
         )
     result, hashed = _read_results(folder, held)
     # Runs of schema 1 have no hashes. Nobody can tell whether their numbers were edited, so they are scored again.

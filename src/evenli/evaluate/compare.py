@@ -109,8 +109,8 @@ def align(first: Predictions, second: Predictions, suite: str = DEFAULT_SUITE) -
         same_id = f"; {renamed:,} of them share an id but not the text or the design" if renamed > 0 else ""
         raise InputError(
             f"the runs are on different data: {shared.height:,} items are shared, {only_first:,} are only in the "
-            f"first and {only_second:,} only in the second{same_id}. Audit both models on the same --data, with the "
-            "same --limit"
+            f"first and {only_second:,} only in the second{same_id}. Audit both models on the same data "
+            "(--data), with the same limit (--limit)"
         )
     return Predictions(second.frame[shared["row_second"].to_numpy()], second.header)
 

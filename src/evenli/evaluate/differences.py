@@ -148,6 +148,7 @@ class ComparisonResult(Record, frozen=True):
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         plain = super().to_dict()
+        # Who asks about one suite finds it without knowing its name.
         suites: dict[str, Any] = plain.pop("suites")
         top: dict[str, Any] = suites.pop(plain.pop("judged"), {})
         return plain | {"data": {}, "comparisons": []} | top | suites
@@ -159,6 +160,7 @@ class ComparisonResult(Record, frozen=True):
         suites = {name: SuiteComparison.from_dict(part) for name, part in dict(content).items() if name not in own}
         result: ComparisonResult = super().from_dict({name: content[name] for name in ("first", "scoring")})
         top = SuiteComparison.from_dict({"comparisons": content["comparisons"], "data": content["data"] or None})
+        # What stands at the top is named by its data; a comparison without a card is of the default suite.
         judged = top.data.suite if top.data else DEFAULT_SUITE if top.comparisons else ""
         return structs.replace(result, suites=({judged: top} if judged else {}) | suites, judged=judged)
 
@@ -171,6 +173,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """
     corrected = np.array(p_values, dtype=np.float64)
     order = np.argsort(corrected)[: np.count_nonzero(~np.isnan(corrected))]  # NaN sorts to the end
+    # The smallest is multiplied by the number of tests, the next by one less; none may come out below a smaller one.
     multiplied = corrected[order] * np.arange(len(order), 0, -1)
     corrected[order] = np.minimum(np.maximum.accumulate(multiplied), 1)
     return [float(p) for p in corrected]
@@ -178,6 +181,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def corrected(comparisons: Sequence[Comparison], causes: Sequence[str] = ()) -> list[Comparison]:
     """The comparisons with ``p_holm``: of all causes and runs together, of every other measure over the runs."""
+    # Any cause may be the one that is named, so they are one family; every other measure is asked about by itself.
     families = [tuple(causes), *((name,) for name in comparisons[0].measures if name not in causes)]
     by_measure: dict[str, list[float]] = {}
     for names in families:

@@ -173,7 +173,7 @@ def encoder_report(
     if not specs:
         raise InputError("no encoder given; give the unmitigated one first, then mitigated ones")
     if settings.senteval.tasks is not None and data is None:
-        raise InputError("SentEval tasks are named, but no data; give --data FOLDER")
+        raise InputError("SentEval tasks are named, but no data; give its folder (--data)")
     run = None if out is None else _ReportDir(out)
     measurer = _Measurer(settings, data, run, on_step or (lambda encoder, figure: None))
     with nullcontext() if run is None else run.locked():

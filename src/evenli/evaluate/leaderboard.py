@@ -212,7 +212,7 @@ def _add(row: BoardRow, file: Path) -> None:
         raise RunError(f"these answers are in {file} already, as '{same[0]}'")
     taken = [one for one in rows if (one.name, one.lang, one.source) == (row.name, row.lang, row.source)]
     if taken:
-        raise RunError(f"{file} has a submitted row '{row.name}' in {row.lang}; give this one another --name")
+        raise RunError(f"{file} has a submitted row '{row.name}' in {row.lang}; give this one another name (--name)")
     write_board(Board(rows=[*rows, row]), file)
 
 

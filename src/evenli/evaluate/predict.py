@@ -37,7 +37,7 @@ from evenli.models.callables import foreign_code
 from evenli.pairs import PAIR_COLUMNS, PairSet, distinct_pairs
 from evenli.parse import check_regular
 from evenli.predictions import Predictions
-from evenli.store import RunDir, read_manifest
+from evenli.store import ANEW, RunDir, read_manifest
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def predict(
         # A run that is replaced may be damaged in any way, so nothing of it is read.
         stored = None if settings.overwrite else folder.header()
         if stored is not None and stored.get("plan") != job.header["plan"]:
-            advice = "; ".join(filter(None, ("choose another --out or pass --overwrite", note)))
+            advice = "; ".join(filter(None, ("choose another directory (--out) or overwrite it (--overwrite)", note)))
             raise RunError(f"{folder.path} holds another run{_described(stored, model.info)}; {advice}")
         # A table that is gone although the header says complete was being cleared when the process was killed.
         if stored is not None and stored["status"] == "complete" and folder.predictions_file.is_file():
@@ -262,7 +262,6 @@ SCHEMA = 2
 """Version of run.json and results.json; raised when a key changes its meaning."""
 
 _KIND = "prediction run"
-_ANEW = "run the command that made it again, with --overwrite"
 _CHARTS = ("probe.svg", "probe.png", "wordings.svg", "wordings.png")
 _FILES = ("report.html", *_CHARTS, "results.json", "predictions.parquet")
 """What a run consists of beside run.json and the shards; all of it goes when the run is replaced."""
@@ -313,7 +312,7 @@ class RunFolder(RunDir):
         for name in checked:
             file = self.path / name
             if not file.is_file() or hash_files([file]) != stored.get(name):
-                again = f"score it again with 'evenli measure {self.path}'" if file == self.results_file else _ANEW
+                again = f"score it again with 'evenli measure {self.path}'" if file == self.results_file else ANEW
                 raise RunError(f"{file} is not the file that run.json describes: it was damaged or edited; {again}")
         return checked
 
@@ -374,8 +373,7 @@ def read_header(file: Path) -> dict[str, Any]:
     }
     missing = [key for key, ok in usable.items() if not ok]
     if missing:
-        advice = "choose another --out, or begin anew with --overwrite"
-        raise RunError(f"{file} lacks a usable {' and '.join(missing)}; {advice}")
+        raise RunError(f"{file} lacks a usable {' and '.join(missing)}; {ANEW}")
     return header
 
 

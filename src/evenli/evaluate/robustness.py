@@ -72,7 +72,7 @@ def robustness_to_folder(
     settings = settings or AuditSettings()
     if is_run(target):
         if settings.full or data or out:
-            raise InputError(f"{target} is a finished run; --full, --data and --out need a model")
+            raise InputError(f"{target} is a finished run; full, data and out (--full, --data, --out) need a model")
         return robustness(target, lang, settings=settings)
     try:
         check_extra("wording", PURPOSE, "statsmodels")

@@ -70,7 +70,7 @@ def meta_evaluation(
     folder = folder if isinstance(folder, MetaFolder) else MetaFolder(folder)
     settings = settings or SweepSettings()
     if stage not in ("prepare", "train", "score"):
-        raise InputError(f"--stage {stage} is unknown; choose prepare, train or score")
+        raise InputError(f"stage {stage} is unknown; choose prepare, train or score")
     # What a later stage lacks is said before hours of training.
     if stage == "score":
         check_extra("report", "the charts of a meta-evaluation")

@@ -257,7 +257,9 @@ def write_controlled(
     if run.is_ours():
         stored = run.read_manifest() or {}
         if any(stored.get(key) != value for key, value in card.to_dict().items()):
-            raise RunError(f"{folder} holds a bias-controlled set with other settings; choose another --out")
+            raise RunError(
+                f"{folder} holds a bias-controlled set with other settings; choose another directory (--out)"
+            )
         return card
     # All files or none: a trainer that reads train/* must not see half a set.
     with replacing(run, overwrite=False) as temporary:

@@ -49,7 +49,7 @@ class Design:
         for name, levels in zip(CAUSES, self.causes, strict=True):
             _check_levels(levels, f"{name} levels", low=0 if name == "undirected" else -1)
         if self.ns_words not in {"train", "released"}:
-            raise InputError(f"--ns-words {self.ns_words} is unknown; choose train or released")
+            raise InputError(f"ns_words {self.ns_words} is unknown; choose train or released")
         if self.seed < 0:
             raise InputError(f"the seed is {self.seed}; give 0 or more")
 
@@ -91,9 +91,9 @@ class DesignOptions:
         """The design of a new sweep, or of an earlier one with what is given here; None where that is nothing."""
         given = {name: value for name, value in vars(self).items() if value is not None and name != "quick"}
         if self.quick:
-            if double := [f"--{name}" for name in ("rates", "width") if name in given]:
+            if double := [name for name in ("rates", "width") if name in given]:
                 named = " and ".join(double)
-                raise InputError(f"--quick chooses rates and width itself; leave out {named}, or --quick")
+                raise InputError(f"a first look (--quick) has its own rates and width; leave it or {named} out")
             given |= {"width": 50} | ({} if set(CAUSES) & set(given) else {"rates": "0,0.5,1"})
         # Of the causes two have a sign, and their levels begin at -1.
         lowest = {"rates": 0, "noise": 0, "undirected": 0, "stereotype": -1, "default": -1}

@@ -76,7 +76,7 @@ class MetaFolder:
 
     def __init__(self, path: str | Path) -> None:
         # No names are owned without a manifest: train.jsonl may be anyone's.
-        self._dir = RunDir(path, kind="meta-evaluation", manifest="meta.json", option="-o")
+        self._dir = RunDir(path, kind="meta-evaluation", manifest="meta.json", option="directory (-o)")
         self.path, self.locked = self._dir.path, self._dir.locked
 
     # ---- preparation
@@ -107,7 +107,7 @@ class MetaFolder:
     def check_design(self, design: Design) -> None:
         """Refuse a design other than the one that was prepared."""
         if changes := _changes(asdict(self.design), asdict(design)):
-            raise RunError(f"{self.path} was prepared with other settings ({changes}); choose another -o")
+            raise RunError(f"{self.path} was prepared with other settings ({changes}); choose another directory (-o)")
 
     def create(
         self,
@@ -208,7 +208,7 @@ class MetaFolder:
         """Refuse settings of the training that are not those of the models that are stored."""
         before = self.training()
         if before and (changes := _changes(before.recipe, recipe)):
-            raise RunError(f"{self.path} has another recipe ({changes}); leave it out or choose another -o")
+            raise RunError(f"{self.path} has another recipe ({changes}); leave it out or choose another directory (-o)")
 
     def check_base(self, name: str, fingerprint: str, recipe: Mapping[str, Any]) -> None:
         """Remember the base and the recipe; refuse to mix models of different ones in one sweep."""
@@ -223,7 +223,7 @@ class MetaFolder:
         if any(differs):
             raise RunError(
                 f"{self.path} holds a sweep with another base or recipe ({'; '.join(filter(None, differs))}); "
-                "choose another -o or delete the directory"
+                "choose another directory (-o) or delete the directory"
             )
 
     # ---- files

@@ -100,10 +100,10 @@ def _mixed(
 
 def load_measure(own: Own) -> Measure:
     """A measure of the user's own; its range is taken as 0 to 1 unless it is a ``Measure``."""
-    function: Any = import_object(own, "--measure") if isinstance(own, str) else own
+    function: Any = import_object(own, "the measure") if isinstance(own, str) else own
     name = own if isinstance(own, str) else getattr(own, "__name__", type(own).__name__)
     if not callable(function):
-        raise InputError(f"--measure {name} is not a function")
+        raise InputError(f"the measure {name} is not a function")
     # A function under the decorator ``@measure`` has a card already, with its title and range.
     for card in (*COAL.measures, *PROBE.measures):
         if card.function is function:

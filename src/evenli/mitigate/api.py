@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from evenli._callable import path_of
 from evenli.counterfactual.swapper import Lang, Mode, Swapper
+from evenli.errors import InputError
 from evenli.mitigate.encoder import MitigationSettings, mitigate_encoder
 from evenli.mitigate.methods import Method
 from evenli.registry import MITIGATIONS
@@ -32,6 +34,9 @@ def mitigate(method: str, source: str | Path, out: str | Path, *, overwrite: boo
     if method == "combined":
         method, options = "augment", {**options, "replace": True}
     chosen: Method = MITIGATIONS.get(method)
+    if source is None:
+        raise InputError(f"what should {method} mitigate? Give an encoder, a file or a directory")
+    path_of(out, "the result")
     if chosen.apply is not None:
         return chosen.apply(source, out, options if chosen.checks_settings else chosen.settings(options), overwrite)
     names = ("fit", "seed", "probe", "pooling", "device", "online")
@@ -48,4 +53,6 @@ def swap(text: str, *, mode: Mode = "default", names: bool | None = None, lang: 
     >>> swap("彼女は母に電話した。", lang="ja")
     '彼は父に電話した。'
     """
+    if not isinstance(text, str):
+        raise InputError(f"swap takes a text, not {type(text).__name__}")
     return Swapper(mode, names, lang=lang)(text)

@@ -229,15 +229,15 @@ class SwapSettings:
         if self.occupations is not None and not self.occupations:
             raise InputError("the list of occupations is empty; leave it out to take the 38 of Sharma et al.")
         if self.mode != "default" and self.conflicts != "skip":
-            raise InputError(f"--conflicts cannot be combined with --mode {self.mode}")
+            raise InputError(f"a way with conflicts (--conflicts) cannot be combined with mode {self.mode}")
         if self.mode == "released" and self.names:
-            raise InputError("mode released swaps no first names; leave --names out, or --mode")
+            raise InputError("mode released swaps no first names; leave the names (--names) or the mode (--mode) out")
 
     def swapper(self, texts: Iterable[str], what: str) -> Swapper:
         """The swapper for a corpus; refuses one of another language."""
         lang, _ = corpus_language(texts, what, self.lang)
         if self.mode != "default" and lang != "en":
-            raise InputError(f"mode {self.mode} is English only, {what} is '{lang}'; leave --mode out")
+            raise InputError(f"mode {self.mode} is English only, {what} is '{lang}'; leave the mode (--mode) out")
         return Swapper(self.mode, self.names, conflicts=self.conflicts, lang=lang)
 
 

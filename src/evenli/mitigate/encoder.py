@@ -283,7 +283,7 @@ def _check_names(out: Path, file: Path, overwrite: bool) -> None:
     if out.suffix in _OTHER_FORMATS:
         raise InputError(f"{out}: vectors are written as .npz; end the name in .npz, or name a folder")
     if out.suffix == ".npz" and out.exists() and not overwrite:
-        raise RunError(f"{out} exists; pass --overwrite to replace it, or name another file")
+        raise RunError(f"{out} exists; overwrite it (--overwrite) or name another file")
     if ":" in str(file) and not file.exists():
         raise InputError(f"{file}: hard debiasing is for word vectors; for an encoder use inlp, leace or sent-debias")
 

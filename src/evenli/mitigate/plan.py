@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -47,7 +48,7 @@ class Split:
         try:
             dev, test = (int(part) for part in text.split(","))
         except ValueError:
-            raise InputError(f"--split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
+            raise InputError(f"split {text} is unknown; choose auto, none or two numbers as in 1000,1000") from None
         return cls(dev=dev, test=test)
 
 
@@ -67,6 +68,8 @@ class CorpusSettings:
     random: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.percentile, Real):
+            raise InputError(f"the percentile is a number from 0 to 100, not {self.percentile!r}")
         if isinstance(self.split, str) and self.split != "auto":
             object.__setattr__(self, "split", Split.parse(self.split))
         if self.seed < 0:

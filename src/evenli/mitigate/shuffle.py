@@ -103,6 +103,6 @@ def check_split(total: int, split: Split) -> None:
     if split.dev + split.test >= total:
         tenth = max(1, total // 10)
         raise InputError(
-            f"{total} rows are too few for {split.dev} in dev, {split.test} in test and some to train on; pass "
-            f"--split {tenth},{tenth} for a tenth each, or --split none for one file"
+            f"{total} rows are too few for {split.dev} in dev, {split.test} in test and some to train on; "
+            f"split a tenth each (--split {tenth},{tenth}), or write one file (--split none)"
         )

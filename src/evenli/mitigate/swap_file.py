@@ -46,7 +46,7 @@ def swap_corpus(
         raise InputError(f"{review}: the list for review is written as .csv")
     for file in (out, *([] if review is None else [Path(review)])):
         if file.exists() and not overwrite:
-            raise InputError(f"{file} exists; pass --overwrite to replace it, or name another file")
+            raise InputError(f"{file} exists; overwrite it (--overwrite) or name another file")
     source = _Lines(corpus, out, settings) if is_plain_text(corpus) else _Pairs(corpus, out, settings)
     copying = Copying(settings, source.swapper, source.columns)
     with contextlib.ExitStack() as files:
@@ -89,7 +89,7 @@ def _write(
             add(copy)
     written = added + (0 if only_swapped else kept)
     if not written and source.drops_given:
-        raise InputError(f"{source.corpus} has no pair to swap, so there is nothing to write; leave out --only-swapped")
+        raise InputError(f"{source.corpus} has no pair to swap; keep the others, too (no --only-swapped)")
     return copying.counts(source.size, kept, added, unlabelled=source.unlabelled, written=written)
 
 
@@ -146,9 +146,11 @@ class _Lines:
 
     def __init__(self, corpus: Path, out: Path, settings: SwapSettings) -> None:
         if settings.select == "occupation":
-            raise InputError(f"--select occupation needs premises and hypotheses; {corpus} is plain text")
+            raise InputError(f"select occupation needs premises and hypotheses; {corpus} is plain text")
         if out.suffix.lower() != ".txt":
-            raise InputError(f"{corpus} is plain text, so the result is too; end -o in .txt, not {out.suffix or out}")
+            raise InputError(
+                f"{corpus} is plain text, so the result is too; end its name (-o) in .txt, not {out.suffix or out}"
+            )
         self.corpus, self.size = corpus, sum(1 for _ in iter_text(corpus))
         if not self.size:
             raise InputError(f"{corpus} holds no text")

@@ -38,9 +38,11 @@ class Prompting:
         """Refuse settings that ask nothing or cannot be kept."""
         for name in ("concurrency", "samples"):
             if getattr(self, name) < 1:
-                raise InputError(f"--{name} is {getattr(self, name)}; at least 1")
+                raise InputError(f"{name} is {getattr(self, name)}; at least 1")
         if self.max_cost is not None and self.price is None:
-            raise InputError("--max-cost needs --price PROMPT,ANSWER: what a million tokens of each cost")
+            raise InputError(
+                "a largest cost (--max-cost) needs a price (--price PROMPT,ANSWER): what a million tokens of each cost"
+            )
         for amount in (*(self.price or ()), self.max_cost or 0.0):
             if not 0 <= amount < float("inf"):
                 raise InputError(f"a price or cost is {amount}; give a number of 0 or more")
@@ -63,7 +65,9 @@ class ModelOptions:
     def label_order(self, stored: Callable[[], tuple[str, ...]], name: str) -> tuple[tuple[str, ...], list[int]]:
         """The labels in output order (``stored`` gives the model's own) and the columns in the order of LABELS."""
         labels = tuple(self.labels or stored())
-        return labels, list(label_columns(labels, origin="--labels" if self.labels else f"the model {name}"))
+        return labels, list(
+            label_columns(labels, origin="the list of labels (--labels)" if self.labels else f"the model {name}")
+        )
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,8 @@ def load_model(
 
 def split_spec(spec: str) -> tuple[str, str]:
     """Backend and target of a spec."""
+    if not isinstance(spec, str):
+        raise InputError(f"a model is named by a text such as hf:ID, not by {type(spec).__name__}")
     backend, colon, target = spec.partition(":")
     if colon and backend in MODELS:
         if not target:

@@ -47,7 +47,7 @@ class CausalModel:
     def __init__(self, target: str, request: ModelRequest) -> None:
         options = request.options
         if options.labels:
-            raise LabelError("a language model is asked for labels by name; leave --labels out")
+            raise LabelError("a language model is asked for labels by name; leave the labels (--labels) out")
         self.views = prompts.make_views(request.lang, options.prompting.prompts, options.prompting.orders)
         self.details = prompts.details(self.views)
         self._torch = torch = need("torch", extra="hf", purpose=_PURPOSE)

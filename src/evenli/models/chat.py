@@ -113,8 +113,8 @@ class Spending:
         """Around a request: refuse it if it and those under way could pass the limit."""
         if self._limit is not None and self.spent + (self._under_way + 1) * self._largest > self._limit:
             raise ModelError(
-                f"stopped before --max-cost {self._limit:g}: {self.spent:.4f} is spent; finished pairs are kept, run "
-                "the same command with a larger limit to go on"
+                f"stopped before a cost of {self._limit:g} (--max-cost): {self.spent:.4f} is spent; finished pairs are "
+                "kept, do the same with a larger limit to go on"
             )
         self._under_way += 1
         try:
@@ -137,7 +137,7 @@ class ChatModel:
 
     def __init__(self, target: str, request: ModelRequest) -> None:
         if request.options.labels:
-            raise LabelError("a language model is asked for labels by name; leave --labels out")
+            raise LabelError("a language model is asked for labels by name; leave the labels (--labels) out")
         self._settings = settings = request.options.prompting
         self.views = prompts.make_views(request.lang, settings.prompts, settings.orders)
         self._server = Server(Address.parse(target))
@@ -206,7 +206,7 @@ class ChatModel:
             line += f", cost about {cost:.2f}"
             limit = self._settings.max_cost
             if limit is not None and cost > limit:
-                raise ModelError(f"{ahead} cost about {cost:.4f}, more than --max-cost {limit:g}; nothing was asked")
+                raise ModelError(f"{ahead} cost about {cost:.4f}, more than {limit:g} (--max-cost); nothing was asked")
         warn(line)
 
     def logits(self, items: Sequence[Pair]) -> NDArray[np.float32]:

@@ -167,7 +167,7 @@ def fake_model(
 def load(target: str, request: ModelRequest) -> CallableModel:
     """The backend ``fake:KIND`` or ``fake:oracle:RATE``."""
     if request.options.labels:  # fakes answer by name, so an order changes nothing; unknown names are a mistake
-        label_columns(request.options.labels, origin="--labels")
+        label_columns(request.options.labels, origin="the list of labels (--labels)")
     kind, _, rate = target.partition(":")
     try:
         rated = float(rate) if rate else 1.0

@@ -40,7 +40,9 @@ class HFModel:
 
         # Everything that can be refused is checked before the weights are read, which takes longest.
         if options.labels and len(names) != len(options.labels):
-            raise LabelError(f"{source.name} has {len(names)} output(s), --labels names {len(options.labels)}")
+            raise LabelError(
+                f"{source.name} has {len(names)} output(s), {len(options.labels)} labels are given (--labels)"
+            )
         labels, self._columns = options.label_order(lambda: names, source.name)
         self._device, dtype = loading.pick_arithmetic(torch, options, "Hugging Face checkpoints")
         kind = self._device.partition(":")[0]

@@ -26,7 +26,7 @@ _LAYERS = 10_000
 """Layers of the largest network that is built; published ones have a few hundred."""
 SAFE_FILES = ("model.safetensors", "model.safetensors.index.json")
 CONVERT = "convert it to safetensors"
-OR_ALLOW = f"{CONVERT}, or pass --allow-pickle if you trust it"  # advice of commands that have the option
+OR_ALLOW = f"{CONVERT}, or allow it (--allow-pickle) if you trust it"  # advice of commands that have the option
 MATTERS = {".safetensors", ".json", ".txt", ".model", ".codes", ".vocab", ".bpe", ".tiktoken", ".jinja"}
 """Endings of the files that a checkpoint's outputs depend on: weights, configuration, vocabularies, chat templates."""
 _RECORDS = {"training.json", "checkpoint.safetensors", "run.json", "results.json"}
@@ -151,7 +151,7 @@ def snapshot(name: str, revision: str, *, online: bool, nested: bool = False, al
         local = f"a local checkpoint is given as a path such as ./{name.rpartition('/')[2]}"
         if not online:
             raise ModelError(
-                f"{name}{at} is not in the local cache of the hub; pass --online to download it, or {local}"
+                f"{name}{at} is not in the local cache of the hub; download it (--online), or {local}"
             ) from error
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise ModelError(f"cannot get {name}{at} from the hub ({reason}); {local}") from error
@@ -233,7 +233,7 @@ def pick_arithmetic(torch: Any, options: ModelOptions, what: str) -> tuple[str, 
     device = pick_device(torch, options.device)
     dtype = options.dtype or ("bfloat16" if device.startswith("cuda") else "float32")
     if dtype not in DTYPES:
-        raise ModelError(f"--dtype {dtype} is not for {what}; choose {', '.join(DTYPES)}")
+        raise ModelError(f"dtype {dtype} is not for {what}; choose {', '.join(DTYPES)}")
     return device, dtype
 
 

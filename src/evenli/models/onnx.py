@@ -54,9 +54,9 @@ class OnnxModel:
         self._tokenizer = open_tokenizer(path.parent)
         dtype = options.dtype or "float32"
         if dtype != "float32":
-            raise ModelError(f"--dtype {dtype} is not for ONNX models, which are computed in float32")
+            raise ModelError(f"dtype {dtype} is not for ONNX models, which are computed in float32")
         if options.device is not None and options.device.partition(":")[0] != "cpu":
-            raise ModelError(f"--device {options.device} is not for ONNX models, which run on the CPU; leave it out")
+            raise ModelError(f"device {options.device} is not for ONNX models, which run on the CPU; leave it out")
         self._graph = OnnxGraph(path, options.threads)
         labels, self._columns = options.label_order(lambda: _labels(path, self._graph.session), str(path))
         config, tokenizer_limit = limits_beside(path.parent)
@@ -155,7 +155,7 @@ def _labels(path: Path, session: Any) -> tuple[str, ...]:
         return tuple(stored.split(","))
     raise LabelError(
         f"{path} does not name its labels (no id2label in config.json, no 'labels' metadata). "
-        "Say the order with --labels, for example --labels entailment,neutral,contradiction"
+        "Say the order (--labels), for example entailment,neutral,contradiction"
     )
 
 

@@ -136,9 +136,9 @@ def make_views(lang: str, count: int, orders: int) -> list[View]:
     """The first wordings of a language, each in 3 or 6 option orders."""
     known = prompts(lang)
     if not 1 <= count <= len(known):
-        raise InputError(f"--prompts is {count}; there are 1 to {len(known)} wordings for language '{lang}'")
+        raise InputError(f"prompts is {count}; there are 1 to {len(known)} wordings for language '{lang}'")
     if orders not in ORDERS:
-        raise InputError(f"--orders is {orders}; choose 3 (cyclic) or 6 (all)")
+        raise InputError(f"orders is {orders}; choose 3 (cyclic) or 6 (all)")
     return [View(prompt, order) for prompt in known[:count] for order in ORDERS[orders]]
 
 

@@ -50,7 +50,7 @@ def direction(
     settings = settings or DirectionSettings()
     if encoder is not None:
         if vectors is not None or out is not None:
-            raise InputError("--encoder cannot be combined with --vectors or --out")
+            raise InputError("an encoder (--encoder) cannot be combined with vectors (--vectors) or out (-o)")
         from evenli.corpus.contextual import describe_contextual
         from evenli.corpus.transformer import TransformerArgmax
 
@@ -58,7 +58,9 @@ def direction(
         loaded = TransformerArgmax(encoder, device=settings.device, online=settings.online, importance=importance)
         return DescribedDirection(describe_contextual(loaded, settings.pairs), [])
     if vectors is None:
-        raise InputError("--vectors: which word vectors? A GloVe, word2vec or fastText file; or name an --encoder")
+        raise InputError(
+            "which word vectors (--vectors)? Name a GloVe, word2vec or fastText file, or an encoder (--encoder)"
+        )
     if out is not None:
         check_extra("report", "the plots of a direction")
     report = describe_direction(vectors, settings.pairs, count=settings.count, among=settings.among)

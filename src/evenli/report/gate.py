@@ -126,7 +126,7 @@ def gate(
     if isinstance(fail_if, str):
         raise InputError(f"fail_if is a list of conditions; write fail_if=[{fail_if!r}]")
     if max_worse is not None and baseline is None:
-        raise InputError("--max-worse needs --baseline OLD_RUN")
+        raise InputError("a largest rise (--max-worse) needs a baseline (--baseline OLD_RUN)")
     if policy is None:
         policy = NONE if fail_if else STANDARD
     rules = load_policy(policy)  # a broken file is found before the run is read
@@ -176,7 +176,7 @@ def check_policy(result: AuditResult, policy: Policy) -> list[Check]:
     if every and not clauses and not (is_shipped and any(suite.alone for suite in suites)):
         raise InputError(
             f"policy {policy.name} is about suite {', '.join(read)}, the run holds {', '.join(result.suites)}; give "
-            "--fail-if or --policy"
+            "conditions (--fail-if) or another policy (--policy)"
         )
     checks, known = [], fields(result)
     for clause in clauses:
@@ -214,7 +214,7 @@ def _check(condition: str, result: AuditResult, known: Mapping[str, Value]) -> C
 def check_baseline(difference: Difference, title: str, max_worse: float = MAX_WORSE) -> Check:
     """Fail where a score rose by more than ``max_worse`` and the interval of the difference lies above 0."""
     if not (math.isfinite(max_worse) and max_worse >= 0):
-        raise InputError(f"--max-worse is a rise of {title}, 0 or more, not {max_worse}")
+        raise InputError(f"max_worse (--max-worse) is a rise of {title}, 0 or more, not {max_worse}")
     name = f"at most {max_worse:g} worse than the baseline"
     if math.isnan(difference.value) or math.isnan(difference.low):
         return Check(name, UNDECIDED, f"{title}: {difference.note}", {"value": None})

@@ -27,7 +27,7 @@ def probe_chart(result: AuditResult) -> Any:
     """
     alt = load_altair("the chart of the probe")
     if PROBE.name not in result.suites:
-        raise InputError("nothing to draw: the results hold no probe; audit the model with --suite probe")
+        raise InputError("nothing to draw: the results hold no probe; audit the model with suite probe (--suite probe)")
     occupations = cast(ProbeResult, result.probe).occupations
     known = [row for row in occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]
     if not known:

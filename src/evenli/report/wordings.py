@@ -51,7 +51,9 @@ def figure(result: RobustResult) -> Figure:
 def write(audit: Audit, folder: str | Path) -> list[Path]:
     """Write the curve as ``wordings.svg`` and ``wordings.png``; returns the files."""
     if ROBUST.name not in audit.result.suites:
-        raise InputError("nothing to draw: the results hold no wordings; audit the model with --suite robust")
+        raise InputError(
+            "nothing to draw: the results hold no wordings; audit the model with suite robust (--suite robust)"
+        )
     return save_chart(figure(cast(RobustResult, audit.robust)).chart, "wordings", folder)
 
 

@@ -70,7 +70,7 @@ class Request:
         if self.split not in SPLITS:
             raise InputError(f"split '{self.split}' is unknown; choose {' or '.join(SPLITS)}")
         if self.lang != "en":
-            raise InputError(f"suite {suite} is English only, the language is '{self.lang}'; pass --lang en")
+            raise InputError(f"suite {suite} is English only, the language is '{self.lang}'; choose en (--lang en)")
         if load_axis(self.axis).id != load_axis().id:
             raise InputError(f"suite {suite} is about gender only, the axis is '{self.axis}'; leave it out")
 
@@ -305,13 +305,13 @@ def data_by_suite(suites: Sequence[str], given: Sequence[str]) -> dict[str, str]
         if not equals or suite not in SUITES:
             if len(suites) > 1:
                 raise InputError(
-                    f"--data {text} does not say which suite it is for; write "
-                    f"{' or '.join(f'--data {name}={text}' for name in suites)}"
+                    f"the data {text} (--data) does not say which suite it is for; write "
+                    f"{' or '.join(f'{name}={text}' for name in suites)}"
                 )
             suite, path = suites[0], text
         if suite not in suites:
-            raise InputError(f"--data {text} is for suite {suite}, which is not asked; pass --suite {suite}")
+            raise InputError(f"the data {text} is for suite {suite}, which is not asked; ask it (--suite {suite})")
         if suite in files:
-            raise InputError(f"--data is given twice for suite {suite}: {files[suite]} and {path}; give one")
+            raise InputError(f"data (--data) is given twice for suite {suite}: {files[suite]} and {path}; give one")
         files[suite] = path
     return files

@@ -203,7 +203,7 @@ def _read_dev(path: str | Path) -> PairSet:
     # Both suites share their columns; the subset and the open slot of a template tell them apart.
     column = pl.col
     advice = "suite dev2020 needs the columns occupation and template, as 'evenli build dev2020' writes them"
-    coal = "is not of suite dev2020; for NLI-CoAL pairs pass --suite coal"
+    coal = "is not of suite dev2020; for NLI-CoAL pairs ask suite coal (--suite coal)"
     rules = {
         "subset '{subset}' " + coal: column("subset") != "dev",
         "template '{template}' " + coal: column("template").str.contains(SLOT, literal=True),

@@ -115,7 +115,7 @@ class _Numbers:
     def __init__(self, names: Sequence[str] | None = None) -> None:
         labels = [canonical_label(name) for name in names or HUB_ORDER]
         if sorted(label or "" for label in labels) != sorted(LABELS):
-            raise InputError(f"--gold-labels {','.join(names or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
+            raise InputError(f"gold labels {','.join(names or ())}: give {', '.join(LABELS)} in the order of 0, 1, 2")
         self.names = [label or "" for label in labels]
         self.given, self.used = names is not None, False
 
@@ -130,7 +130,7 @@ class _Numbers:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know."""
-        other = "" if self.given else "; say another order with --gold-labels"
+        other = "" if self.given else "; say another order (--gold-labels)"
         listed = ", ".join(f"{number} as {name}" for number, name in enumerate(self.names))
         return (f"gold labels are numbers: {listed}{other}",) if self.used else ()
 

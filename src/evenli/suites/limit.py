@@ -106,4 +106,6 @@ def _check(
         return
     size = max(len(rows) for _, rows in units.values())
     least = size * sum(min(_FEWEST, len(of_kind)) for of_kind in kinds.values())
-    raise InputError(f"--limit {limit} is too few for '{pairs.name}': two occupations of every kind are {least} pairs")
+    raise InputError(
+        f"a limit of {limit} is too few for '{pairs.name}': two occupations of every kind are {least} pairs"
+    )

@@ -63,7 +63,9 @@ def compose_templates(
     }
     available = sum(map(len, free.values()))
     if not 0 <= count <= available:
-        raise InputError(f"{count} templates are needed, the scenes of '{lang}' give {available}; give --captions FILE")
+        raise InputError(
+            f"{count} templates are needed, the scenes of '{lang}' give {available}; give captions (--captions FILE)"
+        )
     return _spread(free, np.random.default_rng(seed))[:count]
 
 
@@ -72,7 +74,9 @@ def read_scenes(lang: str) -> dict[str, list[str]]:
     name = f"scenes_{lang}.csv"
     if not (DATA / name).is_file():
         known = ", ".join(sorted(path.stem.removeprefix("scenes_") for path in DATA.glob("scenes_*.csv")))
-        raise ResourceError(f"no scenes are shipped for language '{lang}' (there are {known}); give --captions FILE")
+        raise ResourceError(
+            f"no scenes are shipped for language '{lang}' (there are {known}); give captions (--captions FILE)"
+        )
     orders: list[str] = []
     scenes: dict[str, dict[str, list[str]]] = {}
     for row in read_table(name, ("scene", "part", "text")):
@@ -146,7 +150,7 @@ def templates_from_captions(
         why = ", ".join(f"{reason} {number}" for reason, number in dropped.most_common())
         raise InputError(
             f"{needed} templates are needed, {path} gives {len(kept)} of language '{lang}' from {len(captions)} "
-            f"captions (dropped: {why or 'none'}); add captions or check --lang"
+            f"captions (dropped: {why or 'none'}); add captions or check the language (--lang)"
         )
     # Captions of one picture follow each other in the file; shuffled, neighbours show different scenes.
     templates = list(kept.values())

@@ -145,13 +145,13 @@ def read_examples(paths: Sequence[str | Path], style: str | None = None) -> Exam
 def split_files(data: Path, dev: Path | None = None) -> tuple[Path, Path]:
     """Training and dev file: two files, or those of a directory that ``evenli mitigate`` wrote."""
     if not data.exists():
-        raise InputError(f"--data: no file or directory {data}")
+        raise InputError(f"no file or directory {data} to train on (--data)")
     if data.is_dir():
         if dev is not None:
-            raise InputError(f"--dev is for a training file; {data} is a directory and has its own dev.jsonl")
+            raise InputError(f"dev pairs (--dev) go with a training file; {data} is a directory with its own dev.jsonl")
         return data / "train.jsonl", data / "dev.jsonl"
     if dev is None:
-        raise InputError("--dev: which pairs choose the epoch? Give a file, or a directory with its own dev.jsonl")
+        raise InputError("which pairs choose the epoch (--dev)? Give a file, or a directory with its own dev.jsonl")
     return data, dev
 
 
@@ -220,7 +220,7 @@ def _rows(file: Path, style: str | None) -> Iterator[tuple[str, str, str, str]]:
         worst = sorted(unknown.items(), key=lambda item: -len(item[1]))[:3]
         shown = ", ".join(f"'{gold}' (line {lines[0]}, {len(lines)} in all)" for gold, lines in worst)
         numbers = all(gold.lstrip("-").isdigit() for gold in unknown)
-        advice = f"; if 0, 1, 2 mean {', '.join(LABELS)}, say --style hf" if numbers else ""
+        advice = f"; if 0, 1, 2 mean {', '.join(LABELS)}, say so (--style hf)" if numbers else ""
         raise PairError(f"{file.name}: unknown label {shown}; expected {', '.join(LABELS)} or '-'{advice}")
 
 

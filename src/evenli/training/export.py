@@ -69,7 +69,7 @@ def export_onnx(
     beside = {"tokenizer.json": _tokenizer_json(tokenizer), "config.json": json_text(about)}
     if path.parent.resolve() == source.resolve():
         raise InputError(
-            f"{source} is the checkpoint itself, whose config.json an export would replace; give another -o"
+            f"{source} is the checkpoint itself, whose config.json an export would replace; choose another file (-o)"
         )
     _ExportDir(path, beside).check()
     graph = _trace(model)
@@ -188,7 +188,9 @@ class _ExportDir(RunDir):
     """The directory of an ONNX file. It may hold files of the user, but none that belong to another model."""
 
     def __init__(self, path: Path, beside: dict[str, str]) -> None:
-        super().__init__(path.parent, kind="ONNX model", manifest="config.json", option="-o, a folder of its own")
+        super().__init__(
+            path.parent, kind="ONNX model", manifest="config.json", option="directory (-o), one of its own"
+        )
         self._file, self._beside = path, beside
 
     def is_ours(self) -> bool:

@@ -176,5 +176,5 @@ class Trainer:
             names = ", ".join(self.data.names[row] for row in plan.rows[start + first] if row != NOBODY)
             raise ModelError(
                 f"the loss is {losses[first]} at step {self.step + first + 1}; "
-                f"lower --lr, or look at the pairs of this batch: {names}"
+                f"lower the learning rate (--lr), or look at the pairs of this batch: {names}"
             )

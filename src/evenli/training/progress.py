@@ -173,7 +173,7 @@ def make_trackers(names: Sequence[str], folder: Path, settings: dict[str, Any]) 
         for name in names:
             if name not in TRACKERS:
                 raise InputError(f"no tracker '{name}'; choose {', '.join(TRACKERS)}")
-            library = need(name, extra="tracking", purpose=f"--log {name}")
+            library = need(name, extra="tracking", purpose=f"logging to {name}")
             if name == "tensorboard":
                 from torch.utils.tensorboard import SummaryWriter
 
@@ -211,7 +211,7 @@ class TrainingDir(RunDir):
     """
 
     def __init__(self, path: str | Path, *, kind: str, identity: Mapping[str, Any]) -> None:
-        super().__init__(path, kind=kind, manifest="training.json", owned=_OWNED, option="-o")
+        super().__init__(path, kind=kind, manifest="training.json", owned=_OWNED, option="directory (-o)")
         self.identity = dict(identity)
         self.checkpoint = self.path / CHECKPOINT
 

@@ -34,7 +34,7 @@ from evenli.types import Number, Numbers, Record
 KIND, _FORMER = "SentEval result", "evenli senteval 1"
 CLASSIFIERS = ("torch", "sklearn")
 _EVERY = (*TASKS, *EXTRA)
-_ADVICE = "give another file, or --overwrite to begin anew"
+_ADVICE = "give another file, or overwrite it (--overwrite)"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class TaskResult(Record, frozen=True):
         metrics: All numbers, in percent as well.
         dev: What the search or the early stop saw, in percent; NaN in STS12 to STS16, which have no training.
         n: Rows tested.
-        note: Why the score is undefined.
+        note: Why the score is undefined, and how many pairs have no human score.
         data: Hash of the texts and answers it was computed on.
     """
 

@@ -64,6 +64,7 @@ class Task:
     labels: Rows | None = None  # numbered from 0
     scores: NDArray[np.float64] | None = None
     subsets: dict[str, Rows] = field(default_factory=dict)  # the parts that are scored apart (STS14)
+    unscored: int = 0  # pairs of the files that nobody gave a score, and that are no part of the task
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -97,7 +98,9 @@ def task_folder(data: str | Path) -> Path:
     return Path(data)
 
 
-def _task(name: str, rows: Sequence[Row]) -> Task:
+def _task(name: str, given: Sequence[Row]) -> Task:
+    # Of the tasks without training some pairs were never scored; elsewhere a missing value is a broken file.
+    rows = [row for row in given if row[2].strip()] if name in _SUBSETS else given
     splits: dict[str, list[int]] = {}
     for at, (split, *_) in enumerate(rows):
         splits.setdefault(split, []).append(at)
@@ -117,7 +120,8 @@ def _task(name: str, rows: Sequence[Row]) -> Task:
         return Task(name, texts, second, parts, labels)
     scores = np.array([_number(value, where) for _, where, value, _ in rows])
     if name in _SUBSETS:  # its splits are parts of one test set
-        return Task(name, texts, second, {"test": np.arange(len(texts))}, scores=scores, subsets=parts)
+        everything, unscored = {"test": np.arange(len(texts))}, len(given) - len(rows)
+        return Task(name, texts, second, everything, scores=scores, subsets=parts, unscored=unscored)
     return Task(name, texts, second, parts, scores=scores)
 
 
@@ -233,12 +237,12 @@ def _sick(task: str, folder: Path) -> Iterator[Row]:
 
 
 def _sts(task: str, folder: Path) -> Iterator[Row]:
-    """Pairs with the mean score that people gave them; pairs nobody scored are no part of the test."""
+    """Pairs with the mean score that people gave them; it is empty where nobody did."""
     if flat := _find(folder, f"{task}.tsv"):
         for fields, where in _fields(flat, 4):
             subset = fields[0].removesuffix(".test")
             # Of some years the file holds the training part too, which SentEval does not score.
-            if fields[1].strip() and not subset.endswith(".train"):
+            if not subset.endswith(".train"):
                 yield subset, where, fields[1], (fields[2], fields[3])
         return
     inside = f"STS/{task}-en-test"
@@ -249,8 +253,7 @@ def _sts(task: str, folder: Path) -> Iterator[Row]:
         if len(pairs) != len(scores):
             raise InputError(f"{path.name}: {len(scores)} scores for {len(pairs)} pairs; expected as many")
         for (fields, _), (score, where) in zip(pairs, scores, strict=True):
-            if score.strip():
-                yield subset, where, score, (fields[0], fields[1])
+            yield subset, where, score, (fields[0], fields[1])
 
 
 def _mrpc(task: str, folder: Path) -> Iterator[Row]:

@@ -49,7 +49,7 @@ def run_task(task: Task, embeddings: Embeddings, settings: SentEvalSettings) -> 
         grades, dev = graded(features, task.scores, task.splits, settings.seed, task.name)
     gold = task.scores[task.splits["test"]]
     metrics = {"pearson": 100 * pearson(grades, gold), "spearman": 100 * spearman(grades, gold)}
-    return _correlated(task.name, metrics, 100 * dev, len(gold))
+    return _correlated(task, metrics, 100 * dev, len(gold))
 
 
 def _classified(task: Task, labels: Rows, features: Tensor, settings: SentEvalSettings) -> TaskResult:
@@ -78,12 +78,14 @@ def _similarity(task: Task, embeddings: Embeddings) -> TaskResult:
         weighted[name] = float(np.average(list(each.values()), weights=sizes))
         plain[f"{name}_mean"] = float(np.mean(list(each.values())))
         parts.update({f"{name}_{part}": value for part, value in each.items()})
-    return _correlated(task.name, {**weighted, **plain, **parts}, math.nan, len(similarity))
+    return _correlated(task, {**weighted, **plain, **parts}, math.nan, len(similarity))
 
 
-def _correlated(name: str, metrics: dict[str, float], dev: float, n: int) -> TaskResult:
-    note = "the predictions do not vary, so no correlation is defined" if math.isnan(metrics["pearson"]) else ""
-    return TaskResult(name, metrics["pearson"], metrics, dev, n, note)
+def _correlated(task: Task, metrics: dict[str, float], dev: float, n: int) -> TaskResult:
+    notes = ["the predictions do not vary, so no correlation is defined"] if math.isnan(metrics["pearson"]) else []
+    if task.unscored:
+        notes.append(f"{task.unscored:,} of {len(task) + task.unscored:,} pairs have no human score and are left out")
+    return TaskResult(task.name, metrics["pearson"], metrics, dev, n, "; ".join(notes))
 
 
 def pearson(x: Values, y: Values) -> float:

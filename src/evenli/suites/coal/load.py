@@ -62,7 +62,7 @@ def load(request: Request) -> PairSet:
         example = pairs.frame["premise"].filter(foreign)[0]
         raise InputError(
             f"{foreign.sum()} of {len(pairs)} premises in {origin} do not look like language '{lang}', "
-            f"first: '{example}'; set --lang or split the file by language"
+            f"first: '{example}'; set the language (--lang) or split the file"
         )
     return pairs
 
@@ -285,7 +285,7 @@ def _row(
     if not matched:
         raise InputError(
             f"{where}: premise and hypothesis are not one template filled with '{occupation}' and one of "
-            f"{', '.join(words.values())}; wrong --lang?"
+            f"{', '.join(words.values())}; wrong language (--lang)?"
         )
     fixed = {
         "id": str(row["id"]),

@@ -113,7 +113,9 @@ def check(pairs: PairSet, request: Request) -> PairSet:
     refuse_rows(pairs, rules, pairs.name)
     first = str(pairs.frame["premise"][0])
     if not looks_like(first, pairs.lang):
-        raise InputError(f"{pairs.name}: '{first}' does not look like language '{pairs.lang}'; set --lang")
+        raise InputError(
+            f"{pairs.name}: '{first}' does not look like language '{pairs.lang}'; set the language (--lang)"
+        )
     by_word = pairs.frame.group_by("occupation", "group", maintain_order=True).agg(kinds=column("subset").unique())
     if (mixed := by_word.filter(column("kinds").list.len() > 1)).height:
         word, group, kinds = mixed.row(0)

@@ -82,6 +82,7 @@ class WordingRow(Wording, frozen=True):
         one = self.estimate(cause)
         if supported(cause, one):
             return "+" if one.value > 0 else "-"
+        # Undirected error has no sign: only the upper end of its interval can speak against it being negligible.
         return "0" if negligible(one) or (cause == "undirected" and one.high < NEGLIGIBLE) else "?"
 
 
@@ -121,6 +122,7 @@ def _layout(sample: Sample) -> Layout:
     parts = sample.frame["id"].fill_null("").str.split("; ")
     names = parts.list.get(0)
     keys = names.unique(maintain_order=True).to_list()
+    # A name that is no wording is refused before anything is measured.
     for key in keys:
         Wording.of(key)
     numbers = {key: number for number, key in enumerate(keys)}
@@ -130,6 +132,7 @@ def _layout(sample: Sample) -> Layout:
     table = sample.frame.select("subset", asked=asked, given=given, code=pl.Series(codes)).with_columns(
         right=pl.Series(sample.predicted == gold_codes(sample.frame))
     )
+    # Each kind of stated pair must be right by itself: who always says yes has half of all pairs right.
     stated = table.filter(pl.col("subset") == CONTROL).group_by("code", "given", "asked", maintain_order=True)
     problems = [""] * len(keys)
     for code, first, second, hits, n in stated.agg(pl.col("right").sum(), n=pl.len()).iter_rows():
@@ -146,6 +149,7 @@ def curve(sample: Sample, level: float = 0.95) -> list[WordingRow]:
     rows = []
     for code, key in enumerate(laid_out.keys):
         here = laid_out.codes == code
+        # Measured as if it were the only wording, so that its interval is its own.
         table = Predictions(sample.frame.filter(pl.Series(here & laid_out.items)), sample.header)
         estimates = estimate_measures(Sample(table, published=sample.published), entries, scoring=Scoring(level))
         checks = [sample.where("subset", subset) & here for subset in (CONTROL, PERSON)]
@@ -203,6 +207,7 @@ def default_gender_mean(sample: Sample, stereotype: str | None = None) -> Values
 def undirected_mean(sample: Sample, stereotype: str | None = None) -> Values:
     """Errors without a direction, whatever the wording: errors of one wording do not cancel those of another."""
     laid_out = layout(sample)
+    # Of no wording there is no mean; the cause among no rows is undefined in the shape that is expected.
     if not laid_out.judged.any():
         return cause_among(sample, "undirected", laid_out.rows)
     each = (laid_out.items & (laid_out.codes == code) for code in np.flatnonzero(laid_out.judged))
