@@ -163,7 +163,7 @@ def robustness(
         result = run(target, lang, data, out=folder, settings=settings)
     written = list(_WRITTEN)
     if charts:
-        from evenli.report.wordings import write
+        from evenli.suites.robust.chart import write
 
         written += [file.name for file in write(result, folder)]
     if as_json:
