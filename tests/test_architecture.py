@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import evenli
+from evenli.suites.base import get_suite
 
 SOURCE = Path(evenli.__file__).parent
 ORDER = [
@@ -27,6 +28,7 @@ ORDER = [
     "binary",
     "io",
     "page",
+    "drawing",
     "store",
     "registry",
     "record",
@@ -140,9 +142,7 @@ OTHERWISE = {
     "meta/mixture": "groups are those of an axis",
     "resources/axes": "groups are those of an axis",
     "interop/lm_eval_tasks/tasks": "coal is a measure",
-    "report/comparison": "coal is a measure",
     "report/meta": "coal is a measure; the suites of a sweep are fixed",
-    "report/probe": "probe is the name of a chart",
     "evaluate/leaderboard": "a leaderboard has fixed suites",
     "cli/audit": "evenli robustness asks suite robust",
 }
@@ -159,6 +159,57 @@ def test_nothing_knows_a_suite_by_name() -> None:
             if isinstance(node, ast.Constant) and node.value in SUITE_NAMES:
                 found.setdefault(name, set()).add(str(node.value))
     assert found.keys() == OTHERWISE.keys()
+
+
+KNOWS_A_SUITE = {
+    "cli/about": "evenli data --check reads a release of NLI-CoAL",
+    "cli/audit": "evenli robustness asks suite robust",
+    "cli/axis": "evenli axis makes and checks the file of an axis, which suite groups reads",
+    "cli/build": "evenli build has a command for each kind of pairs that evenli generates",
+    "evaluate/leaderboard": "a leaderboard has fixed pairs, so that its rows can be compared",
+    "evaluate/robustness": "evenli robustness sets NLI-CoAL beside its other wordings",
+    "meta/controlled": "models of known bias are trained on the words of NLI-CoAL",
+    "meta/scoring": "a sweep over such models has fixed measures",
+    "models/fakes": "fake models read the sentences of our suites, and of no other",
+    "registry": "where the built-in suites are listed",
+    "reproduction/coal": "repeats what a paper did",
+    "reproduction/sharma": "repeats what a paper did",
+}
+"""Modules outside of suites/ that import a suite, or name its module, and why there is no other way."""
+
+
+def test_nothing_imports_a_suite() -> None:
+    listed = set()
+    for file in SOURCE.rglob("*.py"):
+        if room_of(file) == "suites":
+            continue
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [f"{name}.{alias.name}" for name in names for alias in node.names] if names else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            # An import path may stand in a string, too.
+            names += [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+            if any(SUITE_MODULE.match(name) for name in names):
+                listed.add(file.relative_to(SOURCE).with_suffix("").as_posix())
+    assert listed == KNOWS_A_SUITE.keys()
+
+
+SUITE_MODULE = re.compile(rf"evenli\.suites\.({'|'.join(sorted(SUITE_NAMES))})(?![a-z_])")
+FIXED_TEMPLATES = {"report/templates/leaderboard.html.j2": "a leaderboard has fixed suites"}
+
+
+def test_no_template_names_a_suite() -> None:
+    """Neither in an expression, by its name, nor in the text, by its title."""
+    titles = {get_suite(name).title for name in SUITE_NAMES}
+    listed = []
+    for file in SOURCE.rglob("*.j2"):
+        if room_of(file) == "suites":
+            continue
+        text = file.read_text(encoding="utf-8")
+        words = {word for code in re.findall(r"{[{%].*?[%}]}", text, re.DOTALL) for word in re.findall(r"\w+", code)}
+        if words & (SUITE_NAMES - {"groups"}) or any(title in text for title in titles):
+            listed.append(file.relative_to(SOURCE).as_posix())
+    assert listed == list(FIXED_TEMPLATES)
 
 
 UNSAID = {"found", "made", "told", "worth", "standing", "wins", "company"}

@@ -17,6 +17,7 @@ from evenli.evaluate.compare import compare_runs
 from evenli.models.fakes import FakeModel
 from evenli.report.card import card
 from evenli.report.export import results_schema, tables
+from evenli.report.gallery import find_runs
 from evenli.report.html import render, write_reports
 from evenli.stats.intervals import Scoring
 from evenli.stats.sample import Sample
@@ -29,7 +30,8 @@ from dataclasses import replace
 from evenli.pairs import PairSet
 from evenli.stats.measure import measure
 from evenli.suites.base import Items, Section, Suite, refuse
-from evenli.suites.texts import CardText, Clause
+from evenli.drawing import Figure, chart_point, dots_with_intervals
+from evenli.suites.texts import CardText, Clause, Method, Ranking
 from evenli.types import Cause, Verdict
 
 @measure(title="not neutral about doctors", formula="1 - n", ideal=0, direction="higher = worse",
@@ -66,6 +68,12 @@ def judge(result, competence):
 def card(result, data, about):
     return CardText("Doctors", "lets doctors sleep:", "and doctors.", "Nobody (2026)", counts={"doctors": 2})
 
+def figures(audit):
+    value = audit.result.suites["doctors"].value
+    chart = dots_with_intervals([chart_point("doctors", value=value)], "share of answers")
+    rows = (("all", value),)
+    return [Figure("doctors", "How tired doctors are", f"One dot at {value}.", ("who", "value"), rows, chart)]
+
 def write(audit, folder):
     (folder / "doctors.txt").write_text(f"{audit.doctors.value}")
     return [folder / "doctors.txt"]
@@ -76,6 +84,9 @@ SUITE = Suite(
     fields=lambda result: {"doctors_asked": 2},
     items=Items("sentences", "Not neutral", lambda sample: (~sample.is_neutral, sample.frame), ("doctors",)),
     report="doctor_suite:write", judge=judge, causes=("tired",), card=card,
+    figures="doctor_suite:figures",
+    method=lambda about: Method("Doctors are asked twice.", ("Nobody (2026), A Study.",)),
+    ranking=Ranking({"doctors": "Thinks of tired doctors"}, {}, {"doctors": "in how tired doctors are"}),
     bounds=(Clause("doctors may sleep", "verdict.tired == true and doctors.doctors > 0.5", "they are tired", True),),
 )
 PLAIN = Suite(name="sleepers", title="the sleepers", reference="somebody", headline="sleepers", load=load_sleepers)
@@ -198,6 +209,43 @@ def test_a_suite_without_bounds_is_skipped_by_the_gate(suite: Path, run_cli, tmp
     own.write_text('name = "own"\n[[clause]]\nname = "c"\nfail_if = "coal > 1"\nreason = "r"\nsuite = "coal"\n')
     with pytest.raises(InputError, match="sleepers"):
         evenli.gate(tmp_path / "run", policy=own)
+
+
+def test_a_suite_shows_itself_in_reports(suite: Path, tired_run: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    pytest.importorskip("altair")
+    pytest.importorskip("vl_convert")
+    even = evenli.audit("fake:even", suites=("doctors",), scoring=FAST)
+    written = evenli.report(tired_run, tmp_path / "page.html", charts=tmp_path / "charts")
+    assert [file.name for file in written.charts] == ["doctors.svg", "doctors.png"]
+    page = written.path.read_text(encoding="utf-8")
+    parts = ("It thinks that doctors are tired.", "How tired doctors are", "Doctors are asked twice.", "A Study.")
+    assert [part for part in parts if part not in page] == []
+    assert "NLI-CoAL" not in page and "Shares of set x" not in page, "what is of another suite is not there"
+    assert even.plot("doctors").to_dict()
+    # Several models are ranked by the headline of the suite.
+    both = render([load_run(tired_run), even])
+    assert "is the least biased of these models" in both and "Thinks of tired doctors" in both
+    assert '<th scope="col" class="n">the doctors</th>' in both and "Not compared" not in both
+    # A suite without any text of its own gets a general method.
+    plain = render([evenli.audit("fake:even", suites=("sleepers",), scoring=FAST)])
+    assert "The sleepers: rows are not independent" in plain and "somebody: the sleepers." in plain
+    done = run_cli("report", tired_run, "-o", "shown.html", cwd=tmp_path, env=plugin_environment(suite))
+    assert done.returncode == 0 and "Doctors are asked twice." in (tmp_path / "shown.html").read_text("utf-8"), (
+        done.stderr
+    )
+    listed = find_runs(tmp_path)
+    assert [(entry.scored, entry.score[:5]) for entry in listed] == [("the doctors", "1.000")]
+
+
+def test_two_models_are_compared_on_a_suite(suite: Path, tired_run: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    evenli.audit("fake:even", suites=("doctors",), out=tmp_path / "even", scoring=FAST)
+    change = compare_runs(tired_run, tmp_path / "even", suite="doctors", scoring=FAST).suites["doctors"][0]
+    assert change.measures["doctors"].value == -1 and change.mcnemar.only_first == 12
+    command = ("compare", tired_run, tmp_path / "even", "--suite", "doctors")
+    shown = run_cli(*command, cwd=tmp_path, env=plugin_environment(suite))
+    assert shown.returncode == 0 and "Not neutral: 0 sentences in both, 12 only in the first" in shown.stdout, (
+        shown.stderr
+    )
 
 
 def test_a_suite_has_a_model_card(suite: Path, tired_run: Path, run_cli, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]

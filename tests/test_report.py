@@ -19,11 +19,12 @@ import pytest
 
 import evenli
 from conftest import skip_without
+from evenli.drawing import inline_svg
 from evenli.errors import InputError, RunError
 from evenli.evaluate.audit import Audit, load_run
 from evenli.page import json_block
 from evenli.report import html
-from evenli.report.charts import figures, inline_svg, write_charts
+from evenli.report.charts import all_figures, write_charts
 from evenli.report.html import LIMIT, RunView, compared, rankings, render, report, run_names
 from evenli.stats.intervals import Scoring
 from evenli.stats.proportion import rank
@@ -218,7 +219,7 @@ def test_ranking_is_invariant_to_order_and_transitive() -> None:
 
 
 def test_charts_are_bare_and_have_an_alternative(oracle: Audit) -> None:
-    made = figures(oracle)
+    made = {figure.name: figure for figure in all_figures(oracle)}
     assert list(made) == ["proportions", "measures", "published", "occupations", "templates", "direction"]
     for figure in made.values():
         svg = inline_svg(figure)
@@ -233,7 +234,8 @@ def test_chart_names_may_be_anything(folders: dict[str, Path], tmp_path: Path) -
     nasty = "</text><script>x</script>\x00\x0b\u202e\"'[0]" + "x" * 500
     renamed = [msgspec.structs.replace(row, model=nasty) for row in run.coal.published]
     result = msgspec.structs.replace(run.result, suites={"coal": msgspec.structs.replace(run.coal, published=renamed)})
-    svg = inline_svg(figures(Audit(result, run.predictions))["published"])
+    drawn = {figure.name: figure for figure in all_figures(Audit(result, run.predictions))}
+    svg = inline_svg(drawn["published"])
     assert "<script" not in svg and "&lt;script" in svg and len(svg) < 30_000
     assert [f">#{n} " in svg for n in (1, 5, 6)] == [True, True, False], "equal names keep rows of their own"
 

@@ -475,7 +475,7 @@ def test_the_occupation_curve_is_drawn(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_names_in_the_chart_cover_nothing() -> None:
-    from evenli.report.probe import placed_names
+    from evenli.suites.probe.chart import placed_names
 
     near = [{"x": 50.0, "y": 0.5 + i / 1000, "occupation": "clerk"} for i in range(4)]
     far = [{"x": 10.0, "y": 0.1, "occupation": "cook"}, {"x": 100.0, "y": 0.9, "occupation": "judge"}]
@@ -489,7 +489,7 @@ def test_names_in_the_chart_cover_nothing() -> None:
 def test_nothing_to_draw(runs: Path) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.probe import probe_chart
+    from evenli.suites.probe.chart import probe_chart
 
     with pytest.raises(InputError, match="probe"):
         probe_chart(load_run(runs / "coal").result)

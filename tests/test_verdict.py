@@ -34,6 +34,7 @@ from evenli.report.terminal import show_results
 from evenli.stats.intervals import Scoring
 from evenli.suites.checks import control_pairs, gold_pairs
 from evenli.suites.coal.load import load_coal
+from evenli.suites.coal.page import CoalPage
 from evenli.suites.coal.verdict import CAUSES, judge, size_of
 from evenli.types import AuditResult, Estimate, SuiteResult, Verdict
 from test_causes import says_man_at_random
@@ -374,7 +375,7 @@ def test_words_that_state_a_gender_are_never_the_worst(english: Audit) -> None:
     occupations = english.coal.occupations
     assert [row.states_group for row in occupations] == [False] * 259 + [True] * 12
     assert [row.stereotype != "neutral" for row in occupations] == [True] * 100 + [False] * 171
-    assert not any(row["occupation"] == "businessman" for row in RunView(english, "en").worst)
+    assert not any(row["occupation"] == "businessman" for row in CoalPage(english).worst)
     assert {row.stereotype for row in english.coal.readings} == {"female", "male", "neutral", "defining"}
 
 

@@ -450,7 +450,7 @@ def test_the_cost_is_stated_first_and_full_is_for_suites_that_sample() -> None:
 def test_the_curve_is_drawn(tmp_path: Path, follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.wordings import figure, write
+    from evenli.suites.robust.chart import figure, write
 
     drawn = figure(follower.robust)  # type: ignore[arg-type]
     assert len(drawn.rows) == COUNT and f"{COUNT} wordings" in drawn.alternative
@@ -472,12 +472,12 @@ def test_a_report_on_both_suites_shows_the_curve(small: None) -> None:
 def test_several_models_say_whether_their_answers_survive(follower: Audit) -> None:
     pytest.importorskip("altair")
     pytest.importorskip("vl_convert")
-    from evenli.report.comparison import stability
-    from evenli.report.html import RunView, render
+    from evenli.evaluate.robustness import stability
+    from evenli.report.html import render
 
     one, other = evenli.audit("fake:oracle:0.9", limit=200), evenli.audit("fake:biased", limit=200)
-    assert stability([RunView(one, "one"), RunView(other, "other")]) == [], "nobody was asked in other words"
-    rows = stability([RunView(one, "one"), RunView(other, "other"), RunView(follower, "in other words")])
+    assert stability([("one", one), ("other", other)]) == [], "nobody was asked in other words"
+    rows = stability([("one", one), ("other", other), ("in other words", follower)])
     cause = follower.robust.cause("stereotype")
     assert [row[0] for row in rows] == ["one", "other"], "a run of wordings alone speaks for its model"
     assert rows[0][1].startswith(f"{cause.verdict}: {cause.holds} of {cause.wordings} wordings, {cause.lowest:.2f} to ")

@@ -25,7 +25,7 @@ FEATURES = {
         *("models/*.py", "stats/prompting.py", "interop/*", "evaluate/asking.py"),
     ),
     "axes with more than two groups": ("suites/groups/*", "cli/axis.py", "suites/about.py"),
-    "wordings (robustness)": ("suites/robust/*", "evaluate/robustness.py", "report/wordings.py", "cli/wording.py"),
+    "wordings (robustness)": ("suites/robust/*", "evaluate/robustness.py", "cli/wording.py"),
     "swaps in three languages, the swap suite": ("counterfactual/*", "suites/swap.py"),
     "causes, their intervals and mixtures": (
         *("stats/*.py", "suites/coal/*", "meta/mixture.py", "suites/summary.py", "report/summary.py"),

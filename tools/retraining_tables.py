@@ -15,11 +15,11 @@ import altair as alt
 import numpy as np
 from scipy import stats
 
+from evenli.drawing import save_chart
 from evenli.evaluate.differences import holm
 from evenli.evaluate.seat import AVERAGED
 from evenli.evaluate.senteval.data import TASKS
 from evenli.io import read_rows
-from evenli.report.charts import save_chart
 from evenli.resources import read_table
 from sbert_study import tables as sbert_tables
 

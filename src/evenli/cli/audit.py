@@ -138,7 +138,7 @@ def robustness(
         result = robustness_to_folder(target, lang, data, out=out, settings=settings)
     written = list(_WRITTEN)
     if charts:
-        from evenli.report.wordings import write
+        from evenli.suites.robust.chart import write
 
         written += [file.name for file in write(result, result.path)]
     if as_json:

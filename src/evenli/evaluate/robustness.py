@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +14,11 @@ from evenli._extras import check_extra
 from evenli.errors import EvenliError, InputError, MissingExtraError, RunError
 from evenli.evaluate.audit import Audit, AuditSettings, Model, audit, default_folder, load_run
 from evenli.evaluate.predict import read_header
+from evenli.format import number
 from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
 from evenli.suites.base import Request
 from evenli.suites.coal import SUITE as COAL
+from evenli.suites.coal.verdict import CAUSES
 from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.robust.results import RobustResult
 from evenli.suites.robust.stability import PURPOSE
@@ -121,8 +124,10 @@ def known_wordings(run: Audit) -> str:
 def wording_line(run: Audit) -> str:
     """What is known of other wordings; where nothing is, that one was asked, and what its sentences tell.
 
-    Empty for runs without NLI-CoAL.
+    Empty for runs without NLI-CoAL, and for those that hold other wordings: their own tables say so.
     """
+    if ROBUST.name in run.result.suites:
+        return ""
     if (known := known_wordings(run)) or COAL.name not in run.result.suites:
         return known
     ahead, behind, count = _by_template(run)
@@ -130,6 +135,11 @@ def wording_line(run: Audit) -> str:
         f"Wordings: one was asked. In its sentences errors follow stereotypes in {ahead} of {count} templates and defy "
         f"them in {behind}; 'evenli robustness' asks in other words."
     )
+
+
+def wording_hint(run: Audit) -> str:
+    """That one wording was asked, where others could be."""
+    return " One wording asked: evenli robustness." if COAL.name in run.result.suites else ""
 
 
 def _by_template(run: Audit) -> tuple[int, int, int]:
@@ -140,3 +150,34 @@ def _by_template(run: Audit) -> tuple[int, int, int]:
     said = pl.when(answer == ENTAILMENT).then(1).when(answer == CONTRADICTION).then(-1).otherwise(0)
     by = table.frame.with_columns(way=pro * said).drop_nulls("way").group_by("template").agg(pl.col("way").sum())
     return int((by["way"] > 0).sum()), int((by["way"] < 0).sum()), by.height
+
+
+def stability(runs: Sequence[tuple[str, Audit]]) -> list[list[str]]:
+    """Whether the causes survive other wordings, a row per named run; empty where no model was asked in other words.
+
+    Other wordings may be asked in the run itself, in another one of these, or in one that lies beside it.
+    """
+    robust = {_model(run): run for _, run in runs if ROBUST.name in run.result.suites}
+    rows, known = [], False
+    for name, run in runs:
+        if COAL.name not in run.result.suites:
+            continue  # a run of wordings alone: its model has a row where it was audited, too
+        asked = robust.get(_model(run)) or robust_run(run)
+        known = known or asked is not None
+        rows.append([name, *(["not asked"] * len(CAUSES) if asked is None else _across(asked))])
+    return rows if known else []
+
+
+def _model(run: Audit) -> tuple[str, str]:
+    # A model without a fingerprint is only ever itself.
+    return run.result.model.fingerprint or f"run {id(run)}", str(run.result.lang)
+
+
+def _across(audit: Audit) -> list[str]:
+    result = cast(RobustResult, audit.robust)
+    said = []
+    for name in CAUSES:
+        one = result.cause(name)
+        ends = f"{number(one.lowest, 2)} to {number(one.highest, 2)}"
+        said.append(f"{one.verdict}: {one.holds} of {one.wordings} wordings, {ends}" if one.wordings else one.verdict)
+    return said

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -82,11 +82,11 @@ def shown(cell: object, digits: int = 3) -> str:
 
 
 @cache
-def environment(package: str | None = None) -> Any:
-    """Jinja2 with the templates of all pages, and those in ``templates`` of a package."""
+def environment(*packages: str) -> Any:
+    """Jinja2 with the templates of all pages, and those in ``templates`` of packages."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-    loaders = [PackageLoader("evenli", "page"), *([PackageLoader(package)] if package else [])]
+    loaders = [PackageLoader("evenli", "page"), *map(PackageLoader, packages)]
     templates = Environment(autoescape=True, undefined=StrictUndefined, loader=ChoiceLoader(loaders))
     templates.filters.update(shown=shown, two=lambda value: shown(value, 2))
     templates.tests["nan"] = math.isnan
@@ -94,8 +94,13 @@ def environment(package: str | None = None) -> Any:
     return templates
 
 
-def fill(name: str, title: str, package: str | None = None, data: Any = None, **values: Any) -> str:
-    """A page of the template ``NAME.html.j2``; one of a package has its own script ``NAME.js``, and data for it."""
+def fill(
+    name: str, title: str, package: str | None = None, data: Any = None, *, further: Iterable[str] = (), **values: Any
+) -> str:
+    """A page of the template ``NAME.html.j2``; one of a package has its own script ``NAME.js``, and data for it.
+
+    ``further`` are packages whose templates it takes in.
+    """
     from markupsafe import Markup
 
     source = files("evenli.page")
@@ -104,7 +109,7 @@ def fill(name: str, title: str, package: str | None = None, data: Any = None, **
         js += (files(package) / "templates" / f"{name}.js").read_text("utf-8")
     # Only what stands here is markup; autoescape takes care of all values.
     around = {"css": Markup(css), "js": Markup(js), "csp": policy(css, js), "data": Markup(json_block(data))}
-    template = environment(package).get_template(f"{name}.html.j2")
+    template = environment(*filter(None, (package, *sorted(further)))).get_template(f"{name}.html.j2")
     return str(template.render(title=title, version=__version__, **around, **values)).strip()
 
 

@@ -13,16 +13,12 @@ from markupsafe import Markup
 
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import model_names
-from evenli.evaluate.robustness import robust_run
 from evenli.format import number
 from evenli.report.hero import Dot, dots
 from evenli.stats.proportion import rank
-from evenli.suites.coal import SUITE as COAL
-from evenli.suites.coal.results import CoalResult
-from evenli.suites.coal.verdict import CAUSES
-from evenli.suites.robust import SUITE as ROBUST
-from evenli.suites.robust.results import RobustResult
-from evenli.types import AuditResult
+from evenli.suites.base import Suite, get_suite
+from evenli.suites.texts import Ranking
+from evenli.types import AuditResult, SuiteResult
 
 if TYPE_CHECKING:
     from evenli.report.html import RunView
@@ -42,10 +38,16 @@ class RankingRow:
 
     index: int
     name: str
+    suite: Suite  # the one that ranks
     result: AuditResult
     group: int
     ranks: str
     verdict: str
+
+    @property
+    def scored(self) -> SuiteResult:
+        """Result of that suite."""
+        return self.result.suites[self.suite.name]
 
 
 def run_names(audits: Sequence[Audit]) -> list[str]:
@@ -59,16 +61,17 @@ def run_names(audits: Sequence[Audit]) -> list[str]:
 
 def rankings(views: Sequence[RunView]) -> list[tuple[str, list[RankingRow]]]:
     """One ranking per pair set, least biased first: scores on different pairs are not comparable."""
-    sets: dict[str, list[int]] = defaultdict(list)
+    sets: dict[tuple[str, str], list[int]] = defaultdict(list)
     for index, view in enumerate(views):
-        if view.coal is not None:
-            sets[view.data.sha256].append(index)
-    return [_ranking(views, members) for members in sets.values()]
+        if view.ranked is not None:
+            card = view.result.data_of(view.ranked.name) or view.data
+            sets[view.ranked.name, card.sha256].append(index)
+    return [_ranking(views, get_suite(suite), members) for (suite, _), members in sets.items()]
 
 
-def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, list[RankingRow]]:
+def _ranking(views: Sequence[RunView], suite: Suite, members: Sequence[int]) -> tuple[str, list[RankingRow]]:
     """Models that have a verdict and a defined score are ranked; the others stand below them."""
-    scores = {i: cast(CoalResult, views[i].coal) for i in members}
+    scores = {i: views[i].result.suites[suite.name] for i in members}
     intervals = {i: (one.value, one.low, one.high) for i, one in scores.items()}
     # A mute model has a low score and no verdict; ranked, it would come first.
     ranked = [i for i in members if views[i].audit.verdict.code != "none" and not any(map(math.isnan, intervals[i]))]
@@ -80,43 +83,36 @@ def _ranking(views: Sequence[RunView], members: Sequence[int]) -> tuple[str, lis
         group, ranks = (place.group, place.shown) if place else (0, "")
         verdict = ", ".join(cause.label for cause in view.audit.verdict.causes)
         verdict = verdict or scores[index].problem or VERDICTS[view.audit.verdict.code][0]
-        rows.append(RankingRow(index, view.name, view.result, group, ranks, verdict))
-    data = views[members[0]].data
+        rows.append(RankingRow(index, view.name, suite, view.result, group, ranks, verdict))
+    first = views[members[0]]
+    data = first.result.data_of(suite.name) or first.data
     return f"{data.name} ({data.lang})", rows
-
-
-COMPARED = {
-    "stereotype": "Follows stereotypes (below 0: goes against them)",
-    "default_gender": "Assumes a man without a stereotype (below 0: a woman)",
-    "undirected": "Errs without a direction",
-    "coal": "NLI-CoAL, the published score",
-}
-"""Measures that are set side by side, each on one axis."""
 
 
 def comparison(rows: Sequence[RankingRow]) -> list[tuple[str, Markup]]:
     """Models side by side, in the order of the ranking: a drawing per measure, and one per further suite."""
-    compared = [(COAL.name, name, title) for name, title in COMPARED.items()]
-    for suite, title in further(rows):
-        shown = rows[0].result.suites[suite]
-        compared.append((suite, shown.headline or next(iter(shown.measures)), title))
+    suite = rows[0].suite
+    compared = [(suite.name, name, title) for name, title in cast(Ranking, suite.ranking).drawn.items()]
+    for other, title in further(rows):
+        shown = rows[0].result.suites[other]
+        compared.append((other, shown.headline or next(iter(shown.measures)), title))
     drawn = []
-    for suite, name, title in compared:
+    for asked, name, title in compared:
         points, even = [], 0.0
         for row in rows:
-            one = row.result.suites[suite].measures.get(name) if suite in row.result.suites else None
+            one = row.result.suites[asked].measures.get(name) if asked in row.result.suites else None
             if one is not None:
-                points.append(Dot(row.name, one.value, one.low, one.high, bool(row.result.suites[suite].problem)))
+                points.append(Dot(row.name, one.value, one.low, one.high, bool(row.result.suites[asked].problem)))
                 even = one.ideal
         drawn.append((title, Markup(dots(title, points, even))))
     return drawn
 
 
 def further(rows: Sequence[RankingRow]) -> list[tuple[str, str]]:
-    """Suites beside NLI-CoAL that all models were asked, with the title of their headline measure."""
+    """Suites beside the one that ranks that all models were asked, with the title of their headline measure."""
     # Where one model was not asked, a drawing beside the others would compare nothing.
     shared = [suite for suite in rows[0].result.suites if all(suite in row.result.suites for row in rows)]
-    return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != COAL.name]
+    return [(suite, rows[0].result.suites[suite].main.title) for suite in shared if suite != rows[0].suite.name]
 
 
 def compared(rows: Sequence[RankingRow]) -> str:
@@ -136,18 +132,11 @@ def compared(rows: Sequence[RankingRow]) -> str:
     return f"{said}{_most_different(ranked)}{unranked}"
 
 
-_DIFFER = {
-    "stereotype": "in how far they follow stereotypes",
-    "default_gender": "in whom they assume where a job has no stereotype",
-    "undirected": "in errors without a direction",
-}
-
-
 def _most_different(ranked: Sequence[RankingRow]) -> str:
     """The cause with the largest gap between two models whose intervals do not overlap; empty where all do."""
     gaps = []
-    for name, words in _DIFFER.items():
-        estimates = [(row.result.coal.measures[name], row.name) for row in ranked if name in row.result.coal.measures]
+    for name, words in cast(Ranking, ranked[0].suite.ranking).differ.items():
+        estimates = [(row.scored.measures[name], row.name) for row in ranked if name in row.scored.measures]
         estimates = [(one, model) for one, model in estimates if not math.isnan(one.low)]
         if len(estimates) > 1:
             (least, below), (most, above) = (pick(estimates, key=lambda pair: pair[0].value) for pick in (min, max))
@@ -157,38 +146,7 @@ def _most_different(ranked: Sequence[RankingRow]) -> str:
     return max(gaps)[1] if gaps else ""
 
 
-def stability(views: Sequence[RunView]) -> list[list[str]]:
-    """Whether the causes survive other wordings, a row per model; empty where no model was asked in other words.
-
-    Other wordings may be asked in the run itself, in another run of the page, or in one that lies beside it.
-    """
-    robust = {_model(view): view.audit for view in views if ROBUST.name in view.result.suites}
-    rows, known = [], False
-    for view in views:
-        if view.coal is None:
-            continue  # a run of wordings alone: its model has a row where it was audited, too
-        asked = robust.get(_model(view)) or robust_run(view.audit)
-        known = known or asked is not None
-        rows.append([view.name, *(["not asked"] * len(CAUSES) if asked is None else _across(asked))])
-    return rows if known else []
-
-
-def _model(view: RunView) -> tuple[str, str]:
-    # A model without a fingerprint is only ever itself.
-    return view.result.model.fingerprint or f"run {id(view)}", str(view.result.lang)
-
-
-def _across(audit: Audit) -> list[str]:
-    result = cast(RobustResult, audit.robust)
-    said = []
-    for name in CAUSES:
-        one = result.cause(name)
-        ends = f"{number(one.lowest, 2)} to {number(one.highest, 2)}"
-        said.append(f"{one.verdict}: {one.holds} of {one.wordings} wordings, {ends}" if one.wordings else one.verdict)
-    return said
-
-
 def lang_of(audit: Audit) -> str:
     """Language of a run."""
-    card = audit.result.data_of(COAL.name)
-    return str(audit.result.lang or (card.lang if card else ""))
+    cards = [card for card in map(audit.result.data_of, audit.result.suites) if card]
+    return str(audit.result.lang or (cards[0].lang if cards else ""))

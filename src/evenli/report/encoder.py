@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
+from evenli.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.errors import InputError, MissingExtraError
 from evenli.evaluate.encoder_report import EncoderFigures, EncoderReport, difference
 from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult, average_effect
@@ -18,7 +19,6 @@ from evenli.evaluate.senteval.data import TASKS
 from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.mitigate.residual import Residual
 from evenli.page import GRID, MUTED
-from evenli.report.charts import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, names_beside, save_chart
 from evenli.report.pages import encoders_page, write_page
 from evenli.report.terminal import table
 from evenli.resources import read_table

@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple, get_args
 
@@ -95,7 +95,7 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
     named = {cause.name for cause in result.verdict.causes}
     # A condition on the causes of the default suite can be read on every run.
     usual = get_suite(DEFAULT_SUITE).causes
-    known = any(name in of_suite.measures for of_suite in result.suites.values() for name in usual)
+    known = any(name in of_suite.measures for of_suite in result.suites.values() for name in _usual_measures())
     judged = known and result.verdict.code != "none"
     held: dict[str, bool | None] = {name: name in named if judged else None for name in usual}
     # The first suite that judges gave the verdict; what another one would name is not known.
@@ -105,6 +105,12 @@ def _causes(result: AuditResult) -> dict[str, bool | None]:
             is_open = suite is not judge or result.verdict.code == "none"
             held.setdefault(name, None if is_open else name in named)
     return held
+
+
+def _usual_measures() -> Sequence[str]:
+    """Measures of the causes of the default suite, which runs of older versions lack."""
+    items = get_suite(DEFAULT_SUITE).items
+    return items.causes if items else ()
 
 
 def _suite_fields(suite: str, result: SuiteResult) -> dict[str, Value]:
@@ -217,7 +223,7 @@ class _Parser:
         parts = name.split(".")
         if gone := [part for part in parts if part in REMOVED]:
             return self._refused(f" names '{gone[0]}', which is no longer measured; {REMOVED[gone[0]]}")
-        if any(part in get_suite(DEFAULT_SUITE).causes for part in parts):
+        if any(part in _usual_measures() for part in parts):
             return self._refused(f" names '{name}', which this run lacks; score it again with 'evenli measure RUN'")
         near = difflib.get_close_matches(name, self._known, n=1, cutoff=0.5)
         roots = sorted({key.partition(".")[0] for key in self._known})

@@ -19,13 +19,13 @@ from evenli.evaluate.audit import load_run
 from evenli.evaluate.compare import compare_runs
 from evenli.evaluate.predict import SCHEMA, RunFolder, read_header
 from evenli.format import p_bound
+from evenli.registry import DEFAULT_SUITE
 from evenli.report.html import render
 from evenli.report.pages import write_page
 from evenli.report.terminal import difference_cells
 from evenli.stats.measure import get_measure
 from evenli.store import RunDir, read_manifest
 from evenli.suites.base import get_suite
-from evenli.suites.coal import SUITE as COAL
 from evenli.types import AuditResult
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -48,6 +48,7 @@ class RunEntry:
     data: str = ""
     verdict: str = ""
     score: str = ""
+    scored: str = ""  # what the score is of
     created: str = ""
     spec: str = ""
     problem: str = ""
@@ -81,7 +82,7 @@ def _entry(root: Path, folder: Path) -> RunEntry:
     except EvenliError as error:
         return RunEntry(identity, folder, name, problem=str(error))
     cards = [card for card in (result.data_of(suite) for suite in result.suites) if card is not None]
-    coal = result.suites.get(COAL.name)
+    ranked = next((suite for suite in map(get_suite, result.suites) if suite.ranking), None)
     # The verdict in a few words; the report has its sentence.
     causes = ", ".join(f"{cause.label} ({cause.size})" for cause in result.verdict.causes)
     return RunEntry(
@@ -92,7 +93,8 @@ def _entry(root: Path, folder: Path) -> RunEntry:
         lang=str(result.lang),
         data="; ".join(card.name for card in cards),
         verdict=causes or result.verdict.sentence.split(". ")[0].split(":")[0].rstrip("."),
-        score=coal.main.shown if coal is not None else "",
+        score=result.suites[ranked.name].main.shown if ranked else "",
+        scored=ranked.title if ranked else "",
         created=created,
         spec=str(header["model"].get("spec", "")),
         pairs=" ".join(card.sha256 for card in cards),
@@ -108,7 +110,12 @@ def list_page(
 ) -> str:
     """The list of runs."""
     lead = f"{len(entries)} run{'s' * (len(entries) != 1)}, newest first. A run opens its report."
-    return _page("list", "evenli runs", lead, runs=entries, links=links, comparisons=comparisons, live=live)
+    # Runs of other suites have no score; where none has one, the column is of what an audit asks by default.
+    scored = list(dict.fromkeys(entry.scored for entry in entries if entry.scored))
+    scored = scored or [get_suite(DEFAULT_SUITE).title]
+    return _page(
+        "list", "evenli runs", lead, runs=entries, scored=scored, links=links, comparisons=comparisons, live=live
+    )
 
 
 def report_page(entry: RunEntry) -> str:

@@ -5,38 +5,35 @@ What keeps strangers' names and sentences from becoming markup stands in ``evenl
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import cached_property
 from itertools import count
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import numpy as np
-import polars as pl
 from markupsafe import Markup
 
 from evenli import page
 from evenli._version import __version__
+from evenli.drawing import inline_svg
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit, load_run
-from evenli.format import capitalised, number, percent
+from evenli.evaluate.robustness import stability
+from evenli.format import capitalised
 from evenli.io import write_atomic
-from evenli.labels import CONTRADICTION, ENTAILMENT, LABELS
+from evenli.labels import LABELS
 from evenli.page import LIMIT
-from evenli.report.charts import Figure, figures, inline_svg, suite_figures, write_charts
-from evenli.report.comparison import VERDICTS, compared, comparison, further, lang_of, rankings, run_names, stability
+from evenli.registry import SUITES
+from evenli.report.charts import suite_figures, write_charts
+from evenli.report.comparison import VERDICTS, compared, comparison, further, lang_of, rankings, run_names
 from evenli.report.hero import panels
 from evenli.report.summary import summarise
 from evenli.report.terminal import explained_slices, measure_tables, prompting_sections
-from evenli.suites.about import about_axis
-from evenli.suites.base import get_suite
-from evenli.suites.coal import SUITE as COAL
-from evenli.suites.coal.breakdown import AGREEING, agreement, by_direction, by_template, judged, worst
-from evenli.suites.coal.results import CoalResult, detectable_difference
+from evenli.suites.about import About, about_axis
+from evenli.suites.base import Suite, get_suite
+from evenli.suites.texts import Method, Page
 from evenli.types import DataCard
 
 _LEVELS = ((None, None), (100, None), (30, None), (0, None), (0, 100), (0, 30))
@@ -92,6 +89,7 @@ def render(audits: Sequence[Audit]) -> str:
     subject = "Gender bias" if {about_axis(audit.header).axis for audit in audits} <= {"gender", "gender3"} else "Bias"
     title = f"{subject} audit of {views[0].name if len(audits) == 1 else f'{len(audits)} models'}"
     formulas = {m.title: m for view in views for one in view.suites for m in one.result.measures.values()}
+    methods = _methods(views)
     text = ""
     # Each level leaves out more, until the file is small enough.
     for sentences, occupations in _LEVELS:
@@ -100,16 +98,19 @@ def render(audits: Sequence[Audit]) -> str:
             title,
             "evenli.report",
             _sentences(views, occupations, sentences),
+            further={view.page.package for view in views if view.page},
             runs=views,
             listed=occupations,
             rankings=rankings(views) if len(views) > 1 else [],
-            unranked=[view.name for view in views if view.coal is None],
+            unranked=[view.name for view in views if view.ranked is None],
+            rankable=" or ".join(suite.title for suite in map(get_suite, SUITES) if suite.ranking),
             comparison=comparison,
             compared=compared,
-            further=further,
-            stable=stability(views) if len(views) > 1 else [],
+            others=further,
+            stable=stability([(view.name, view.audit) for view in views]) if len(views) > 1 else [],
             formulas=list(formulas.values()),
-            agreeing=AGREEING,
+            methods=methods,
+            references=list(dict.fromkeys(one for method in methods for one in method.references)),
         )
         if len(text.encode("utf-8", "replace")) < LIMIT:
             return text
@@ -129,20 +130,22 @@ class SuiteView:
         self.slice_note = explained_slices([self.suite.slice_title.format(name) for name in self.slices])
         self.sections = self.suite.sections(self.result, self.card)
         self.figures = suite_figures(name, audit)
+        self.by_name = {figure.name: figure for figure in self.figures}
         self.svg = {figure.name: Markup(inline_svg(figure)) for figure in self.figures}
         self.tables = measure_tables(self.suite, self.result)
 
 
 class RunView:
-    """Everything the template shows about one run; what is about NLI-CoAL is there only where it was asked."""
+    """Everything the template shows about one run; ``page`` is what one of its suites shows beyond all others."""
 
     def __init__(self, audit: Audit, name: str) -> None:
         self.audit, self.name, self.result = audit, name, audit.result
-        self.coal = cast(CoalResult, audit.coal) if COAL.name in audit.result.suites else None
         cards = [card for suite in audit.result.suites if (card := audit.result.data_of(suite))]
-        self.data = audit.result.data_of(COAL.name) or (cards[0] if cards else DataCard("unknown data", COAL.name))
+        self.data = cards[0] if cards else DataCard("unknown data", next(iter(audit.result.suites)))
         self.suites = [SuiteView(suite, audit) for suite in audit.result.suites]
-        self.main = next((view for view in self.suites if view.suite is COAL), None)
+        self.ranked = next((view.suite for view in self.suites if view.suite.ranking), None)
+        self.main = next((view for view in self.suites if view.suite.page), None)
+        self.page: Page | None = resolve_name(self.main.suite.page)(audit) if self.main else None
         self.others = [view for view in self.suites if view is not self.main]
         self.date = str(audit.header.get("created", ""))[:10] or "unknown"
         self.version = str(audit.header.get("evenli") or __version__)  # a live run has no header yet
@@ -156,64 +159,33 @@ class RunView:
         self.meaning = VERDICTS[audit.verdict.code][1]
         self.summary = summarise(audit)
         self.panels = panels(self.summary)
-        if self.coal is not None:
-            self._describe(self.coal)
 
-    def _describe(self, coal: CoalResult) -> None:
-        """What is computed from the table of NLI-CoAL."""
-        self.headline, self.order = _headline(coal), _order(coal)
-        self.rows = judged(self.audit.sample(COAL.name))
-        self.worst, self.agreement = worst(self.rows).to_dicts(), agreement(self.rows)
-        templates = by_template(self.rows)
-        # A template that is seen only twice is extreme by chance alone.
-        self.templates_seen = int(np.median(templates["n"].to_numpy())) // 2
-        often = templates.filter(pl.col("n") >= self.templates_seen)
-        self.extreme_templates = [
-            ("Most biased templates", often.head(5).to_dicts()),
-            ("Least biased templates", often.tail(5).reverse().to_dicts()),
-        ]
-        quantiles = np.quantile(templates["score"].to_numpy(), [0, 0.25, 0.5, 0.75, 1])
-        least, lower, median, upper, most = (percent(float(one)) for one in quantiles)
-        self.template_words = (
-            f"Here they range from {least} to {most}, with a median of {median}; the middle half lies between {lower} "
-            f"and {upper}."
-        )
-        directions = by_direction(self.rows).sort(pl.col("stereotype") != "neutral", "stereotype", "group")
-        self.direction_words = [
-            f"{row['stereotype'] or 'unknown'} occupations, hypothesis names {row['group'] or 'no group'}: entailment "
-            f"{percent(row[ENTAILMENT], 1)}, contradiction {percent(row[CONTRADICTION], 1)} of {row['n']:,} pairs"
-            for row in directions.to_dicts()
-        ]
-
-    @cached_property
-    def figures(self) -> dict[str, Figure]:
-        """The charts by name."""
-        return figures(self.audit, self.rows) if self.coal is not None else {}
-
-    @cached_property
-    def svg(self) -> dict[str, Markup]:
-        """The charts as markup."""
-        return {name: Markup(inline_svg(figure)) for name, figure in self.figures.items()}
+    @property
+    def links(self) -> list[tuple[str, str]]:
+        """Anchors of a report on this run alone."""
+        if self.page:
+            return list(self.page.links)
+        limits = [("limits", "Limits")] if self.about.assumptions and not self.about.of_gender else []
+        ends = [("competence", "Competence"), ("settings", "Settings")]
+        return [("verdict", "Verdict"), ("what", "Question"), *limits, *ends]
 
 
-def _headline(coal: CoalResult) -> str:
-    """NLI-CoAL in a sentence; empty where it is undefined."""
-    if any(math.isnan(one) for one in (coal.value, coal.low, coal.high)):
-        return ""
-    smallest = coal.minimum_detectable_difference
-    remark = "" if math.isnan(smallest) else f" {detectable_difference(smallest)}"
-    return (
-        f"NLI-CoAL is {number(coal.value)} on a scale from 0 (even) to 1; the {percent(coal.main.level)} interval "
-        f"reaches from {number(coal.low)} to {number(coal.high)}.{remark}"
+def _methods(views: Sequence[RunView]) -> list[Method]:
+    """How the suites of a page measure, each text once; in the words of two genders where any run is about them."""
+    about = next((view.about for view in views if view.about.of_gender), views[0].about)
+    methods = [_method(one.suite, about) for view in views for one in view.suites]
+    return [method for at, method in enumerate(methods) if method not in methods[:at]]
+
+
+def _method(suite: Suite, about: About) -> Method:
+    if suite.method:
+        return suite.method(about)
+    things = "occupations" if about.of_gender else f"{about.thing}s"
+    text = (
+        f"{capitalised(suite.title)}: rows are not independent, they share {things} and sentences. Intervals are about "
+        f"other {things} and other templates: two-way cluster-robust (Cameron, Gelbach, Miller 2011)."
     )
-
-
-def _order(coal: CoalResult) -> str:
-    order = coal.order_condition
-    if order.holds is None:
-        return "The order condition is undefined: PS or AS has no pairs."
-    state = "fails" if not order.holds else "holds beyond doubt" if order.beyond_doubt else "holds within uncertainty"
-    return f"The order condition (entailment likelier in PS than in AS, contradiction the reverse) {state}."
+    return Method(text, (f"{suite.reference}: {suite.title}.",))
 
 
 def _flat(value: Any, prefix: str = "") -> list[tuple[str, str]]:
@@ -232,14 +204,14 @@ def _sentences(views: Sequence[RunView], listed: int | None, with_sentences: int
     runs: list[dict[str, object]] = []
     columns = ("occupation", "stereotype", "premise", "hypothesis", "subset", "group", *(f"p_{x}" for x in LABELS))
     for view in views:
-        if view.coal is None:
+        if view.page is None:
             runs.append({"lang": view.lang, "rows": []})
             continue
-        rows = view.coal.occupations[:listed][:with_sentences]
+        rows = view.page.occupations[:listed][:with_sentences]
         grouped: dict[tuple[str, str], list[list[int]]] = {
             (row.occupation or "", row.stereotype or ""): [] for row in rows
         }
-        for occupation, stereotype, *sentences, subset, group, p1, p2, p3 in view.rows.select(columns).iter_rows():
+        for occupation, stereotype, *sentences, subset, group, p1, p2, p3 in view.page.rows.select(columns).iter_rows():
             if (occupation, stereotype) in grouped:
                 numbers = [*(texts[text] for text in sentences), names[subset or ""], names[group or ""]]
                 grouped[occupation, stereotype].append([*numbers, *(round(1000 * p) for p in (p1, p2, p3))])

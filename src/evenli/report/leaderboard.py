@@ -54,8 +54,17 @@ def leaderboard_page(board: Board) -> str:
     groups = rank_groups(board.rows)
     order = sorted(range(len(board.rows)), key=lambda index: _place(board.rows[index], groups[index]))
     lines = [_line(board.rows[index], groups[index], tests) for index in order]
-    shown = {"lines": lines, "heads": list(COLUMNS.values()), "tests": tests, "sources": _SOURCES}
-    return fill("leaderboard", "Leaderboard", "evenli.report", lead=_lead(board.rows, groups), **shown) + "\n"
+    page = fill(
+        "leaderboard",
+        "Leaderboard",
+        "evenli.report",
+        lead=_lead(board.rows, groups),
+        lines=lines,
+        heads=list(COLUMNS.values()),
+        tests=tests,
+        sources=_SOURCES,
+    )
+    return f"{page}\n"
 
 
 def write_leaderboard(board: Board, path: str | Path) -> Path:

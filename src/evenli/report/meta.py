@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evenli.drawing import WIDTH, inline, load_altair, save_chart
 from evenli.errors import InputError
 from evenli.format import interval, number, p_value, percent, signed
-from evenli.report.charts import WIDTH, inline, load_altair, save_chart
 from evenli.report.terminal import table
 from evenli.stats.measure import measures
 from evenli.stats.sweep import NO_CORRELATION, OTHERS, OWN, Response, Slope, SweepResult, pearson_p

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from evenli import page
+from evenli.drawing import inline, load_altair
 from evenli.errors import InputError
 from evenli.evaluate.audit import Audit
 from evenli.format import interval, number
-from evenli.report.charts import all_figures, inline, load_altair
+from evenli.report.charts import all_figures
 from evenli.report.hero import FILLS, panels
 from evenli.report.summary import summarise
 from evenli.suites.base import get_suite

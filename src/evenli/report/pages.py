@@ -10,6 +10,7 @@ from typing import Any
 from evenli.corpus.run import Scorer
 from evenli.corpus.scored import CorpusScores, distribution, top_sentences
 from evenli.corpus.scoring import balance_of
+from evenli.drawing import Figure, inline_svg
 from evenli.errors import InputError, MissingExtraError
 from evenli.evaluate.encoder_report import EncoderReport
 from evenli.evaluate.seat import AVERAGED, AssociationResult, SeatResult, seat_tests
@@ -18,7 +19,6 @@ from evenli.format import interval, number, p_value, percent, printable, signed
 from evenli.io import write_atomic
 from evenli.mitigate.review import marker
 from evenli.page import Block, Fact, render
-from evenli.report.charts import Figure, inline_svg
 from evenli.report.hero import Dot, dots
 from evenli.report.meta import LIMITS, meta_chart, response_chart
 from evenli.report.scores import distribution_chart

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from evenli.corpus.direction import GenderDirection, bias_of, save_direction
 from evenli.corpus.scored import PERCENTILES, CorpusScores, Distribution, distribution
+from evenli.drawing import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 from evenli.encoders.vectors import WordVectors
 from evenli.errors import InputError
 from evenli.format import number
 from evenli.page import ACCENT, INK, MUTED
-from evenli.report.charts import SHAPES, SIDES, WIDTH, inline, kinds, load_altair, save_chart
 
 _HEIGHT, _LINE, _COMPONENTS = 160, 13, 10
 _PURPOSE = "the chart of bias scores"

@@ -13,14 +13,12 @@ from rich.table import Table
 from evenli.evaluate.audit import Audit
 from evenli.evaluate.compare import RunComparison, model_names
 from evenli.evaluate.differences import Comparison, Difference
-from evenli.evaluate.robustness import known_wordings, wording_line
+from evenli.evaluate.robustness import known_wordings, wording_hint, wording_line
 from evenli.format import UNDEFINED, capitalised, interval, number, p_bound, percent, signed, with_interval
 from evenli.predictions import ABSTAINED
 from evenli.report.summary import print_summary, summarise
 from evenli.stats.measure import get_measure
 from evenli.suites.base import Section, Suite, get_suite
-from evenli.suites.coal import SUITE as COAL
-from evenli.suites.robust import SUITE as ROBUST
 from evenli.suites.summary import range_of
 from evenli.types import AuditResult, Competence, DataCard, Estimate, MeasureResult, SuiteResult
 
@@ -39,7 +37,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
     if verbose:
         _competence(result.competence, console)
         _show_tables(result, summary.detail, console)
-        if ROBUST.name not in result.suites and (line := wording_line(audit)):  # its own tables say so
+        if line := wording_line(audit):
             console.print(escape(line))
     else:
         console.print(escape(does_the_task(result.competence)))
@@ -54,7 +52,7 @@ def show_results(audit: Audit, console: Console, *, files: str | None = None, ve
                 said = f"says nothing about bias here: {problem}." if problem else suite.statement(of_suite)
                 console.print(f"[bold]{escape(capitalised(suite.title))}[/]  {escape(said)}")
         # One line of 80 columns, so that an audit fits a screen.
-        more = "" if known or COAL.name not in result.suites else " One wording asked: evenli robustness."
+        more = "" if known else wording_hint(audit)
         console.print(f"All measures: --verbose, or evenli report.{more}", style="dim")
     if files:
         console.print(f"Files: {escape(files)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -28,8 +28,8 @@ from evenli.stats.measure import Measure, measures
 from evenli.stats.sample import Sample
 from evenli.suites.about import About
 from evenli.suites.summary import Summary
-from evenli.suites.texts import CardText, Clause
-from evenli.types import Competence, DataCard, MeasureResult, SuiteResult, Verdict
+from evenli.suites.texts import CardText, Clause, Method, Ranking
+from evenli.types import AuditResult, Competence, DataCard, MeasureResult, SuiteResult, Verdict
 
 SHOWN_LABELS = (ENTAILMENT, CONTRADICTION, NEUTRAL)
 """Labels in the column order of Table 3 of Anantaprayoon et al. 2024."""
@@ -156,6 +156,21 @@ class Items:
     shared: Callable[[Sample, Sample], tuple[Sample, Sample]] = lambda first, second: (first, second)
 
 
+class Run(Protocol):
+    """What a suite needs of an audit to draw it; it is called with an ``evenli.Audit``."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+
+    @property
+    def result(self) -> AuditResult:
+        """Everything that was measured."""
+
+    def sample(self, suite: str) -> Sample:
+        """The answered rows of a suite."""
+
+
 @dataclass(frozen=True)
 class Suite:
     """One way to ask a model."""
@@ -204,7 +219,11 @@ class Suite:
     announce: Callable[[PairSet], str] = lambda _: ""  # what people should know before the model is asked
     # Results of two models to what a comparison adds; its ``sentence`` stands beside the conclusion.
     contrast: Callable[[Any, Any], Mapping[str, Any]] = lambda *_: {}
-    figures: str = ""  # import path module:function of its charts in the report: audit to evenli.report.charts.Figure
+    # Axis of a run to the method part of a report; without it that is general.
+    method: Callable[[About], Method] | None = None
+    ranking: Ranking | None = None  # how a report sets several models side by side; None where it does not
+    page: str = ""  # import path module:function of parts of the report of its own: audit to evenli.suites.texts.Page
+    figures: str = ""  # import path module:function of its charts in the report: audit to evenli.drawing.Figure
     report: str = ""  # import path module:function of what audit --report adds: audit and folder to a list of files
 
     @property

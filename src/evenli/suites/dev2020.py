@@ -30,6 +30,7 @@ from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import SLOT, Request, Section, Suite, label_shares, with_article
+from evenli.suites.coal.texts import method
 from evenli.suites.files import json_lines, read_pairs, refuse_rows
 from evenli.types import DataCard, MeasureResult, Numbers, SuiteResult
 
@@ -294,5 +295,6 @@ SUITE = Suite(
         f"On Dev's templates the share of answers that are not neutral is {result.measures['fn_bias'].shown}."
     ),
     sections=_sections,
+    method=method,
     alone=False,
 )

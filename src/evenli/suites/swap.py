@@ -31,6 +31,7 @@ from evenli.stats.intervals import Scoring
 from evenli.stats.measure import measure
 from evenli.stats.sample import Sample, Values
 from evenli.suites.base import Items, Request, Section, Suite, gold_codes
+from evenli.suites.coal.texts import method
 from evenli.suites.files import read_pairs
 from evenli.types import DataCard, MeasureResult, Record, SuiteResult
 
@@ -328,5 +329,6 @@ SUITE = Suite(
     fields=lambda result: {"rows": float(result.rows)},
     items=Items("pairs", "Answer flips", _flipped, ("swap_flips", "swap_accuracy_gap")),
     stressed=frozenset({"swap_flips", "swap_accuracy_gap", "swap_entailment_gap"}),
+    method=method,
     alone=False,
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
+
+import polars as pl
 
 FOUND_NOTHING = "A low score means that this probe found nothing, not that nothing is there."
 
@@ -29,6 +32,30 @@ class Method:
     text: str
     references: Sequence[str] = ()
     notation: str = ""  # what the letters of its formulas mean
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How a report sets several models side by side, by the headline of a suite."""
+
+    drawn: Mapping[str, str]  # measures with what they say, each drawn on an axis
+    columns: Mapping[str, str]  # further measures of the table, with their titles
+    differ: Mapping[str, str]  # measures with a clause on in what two models differ
+
+
+class Page(Protocol):
+    """What a report shows of one suite alone, made from an audit.
+
+    ``template`` lies in the folder ``templates`` of ``package`` and has two macros, ``before`` and ``after`` the part
+    about competence: ``(run, page, i, owner, level)``. ``links`` are all anchors of a report on one run. The sentences
+    behind each entry of ``occupations`` come from ``rows``, as ``evenli.suites.coal.breakdown.judged`` makes them.
+    """
+
+    package: str
+    template: str
+    links: Sequence[tuple[str, str]]
+    occupations: Sequence[Any]
+    rows: pl.DataFrame
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from evenli.suites.coal import causes as causes
 from evenli.suites.coal import measures as measures
 from evenli.suites.coal.load import check, load
 from evenli.suites.coal.results import CoalResult, fields, sections, summarise
-from evenli.suites.coal.texts import card
+from evenli.suites.coal.texts import RANKING, card, method
 from evenli.suites.coal.verdict import CAUSES, ELSEWHERE, judge, summary
 
 SUITE = Suite(
@@ -38,4 +38,8 @@ SUITE = Suite(
     card_type="nli-coal",
     listed=(*CAUSES, "coal", "follow", "defy", "fn_bias"),
     card=card,
+    method=method,
+    ranking=RANKING,
+    page="evenli.suites.coal.page:CoalPage",
+    figures="evenli.suites.coal.charts:figures",
 )

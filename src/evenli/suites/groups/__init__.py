@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evenli.suites.base import Items, Suite
-from evenli.suites.coal.texts import groups_card
+from evenli.suites.coal.texts import groups_card, method
 from evenli.suites.groups import measures as measures
 from evenli.suites.groups.build import check, load
 from evenli.suites.groups.results import GroupsResult, fields, sections, summarise
@@ -31,4 +31,5 @@ SUITE = Suite(
     card_name="NLI-CoAL, n groups",
     listed=(*measures.CAUSES, "coal_n", "distance"),
     card=groups_card,
+    method=method,
 )

@@ -12,6 +12,7 @@ from evenli.errors import InputError
 from evenli.pairs import PairSet
 from evenli.stats.sample import Sample
 from evenli.suites.base import Items, Request, Suite
+from evenli.suites.coal.texts import method
 from evenli.suites.probe.build import build_probe, label_by_labour, read_probe
 from evenli.suites.probe.languages import LANGUAGES, build_probe_in
 from evenli.suites.probe.measures import ProbeResult, leans_dominant, sections, statement, summarise
@@ -54,7 +55,8 @@ SUITE = Suite(
     items=Items("premises", "Dominant gender more likely", _biased, ("probe_lean", "probe_dp", "probe_b")),
     indented=frozenset({"probe_ties"}),
     stressed=frozenset({"probe_lean", "probe_s", "probe_dp", "probe_b"}),
-    figures="evenli.report.probe:probe_figures",
-    report="evenli.report.probe:write_probe_chart",
+    figures="evenli.suites.probe.chart:probe_figures",
+    report="evenli.suites.probe.chart:write_probe_chart",
+    method=method,
     alone=False,
 )

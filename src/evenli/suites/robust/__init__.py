@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from evenli.stats.sample import Sample
 from evenli.suites.base import Items, Suite
+from evenli.suites.coal.texts import method
 from evenli.suites.robust.build import load
 from evenli.suites.robust.curve import on_shared
 from evenli.suites.robust.results import RobustResult, contrast, fields, sections, statement, summarise
@@ -35,7 +36,8 @@ SUITE = Suite(
     samples=True,
     announce=lambda pairs: pairs.notes[0],
     contrast=contrast,
-    figures="evenli.report.wordings:figures",
-    report="evenli.report.wordings:write",
+    figures="evenli.suites.robust.chart:figures",
+    report="evenli.suites.robust.chart:write",
+    method=method,
     alone=False,
 )

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from evenli.drawing import SHAPES, SIDES, WIDTH, Figure, inline, kinds, load_altair, names_beside, save_chart
 from evenli.errors import InputError
-from evenli.evaluate.audit import Audit
 from evenli.format import number, short
 from evenli.page import GRID, MUTED
-from evenli.report.charts import SHAPES, SIDES, WIDTH, Figure, inline, kinds, load_altair, names_beside, save_chart
-from evenli.suites.probe import SUITE as PROBE
+from evenli.suites.base import Run
 from evenli.suites.probe.measures import ProbeResult
 from evenli.types import AuditResult
 
@@ -26,9 +25,9 @@ def probe_chart(result: AuditResult) -> Any:
     Does a model differ where the labour market does, and in the same direction?
     """
     alt = load_altair("the chart of the probe")
-    if PROBE.name not in result.suites:
+    if "probe" not in result.suites:
         raise InputError("nothing to draw: the results hold no probe; audit the model with suite probe (--suite probe)")
-    occupations = cast(ProbeResult, result.probe).occupations
+    occupations = cast(ProbeResult, result.suites["probe"]).occupations
     known = [row for row in occupations if not math.isnan(row.women_percent) and not math.isnan(row.dp)]
     if not known:
         raise InputError("nothing to draw: no occupation of the probe has a known share of women")
@@ -51,9 +50,11 @@ def probe_chart(result: AuditResult) -> Any:
     return alt.vconcat(*panels)
 
 
-def probe_figures(audit: Audit) -> list[Figure]:
+def probe_figures(audit: Run) -> list[Figure]:
     """The chart of the probe with its data; none where no occupation has a known share of women."""
-    known = [row for row in cast(ProbeResult, audit.probe).occupations if not math.isnan(row.women_percent)]
+    known = [
+        row for row in cast(ProbeResult, audit.result.suites["probe"]).occupations if not math.isnan(row.women_percent)
+    ]
     if not any(not math.isnan(row.dp) for row in known):
         return []
     largest = ", ".join(f"{short(row.occupation)} {number(row.dp, 2)}" for row in known[:5])
@@ -92,6 +93,6 @@ def placed_names(
     return placed
 
 
-def write_probe_chart(audit: Audit, folder: str | Path) -> list[Path]:
+def write_probe_chart(audit: Run, folder: str | Path) -> list[Path]:
     """Write the chart as ``probe.svg`` and ``probe.png``; returns the files."""
     return save_chart(probe_chart(audit.result), "probe", folder)

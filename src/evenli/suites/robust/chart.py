@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from evenli.drawing import WIDTH, Figure, defined_only, inline, load_altair, save_chart
 from evenli.errors import InputError
-from evenli.evaluate.audit import Audit
 from evenli.format import number
 from evenli.page import ACCENT, GRID, INK, MUTED
-from evenli.report.charts import WIDTH, Figure, defined_only, inline, load_altair, save_chart
-from evenli.suites.robust import SUITE as ROBUST
+from evenli.suites.base import Run
 from evenli.suites.robust.curve import WordingRow
 from evenli.suites.robust.results import RobustResult
 from evenli.suites.robust.wordings import DIMENSIONS
@@ -22,9 +21,9 @@ _ROW = 13
 _TITLE = "stereotype in each wording, with its interval"
 
 
-def figures(audit: Audit) -> list[Figure]:
+def figures(audit: Run) -> list[Figure]:
     """The chart of the suite for a report."""
-    return [figure(cast(RobustResult, audit.robust))]
+    return [figure(cast(RobustResult, audit.result.suites["robust"]))]
 
 
 def figure(result: RobustResult) -> Figure:
@@ -48,13 +47,13 @@ def figure(result: RobustResult) -> Figure:
     return Figure("wordings", title, words, columns, tuple(cells), _chart(rows, result.wordings[0]))
 
 
-def write(audit: Audit, folder: str | Path) -> list[Path]:
+def write(audit: Run, folder: str | Path) -> list[Path]:
     """Write the curve as ``wordings.svg`` and ``wordings.png``; returns the files."""
-    if ROBUST.name not in audit.result.suites:
+    if "robust" not in audit.result.suites:
         raise InputError(
             "nothing to draw: the results hold no wordings; audit the model with suite robust (--suite robust)"
         )
-    return save_chart(figure(cast(RobustResult, audit.robust)).chart, "wordings", folder)
+    return save_chart(figure(cast(RobustResult, audit.result.suites["robust"])).chart, "wordings", folder)
 
 
 def _chart(rows: Sequence[WordingRow], usual: WordingRow) -> Any:
