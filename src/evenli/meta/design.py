@@ -91,7 +91,7 @@ class DesignOptions:
         """The design of a new sweep, or of an earlier one with what is given here; None where that is nothing."""
         given = {name: value for name, value in vars(self).items() if value is not None and name != "quick"}
         if self.quick:
-            if double := [name for name in ("rates", "width") if name in given]:
+            if double := [f"{name} (--{name})" for name in ("rates", "width") if name in given]:
                 named = " and ".join(double)
                 raise InputError(f"a first look (--quick) has its own rates and width; leave it or {named} out")
             given |= {"width": 50} | ({} if set(CAUSES) & set(given) else {"rates": "0,0.5,1"})
