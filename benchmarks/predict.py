@@ -20,7 +20,7 @@ import torch
 import transformers
 
 from evenli.models import ModelOptions
-from evenli.models.base import plan_batches
+from evenli.models.base import ModelRequest, plan_batches
 from evenli.models.hf import HFModel
 
 SIZES = {"mini": (384, 6, 12), "base": (768, 12, 12)}
@@ -149,9 +149,10 @@ def main() -> None:
         return np.asarray(encoder.predict(pairs, batch_size=32, activation_fn=torch.nn.Identity()))[:, order]
 
     options = ModelOptions(device=device, dtype="float32")
-    contestants: dict[str, Callable[[], np.ndarray]] = {"evenli": evenli(HFModel(str(folder), options, spec=""))}
+    request = ModelRequest("", options=options)
+    contestants: dict[str, Callable[[], np.ndarray]] = {"evenli": evenli(HFModel(str(folder), request))}
     if device == "cuda":
-        fast = HFModel(str(folder), ModelOptions(device=device), spec="")
+        fast = HFModel(str(folder), ModelRequest("", options=ModelOptions(device=device)))
         contestants["evenli bf16"] = evenli(fast)
     others = {
         "plain": ("plain loop, padded to 128", plain),
@@ -159,7 +160,7 @@ def main() -> None:
         "cross-encoder": ("CrossEncoder.predict", cross_encoder),
     }
     contestants |= dict(others[name] for name in arguments.against)
-    first = HFModel(str(folder), options, spec="")
+    first = HFModel(str(folder), request)
     first.logits(first.prepare(premises[:256], hypotheses[:256]).items)  # nobody pays for the start of the libraries
     times, answers = {}, {}
     for name, function in contestants.items():

@@ -227,10 +227,10 @@ def pack(arguments: argparse.Namespace) -> None:
 
 def evaluate_onnx(folder: Path, file: str) -> Accuracy:
     """Accuracy of the packed model, as users run it."""
-    from evenli.models import ModelOptions
+    from evenli.models.base import ModelRequest
     from evenli.models.onnx import OnnxModel
 
-    model = OnnxModel(str(folder), ModelOptions(), spec="check")
+    model = OnnxModel(str(folder), ModelRequest("check"))
     examples = read_examples([file])
     prepared = model.prepare(examples.premises, examples.hypotheses)
     order = np.argsort(prepared.lengths, kind="stable")
